@@ -1,0 +1,37 @@
+# Everything a person or CI runs. A fresh machine needs Python 3.11+, make and git; nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup run test lint bench clean
+
+help:
+	@echo "make run          set up, start the server and put one real job through it (ONCE=1: then exit)"
+	@echo "make test         set up, then lint, types, layers and every test"
+	@echo "make lint         lint, types and layers only"
+	@echo "make bench        the benchmarks, beside their peers; writes benchmarks/results/"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Coatcheck needs Python 3.11 or newer; set PYTHON=/path/to/it"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: setup
+	@$(BIN)/coatcheck demo $(if $(ONCE),--once)
+
+lint: setup
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo
+
+test: lint
+	@$(BIN)/pytest -n 4
+
+bench: setup
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@$(BIN)/python -m benchmarks
+
+clean:
+	@rm -rf $(VENV) .bench build dist

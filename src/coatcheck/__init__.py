@@ -1,0 +1,1 @@
+"""Coatcheck: hand in slow work, get a ticket, come back for the result."""

@@ -1,0 +1,182 @@
+"""App: what a user writes. It declares kinds of jobs and is then passed around as a value."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar, get_type_hints, overload
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.model.duration import Duration, milliseconds
+from coatcheck.model.job import DEFAULT_QUEUE, Terms
+from coatcheck.model.kind import Isolation, Kind, OnLost
+
+Handler = TypeVar("Handler", bound=Callable[..., Any])
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}")
+
+
+class App:
+    """A set of kinds: `@app.job` adds one. No I/O happens here."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Kind] = {}
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The declared kinds by name."""
+        return MappingProxyType(self._kinds)
+
+    @overload
+    def job(self, name: Handler, /) -> Handler: ...
+
+    @overload
+    def job(
+        self,
+        name: str | None = None,
+        *,
+        retries: int = 2,
+        timeout: Duration = "1h",
+        on_lost: OnLost = "requeue",
+        isolation: Isolation | None = None,
+        queue: str = DEFAULT_QUEUE,
+        keep_succeeded: Duration = "24h",
+        keep_failed: Duration = "7d",
+    ) -> Callable[[Handler], Handler]: ...
+
+    def job(
+        self,
+        name: Any = None,
+        *,
+        retries: int = 2,
+        timeout: Duration = "1h",
+        on_lost: OnLost = "requeue",
+        isolation: Isolation | None = None,
+        queue: str = DEFAULT_QUEUE,
+        keep_succeeded: Duration = "24h",
+        keep_failed: Duration = "7d",
+    ) -> Any:
+        """Declare the decorated function as the handler of a kind, named like it unless told.
+
+        The handler takes `(ctx, input)` or only `(ctx)`. An `async def` runs on the worker's
+        handler loop, a `def` in a thread. What its annotations say is what the input is checked
+        against before a job is accepted.
+        """
+
+        def declare(handler: Handler) -> Handler:
+            kind_name = handler.__name__ if name is None or callable(name) else name
+            check_name("a kind", kind_name)
+            check_name("a queue", queue)
+            if kind_name in self._kinds:
+                raise ConfigurationError(f"kind {kind_name!r} is declared twice in this app")
+            if retries < 0:
+                raise ConfigurationError(f"kind {kind_name!r}: retries must not be negative")
+            if on_lost not in ("requeue", "resume", "fail"):
+                raise ConfigurationError(
+                    f"kind {kind_name!r}: on_lost is requeue, resume or fail, not {on_lost!r}"
+                )
+            takes_input, input_type, result_type = _signature(kind_name, handler)
+            self._kinds[kind_name] = Kind(
+                name=kind_name,
+                handler=handler,
+                takes_input=takes_input,
+                isolation=_isolation(kind_name, handler, isolation),
+                input_type=input_type,
+                result_type=result_type,
+                queue=queue,
+                terms=Terms(
+                    max_attempts=retries + 1,
+                    on_lost=on_lost,
+                    timeout_ms=milliseconds(timeout, f"kind {kind_name!r}: timeout"),
+                    keep_succeeded_ms=milliseconds(
+                        keep_succeeded, f"kind {kind_name!r}: keep_succeeded"
+                    ),
+                    keep_failed_ms=milliseconds(keep_failed, f"kind {kind_name!r}: keep_failed"),
+                ),
+            )
+            return handler
+
+        return declare(name) if callable(name) else declare
+
+
+def load_app(reference: str) -> App:
+    """Import `module:attribute` (or `path/to/file.py:attribute`) and return the App it names."""
+    module_name, colon, attribute = reference.partition(":")
+    if not colon or not module_name or not attribute:
+        raise ConfigurationError(
+            f"{reference!r} does not name an app; write module:app, such as mymodule:app"
+        )
+    if module_name.endswith(".py"):
+        path = Path(module_name).resolve()
+        sys.path.insert(0, str(path.parent))
+        module_name = path.stem
+    elif "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise
+        raise ConfigurationError(
+            f"there is no module {module_name!r} here; run the command where it can be imported"
+        ) from error
+    app = getattr(module, attribute, None)
+    if not isinstance(app, App):
+        found = "nothing" if app is None else f"a {type(app).__name__}"
+        raise ConfigurationError(f"{reference!r} should be a coatcheck.App, but is {found}")
+    return app
+
+
+def check_name(what: str, name: str) -> None:
+    """Raise unless a name is one that URLs, labels and logs can carry as it is."""
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"{name!r} cannot name {what}: use 1 to 100 letters, digits, and _ . : -"
+        )
+
+
+def _isolation(name: str, handler: Callable[..., Any], wanted: str | None) -> Isolation:
+    natural: Isolation = "async" if inspect.iscoroutinefunction(handler) else "thread"
+    if wanted in (None, natural):
+        return natural
+    if wanted in ("async", "thread"):
+        shape = "async def" if natural == "async" else "def"
+        raise ConfigurationError(
+            f"kind {name!r} is {shape!r}, which runs with isolation={natural!r}, not {wanted!r}"
+        )
+    raise ConfigurationError(f"kind {name!r}: isolation is async or thread, not {wanted!r}")
+
+
+def _signature(
+    name: str, handler: Callable[..., Any]
+) -> tuple[bool, TypeAdapter[Any], TypeAdapter[Any]]:
+    parameters = [
+        parameter
+        for parameter in inspect.signature(handler).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(parameters) not in (1, 2):
+        raise ConfigurationError(
+            f"kind {name!r}: a handler takes (ctx, input) or (ctx), not {len(parameters)} arguments"
+        )
+    takes_input = len(parameters) == 2
+    try:
+        hints = get_type_hints(handler, include_extras=True)
+        input_type: Any = hints.get(parameters[1].name, Any) if takes_input else None
+        adapters: tuple[TypeAdapter[Any], TypeAdapter[Any]] = (
+            TypeAdapter(input_type),
+            TypeAdapter(hints.get("return", Any)),
+        )
+    except (NameError, PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise ConfigurationError(
+            f"kind {name!r}: its annotations cannot be read as types: {error}"
+        ) from error
+    return takes_input, *adapters

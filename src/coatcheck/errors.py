@@ -1,0 +1,166 @@
+"""Every error Coatcheck raises on purpose.
+
+CoatcheckError                 has a stable `code` and a sentence for people
+├── InvalidInput               what was asked for makes no sense; nothing was changed
+│   ├── UnknownKind            no such kind of job is declared
+│   ├── InvalidPayload         the input does not fit the kind's type (`problems` says where)
+│   └── ConfigurationError     a setting, an app reference or a declaration is wrong
+├── NotFound                   no such job (or it belongs to somebody else)
+│   └── Gone                   it existed; its retention has passed
+├── Conflict                   the job is not in a state that allows this
+│   └── IllegalTransition      a bug: a move the transition table does not have
+├── StoreError                 the store could not do it
+│   ├── StoreUnavailable       it may work later: disk full, locked, unreachable
+│   ├── SchemaTooNew           a newer release has migrated this database
+│   └── SchemaOutdated         this database needs `coatcheck migrate` first
+└── JobError                   how a job ended, seen by the client that waited for it
+    ├── JobFailed              it failed (`error_code`, `message`)
+    ├── JobCancelled           somebody cancelled it
+    └── TimedOut               the wait ran out; the job goes on
+
+HandlerSignal                  raised *by* a handler to steer its own job
+├── Retry                      try again later
+└── Fail                       give up at once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+
+class CoatcheckError(Exception):
+    """The root of what Coatcheck raises; `code` is stable, the message is for people."""
+
+    code: ClassVar[str] = "error"
+
+
+class InvalidInput(CoatcheckError):
+    """What was asked for makes no sense; nothing was changed."""
+
+    code = "invalid-input"
+
+
+class UnknownKind(InvalidInput):
+    """No such kind of job is declared."""
+
+    code = "unknown-kind"
+
+
+class InvalidPayload(InvalidInput):
+    """The input does not fit its type; `problems` are (JSON pointer, detail) pairs."""
+
+    code = "invalid-payload"
+
+    def __init__(self, message: str, problems: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+class ConfigurationError(InvalidInput):
+    """A setting, an app reference or a declaration is wrong."""
+
+    code = "configuration"
+
+
+class NotFound(CoatcheckError):
+    """No such job."""
+
+    code = "not-found"
+
+
+class Gone(NotFound):
+    """The job existed, and its retention has passed."""
+
+    code = "gone"
+
+
+class Conflict(CoatcheckError):
+    """The job is not in a state that allows this."""
+
+    code = "conflict"
+
+
+class IllegalTransition(Conflict):
+    """A move that the transition table does not have."""
+
+    code = "illegal-transition"
+
+
+class StoreError(CoatcheckError):
+    """The store could not do what was asked."""
+
+    code = "store"
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot answer now and may later: a full disk, a lock, an outage."""
+
+    code = "store-unavailable"
+
+
+class SchemaTooNew(StoreError):
+    """A newer release has migrated this database; this one must not touch it."""
+
+    code = "schema-too-new"
+
+
+class SchemaOutdated(StoreError):
+    """The database has not been migrated to what this release needs."""
+
+    code = "schema-outdated"
+
+
+class JobError(CoatcheckError):
+    """How a job ended for the client that waited for it."""
+
+    code = "job"
+
+    def __init__(self, job_id: str, message: str) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+
+
+class JobFailed(JobError):
+    """The job failed; `error_code` and `reason` say how."""
+
+    code = "job-failed"
+
+    def __init__(self, job_id: str, error_code: str, message: str, reason: str | None) -> None:
+        super().__init__(job_id, f"job {job_id} failed ({error_code}): {message}")
+        self.error_code = error_code
+        self.reason = reason
+
+
+class JobCancelled(JobError):
+    """The job was cancelled."""
+
+    code = "job-cancelled"
+
+
+class TimedOut(JobError):
+    """The wait for the job ran out; the job itself goes on."""
+
+    code = "timed-out"
+
+
+class HandlerSignal(Exception):
+    """Raised by a handler to say what should become of its own job."""
+
+
+class Retry(HandlerSignal):
+    """Try again later: `after` seconds from now, else by the kind's own backoff."""
+
+    def __init__(self, message: str = "the handler asked to retry", after: float | None = None):
+        super().__init__(message)
+        self.message = message
+        self.after = after
+
+
+class Fail(HandlerSignal):
+    """Give up at once, whatever attempts are left."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message

@@ -1,0 +1,64 @@
+"""ULIDs: 48 bits of milliseconds, then 80 random bits, in Crockford's base 32.
+
+Within a process they are strictly increasing, also within one millisecond and when the wall
+clock steps back: the generator then counts up from the last one it gave out, as the ULID
+specification allows. Between processes the order is true to the millisecond.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+
+from coatcheck.clock import Clock, SystemClock
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
+_RANDOM_BITS = 80
+_VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
+ULID_LENGTH = 26
+
+
+class UlidGenerator:
+    """Gives out strictly increasing ULIDs; safe to share between threads."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._last = -1
+
+    def __call__(self) -> str:
+        """Return the next ULID."""
+        fresh = (self._clock.now() << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
+        with self._lock:
+            # The same millisecond, or a clock that stepped back: keep the order by counting up.
+            if fresh >> _RANDOM_BITS <= self._last >> _RANDOM_BITS:
+                fresh = self._last + 1
+            self._last = fresh
+        return _encode(fresh)
+
+
+def _encode(value: int) -> str:
+    pairs = []
+    for _ in range(ULID_LENGTH // 2):
+        pairs.append(_PAIRS[value & 1023])
+        value >>= 10
+    return "".join(reversed(pairs))
+
+
+def is_ulid(text: str) -> bool:
+    """Tell whether a text is a well-formed ULID, in the upper case we give out."""
+    return len(text) == ULID_LENGTH and text[0] <= "7" and all(letter in _VALUES for letter in text)
+
+
+def ulid_time(ulid: str) -> int:
+    """Return the milliseconds since the epoch at which a ULID was made."""
+    value = 0
+    for letter in ulid[:10]:
+        value = value << 5 | _VALUES[letter]
+    return value
+
+
+def first_ulid_at(milliseconds: int) -> str:
+    """Return the smallest ULID of a millisecond, the lower bound of what was made from then on."""
+    return _encode(milliseconds << _RANDOM_BITS)

@@ -1,0 +1,79 @@
+"""Logging: JSON lines for machines, plain lines on a terminal, a correlation id on each.
+
+Nothing here or elsewhere logs an input, a result, a secret or a source text: only ids, kinds,
+states, counts and times.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import sys
+import traceback
+from typing import Any, TextIO
+
+from coatcheck.clock import to_rfc3339
+from coatcheck.settings import Settings
+
+correlation_id: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+    "coatcheck_correlation_id", default=None
+)
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, correlation_id and the extra fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as a line of JSON."""
+        line: dict[str, Any] = {
+            "time": to_rfc3339(int(record.created * 1000)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields = _extra(record)
+        if (correlation := fields.pop("correlation_id", None) or correlation_id.get()) is not None:
+            line["correlation_id"] = correlation
+        line.update(fields)
+        if record.exc_info and record.exc_info[0] is not None:
+            line["error_type"] = record.exc_info[0].__name__
+            line["traceback"] = _where(record)
+        return json.dumps(line, default=str)
+
+
+class TextFormatter(logging.Formatter):
+    """A line for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as a readable line."""
+        moment = to_rfc3339(int(record.created * 1000))[11:23]
+        fields = " ".join(f"{name}={value}" for name, value in _extra(record).items())
+        line = f"{moment} {record.levelname.lower():<7} {record.getMessage()}"
+        if record.exc_info and record.exc_info[0] is not None:
+            fields += f" error_type={record.exc_info[0].__name__} at {' < '.join(_where(record))}"
+        return f"{line}  {fields}".rstrip()
+
+
+def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
+    """Send the logs of this process to `stream` (stderr) in the format that was asked for."""
+    stream = stream or sys.stderr
+    as_text = settings.log_format == "text" or (settings.log_format == "auto" and stream.isatty())
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(TextFormatter() if as_text else JsonFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("coatcheck").setLevel(settings.log_level.upper())
+
+
+def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+def _where(record: logging.LogRecord) -> list[str]:
+    # Places only: source lines and exception messages may hold what a user sent.
+    frames = traceback.extract_tb(record.exc_info[2]) if record.exc_info else []
+    return [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(frames[-8:])]

@@ -1,0 +1,1 @@
+"""Values and the rules between them: no I/O, no clock."""

@@ -1,0 +1,127 @@
+"""A job as it is handed in, as it is read, and as a worker holds it.
+
+Times are milliseconds since the epoch. Inputs, results and error details are JSON texts here:
+what they mean is the business of the kind, one layer up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coatcheck.model.state import Reason, State
+
+DEFAULT_TENANT = "default"
+DEFAULT_QUEUE = "default"
+API_SURFACE = "api"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt or a job failed, for the person who submitted it."""
+
+    code: str
+    message: str
+    detail: str | None = None
+    retryable: bool = False
+
+
+class Terms(NamedTuple):
+    """What was agreed about a job when it was submitted; no transition changes it."""
+
+    max_attempts: int = 3
+    on_lost: str = "requeue"  # or "resume" (the same, with checkpoints) or "fail"
+    timeout_ms: int = 3_600_000
+    keep_succeeded_ms: int = 86_400_000
+    keep_failed_ms: int = 604_800_000
+    deadline_at: int | None = None  # not ended by then, it fails
+
+
+class NewJob(NamedTuple):
+    """A job to be submitted. Ids are chosen before the write, so that its outcome can be looked up.
+
+    `public_id` is the id its surface shows, None where that is `id` itself. `limit_key` names what
+    shares a limit with other jobs.
+    """
+
+    id: str
+    kind: str
+    input: str
+    created_at: int
+    run_at: int
+    tenant: str = DEFAULT_TENANT
+    surface: str = API_SURFACE
+    public_id: str | None = None
+    queue: str = DEFAULT_QUEUE
+    priority: int = 0
+    terms: Terms = Terms()
+    labels: str = "{}"
+    limit_key: str | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+
+
+class Lease(NamedTuple):
+    """A worker's right to write to a job: every claim raises the fence, a stale one is refused."""
+
+    tenant: str
+    job_id: str
+    fence: int
+
+
+class Claim(NamedTuple):
+    """A job in the hands of a worker, with all it needs to run it."""
+
+    lease: Lease
+    kind: str
+    surface: str
+    queue: str
+    input: str
+    attempt: int
+    terms: Terms
+    correlation_id: str | None
+    traceparent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job says it has come."""
+
+    done: float
+    total: float | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it stands in the store."""
+
+    tenant: str
+    id: str
+    surface: str
+    public_id: str
+    kind: str
+    queue: str
+    state: State
+    phase: str | None
+    reason: Reason | None
+    attempt: int
+    priority: int
+    fence: int
+    worker: str | None
+    terms: Terms
+    created_at: int
+    run_at: int
+    started_at: int | None
+    finished_at: int | None
+    expires_at: int | None
+    cancel_requested: bool
+    last_event: int
+    progress: Progress | None
+    error: Failure | None
+    result: str | None
+    limit_key: str | None
+    correlation_id: str | None
+    traceparent: str | None
+    labels: Mapping[str, str] = field(default_factory=dict)

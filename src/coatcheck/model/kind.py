@@ -1,0 +1,73 @@
+"""A kind of job: a name, the types that go in and out, and the terms its jobs run under.
+
+The handler is carried along as an opaque callable; only a worker calls it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from coatcheck.errors import InvalidPayload
+from coatcheck.model.job import DEFAULT_QUEUE, Terms
+
+Isolation = Literal["async", "thread"]
+OnLost = Literal["requeue", "resume", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait before the next attempt: doubling, capped, spread by jitter."""
+
+    first_ms: int = 1_000
+    cap_ms: int = 300_000
+
+    def delay(self, attempt: int, spread: Callable[[], float] = random.random) -> int:
+        """Return the wait after this many failed attempts, between half and all of the step."""
+        step = min(self.cap_ms, self.first_ms << min(attempt - 1, 40))
+        return round(step * (0.5 + spread() / 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of job, as an App declares it."""
+
+    name: str
+    handler: Callable[..., Any]
+    takes_input: bool
+    isolation: Isolation
+    input_type: TypeAdapter[Any]
+    result_type: TypeAdapter[Any]
+    queue: str = DEFAULT_QUEUE
+    terms: Terms = field(default_factory=Terms)
+    backoff: Backoff = field(default_factory=Backoff)
+
+    def check_input(self, text: str | bytes) -> None:
+        """Raise InvalidPayload, saying where, unless a JSON text fits the kind's input type."""
+        self.read_input(text)
+
+    def read_input(self, text: str | bytes) -> Any:
+        """Turn a JSON text into what the handler takes."""
+        try:
+            return self.input_type.validate_json(text)
+        except ValidationError as error:
+            problems = [
+                ("/" + "/".join(_escape(part) for part in item["loc"]), item["msg"])
+                for item in error.errors(include_url=False, include_input=False)
+            ]
+            where = "; ".join(f"{pointer}: {detail}" for pointer, detail in problems[:3])
+            raise InvalidPayload(
+                f"the input does not fit kind {self.name!r}: {where}", problems
+            ) from error
+
+    def write_result(self, value: object) -> str:
+        """Turn what the handler returned into a JSON text; raises pydantic's error if it cannot."""
+        return self.result_type.dump_json(value, warnings="error").decode()
+
+
+def _escape(part: str | int) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,50 @@
+"""How an attempt ended, as its worker reports it. What becomes of the job is decided from it in
+`transition.settled`, where the job's attempts and a request to cancel are known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coatcheck.model.job import Failure
+from coatcheck.model.state import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The handler returned; the result is a JSON text."""
+
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Errored:
+    """The attempt failed and may be tried again `retry_after_ms` later, if any attempt is left."""
+
+    error: Failure
+    retry_after_ms: int
+    reason: Reason = Reason.ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp:
+    """The attempt failed in a way that no other attempt would mend."""
+
+    error: Failure
+    reason: Reason = Reason.ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The job is given back untouched and the attempt does not count."""
+
+    retry_after_ms: int = 0
+    error: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The handler stopped because somebody cancelled the job."""
+
+
+Outcome = Succeeded | Errored | GaveUp | Released | Cancelled

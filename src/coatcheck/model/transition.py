@@ -1,0 +1,201 @@
+"""What each thing that can happen to a job does to it: pure functions, shared by every store.
+
+A store reads a job's `Standing` inside its transaction, asks one of these functions what the
+standing becomes, and writes that together with the event, in the same transaction. So a rule
+(when an attempt counts, what a lost worker means, who wins when cancel races complete) is written
+once, here, and an illegal move cannot be expressed without raising.
+
+Rules worth knowing:
+
+- A claim raises the fence and adds an attempt. A release takes the attempt back, not the fence.
+- Losing the worker raises the fence too. So a job that is no longer running, but still has the
+  fence of a lease, was settled by that lease: settling twice (a retry after an answer that never
+  came) is recognised and changes nothing.
+- A request to cancel a running job is only a flag. The worker that next settles the job decides:
+  success stays success, anything that would have queued it again ends it as cancelled.
+- Whoever holds no fence (cancel, lost, expired) may move a job only from the states named here;
+  for any other the function returns None and nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from coatcheck.model.job import Failure, Terms
+from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
+from coatcheck.model.state import Reason, State, check_move
+
+
+class Standing(NamedTuple):
+    """The part of a job that transitions change."""
+
+    state: State
+    claimable: bool  # queued and due: inside the index that claims read
+    phase: str | None
+    reason: Reason | None
+    attempt: int
+    fence: int
+    worker: str | None
+    run_at: int
+    started_at: int | None
+    finished_at: int | None
+    expires_at: int | None
+    cancel_requested: bool
+    error: Failure | None
+    last_event: int
+
+
+class Transition(NamedTuple):
+    """A job's next standing, and the data of the event that tells of it."""
+
+    standing: Standing
+    event: str
+
+
+def created(run_at: int, now: int) -> Transition:
+    """Return where a job begins: queued, and claimable unless it is for later."""
+    standing = Standing(
+        state=State.QUEUED,
+        claimable=run_at <= now,
+        phase=None,
+        reason=None,
+        attempt=0,
+        fence=0,
+        worker=None,
+        run_at=run_at,
+        started_at=None,
+        finished_at=None,
+        expires_at=None,
+        cancel_requested=False,
+        error=None,
+        last_event=1,
+    )
+    return Transition(standing, '{"state":"queued","attempt":0}')
+
+
+def claimed(standing: Standing, worker: str, now: int) -> Transition:
+    """A worker takes the job."""
+    return _move(
+        standing,
+        State.RUNNING,
+        claimable=False,
+        reason=None,
+        attempt=standing.attempt + 1,
+        fence=standing.fence + 1,
+        worker=worker,
+        started_at=now,
+    )
+
+
+def settled(standing: Standing, terms: Terms, outcome: Outcome, now: int) -> Transition:
+    """The worker that holds the job says how its attempt ended. The store has checked the fence."""
+    match outcome:
+        case Succeeded():
+            return _end(standing, terms, State.SUCCEEDED, None, None, now)
+        case Cancelled():
+            return _cancelled(standing, terms, now)
+        case GaveUp(error, reason):
+            return _end(standing, terms, State.FAILED, reason, error, now)
+        case Errored(error, delay, reason):
+            if standing.cancel_requested:
+                return _cancelled(standing, terms, now)
+            too_late = terms.deadline_at is not None and now + delay >= terms.deadline_at
+            if standing.attempt >= terms.max_attempts or too_late:
+                return _end(standing, terms, State.FAILED, reason, error, now)
+            return _requeue(standing, Reason.RETRY, now + delay, now, error)
+        case Released(delay, error):
+            if standing.cancel_requested:
+                return _cancelled(standing, terms, now)
+            given_back = standing._replace(attempt=standing.attempt - 1)
+            return _requeue(given_back, Reason.RELEASED, now + delay, now, error or standing.error)
+
+
+def lost(standing: Standing, terms: Terms, now: int) -> Transition | None:
+    """The worker that held the job is gone."""
+    if standing.state is not State.RUNNING:
+        return None
+    standing = standing._replace(fence=standing.fence + 1)
+    if standing.cancel_requested:
+        return _cancelled(standing, terms, now)
+    if terms.on_lost == "fail" or standing.attempt >= terms.max_attempts:
+        tried = f"attempt {standing.attempt} of {terms.max_attempts}"
+        error = Failure("lost", f"the worker that ran the job disappeared ({tried})")
+        return _end(standing, terms, State.FAILED, Reason.LOST, error, now)
+    return _requeue(standing, Reason.LOST, now, now, standing.error)
+
+
+def cancel_asked(standing: Standing, terms: Terms, now: int) -> Transition | None:
+    """Somebody wants the job cancelled: at once where nobody runs it, else the worker is told."""
+    if standing.state.is_terminal or standing.cancel_requested:
+        return None
+    if standing.state is State.RUNNING:
+        asked = standing._replace(cancel_requested=True, last_event=standing.last_event + 1)
+        return Transition(asked, _event(asked, cancel_requested=True))
+    return _cancelled(standing, terms, now)
+
+
+def expired(standing: Standing, terms: Terms, now: int) -> Transition | None:
+    """The deadline has passed while nobody ran the job."""
+    if standing.state not in (State.QUEUED, State.WAITING):
+        return None
+    if terms.deadline_at is None or terms.deadline_at > now:
+        return None
+    error = Failure("expired", "the job's deadline passed before it could run")
+    return _end(standing, terms, State.FAILED, Reason.EXPIRED, error, now)
+
+
+def _cancelled(standing: Standing, terms: Terms, now: int) -> Transition:
+    return _end(standing, terms, State.CANCELLED, Reason.CANCELLED, standing.error, now)
+
+
+def _requeue(
+    standing: Standing, reason: Reason, run_at: int, now: int, error: Failure | None
+) -> Transition:
+    return _move(
+        standing,
+        State.QUEUED,
+        claimable=run_at <= now,
+        phase=None,
+        reason=reason,
+        worker=None,
+        run_at=run_at,
+        error=error,
+    )
+
+
+def _end(
+    standing: Standing,
+    terms: Terms,
+    state: State,
+    reason: Reason | None,
+    error: Failure | None,
+    now: int,
+) -> Transition:
+    kept = terms.keep_succeeded_ms if state is State.SUCCEEDED else terms.keep_failed_ms
+    return _move(
+        standing,
+        state,
+        claimable=False,
+        phase=None,
+        reason=reason,
+        worker=None,
+        finished_at=now,
+        expires_at=now + kept,
+        error=error,
+    )
+
+
+def _move(standing: Standing, state: State, **changes: object) -> Transition:
+    check_move(standing.state, state)
+    moved = standing._replace(state=state, last_event=standing.last_event + 1, **changes)  # type: ignore[arg-type]  # named fields, checked by the tests of every transition
+    return Transition(moved, _event(moved, previous=standing.state))
+
+
+def _event(standing: Standing, **fields: object) -> str:
+    data: dict[str, object] = {"state": standing.state, "attempt": standing.attempt, **fields}
+    if standing.reason is not None:
+        data["reason"] = standing.reason
+    if standing.state is State.FAILED and standing.error is not None:
+        data["error"] = {"code": standing.error.code}
+    return json.dumps(data, separators=(",", ":"))

@@ -1,0 +1,22 @@
+"""A worker as the store knows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """One start of one worker process: the id is new each time.
+
+    `beats` goes up with every heartbeat. Whether a worker is alive is judged by whoever looks:
+    a counter that stands still for a whole lease on the observer's own monotonic clock.
+    """
+
+    id: str
+    host: str
+    pid: int
+    kinds: tuple[str, ...]
+    slots: int
+    started_at: int
+    beats: int = 0

@@ -1,0 +1,115 @@
+"""One frozen Settings, read once at the edge: flags > environment > TOML file > default.
+
+Each setting has one name: the field `lease_s` is `COATCHECK_LEASE_S` in the environment and
+`lease_s` in the TOML file. The few foreign names that existing deployments use are honoured where
+our own is unset; they are listed in `ALIASES`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from coatcheck.errors import ConfigurationError
+
+PREFIX = "COATCHECK_"
+# Field, the foreign name, and how its value reads as ours.
+ALIASES = {"database": ("JOB_DB_PATH", "sqlite:///{}")}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator can set; the comments are the reference."""
+
+    # Where jobs live: sqlite:///relative/path or sqlite:////absolute/path.
+    database: str = "sqlite:///data/coatcheck.db"
+    # Address the API listens on.
+    host: str = "127.0.0.1"
+    port: int = 8080
+    # Jobs a worker runs at once; 0 means 8 per core.
+    concurrency: int = 0
+    # A worker whose heartbeat stands still this long is called lost.
+    lease_s: float = 30.0
+    # How often lost workers, expired jobs and old results are looked for.
+    sweep_s: float = 5.0
+    # How long running jobs may finish after SIGTERM before they are given back.
+    drain_s: float = 30.0
+    # How long a cancelled or timed-out handler may clean up before it is left behind.
+    grace_s: float = 10.0
+    # The net below the wake-ups: how often a worker looks for work unasked.
+    poll_s: float = 1.0
+    # Log lines as "json" or "text"; "auto" is text on a terminal.
+    log_format: str = "auto"
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        for name in ("lease_s", "sweep_s", "poll_s"):
+            if getattr(self, name) <= 0:
+                raise ConfigurationError(f"{name} must be more than 0, not {getattr(self, name)}")
+        for name in ("drain_s", "grace_s", "concurrency"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{name} must not be negative: {getattr(self, name)}")
+        if not 0 <= self.port <= 65535:
+            raise ConfigurationError(f"port must be between 0 and 65535, not {self.port}")
+        if self.log_format not in ("auto", "json", "text"):
+            raise ConfigurationError(f"log_format is json, text or auto, not {self.log_format!r}")
+
+    @property
+    def slots(self) -> int:
+        """How many jobs a worker runs at once."""
+        return self.concurrency or 8 * (os.cpu_count() or 1)
+
+
+def load_settings(
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """Read the settings; `flags` holds what was given on the command line, None where nothing was.
+
+    The TOML file is the flag `config`, else `COATCHECK_CONFIG`; its keys are the field names.
+    """
+    environment = os.environ if environment is None else environment
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    config = given.pop("config", None) or environment.get(PREFIX + "CONFIG")
+    values = _from_file(Path(config)) if config else {}
+    types = get_type_hints(Settings)
+    for name, kind in types.items():
+        if (text := environment.get(PREFIX + name.upper())) is not None:
+            values[name] = _convert(PREFIX + name.upper(), text, kind)
+        elif name in ALIASES and name not in values:
+            alias, pattern = ALIASES[name]
+            if alias in environment:
+                values[name] = pattern.format(environment[alias])
+    values.update(given)
+    return Settings(**values)
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the config file {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
+    types = get_type_hints(Settings)
+    values = {}
+    for name, value in content.items():
+        if name not in types:
+            known = ", ".join(sorted(types))
+            raise ConfigurationError(f"{path}: unknown setting {name!r}; there are: {known}")
+        values[name] = _convert(f"{path}: {name}", value, types[name])
+    return values
+
+
+def _convert(name: str, value: object, kind: type) -> object:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    try:
+        if isinstance(value, str) or (is_number and kind is float) or type(value) is kind:
+            return kind(value)
+    except ValueError:
+        pass
+    raise ConfigurationError(f"{name} must be of type {kind.__name__}, not {value!r}")

@@ -1,0 +1,248 @@
+"""The Store: every verb the engine knows, and what each promises.
+
+Who may do what:
+
+- Anyone may `submit`, read, `cancel`, `sweep`. A submit that returned is durable; one that raised
+  StoreUnavailable may or may not have happened, and can be repeated with the same id.
+- A worker registers, claims, and from then on writes to a job only through the `Lease` it got.
+  Each of its writes is compare-and-set on (job, fence): a lease that is no longer the newest
+  changes nothing, is answered with False and counted under `stale_writes`.
+- Whoever finds a worker lost removes it, naming the heartbeat count it judged by: if the worker
+  beat once more in between, nothing happens.
+
+Every transition writes the job, its event and whatever else belongs to it in one transaction.
+All times are the caller's (milliseconds since the epoch): a store has no clock of its own.
+What a transition does is decided in `coatcheck.model.transition`, never in a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from coatcheck.model.event import Event, NewEvent
+from coatcheck.model.job import Claim, Job, Lease, NewJob, Progress
+from coatcheck.model.outcome import Outcome
+from coatcheck.model.record import Record
+from coatcheck.model.state import State
+from coatcheck.model.worker import WorkerInfo
+
+BATCH_LIMIT = 10_000
+
+
+class Topic(StrEnum):
+    """What somebody can wait to be woken for."""
+
+    WORK = "work"  # a job may have become claimable, or due at a new time
+    CANCELS = "cancels"  # a running job was asked to stop
+    CHANGES = "changes"  # some job changed
+
+
+class Signal(Protocol):
+    """A wake-up for one waiter; several that come at once are one, none is lost."""
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Return True when woken since the last wait, False when the time ran out."""
+        ...
+
+    def close(self) -> None:
+        """Stop being woken."""
+        ...
+
+
+class Claimed(NamedTuple):
+    """What a claim brought, and when the next delayed job is due (None: there is none)."""
+
+    claims: list[Claim]
+    next_due: int | None
+
+
+class Report(NamedTuple):
+    """What a running job says of itself; what is None stays as it is."""
+
+    progress: Progress | None = None
+    phase: str | None = None
+    events: tuple[NewEvent, ...] = ()
+
+
+class JobFilter(NamedTuple):
+    """Which jobs to list: newest first, `before` is the id of the last one already seen."""
+
+    tenant: str
+    state: State | None = None
+    kind: str | None = None
+    queue: str | None = None
+    created_after: int | None = None
+    before: str | None = None
+    limit: int = 50
+
+
+class QueueStatus(NamedTuple):
+    """How a queue stands."""
+
+    name: str
+    paused: bool
+    ready: int
+    delayed: int
+    running: int
+    oldest_ready: int | None  # when the oldest job that could start now was submitted
+
+
+class SeenWorker(NamedTuple):
+    """A registered worker; `known_dead` only where the store can tell for certain."""
+
+    info: WorkerInfo
+    known_dead: bool
+
+
+class Swept(NamedTuple):
+    """What one bounded sweep did; call again while `more` is true."""
+
+    expired: int = 0
+    deleted: int = 0
+    batches: int = 0
+    more: bool = False
+
+
+class Store(Protocol):
+    """Durable state, as semantic verbs."""
+
+    async def open(self) -> None:
+        """Connect; apply the migrations that are missing, under a lock."""
+        ...
+
+    async def close(self) -> None:
+        """Finish the writes under way and let go of everything."""
+        ...
+
+    async def ping(self) -> None:
+        """Raise StoreUnavailable unless the store can be written to."""
+        ...
+
+    # --- handing work in and reading it
+
+    async def submit(self, job: NewJob, now: int) -> None:
+        """Make a job durable. An id that is there already is left as it is; a public id that is
+        taken raises Conflict.
+        """
+        ...
+
+    async def submit_batch(self, jobs: Sequence[NewJob], now: int) -> None:
+        """Make up to 10,000 jobs durable, all or none, without holding up other writers."""
+        ...
+
+    async def get(self, tenant: str, job_id: str) -> Job:
+        """Read a job by its id, or by the public id its surface gave it; raises NotFound, Gone."""
+        ...
+
+    async def get_many(self, ids: Sequence[tuple[str, str]]) -> list[Job]:
+        """Read those of many jobs, named by (tenant, id), that exist: one read for all watchers."""
+        ...
+
+    async def list_jobs(self, which: JobFilter) -> list[Job]:
+        """List jobs, newest first, without their results."""
+        ...
+
+    async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[Event]:
+        """Read a job's log in order, from the entry after the given number."""
+        ...
+
+    async def cancel(self, tenant: str, job_id: str, now: int) -> Job:
+        """Ask for a job to be cancelled and return how it stands then; raises NotFound, Gone."""
+        ...
+
+    # --- working
+
+    async def register_worker(self, worker: WorkerInfo) -> None:
+        """Make a worker known, before its first claim."""
+        ...
+
+    async def beat(self, worker_id: str) -> bool:
+        """Raise a worker's heartbeat count; False when it was removed as lost."""
+        ...
+
+    async def workers(self) -> list[SeenWorker]:
+        """List the registered workers."""
+        ...
+
+    async def remove_worker(self, worker_id: str, beats: int | None, now: int) -> int:
+        """Remove a worker and treat what it still holds as lost; return how many jobs that was.
+
+        With `beats` it is removed only if its count is still that; without, it says goodbye itself.
+        """
+        ...
+
+    async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
+        """Take up to `limit` jobs of these kinds that are due, from queues that are not paused:
+        higher priority first, then older first. A worker that was removed gets nothing.
+        """
+        ...
+
+    async def cancel_requests(self, worker_id: str) -> list[Lease]:
+        """List the jobs a worker holds that somebody wants cancelled."""
+        ...
+
+    async def report(self, lease: Lease, report: Report, now: int) -> bool:
+        """Write what a running job says of itself; False when the lease is stale."""
+        ...
+
+    async def settle(self, lease: Lease, outcome: Outcome, now: int) -> bool:
+        """End an attempt. True also when this very lease had settled the job before; False when
+        the lease is stale.
+        """
+        ...
+
+    # --- keeping house
+
+    async def sweep(self, now: int) -> Swept:
+        """Fail jobs past their deadline, delete what retention has passed over, finish batches a
+        crash left half-written: a bounded amount, safe to run anywhere and at any time.
+        """
+        ...
+
+    async def queues(self) -> list[QueueStatus]:
+        """List the queues that hold jobs or are paused, by name."""
+        ...
+
+    async def pause_queue(self, name: str, paused: bool, now: int) -> None:
+        """Stop or resume claims from a queue; what runs goes on."""
+        ...
+
+    async def counters(self) -> dict[str, int]:
+        """Read the counts kept beside the jobs, such as `stale_writes`."""
+        ...
+
+    # --- small documents
+
+    async def put_record(
+        self,
+        record: Record,
+        expected_version: int | None = None,
+    ) -> Record | None:
+        """Write a document and return it with its new version.
+
+        With `expected_version` (0: it must not exist) it is written only over that version; None
+        is returned when another one is there. An expired document counts as absent.
+        """
+        ...
+
+    async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
+        """Read a document, unless it has expired."""
+        ...
+
+    async def list_records(
+        self, tenant: str, collection: str, now: int, after: str = "", limit: int = 100
+    ) -> list[Record]:
+        """List a collection in the order of its keys, from the one after `after`."""
+        ...
+
+    async def delete_record(self, tenant: str, collection: str, key: str) -> bool:
+        """Delete a document; False when there was none."""
+        ...
+
+    # --- being woken
+
+    def subscribe(self, topic: Topic) -> Signal:
+        """Be woken, on the running loop, by what any process does to this store."""
+        ...

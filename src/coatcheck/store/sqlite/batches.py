@@ -1,0 +1,63 @@
+"""Large batches: all or none, without one long transaction that everybody would wait for.
+
+1. The jobs are written as JSON, in slices, each a small transaction of its own. Nothing of them is
+   visible yet.
+2. One small write marks the batch as accepted. From here on it will happen, whatever crashes.
+3. Slice by slice, again in small transactions, the jobs become real; a slice disappears in the
+   transaction that makes its jobs, so doing it twice is impossible and anybody may do it.
+4. When no slice is left the batch is removed, and the caller is answered.
+
+A crash before 2 leaves slices that nobody will miss; the sweep removes them after a while. A crash
+after 2 leaves an accepted batch, which the sweep of any process finishes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from coatcheck.model.job import NewJob, Terms
+from coatcheck.store.sqlite import jobs
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Transaction
+
+SLICE = 200
+ABANDONED_AFTER_MS = 600_000
+
+
+def begin(tx: Transaction, batch: str, now: int) -> None:
+    """Open a batch."""
+    tx.execute(SQL.insert_batch, (batch, now))
+
+
+def stage(tx: Transaction, batch: str, number: int, slice_: Sequence[NewJob]) -> None:
+    """Write one slice, still invisible."""
+    tx.execute(SQL.insert_slice, (batch, number, json.dumps(slice_)))
+
+
+def accept(tx: Transaction, batch: str) -> None:
+    """Decide that the batch happens."""
+    tx.execute(SQL.accept_batch, (batch,))
+
+
+def apply_next_slice(tx: Transaction, batch: str, now: int) -> bool:
+    """Make the jobs of one slice real; False when none is left and the batch is done."""
+    row = tx.one(SQL.next_slice, (batch,))
+    if row is None:
+        tx.execute(SQL.delete_batch, (batch,))
+        return False
+    number, text = row
+    staged = [NewJob(*fields) for fields in json.loads(text)]
+    jobs.submit_all(tx, [job._replace(terms=Terms(*job.terms)) for job in staged], now)
+    tx.execute(SQL.delete_slice, (batch, number))
+    return True
+
+
+def unfinished(tx: Transaction, now: int) -> str | None:
+    """Return an accepted batch that is not finished, after dropping one that was abandoned."""
+    abandoned = tx.one(SQL.abandoned_batches, (now - ABANDONED_AFTER_MS,))
+    if abandoned is not None:
+        tx.execute(SQL.delete_slices, abandoned)
+        tx.execute(SQL.delete_batch, abandoned)
+    accepted = tx.one(SQL.accepted_batches)
+    return None if accepted is None else str(accepted[0])

@@ -1,0 +1,60 @@
+"""Opening connections, and translating what SQLite says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from coatcheck.errors import CoatcheckError, StoreError, StoreUnavailable
+
+# A foreign tool may hold the file's own lock; ours never do while they wait for each other.
+BUSY_TIMEOUT_MS = 10_000
+CACHE_KIB = 64 * 1024
+
+
+def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
+    """Open the database; every commit is on the disk before it returns (WAL, synchronous=FULL)."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (0 if read_only else apsw.SQLITE_OPEN_CREATE)
+    connection = apsw.Connection(str(path), flags=flags, statementcachesize=200)
+    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    if not read_only:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        # The writer checkpoints between batches, when nobody waits for it.
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+_TEMPORARY: tuple[type[apsw.Error], ...] = (
+    apsw.FullError,
+    apsw.IOError,
+    apsw.BusyError,
+    apsw.LockedError,
+    apsw.CantOpenError,
+    apsw.NoMemError,
+    apsw.ReadOnlyError,
+    apsw.ProtocolError,
+    apsw.InterruptError,
+)
+
+
+def translate(error: Exception) -> Exception:
+    """Turn an error of SQLite into one of ours; other exceptions stay what they are."""
+    if isinstance(error, apsw.FullError):
+        return StoreUnavailable("the disk of the database is full; nothing was changed")
+    if isinstance(error, _TEMPORARY):
+        return StoreUnavailable(f"the database cannot be used right now: {error}")
+    if isinstance(error, apsw.Error):
+        return StoreError(f"the database refused: {error}")
+    return error
+
+
+def is_ours(error: Exception) -> bool:
+    """Tell an answer the operation gave on purpose from a fault of the database."""
+    return isinstance(error, CoatcheckError)

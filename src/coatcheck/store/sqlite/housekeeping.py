@@ -1,0 +1,44 @@
+"""What the sweep does: deadlines, retention, leftovers. Each operation is bounded."""
+
+from __future__ import annotations
+
+from coatcheck.model import transition as rules
+from coatcheck.store.base import Swept, Topic
+from coatcheck.store.sqlite import jobs
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Transaction
+
+AT_ONCE = 200
+TOMBSTONES_KEPT_MS = 7 * 86_400_000
+
+
+def sweep(tx: Transaction, now: int) -> Swept:
+    """Do a bounded amount of everything that is due."""
+    expired = _expire(tx, now)
+    deleted = _delete(tx, now)
+    tx.execute(SQL.delete_old_tombstones, (now - TOMBSTONES_KEPT_MS, AT_ONCE))
+    tx.execute(SQL.delete_expired_records, (now, AT_ONCE))
+    return Swept(expired=expired, deleted=deleted, more=AT_ONCE in (expired, deleted))
+
+
+def _expire(tx: Transaction, now: int) -> int:
+    overdue = tx.all(SQL.past_deadline, (now, AT_ONCE))
+    for tenant, job_id in overdue:
+        found = jobs.find(tx, tenant, job_id)
+        if found is not None:
+            rowid, standing, terms = found
+            ended = rules.expired(standing, terms, now)
+            if ended is not None:
+                jobs.write(tx, tenant, job_id, rowid, ended, now)
+                tx.topics.add(Topic.CHANGES)
+    return len(overdue)
+
+
+def _delete(tx: Transaction, now: int) -> int:
+    old = tx.all(SQL.past_retention, (now, AT_ONCE))
+    for rowid, tenant, job_id in old:
+        tx.execute(SQL.delete_payloads, (tenant, job_id))
+        tx.execute(SQL.delete_events, (tenant, job_id))
+        tx.execute(SQL.delete_job, (rowid,))
+        tx.execute(SQL.insert_tombstone, (tenant, job_id, now))
+    return len(old)

@@ -1,0 +1,185 @@
+"""The write operations on jobs, each a function of a transaction that can be run again.
+
+Each reads where the job stands, asks `coatcheck.model.transition` what becomes of it, and writes
+that and the event together. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import apsw
+
+from coatcheck.errors import Conflict
+from coatcheck.model import transition as rules
+from coatcheck.model.event import EventType
+from coatcheck.model.job import Claim, Lease, NewJob, Terms
+from coatcheck.model.outcome import Outcome, Succeeded
+from coatcheck.model.state import State
+from coatcheck.model.transition import Standing, Transition
+from coatcheck.store.base import Claimed, Report, Topic
+from coatcheck.store.sqlite.rows import (
+    STANDING_FIELDS,
+    encode_progress,
+    new_job_row,
+    read_standing,
+    standing_row,
+)
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Transaction
+
+STALE_WRITES = "stale_writes"
+PROMOTE_AT_ONCE = 1_000
+
+_INSERT_JOB = SQL.insert_job
+_INSERT_PAYLOAD = SQL.insert_payload
+_INSERT_EVENT = SQL.insert_event
+_UPDATE_STANDING = SQL.update_standing
+_STANDING_OF = SQL.standing_of
+_CANDIDATES = SQL.candidates
+_PAYLOAD = SQL.payload
+
+
+def submit(tx: Transaction, job: NewJob, now: int) -> None:
+    """Insert a job; the same id again is left as it is."""
+    standing, event = rules.created(job.run_at, now)
+    try:
+        tx.execute(_INSERT_JOB, new_job_row(job, standing))
+    except apsw.ConstraintError as error:
+        raise Conflict(f"the public id {job.public_id!r} is taken") from error
+    if not tx.changed():
+        return
+    tx.execute(_INSERT_PAYLOAD, (job.tenant, job.id, "input", job.input))
+    tx.execute(_INSERT_EVENT, (job.tenant, job.id, 1, EventType.STATE, now, event))
+    tx.topics.add(Topic.WORK)
+
+
+def submit_all(tx: Transaction, new: Sequence[NewJob], now: int) -> None:
+    """Insert several jobs."""
+    for job in new:
+        submit(tx, job, now)
+
+
+def claim(tx: Transaction, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
+    """Hand the first jobs of all open lanes to a worker."""
+    if tx.one(SQL.worker_beats, (worker_id,)) is None:
+        return Claimed([], None)
+    next_due = tx.one(SQL.next_due)[0]
+    if next_due is not None and next_due <= now:
+        tx.execute(SQL.promote_due, (now, PROMOTE_AT_ONCE))
+        next_due = tx.one(SQL.next_due)[0]
+    heads: list[tuple[str, str, Any]] = []
+    for kind, queue in tx.all(SQL.lanes, (json.dumps(kinds),)):
+        rows = tx.all(_CANDIDATES, (kind, queue, now, limit))
+        heads.extend((kind, queue, row) for row in rows)
+    heads.sort(key=lambda head: (-head[2][0], head[2][1]))
+    claims = [_take(tx, worker_id, *head, now) for head in heads[:limit]]
+    if claims:
+        tx.topics.add(Topic.CHANGES)
+    return Claimed(claims, next_due)
+
+
+def _take(tx: Transaction, worker_id: str, kind: str, queue: str, row: Any, now: int) -> Claim:
+    _, job_id, tenant, surface, correlation_id, traceparent, rowid = row[:7]
+    standing = read_standing(row[7 : 7 + STANDING_FIELDS])
+    taken = rules.claimed(standing, worker_id, now)
+    write(tx, tenant, job_id, rowid, taken, now)
+    return Claim(
+        lease=Lease(tenant, job_id, taken.standing.fence),
+        kind=kind,
+        surface=surface,
+        queue=queue,
+        input=tx.one(_PAYLOAD, (tenant, job_id, "input"))[0],
+        attempt=taken.standing.attempt,
+        terms=Terms(*row[7 + STANDING_FIELDS :]),
+        correlation_id=correlation_id,
+        traceparent=traceparent,
+    )
+
+
+def settle(tx: Transaction, lease: Lease, outcome: Outcome, now: int) -> bool:
+    """End an attempt, if the lease is still the newest."""
+    found = find(tx, lease.tenant, lease.job_id)
+    if found is None or found[1].fence != lease.fence:
+        return _stale(tx)
+    rowid, standing, terms = found
+    if standing.state is not State.RUNNING:
+        return True  # settled by this very lease, whose answer never arrived
+    ended = rules.settled(standing, terms, outcome, now)
+    write(tx, lease.tenant, lease.job_id, rowid, ended, now)
+    if isinstance(outcome, Succeeded):
+        tx.execute(_INSERT_PAYLOAD, (lease.tenant, lease.job_id, "result", outcome.result))
+    tx.topics.add(Topic.CHANGES)
+    if ended.standing.state is State.QUEUED:
+        tx.execute(SQL.clear_progress, (rowid,))
+        tx.topics.add(Topic.WORK)
+    return True
+
+
+def report(tx: Transaction, lease: Lease, said: Report, now: int) -> bool:
+    """Write progress, phase and log entries of a running job."""
+    found = find(tx, lease.tenant, lease.job_id)
+    if found is None or found[1].fence != lease.fence or found[1].state is not State.RUNNING:
+        return _stale(tx)
+    rowid, standing, _ = found
+    entries = [(event.type, event.data) for event in said.events]
+    progress = None
+    if said.progress is not None:
+        progress = encode_progress(said.progress)
+        entries.append((EventType.PROGRESS, progress))
+    for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
+        tx.execute(_INSERT_EVENT, (lease.tenant, lease.job_id, seq, kind, now, data))
+    last_event = standing.last_event + len(entries)
+    tx.execute(SQL.update_report, (progress, said.phase, last_event, rowid))
+    tx.topics.add(Topic.CHANGES)
+    return True
+
+
+def cancel(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
+    """Ask for a job to be cancelled; False when there is no such job."""
+    found = find(tx, tenant, job_id)
+    if found is None:
+        return False
+    rowid, standing, terms = found
+    asked = rules.cancel_asked(standing, terms, now)
+    if asked is not None:
+        write(tx, tenant, job_id, rowid, asked, now)
+        tx.topics.update((Topic.CANCELS, Topic.CHANGES))
+    return True
+
+
+def lose(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
+    """Take a job from a worker that is gone."""
+    found = find(tx, tenant, job_id)
+    if found is not None:
+        rowid, standing, terms = found
+        gone = rules.lost(standing, terms, now)
+        if gone is not None:
+            write(tx, tenant, job_id, rowid, gone, now)
+            tx.execute(SQL.clear_progress, (rowid,))
+            tx.topics.update((Topic.WORK, Topic.CHANGES))
+
+
+def find(tx: Transaction, tenant: str, job_id: str) -> tuple[int, Standing, Terms] | None:
+    """Read where a job stands."""
+    row = tx.one(_STANDING_OF, (tenant, job_id))
+    if row is None:
+        return None
+    split = 1 + STANDING_FIELDS
+    return row[0], read_standing(row[1:split]), Terms(*row[split:])
+
+
+def write(
+    tx: Transaction, tenant: str, job_id: str, rowid: int, change: Transition, now: int
+) -> None:
+    """Write a transition: the row and its event. Every transition of a job comes through here."""
+    standing, event = change
+    tx.execute(_UPDATE_STANDING, (*standing_row(standing), rowid))
+    tx.execute(_INSERT_EVENT, (tenant, job_id, standing.last_event, EventType.STATE, now, event))
+
+
+def _stale(tx: Transaction) -> bool:
+    tx.execute(SQL.count_up, (STALE_WRITES,))
+    return False

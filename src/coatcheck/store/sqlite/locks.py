@@ -1,0 +1,105 @@
+"""Locks beside the database file, and what the kernel tells through them.
+
+`<database>.run/` holds:
+
+- `write.lock`: taken with a blocking flock before every write transaction. SQLite's own busy
+  handler sleeps and retries, which is slow and unfair between processes; a flock wakes the next
+  waiter at once, and nobody ever sees "database is locked".
+- `workers/<id>`: a worker holds a flock on its file as long as its process lives. The kernel
+  drops it with the process, however that ends, so whoever can take it knows the worker is dead,
+  without waiting for its lease.
+
+None of this works on a network file system, so those are refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from coatcheck.errors import ConfigurationError
+
+NETWORK_FILESYSTEMS = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "9p", "ncpfs"}
+    | {"fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone", "fuse.gcsfuse", "fuse.blobfuse2"}
+)
+
+
+class FileLock:
+    """An exclusive flock on a file of its own."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._descriptor)
+
+
+class LifeSigns:
+    """Which workers are alive, told by the locks they hold."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: dict[str, int] = {}
+
+    def hold(self, worker_id: str) -> None:
+        """Show that a worker of this process is alive, until `drop` or the end of the process."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(self._folder / worker_id, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        self._held[worker_id] = descriptor
+
+    def drop(self, worker_id: str) -> None:
+        """Stop showing a worker; also removes what a dead one left behind."""
+        (self._folder / worker_id).unlink(missing_ok=True)
+        if (descriptor := self._held.pop(worker_id, None)) is not None:
+            os.close(descriptor)
+
+    def is_dead(self, worker_id: str) -> bool:
+        """Tell whether a worker's process has certainly ended."""
+        try:
+            descriptor = os.open(self._folder / worker_id, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            # Registered, and its file gone: removed by somebody who saw it dead, or by hand.
+            return worker_id not in self._held
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def close(self) -> None:
+        """Drop every worker of this process."""
+        for worker_id in list(self._held):
+            self.drop(worker_id)
+
+
+def refuse_network_filesystem(path: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
+    """Raise ConfigurationError where a database would lie on a network file system."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return  # not Linux: nothing tells, and flock fails loudly where it does not work
+    best, found = "", ""
+    target = str(path.resolve())
+    for line in lines:
+        _, point, filesystem, *_ = line.split(" ")
+        point = point.encode().decode("unicode_escape")
+        inside = target == point or target.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, found = point, filesystem
+    if found in NETWORK_FILESYSTEMS:
+        raise ConfigurationError(
+            f"{path} lies on a network file system ({found} at {best}), where SQLite's locks do "
+            "not hold; use a local disk, or PostgreSQL for several machines"
+        )

@@ -1,0 +1,262 @@
+-- name: insert_job
+-- The order of the values is that of rows.new_job_row.
+INSERT INTO jobs (
+  tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
+  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
+  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  finished_at, expires_at, cancel_requested, error, last_event
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, id) DO NOTHING
+
+-- name: insert_payload
+INSERT INTO payloads (tenant, job_id, role, data) VALUES (?, ?, ?, ?)
+ON CONFLICT (tenant, job_id, role) DO UPDATE SET data = excluded.data
+
+-- name: insert_event
+INSERT INTO events (tenant, job_id, seq, type, at, data) VALUES (?, ?, ?, ?, ?, ?)
+
+-- name: update_standing
+-- The order of the values is that of rows.standing_row.
+UPDATE jobs SET
+  state = ?, claimable = ?, phase = ?, reason = ?, attempt = ?, fence = ?, worker = ?, run_at = ?,
+  started_at = ?, finished_at = ?, expires_at = ?, cancel_requested = ?, error = ?, last_event = ?
+WHERE rowid = ?
+
+-- name: standing_of
+-- What a transition is decided from: the row, the standing, the terms.
+SELECT rowid,
+  state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
+  expires_at, cancel_requested, error, last_event,
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+FROM jobs WHERE tenant = ? AND id = ?
+
+-- name: lanes
+-- The (kind, queue) pairs that have something to claim, for the kinds given as a JSON array: one
+-- seek a pair, however many jobs wait in it.
+WITH RECURSIVE lane (kind, queue) AS (
+  SELECT wanted.value,
+    (SELECT min(queue) FROM jobs WHERE claimable = 1 AND kind = wanted.value)
+  FROM json_each(?) AS wanted
+  UNION ALL
+  SELECT kind,
+    (SELECT min(jobs.queue) FROM jobs
+     WHERE claimable = 1 AND jobs.kind = lane.kind AND jobs.queue > lane.queue)
+  FROM lane WHERE queue IS NOT NULL
+)
+SELECT kind, queue FROM lane
+WHERE queue IS NOT NULL
+  AND queue NOT IN (SELECT name FROM queues WHERE paused_at IS NOT NULL)
+
+-- name: candidates
+-- The head of one lane.
+SELECT priority, id, tenant, surface, correlation_id, traceparent,
+  rowid,
+  state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
+  expires_at, cancel_requested, error, last_event,
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+FROM jobs
+WHERE claimable = 1 AND kind = ? AND queue = ?
+  AND (deadline_at IS NULL OR deadline_at > ?)
+ORDER BY priority DESC, id
+LIMIT ?
+
+-- name: promote_due
+UPDATE jobs SET claimable = 1
+WHERE rowid IN (
+  SELECT rowid FROM jobs WHERE state = 'queued' AND claimable = 0 AND run_at <= ?
+  ORDER BY run_at LIMIT ?
+)
+
+-- name: next_due
+SELECT min(run_at) FROM jobs WHERE state = 'queued' AND claimable = 0
+
+-- name: payload
+SELECT data FROM payloads WHERE tenant = ? AND job_id = ? AND role = ?
+
+-- name: update_report
+UPDATE jobs SET progress = coalesce(?, progress), phase = coalesce(?, phase), last_event = ?
+WHERE rowid = ?
+
+-- name: clear_progress
+UPDATE jobs SET progress = NULL WHERE rowid = ? AND progress IS NOT NULL
+
+-- name: job_by_id
+SELECT jobs.*, payloads.data AS result FROM jobs
+LEFT JOIN payloads
+  ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
+WHERE jobs.tenant = ? AND jobs.id = ?
+
+-- name: job_by_public_id
+SELECT jobs.*, payloads.data AS result FROM jobs
+LEFT JOIN payloads
+  ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
+WHERE jobs.tenant = ? AND jobs.public_id = ?
+
+-- name: jobs_by_ids
+-- Many jobs at once, named by a JSON array of [tenant, id].
+SELECT jobs.*, payloads.data AS result FROM json_each(?) AS wanted
+CROSS JOIN jobs ON jobs.tenant = wanted.value ->> 0 AND jobs.id = wanted.value ->> 1
+LEFT JOIN payloads
+  ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
+
+-- name: list_jobs
+-- Results are left out: a page of jobs is for looking around, each job's own address has it all.
+SELECT jobs.*, NULL AS result FROM jobs WHERE /* conditions */ ORDER BY id DESC LIMIT ?
+
+-- name: ping
+SELECT 1 FROM jobs LIMIT 1
+
+-- name: tombstone
+SELECT deleted_at FROM tombstones WHERE tenant = ? AND id = ?
+
+-- name: events_after
+SELECT seq, type, at, data FROM events
+WHERE tenant = ? AND job_id = ? AND seq > ?
+ORDER BY seq LIMIT ?
+
+-- name: insert_worker
+INSERT INTO workers (id, host, pid, kinds, slots, started_at, beats) VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: beat
+UPDATE workers SET beats = beats + 1 WHERE id = ?
+
+-- name: all_workers
+SELECT id, host, pid, kinds, slots, started_at, beats FROM workers ORDER BY id
+
+-- name: worker_beats
+SELECT beats FROM workers WHERE id = ?
+
+-- name: delete_worker
+DELETE FROM workers WHERE id = ?
+
+-- name: held_by
+SELECT tenant, id FROM jobs WHERE state = 'running' AND worker = ? ORDER BY tenant, id
+
+-- name: cancel_requests
+SELECT tenant, id, fence FROM jobs
+WHERE state = 'running' AND worker = ? AND cancel_requested = 1
+
+-- name: past_deadline
+SELECT tenant, id FROM jobs
+WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at <= ?
+ORDER BY deadline_at LIMIT ?
+
+-- name: past_retention
+SELECT rowid, tenant, id FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?
+ORDER BY expires_at LIMIT ?
+
+-- name: delete_job
+DELETE FROM jobs WHERE rowid = ?
+
+-- name: delete_payloads
+DELETE FROM payloads WHERE tenant = ? AND job_id = ?
+
+-- name: delete_events
+DELETE FROM events WHERE tenant = ? AND job_id = ?
+
+-- name: insert_tombstone
+INSERT INTO tombstones (tenant, id, deleted_at) VALUES (?, ?, ?)
+ON CONFLICT (tenant, id) DO NOTHING
+
+-- name: delete_old_tombstones
+DELETE FROM tombstones WHERE (tenant, id) IN (
+  SELECT tenant, id FROM tombstones WHERE deleted_at <= ? ORDER BY deleted_at LIMIT ?
+)
+
+-- name: delete_expired_records
+DELETE FROM records WHERE (tenant, collection, key) IN (
+  SELECT tenant, collection, key FROM records
+  WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at LIMIT ?
+)
+
+-- name: anything_to_sweep
+-- Asked of a reader first, so that an idle system writes nothing. ?1 is now, ?2 the time before
+-- which tombstones are old, ?3 the time before which an unaccepted batch was abandoned.
+SELECT
+  EXISTS (SELECT 1 FROM jobs WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting')
+          AND deadline_at <= ?1)
+  OR EXISTS (SELECT 1 FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?1)
+  OR EXISTS (SELECT 1 FROM tombstones WHERE deleted_at <= ?2)
+  OR EXISTS (SELECT 1 FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?1)
+  OR EXISTS (SELECT 1 FROM batches WHERE accepted = 1 OR created_at <= ?3)
+
+-- name: insert_batch
+INSERT INTO batches (id, created_at, accepted) VALUES (?, ?, 0)
+
+-- name: insert_slice
+INSERT INTO batch_slices (batch, slice, jobs) VALUES (?, ?, ?)
+
+-- name: accept_batch
+UPDATE batches SET accepted = 1 WHERE id = ?
+
+-- name: accepted_batches
+SELECT id FROM batches WHERE accepted = 1 ORDER BY id LIMIT 1
+
+-- name: next_slice
+SELECT slice, jobs FROM batch_slices WHERE batch = ? ORDER BY slice LIMIT 1
+
+-- name: delete_slice
+DELETE FROM batch_slices WHERE batch = ? AND slice = ?
+
+-- name: delete_batch
+DELETE FROM batches WHERE id = ?
+
+-- name: abandoned_batches
+SELECT id FROM batches WHERE accepted = 0 AND created_at <= ? LIMIT 1
+
+-- name: delete_slices
+DELETE FROM batch_slices WHERE batch = ?
+
+-- name: queue_status
+-- Counts come from rows: counters drift. Each part reads a partial index only.
+WITH ready AS (
+  SELECT queue, count(*) AS jobs, min(id) AS oldest FROM jobs INDEXED BY jobs_claimable
+  WHERE claimable = 1 GROUP BY queue
+), delayed AS (
+  SELECT queue, count(*) AS jobs FROM jobs INDEXED BY jobs_delayed
+  WHERE state = 'queued' AND claimable = 0 GROUP BY queue
+), running AS (
+  SELECT queue, count(*) AS jobs FROM jobs INDEXED BY jobs_running
+  WHERE state = 'running' GROUP BY queue
+), names AS (
+  SELECT queue AS name FROM ready UNION SELECT queue FROM delayed UNION SELECT queue FROM running
+  UNION SELECT name FROM queues WHERE paused_at IS NOT NULL
+)
+SELECT names.name, queues.paused_at IS NOT NULL, coalesce(ready.jobs, 0),
+  coalesce(delayed.jobs, 0), coalesce(running.jobs, 0), ready.oldest
+FROM names
+LEFT JOIN queues ON queues.name = names.name
+LEFT JOIN ready ON ready.queue = names.name
+LEFT JOIN delayed ON delayed.queue = names.name
+LEFT JOIN running ON running.queue = names.name
+ORDER BY names.name
+
+-- name: pause_queue
+INSERT INTO queues (name, paused_at) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at
+
+-- name: count_up
+INSERT INTO counters (name, value) VALUES (?, 1)
+ON CONFLICT (name) DO UPDATE SET value = value + 1
+
+-- name: all_counters
+SELECT name, value FROM counters
+
+-- name: record
+SELECT tenant, collection, key, value, version, updated_at, expires_at FROM records
+WHERE tenant = ? AND collection = ? AND key = ?
+
+-- name: put_record
+INSERT INTO records (tenant, collection, key, value, version, updated_at, expires_at)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, collection, key) DO UPDATE SET
+  value = excluded.value, version = excluded.version, updated_at = excluded.updated_at,
+  expires_at = excluded.expires_at
+
+-- name: records_after
+SELECT tenant, collection, key, value, version, updated_at, expires_at FROM records
+WHERE tenant = ? AND collection = ? AND key > ? AND (expires_at IS NULL OR expires_at > ?)
+ORDER BY key LIMIT ?
+
+-- name: delete_record
+DELETE FROM records WHERE tenant = ? AND collection = ? AND key = ?

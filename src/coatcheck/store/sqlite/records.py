@@ -1,0 +1,34 @@
+"""Small documents, with versions and expiry."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+
+from coatcheck.model.record import Record
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Transaction
+
+
+def put(tx: Transaction, record: Record, expected_version: int | None) -> Record | None:
+    """Write a document over the version the caller has seen, or over any."""
+    row = tx.one(SQL.record, (record.tenant, record.collection, record.key))
+    there = None if row is None else Record(*row)
+    expired = (
+        there is not None and there.expires_at is not None and there.expires_at <= record.updated_at
+    )
+    visible = 0 if there is None or expired else there.version
+    if expected_version is not None and expected_version != visible:
+        return None
+    # An expired document counts as absent, yet its versions go on: no reader can mistake a new
+    # document for the old one.
+    written = replace(record, version=(0 if there is None else there.version) + 1)
+    tx.execute(SQL.put_record, astuple(written))
+    return written
+
+
+def delete(tx: Transaction, tenant: str, collection: str, key: str) -> bool:
+    """Delete a document; False when there was none."""
+    if tx.one(SQL.record, (tenant, collection, key)) is None:
+        return False
+    tx.execute(SQL.delete_record, (tenant, collection, key))
+    return True

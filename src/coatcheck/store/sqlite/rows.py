@@ -1,0 +1,130 @@
+"""Between rows and values: the only place that knows how a value is laid out in a row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from coatcheck.model.event import Event, EventType
+from coatcheck.model.job import Failure, Job, NewJob, Progress, Terms
+from coatcheck.model.state import Reason, State
+from coatcheck.model.transition import Standing
+
+Row = Sequence[Any]
+
+_STATES = {str(state): state for state in State}
+_REASONS: dict[str | None, Reason | None] = {None: None, **{str(r): r for r in Reason}}
+
+# What `standing_of` selects: the rowid, then a Standing, then the Terms.
+STANDING_FIELDS = len(Standing._fields)
+
+
+def standing_row(standing: Standing) -> tuple[Any, ...]:
+    """Lay a standing out in the order of its columns."""
+    if standing.error is None:
+        return standing
+    return standing._replace(error=encode_failure(standing.error))  # type: ignore[arg-type]  # a row, not a standing any more
+
+
+def read_standing(row: Row) -> Standing:
+    """Read a standing from its columns, in order."""
+    error = row[12]
+    return Standing(
+        _STATES[row[0]],
+        row[1] == 1,
+        row[2],
+        _REASONS[row[3]],
+        row[4],
+        row[5],
+        row[6],
+        row[7],
+        row[8],
+        row[9],
+        row[10],
+        row[11] == 1,
+        None if error is None else decode_failure(error),
+        row[13],
+    )
+
+
+def new_job_row(job: NewJob, standing: Standing) -> tuple[Any, ...]:
+    """Lay a new job out in the order of `insert_job`."""
+    return (
+        job.tenant,
+        job.id,
+        job.surface,
+        job.public_id,
+        job.kind,
+        job.queue,
+        job.priority,
+        job.limit_key,
+        job.labels,
+        job.correlation_id,
+        job.traceparent,
+        job.created_at,
+        *job.terms,
+        *standing,
+    )
+
+
+def read_job(row: Row) -> Job:
+    """Read a whole job from `SELECT jobs.*, result`."""
+    standing = read_standing(row[18:32])
+    return Job(
+        tenant=row[0],
+        id=row[1],
+        surface=row[2],
+        public_id=row[3] or row[1],
+        kind=row[4],
+        queue=row[5],
+        priority=row[6],
+        limit_key=row[7],
+        labels=json.loads(row[8]),
+        correlation_id=row[9],
+        traceparent=row[10],
+        created_at=row[11],
+        terms=Terms(*row[12:18]),
+        state=standing.state,
+        phase=standing.phase,
+        reason=standing.reason,
+        attempt=standing.attempt,
+        fence=standing.fence,
+        worker=standing.worker,
+        run_at=standing.run_at,
+        started_at=standing.started_at,
+        finished_at=standing.finished_at,
+        expires_at=standing.expires_at,
+        cancel_requested=standing.cancel_requested,
+        error=standing.error,
+        last_event=standing.last_event,
+        progress=None if row[32] is None else Progress(**json.loads(row[32])),
+        result=row[33],
+    )
+
+
+def read_event(row: Row) -> Event:
+    """Read an event from (seq, type, at, data)."""
+    return Event(row[0], EventType(row[1]), row[2], row[3])
+
+
+def encode_failure(failure: Failure) -> str:
+    """Write a failure as the JSON of the error column."""
+    return json.dumps(
+        {
+            "code": failure.code,
+            "message": failure.message,
+            "detail": failure.detail,
+            "retryable": failure.retryable,
+        }
+    )
+
+
+def decode_failure(text: str) -> Failure:
+    """Read the error column."""
+    return Failure(**json.loads(text))
+
+
+def encode_progress(progress: Progress) -> str:
+    """Write progress as the JSON of its column, and of its event."""
+    return json.dumps({"done": progress.done, "total": progress.total, "message": progress.message})

@@ -1,0 +1,342 @@
+"""SQLiteStore: the Store protocol on one file. The protocols it runs on open their own modules:
+group commit in writer.py, wake-ups in wake.py, locks and life signs in locks.py, large batches in
+batches.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from coatcheck.errors import ConfigurationError, Gone, InvalidInput, NotFound
+from coatcheck.ids import UlidGenerator, first_ulid_at, is_ulid, ulid_time
+from coatcheck.model.event import Event
+from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.outcome import Outcome
+from coatcheck.model.record import Record
+from coatcheck.model.worker import WorkerInfo
+from coatcheck.store.base import (
+    BATCH_LIMIT,
+    Claimed,
+    JobFilter,
+    QueueStatus,
+    Report,
+    SeenWorker,
+    Signal,
+    Swept,
+    Topic,
+)
+from coatcheck.store.migrations import Migration
+from coatcheck.store.sqlite import batches, housekeeping, jobs, records, workers
+from coatcheck.store.sqlite.connection import connect, translate
+from coatcheck.store.sqlite.locks import FileLock, LifeSigns, refuse_network_filesystem
+from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.rows import read_event, read_job
+from coatcheck.store.sqlite.schema import migrate
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.wake import Wakeups
+from coatcheck.store.sqlite.writer import Operation, Urgency, Writer
+
+T = TypeVar("T")
+
+
+class SQLiteStore:
+    """Jobs in one SQLite file, shared by any number of processes on one machine."""
+
+    def __init__(self, path: Path, *, poll_s: float = 1.0) -> None:
+        self._path = path.absolute()
+        self._poll_s = poll_s
+        self._run_folder = self._path.with_name(self._path.name + ".run")
+        self._new_id = UlidGenerator()
+        self._lock: FileLock
+        self._life: LifeSigns
+        self._wakeups: Wakeups
+        self._writer: Writer
+        self._reader: Reader
+
+    # --- opening and closing
+
+    async def open(self) -> None:
+        """Make the file and its folders where they are missing, migrate, start the threads."""
+        await asyncio.to_thread(self._open)
+
+    def _open(self) -> None:
+        self.migrate()
+        self._lock = FileLock(self._run_folder / "write.lock")
+        self._life = LifeSigns(self._run_folder / "workers")
+        self._wakeups = Wakeups(self._path, self._run_folder, self._new_id(), self._poll_s)
+        self._writer = Writer(self._path, self._lock, self._wakeups.publish)
+        self._reader = Reader(self._path)
+
+    def migrate(self) -> list[Migration]:
+        """Apply the missing migrations under the write lock; needs no open store."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            refuse_network_filesystem(self._path)
+            self._run_folder.mkdir(mode=0o700, exist_ok=True)
+            lock = FileLock(self._run_folder / "write.lock")
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot use {self._path} as a database: {error.strerror}"
+            ) from error
+        connection = None
+        try:
+            with lock:
+                connection = connect(self._path)
+                return migrate(connection)
+        except apsw.NotADBError as error:
+            raise ConfigurationError(f"{self._path} is not a SQLite database") from error
+        except apsw.Error as error:
+            raise translate(error) from error
+        finally:
+            if connection is not None:
+                connection.close()
+            lock.close()
+
+    async def close(self) -> None:
+        """Finish the writes under way, then stop the threads."""
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._writer.close()
+        self._reader.close()
+        self._wakeups.close()
+        self._life.close()
+        self._lock.close()
+
+    async def ping(self) -> None:
+        """Raise StoreUnavailable unless a transaction can be written."""
+        await self._write(lambda tx: tx.execute(SQL.ping), Urgency.WORKER)
+
+    # --- handing work in and reading it
+
+    async def submit(self, job: NewJob, now: int) -> None:
+        """Make a job durable."""
+        await self._write(lambda tx: jobs.submit(tx, job, now), Urgency.SUBMIT)
+
+    async def submit_batch(self, new: Sequence[NewJob], now: int) -> None:
+        """Make many jobs durable, all or none."""
+        if len(new) > BATCH_LIMIT:
+            raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs, not {len(new):,}")
+        slices = [new[start : start + batches.SLICE] for start in range(0, len(new), batches.SLICE)]
+        if len(slices) == 1:
+            await self._write(lambda tx: jobs.submit_all(tx, new, now), Urgency.BULK)
+        elif slices:
+            await self._submit_slices(slices, now)
+
+    async def _submit_slices(self, slices: list[Sequence[NewJob]], now: int) -> None:
+        batch = self._new_id()
+        await self._write(lambda tx: batches.begin(tx, batch, now), Urgency.BULK)
+        for number, slice_ in enumerate(slices):
+            await self._write(
+                partial(batches.stage, batch=batch, number=number, slice_=slice_), Urgency.BULK
+            )
+        await self._write(lambda tx: batches.accept(tx, batch), Urgency.BULK)
+        await self._finish_batch(batch, now)
+
+    async def _finish_batch(self, batch: str, now: int) -> None:
+        while await self._write(lambda tx: batches.apply_next_slice(tx, batch, now), Urgency.BULK):
+            continue
+
+    async def get(self, tenant: str, job_id: str) -> Job:
+        """Read a job by its id or its public id."""
+        sql = SQL.job_by_id if is_ulid(job_id) else SQL.job_by_public_id
+        row, tombstone = await self._reader.read(
+            lambda db: (
+                _one(db, sql, (tenant, job_id)),
+                _one(db, SQL.tombstone, (tenant, job_id)),
+            )
+        )
+        if row is not None:
+            return read_job(row)
+        if tombstone is not None:
+            raise Gone(f"job {job_id} is gone: its retention has passed")
+        raise NotFound(f"there is no job {job_id}")
+
+    async def get_many(self, ids: Sequence[tuple[str, str]]) -> list[Job]:
+        """Read those of many jobs that exist."""
+        rows = await self._reader.read(lambda db: _all(db, SQL.jobs_by_ids, (json.dumps(ids),)))
+        return [read_job(row) for row in rows]
+
+    async def list_jobs(self, which: JobFilter) -> list[Job]:
+        """List jobs, newest first."""
+        sql, values = list_query(which)
+        rows = await self._reader.read(lambda db: _all(db, sql, values))
+        return [read_job(row) for row in rows]
+
+    async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[Event]:
+        """Read a job's log."""
+        rows = await self._reader.read(
+            lambda db: _all(db, SQL.events_after, (tenant, job_id, after, limit))
+        )
+        return [read_event(row) for row in rows]
+
+    async def cancel(self, tenant: str, job_id: str, now: int) -> Job:
+        """Ask for a job to be cancelled."""
+        job = await self.get(tenant, job_id)
+        await self._write(lambda tx: jobs.cancel(tx, tenant, job.id, now), Urgency.SUBMIT)
+        return await self.get(tenant, job.id)
+
+    # --- working
+
+    async def register_worker(self, worker: WorkerInfo) -> None:
+        """Make a worker known."""
+        # Alive before it is known: nobody may ever see it registered and take it for dead.
+        self._life.hold(worker.id)
+        await self._write(lambda tx: workers.register(tx, worker), Urgency.WORKER)
+
+    async def beat(self, worker_id: str) -> bool:
+        """Raise a worker's heartbeat count."""
+        return await self._write(lambda tx: workers.beat(tx, worker_id), Urgency.WORKER)
+
+    async def workers(self) -> list[SeenWorker]:
+        """List the registered workers."""
+        rows = await self._reader.read(lambda db: _all(db, SQL.all_workers))
+        found = []
+        for id_, host, pid, kinds, slots, started_at, beats in rows:
+            info = WorkerInfo(id_, host, pid, tuple(json.loads(kinds)), slots, started_at, beats)
+            found.append(SeenWorker(info, self._life.is_dead(id_)))
+        return found
+
+    async def remove_worker(self, worker_id: str, beats: int | None, now: int) -> int:
+        """Remove a worker and take back what it holds."""
+        removed = await self._write(
+            lambda tx: workers.remove(tx, worker_id, beats, now), Urgency.WORKER
+        )
+        if removed is None:
+            return 0
+        self._life.drop(worker_id)
+        return removed
+
+    async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
+        """Take jobs that are due."""
+        return await self._write(
+            lambda tx: jobs.claim(tx, worker_id, kinds, limit, now), Urgency.WORKER
+        )
+
+    async def cancel_requests(self, worker_id: str) -> list[Lease]:
+        """List what a worker should stop."""
+        rows = await self._reader.read(lambda db: _all(db, SQL.cancel_requests, (worker_id,)))
+        return [Lease(*row) for row in rows]
+
+    async def report(self, lease: Lease, report: Report, now: int) -> bool:
+        """Write what a running job says of itself."""
+        return await self._write(lambda tx: jobs.report(tx, lease, report, now), Urgency.WORKER)
+
+    async def settle(self, lease: Lease, outcome: Outcome, now: int) -> bool:
+        """End an attempt."""
+        return await self._write(lambda tx: jobs.settle(tx, lease, outcome, now), Urgency.WORKER)
+
+    # --- keeping house
+
+    async def sweep(self, now: int) -> Swept:
+        """Do what is due, a bounded amount."""
+        old, abandoned = now - housekeeping.TOMBSTONES_KEPT_MS, now - batches.ABANDONED_AFTER_MS
+        found = await self._reader.read(
+            lambda db: _one(db, SQL.anything_to_sweep, (now, old, abandoned))
+        )
+        if not found[0]:
+            return Swept()
+        batch = await self._write(lambda tx: batches.unfinished(tx, now), Urgency.BULK)
+        if batch is not None:
+            await self._finish_batch(batch, now)
+        swept = await self._write(lambda tx: housekeeping.sweep(tx, now), Urgency.BULK)
+        return swept._replace(batches=int(batch is not None))
+
+    async def queues(self) -> list[QueueStatus]:
+        """List the queues."""
+        rows = await self._reader.read(lambda db: _all(db, SQL.queue_status))
+        return [
+            QueueStatus(
+                name,
+                paused == 1,
+                ready,
+                delayed,
+                running,
+                None if oldest is None else ulid_time(oldest),
+            )
+            for name, paused, ready, delayed, running, oldest in rows
+        ]
+
+    async def pause_queue(self, name: str, paused: bool, now: int) -> None:
+        """Stop or resume claims from a queue."""
+        await self._write(
+            lambda tx: workers.pause_queue(tx, name, now if paused else None), Urgency.WORKER
+        )
+
+    async def counters(self) -> dict[str, int]:
+        """Read the counters."""
+        return dict(await self._reader.read(lambda db: _all(db, SQL.all_counters)))
+
+    # --- small documents
+
+    async def put_record(
+        self, record: Record, expected_version: int | None = None
+    ) -> Record | None:
+        """Write a document."""
+        return await self._write(
+            lambda tx: records.put(tx, record, expected_version), Urgency.SUBMIT
+        )
+
+    async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
+        """Read a document."""
+        row = await self._reader.read(lambda db: _one(db, SQL.record, (tenant, collection, key)))
+        if row is None:
+            return None
+        found = Record(*row)
+        return None if found.expires_at is not None and found.expires_at <= now else found
+
+    async def list_records(
+        self, tenant: str, collection: str, now: int, after: str = "", limit: int = 100
+    ) -> list[Record]:
+        """List a collection."""
+        rows = await self._reader.read(
+            lambda db: _all(db, SQL.records_after, (tenant, collection, after, now, limit))
+        )
+        return [Record(*row) for row in rows]
+
+    async def delete_record(self, tenant: str, collection: str, key: str) -> bool:
+        """Delete a document."""
+        return await self._write(
+            lambda tx: records.delete(tx, tenant, collection, key), Urgency.SUBMIT
+        )
+
+    # --- being woken
+
+    def subscribe(self, topic: Topic) -> Signal:
+        """Be woken by what any process does to this file."""
+        return self._wakeups.subscribe(topic)
+
+    async def _write(self, operation: Operation[T], urgency: Urgency) -> T:
+        return await self._writer.write(operation, urgency)
+
+
+def list_query(which: JobFilter) -> tuple[str, tuple[Any, ...]]:
+    """Build the listing: one index range, walked from its end. Values are always bound."""
+    conditions, values = ["tenant = ?"], [which.tenant]
+    for column, value in (("state", which.state), ("kind", which.kind), ("queue", which.queue)):
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            values.append(value)
+    if which.created_after is not None:
+        conditions.append("id >= ?")
+        values.append(first_ulid_at(which.created_after))
+    if which.before is not None:
+        conditions.append("id < ?")
+        values.append(which.before)
+    sql = SQL.list_jobs.replace("/* conditions */", " AND ".join(conditions))
+    return sql, (*values, which.limit)
+
+
+def _one(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> Any:
+    return db.execute(sql, values).fetchone()
+
+
+def _all(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+    return db.execute(sql, values).fetchall()

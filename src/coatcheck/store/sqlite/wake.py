@@ -1,0 +1,204 @@
+"""Wake-ups between the processes on one file.
+
+Each process that waits for a topic binds a datagram socket named `<topic>.<token>` in a folder
+beside the database (or, where that path is too long for a socket, in a private one under the
+temporary folder). After a commit the writer sends an empty datagram to every socket of the topics
+it touched. A datagram that cannot be delivered because the receiver's buffer is full is no loss:
+that receiver has wake-ups waiting already. A socket nobody listens on is left from a process that
+died, and is removed.
+
+The net below: the listening thread looks at `PRAGMA data_version` every `poll_s`, which moves when
+any other connection has committed, and wakes every topic if it did. So a lost datagram costs at
+most one poll, and an idle system costs one pragma a poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import select
+import socket
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from coatcheck.store.base import Topic
+from coatcheck.store.sqlite.connection import connect
+
+# The kernel's limit for a socket's path is 108 bytes on Linux and 104 elsewhere, with the NUL.
+_LONGEST_PATH = 100
+_NAME_LENGTH = len("/changes.") + 26
+
+
+class LoopSignal:
+    """A Signal on one event loop; `set` may be called from any thread."""
+
+    def __init__(self, hub: Wakeups, topic: Topic) -> None:
+        self._hub = hub
+        self.topic = topic
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """Wake the waiter, or let its next wait return at once."""
+        if not self._event.is_set():
+            with contextlib.suppress(RuntimeError):  # the loop has been closed
+                self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Return True when woken since the last wait, False when the time ran out."""
+        if timeout is None:
+            await self._event.wait()
+        else:
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._event.wait()
+            except TimeoutError:
+                return False
+        self._event.clear()
+        return True
+
+    def close(self) -> None:
+        """Stop being woken."""
+        self._hub.forget(self)
+
+
+class Wakeups:
+    """Sends wake-ups to the other processes, and hands those that come to this one's signals."""
+
+    def __init__(self, database: Path, run_folder: Path, token: str, poll_s: float) -> None:
+        self._database = database
+        self._token = token
+        self._poll_s = poll_s
+        self._folder = _socket_folder(run_folder)
+        self._signals: dict[Topic, list[LoopSignal]] = {topic: [] for topic in Topic}
+        self._sockets: dict[socket.socket, Topic] = {}
+        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender.setblocking(False)
+        self._peers: list[tuple[str, str]] = []
+        self._peers_seen = -1
+        self._stop_reading, self._stop_writing = os.pipe()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def subscribe(self, topic: Topic) -> LoopSignal:
+        """Make a signal that this and other processes' commits set."""
+        signal = LoopSignal(self, topic)
+        with self._lock:
+            self._signals[topic].append(signal)
+            if topic not in self._sockets.values():
+                self._listen(topic)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="coatcheck-wake", daemon=True
+                )
+                self._thread.start()
+            else:
+                os.write(self._stop_writing, b".")  # look at the new socket too
+        return signal
+
+    def forget(self, signal: LoopSignal) -> None:
+        """Stop waking a signal."""
+        with self._lock, contextlib.suppress(ValueError):
+            self._signals[signal.topic].remove(signal)
+
+    def publish(self, topics: set[Topic]) -> None:
+        """Wake everybody who waits for these topics, here and in the other processes."""
+        self._wake_here(topics)
+        for topic, path in self._other_sockets():
+            if topic in topics:
+                try:
+                    self._sender.sendto(b"", path)
+                except (ConnectionRefusedError, FileNotFoundError):
+                    Path(path).unlink(missing_ok=True)
+                except OSError:
+                    continue  # its buffer is full: it has a wake-up waiting
+
+    def close(self) -> None:
+        """Stop listening."""
+        if self._thread is not None:
+            os.write(self._stop_writing, b"x")
+            self._thread.join()
+        for listening in self._sockets:
+            Path(listening.getsockname()).unlink(missing_ok=True)
+            listening.close()
+        self._sender.close()
+        os.close(self._stop_reading)
+        os.close(self._stop_writing)
+
+    def _listen(self, topic: Topic) -> None:
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        listening.setblocking(False)
+        listening.bind(str(self._folder / f"{topic}.{self._token}"))
+        self._sockets[listening] = topic
+
+    def _other_sockets(self) -> list[tuple[str, str]]:
+        try:
+            changed = self._folder.stat().st_mtime_ns
+            if changed != self._peers_seen:
+                self._peers = [
+                    (name.partition(".")[0], str(self._folder / name))
+                    for name in os.listdir(self._folder)  # noqa: PTH208 - names, and fast
+                    if not name.endswith(self._token)
+                ]
+                self._peers_seen = changed
+        except OSError:
+            return []  # the folder is gone: the polls of the others still find the work
+        return self._peers
+
+    def _run(self) -> None:
+        connection = connect(self._database, read_only=True)
+        version = _data_version(connection)
+        while True:
+            with self._lock:
+                sockets: list[Any] = [*self._sockets, self._stop_reading]
+            readable, _, _ = select.select(sockets, [], [], self._poll_s)
+            if self._stop_reading in readable and b"x" in os.read(self._stop_reading, 64):
+                break
+            topics = {
+                self._sockets[ready] for ready in readable if isinstance(ready, socket.socket)
+            }
+            for ready in readable:
+                if isinstance(ready, socket.socket):
+                    _drain(ready)
+            if not readable:
+                seen = _data_version(connection)
+                if seen != version:
+                    version, topics = seen, set(Topic)
+            self._wake_here(topics)
+        connection.close(True)
+
+    def _wake_here(self, topics: set[Topic]) -> None:
+        with self._lock:
+            signals = [signal for topic in topics for signal in self._signals[topic]]
+        for signal in signals:
+            signal.set()
+
+
+def _data_version(connection: apsw.Connection) -> int:
+    try:
+        return int(connection.execute("PRAGMA data_version").get)
+    except apsw.Error:
+        return -1  # unreadable now: counts as a change, and whoever is woken finds out
+
+
+def _drain(listening: socket.socket) -> None:
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            listening.recv(1)
+
+
+def _socket_folder(run_folder: Path) -> Path:
+    folder = run_folder / "wake"
+    if len(os.fsencode(folder)) + _NAME_LENGTH > _LONGEST_PATH:
+        digest = hashlib.sha256(os.fsencode(run_folder)).hexdigest()[:16]
+        folder = Path(tempfile.gettempdir()) / f"coatcheck-{os.getuid()}-{digest}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
+        raise PermissionError(f"{folder} belongs to another user")
+    return folder
