@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,10 +17,9 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.job import DEFAULT_QUEUE, Terms
 from coatcheck.model.kind import Isolation, Kind, OnLost
+from coatcheck.model.names import NAME_RULE, is_name
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}")
 
 
 class App:
@@ -73,8 +71,9 @@ class App:
 
         def declare(handler: Handler) -> Handler:
             kind_name = handler.__name__ if name is None or callable(name) else name
-            check_name("a kind", kind_name)
-            check_name("a queue", queue)
+            for what, text in (("kind", kind_name), ("queue", queue)):
+                if not is_name(text):
+                    raise ConfigurationError(f"{text!r} cannot name a {what}: {NAME_RULE}")
             if kind_name in self._kinds:
                 raise ConfigurationError(f"kind {kind_name!r} is declared twice in this app")
             if retries < 0:
@@ -133,14 +132,6 @@ def load_app(reference: str) -> App:
         found = "nothing" if app is None else f"a {type(app).__name__}"
         raise ConfigurationError(f"{reference!r} should be a coatcheck.App, but is {found}")
     return app
-
-
-def check_name(what: str, name: str) -> None:
-    """Raise unless a name is one that URLs, labels and logs can carry as it is."""
-    if not _NAME.fullmatch(name):
-        raise ConfigurationError(
-            f"{name!r} cannot name {what}: use 1 to 100 letters, digits, and _ . : -"
-        )
 
 
 def _isolation(name: str, handler: Callable[..., Any], wanted: str | None) -> Isolation:

@@ -1,0 +1,1 @@
+"""The verbs on jobs, between the doors (HTTP, workers, surfaces) and the store."""

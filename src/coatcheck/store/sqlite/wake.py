@@ -82,7 +82,7 @@ class Wakeups:
         self._sender.setblocking(False)
         self._peers: list[tuple[str, str]] = []
         self._peers_seen = -1
-        self._stop_reading, self._stop_writing = os.pipe()
+        self._poke_reading, self._poke_writing = os.pipe()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -99,13 +99,14 @@ class Wakeups:
                 )
                 self._thread.start()
             else:
-                os.write(self._stop_writing, b".")  # look at the new socket too
+                os.write(self._poke_writing, b".")  # listen on the new socket too
         return signal
 
     def forget(self, signal: LoopSignal) -> None:
         """Stop waking a signal."""
         with self._lock, contextlib.suppress(ValueError):
             self._signals[signal.topic].remove(signal)
+            os.write(self._poke_writing, b".")
 
     def publish(self, topics: set[Topic]) -> None:
         """Wake everybody who waits for these topics, here and in the other processes."""
@@ -122,14 +123,13 @@ class Wakeups:
     def close(self) -> None:
         """Stop listening."""
         if self._thread is not None:
-            os.write(self._stop_writing, b"x")
+            os.write(self._poke_writing, b"x")
             self._thread.join()
         for listening in self._sockets:
-            Path(listening.getsockname()).unlink(missing_ok=True)
-            listening.close()
+            _close(listening)
         self._sender.close()
-        os.close(self._stop_reading)
-        os.close(self._stop_writing)
+        os.close(self._poke_reading)
+        os.close(self._poke_writing)
 
     def _listen(self, topic: Topic) -> None:
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -155,10 +155,9 @@ class Wakeups:
         connection = connect(self._database, read_only=True)
         version = _data_version(connection)
         while True:
-            with self._lock:
-                sockets: list[Any] = [*self._sockets, self._stop_reading]
+            sockets: list[Any] = [*self._wanted_sockets(), self._poke_reading]
             readable, _, _ = select.select(sockets, [], [], self._poll_s)
-            if self._stop_reading in readable and b"x" in os.read(self._stop_reading, 64):
+            if self._poke_reading in readable and b"x" in os.read(self._poke_reading, 64):
                 break
             topics = {
                 self._sockets[ready] for ready in readable if isinstance(ready, socket.socket)
@@ -173,6 +172,15 @@ class Wakeups:
             self._wake_here(topics)
         connection.close(True)
 
+    def _wanted_sockets(self) -> list[socket.socket]:
+        # A socket nobody waits on any more is closed, so that nobody sends to it in vain.
+        with self._lock:
+            for listening, topic in list(self._sockets.items()):
+                if not self._signals[topic]:
+                    del self._sockets[listening]
+                    _close(listening)
+            return list(self._sockets)
+
     def _wake_here(self, topics: set[Topic]) -> None:
         with self._lock:
             signals = [signal for topic in topics for signal in self._signals[topic]]
@@ -185,6 +193,11 @@ def _data_version(connection: apsw.Connection) -> int:
         return int(connection.execute("PRAGMA data_version").get)
     except apsw.Error:
         return -1  # unreadable now: counts as a change, and whoever is woken finds out
+
+
+def _close(listening: socket.socket) -> None:
+    Path(listening.getsockname()).unlink(missing_ok=True)
+    listening.close()
 
 
 def _drain(listening: socket.socket) -> None:

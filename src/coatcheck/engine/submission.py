@@ -1,0 +1,97 @@
+"""From what a caller asks for to a job that can be written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from coatcheck.errors import InvalidPayload, UnknownKind
+from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, NewJob
+from coatcheck.model.kind import Kind
+from coatcheck.model.names import NAME_RULE, is_name
+
+PRIORITIES = range(-1000, 1001)
+MAX_ATTEMPTS = range(1, 1001)
+LONGEST_DEADLINE_S = 10 * 365 * 86_400
+LABELS_AT_MOST = 32
+LABEL_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,62}")
+LABEL_VALUE_LENGTH = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A job as somebody asks for it; what is None is left to its kind. `input` is a JSON text."""
+
+    kind: str
+    input: str = "null"
+    queue: str | None = None
+    priority: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    run_at: int | None = None
+    deadline_s: float | None = None
+    max_attempts: int | None = None
+    tenant: str = DEFAULT_TENANT
+    surface: str = API_SURFACE
+    public_id: str | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+
+
+def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now: int) -> NewJob:
+    """Check a submission against its kind and the limits; raises before anything is written."""
+    kind = kinds.get(submission.kind)
+    if kind is None:
+        known = ", ".join(sorted(kinds)) or "none"
+        raise UnknownKind(f"there is no kind {submission.kind!r}; declared here: {known}")
+    problems = list(_problems(submission))
+    if problems:
+        raise InvalidPayload(f"{problems[0][0]}: {problems[0][1]}", problems)
+    try:
+        kind.check_input(submission.input)
+    except InvalidPayload as error:
+        raise InvalidPayload(
+            str(error), [("/input" + pointer.rstrip("/"), what) for pointer, what in error.problems]
+        ) from error
+    terms = kind.terms
+    if submission.max_attempts is not None:
+        terms = terms._replace(max_attempts=submission.max_attempts)
+    if submission.deadline_s is not None:
+        terms = terms._replace(deadline_at=now + round(submission.deadline_s * 1000))
+    return NewJob(
+        id=job_id,
+        kind=kind.name,
+        input=submission.input,
+        created_at=now,
+        run_at=now if submission.run_at is None else submission.run_at,
+        tenant=submission.tenant,
+        surface=submission.surface,
+        public_id=submission.public_id,
+        queue=submission.queue or kind.queue,
+        priority=submission.priority,
+        terms=terms,
+        labels=json.dumps(dict(submission.labels)) if submission.labels else "{}",
+        correlation_id=submission.correlation_id,
+        traceparent=submission.traceparent,
+    )
+
+
+def _problems(asked: Submission) -> list[tuple[str, str]]:
+    problems = []
+    if asked.queue is not None and not is_name(asked.queue):
+        problems.append(("/queue", NAME_RULE))
+    if asked.priority not in PRIORITIES:
+        problems.append(("/priority", "must be a whole number between -1000 and 1000"))
+    if asked.max_attempts is not None and asked.max_attempts not in MAX_ATTEMPTS:
+        problems.append(("/max_attempts", "must be a whole number between 1 and 1000"))
+    if asked.deadline_s is not None and not 0 < asked.deadline_s <= LONGEST_DEADLINE_S:
+        problems.append(("/deadline_s", "must be seconds, more than 0 and less than ten years"))
+    if len(asked.labels) > LABELS_AT_MOST:
+        problems.append(("/labels", f"a job carries at most {LABELS_AT_MOST} labels"))
+    for key, value in asked.labels.items():
+        if not LABEL_KEY.fullmatch(key):
+            problems.append(("/labels", "a key has 1 to 63 letters, digits, and _ . / -"))
+        elif len(value) > LABEL_VALUE_LENGTH:
+            problems.append((f"/labels/{key.replace('/', '~1')}", "at most 255 characters"))
+    return problems

@@ -1,0 +1,14 @@
+"""What kinds, queues and workers may be called: names that URLs and logs carry as is."""
+
+from __future__ import annotations
+
+import re
+
+NAME_RULE = "use 1 to 100 letters, digits, and _ . : -"
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}")
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text can be a name."""
+    return _NAME.fullmatch(text) is not None

@@ -1,0 +1,84 @@
+"""Calling a handler, and turning whatever comes out of it into an Outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from coatcheck.errors import Fail, InvalidPayload, Retry
+from coatcheck.model.job import Claim, Failure
+from coatcheck.model.kind import Kind
+from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
+from coatcheck.worker.context import Context, Interrupted
+
+log = logging.getLogger(__name__)
+
+LONGEST_MESSAGE = 2_000
+LONGEST_DETAIL = 16_000
+
+
+async def run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
+    """Run an `async def` handler to its end. Never raises, not even when it is cancelled."""
+    try:
+        if kind.takes_input:
+            value = await kind.handler(context, kind.read_input(claim.input))
+        else:
+            value = await kind.handler(context)
+        return _succeeded(kind, value)
+    except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
+        return outcome_of(error, kind, claim)
+
+
+def run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
+    """Run a `def` handler to its end. Never raises."""
+    try:
+        if kind.takes_input:
+            value = kind.handler(context, kind.read_input(claim.input))
+        else:
+            value = kind.handler(context)
+        return _succeeded(kind, value)
+    except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
+        return outcome_of(error, kind, claim)
+
+
+def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
+    """Say what an exception means for its job."""
+    match error:
+        case Fail():
+            return GaveUp(Failure(error.code, error.message))
+        case InvalidPayload():
+            # It was checked when it was submitted: the code has changed since. Trying again won't.
+            return GaveUp(Failure(error.code, str(error)))
+        case Retry():
+            after = claim_delay(kind, claim) if error.after is None else round(error.after * 1000)
+            return Errored(Failure("retry", error.message, retryable=True), max(0, after))
+        case asyncio.CancelledError() | Interrupted():
+            failure = Failure("interrupted", "the handler was interrupted", retryable=True)
+            return Errored(failure, claim_delay(kind, claim))
+    log.warning(
+        "a handler raised",
+        exc_info=error,
+        extra={"job_id": claim.lease.job_id, "kind": kind.name, "attempt": claim.attempt},
+    )
+    message = f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]
+    detail = "".join(traceback.format_exception(error))[-LONGEST_DETAIL:]
+    failure = Failure("handler-error", message, detail, retryable=True)
+    return Errored(failure, claim_delay(kind, claim))
+
+
+def claim_delay(kind: Kind, claim: Claim) -> int:
+    """Return how long to wait before the attempt after this one."""
+    return kind.backoff.delay(max(1, claim.attempt))
+
+
+def _succeeded(kind: Kind, value: object) -> Outcome:
+    try:
+        return Succeeded(kind.write_result(value))
+    except (PydanticSerializationError, ValidationError, UnicodeDecodeError) as error:
+        # The work was done; doing it again would give the same unusable value.
+        message = f"the result of kind {kind.name!r} cannot be written as JSON: {error}"
+        return GaveUp(Failure("invalid-result", message[:LONGEST_MESSAGE]))

@@ -1,0 +1,122 @@
+"""Context: what a handler gets beside its input.
+
+What a job says of itself (progress, phase, log) is kept here and written by the worker a few times
+a second at most, and in any case together with the job's end: a thousand calls cost few writes and
+none is lost. Every call is also a point where a cancelled or timed-out handler stops: an
+`async def` at its next await, a `def` at its next call of `ctx`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from enum import StrEnum
+
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.job import Claim, Progress
+from coatcheck.store.base import Report
+
+
+class Interrupt(StrEnum):
+    """Why a handler is told to stop before it is done."""
+
+    CANCEL = "cancel"
+    TIMEOUT = "timeout"
+    DRAIN = "drain"
+    LOST = "lost"
+
+
+class Interrupted(BaseException):
+    """Raised in a `def` handler at its next call of `ctx` once it was told to stop.
+
+    Not an Exception, so that a handler's own `except Exception` does not swallow it.
+    """
+
+
+class _Done:
+    """Something that can be awaited and is done already."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+_DONE = _Done()
+
+
+class Context:
+    """A handler's view of its own job. In an `async def` handler its methods are awaited; in a
+    `def` handler the same methods are simply called.
+    """
+
+    def __init__(self, claim: Claim, *, blocking: bool, on_report: Callable[[], None]) -> None:
+        self._claim = claim
+        self._blocking = blocking
+        self._on_report = on_report
+        self._lock = threading.Lock()
+        self._progress: Progress | None = None
+        self._phase: str | None = None
+        self._events: list[NewEvent] = []
+        self._interrupt: Interrupt | None = None
+
+    @property
+    def job_id(self) -> str:
+        """The job's id."""
+        return self._claim.lease.job_id
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1."""
+        return self._claim.attempt
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the handler should stop: cancelled, out of time, or its worker is going away."""
+        return self._interrupt is not None
+
+    def progress(
+        self, done: float, total: float | None = None, message: str | None = None
+    ) -> Awaitable[None]:
+        """Say how far the job has come; the last word wins."""
+        with self._lock:
+            self._progress = Progress(done, total, message)
+        return self._said()
+
+    def phase(self, name: str) -> Awaitable[None]:
+        """Name what the job is doing now, such as "loading"."""
+        with self._lock:
+            self._phase = name
+        return self._said()
+
+    def log(self, message: str, **fields: object) -> Awaitable[None]:
+        """Add a line to the job's own log, for whoever submitted it."""
+        data = json.dumps({"message": message, **fields}, default=str)
+        with self._lock:
+            self._events.append(NewEvent(EventType.LOG, data))
+        return self._said()
+
+    def _said(self) -> Awaitable[None]:
+        self._on_report()
+        if self._blocking:
+            if self._interrupt is not None:
+                raise Interrupted(self._interrupt)
+            return _DONE
+        return asyncio.sleep(0)
+
+    # --- for the worker
+
+    def interrupt(self, why: Interrupt) -> None:
+        """Tell the handler to stop."""
+        self._interrupt = why
+
+    def take_report(self) -> Report | None:
+        """Return what was said since the last time, if anything was."""
+        with self._lock:
+            if self._progress is None and self._phase is None and not self._events:
+                return None
+            report = Report(self._progress, self._phase, tuple(self._events))
+            self._progress, self._phase = None, None
+            self._events.clear()
+        return report

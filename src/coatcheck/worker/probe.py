@@ -1,0 +1,19 @@
+"""Named points a worker passes, so that a fault test can strike exactly there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Probe = Callable[[str], None]
+
+POINTS = (
+    "worker.claimed",
+    "worker.before_settle",
+    "worker.after_settle",
+    "worker.before_beat",
+    "worker.after_beat",
+)
+
+
+def no_probe(_point: str) -> None:
+    """Do nothing: what runs in production."""

@@ -1,0 +1,178 @@
+"""Where handlers run, apart from the loop that claims, heartbeats and settles.
+
+- `AsyncRunner`: every `async def` handler, on one event loop in a thread of its own. A handler
+  that blocks this loop holds up the other `async def` handlers and nothing else; a watchdog on the
+  worker's own loop notices and names it.
+- `ThreadRunner`: every `def` handler, in a thread each.
+
+Both take executions from the worker's loop and hand their outcomes back to it in batches. A thread
+cannot be killed from outside: a handler that ignores its interruption keeps its thread until it
+returns, and the worker counts its slot as taken until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from coatcheck.model.job import Claim
+from coatcheck.model.kind import Kind
+from coatcheck.model.outcome import Outcome
+from coatcheck.worker.attempt import outcome_of, run_async, run_blocking
+from coatcheck.worker.context import Context, Interrupt
+
+NewLoop = Callable[[], asyncio.AbstractEventLoop]
+
+
+class Execution:
+    """One attempt of one job, on its way."""
+
+    __slots__ = (
+        "abandoned",
+        "begun",
+        "claim",
+        "context",
+        "interrupted",
+        "kind",
+        "report_noted",
+        "task",
+        "timer",
+    )
+
+    def __init__(self, claim: Claim, kind: Kind, on_report: Callable[[Execution], None]) -> None:
+        self.claim = claim
+        self.kind = kind
+        self.context = Context(
+            claim, blocking=kind.isolation == "thread", on_report=lambda: on_report(self)
+        )
+        self.interrupted: Interrupt | None = None
+        self.abandoned = False
+        self.begun = False
+        self.report_noted = False
+        self.timer: asyncio.TimerHandle | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class Finished:
+    """Carries outcomes from any thread to the worker's loop, many at a time."""
+
+    def __init__(self, deliver: Callable[[Execution, Outcome], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._deliver = deliver
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[Execution, Outcome]] = []
+
+    def __call__(self, execution: Execution, outcome: Outcome) -> None:
+        """Hand an outcome over; from any thread."""
+        with self._lock:
+            self._waiting.append((execution, outcome))
+            if len(self._waiting) > 1:
+                return  # a delivery is on its way, and takes this one along
+        with contextlib.suppress(RuntimeError):  # the worker is gone; its lease will end
+            self._loop.call_soon_threadsafe(self._deliver_all)
+
+    def _deliver_all(self) -> None:
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for execution, outcome in waiting:
+            self._deliver(execution, outcome)
+
+
+class AsyncRunner:
+    """The event loop of the `async def` handlers."""
+
+    def __init__(self, finished: Finished, new_loop: NewLoop) -> None:
+        self._finished = finished
+        self._loop = new_loop()
+        self._thread = threading.Thread(target=self._run, name="coatcheck-handlers", daemon=True)
+        self._thread.start()
+
+    def start(self, executions: list[Execution]) -> None:
+        """Begin these attempts."""
+        self._loop.call_soon_threadsafe(self._start_all, executions)
+
+    def interrupt(self, execution: Execution) -> None:
+        """Cancel an attempt: its handler sees CancelledError at its next await."""
+        self._loop.call_soon_threadsafe(self._cancel, execution)
+
+    def ping(self, answer: Callable[[], Any]) -> None:
+        """Have the loop call back; how long that takes tells whether a handler blocks it."""
+        self._loop.call_soon_threadsafe(answer)
+
+    def busy_with(self) -> tuple[str, str]:
+        """Say which handler holds the loop now, and in which line."""
+        task = asyncio.current_task(self._loop)
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        where = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        return ("?" if task is None else task.get_name()), where
+
+    def close(self) -> None:
+        """Stop the loop; a handler that blocks it keeps the thread, which dies with the process."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=1.0)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+
+    def _start_all(self, executions: list[Execution]) -> None:
+        for execution in executions:
+            name = f"{execution.kind.name} {execution.claim.lease.job_id}"
+            execution.task = self._loop.create_task(self._attempt(execution), name=name)
+
+    async def _attempt(self, execution: Execution) -> None:
+        execution.begun = True
+        outcome = await run_async(execution.kind, execution.context, execution.claim)
+        self._finished(execution, outcome)
+
+    def _cancel(self, execution: Execution) -> None:
+        if execution.task is None:
+            return
+        execution.task.cancel()
+        if not execution.begun:
+            # Cancelled before its first step: nothing of it will ever run to say so.
+            outcome = outcome_of(asyncio.CancelledError(), execution.kind, execution.claim)
+            self._finished(execution, outcome)
+
+
+class ThreadRunner:
+    """Threads for the `def` handlers, made as they are needed and used again."""
+
+    def __init__(self, finished: Finished) -> None:
+        self._finished = finished
+        self._queue: queue.SimpleQueue[Execution | None] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._threads = 0
+
+    def start(self, executions: list[Execution]) -> None:
+        """Begin these attempts; the worker never has more of them than it has slots."""
+        for execution in executions:
+            if not self._idle.acquire(blocking=False):
+                self._threads += 1
+                # Daemons: a handler that never returns must not keep the process from ending.
+                threading.Thread(
+                    target=self._run, name=f"coatcheck-thread-{self._threads}", daemon=True
+                ).start()
+            self._queue.put(execution)
+
+    def close(self) -> None:
+        """Let the idle threads end."""
+        for _ in range(self._threads):
+            self._queue.put(None)
+
+    def _run(self) -> None:
+        while (execution := self._queue.get()) is not None:
+            outcome = run_blocking(execution.kind, execution.context, execution.claim)
+            self._idle.release()
+            self._finished(execution, outcome)
