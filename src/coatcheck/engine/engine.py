@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from coatcheck.clock import Clock, SystemClock
-from coatcheck.engine.submission import Submission, prepare
+from coatcheck.engine.submission import Submission, as_submitted, prepare
 from coatcheck.engine.watch import Watch
 from coatcheck.errors import InvalidInput
 from coatcheck.ids import UlidGenerator
@@ -36,21 +36,21 @@ class Engine:
         self.new_id = UlidGenerator(self.clock)
         self._watch = Watch(store)
 
-    async def submit(self, submission: Submission) -> str:
-        """Check a job, make it durable, and return its id."""
+    async def submit(self, submission: Submission) -> Job:
+        """Check a job, make it durable, and return it as it stands then."""
         now = self.clock.now()
         job = prepare(submission, self.kinds, self.new_id(), now)
         await self.store.submit(job, now)
-        return job.id
+        return as_submitted(job)
 
-    async def submit_batch(self, submissions: Sequence[Submission]) -> list[str]:
-        """Check every job, then make all of them durable, or none; return their ids in order."""
+    async def submit_batch(self, submissions: Sequence[Submission]) -> list[Job]:
+        """Check every job, then make all of them durable, or none; return them in order."""
         if len(submissions) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
         jobs = [prepare(asked, self.kinds, self.new_id(), now) for asked in submissions]
         await self.store.submit_batch(jobs, now)
-        return [job.id for job in jobs]
+        return [as_submitted(job) for job in jobs]
 
     async def get(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job; raises NotFound or Gone."""

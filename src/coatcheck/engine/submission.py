@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coatcheck.errors import InvalidPayload, UnknownKind
-from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, NewJob
+from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, Job, NewJob
 from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
+from coatcheck.model.state import State
 
 PRIORITIES = range(-1000, 1001)
 MAX_ATTEMPTS = range(1, 1001)
@@ -95,3 +96,37 @@ def _problems(asked: Submission) -> list[tuple[str, str]]:
         elif len(value) > LABEL_VALUE_LENGTH:
             problems.append((f"/labels/{key.replace('/', '~1')}", "at most 255 characters"))
     return problems
+
+
+def as_submitted(new: NewJob) -> Job:
+    """Return a new job as it stands right after it was written, without reading it back."""
+    return Job(
+        tenant=new.tenant,
+        id=new.id,
+        surface=new.surface,
+        public_id=new.public_id or new.id,
+        kind=new.kind,
+        queue=new.queue,
+        state=State.QUEUED,
+        phase=None,
+        reason=None,
+        attempt=0,
+        priority=new.priority,
+        fence=0,
+        worker=None,
+        terms=new.terms,
+        created_at=new.created_at,
+        run_at=new.run_at,
+        started_at=None,
+        finished_at=None,
+        expires_at=None,
+        cancel_requested=False,
+        last_event=1,
+        progress=None,
+        error=None,
+        result=None,
+        limit_key=new.limit_key,
+        correlation_id=new.correlation_id,
+        traceparent=new.traceparent,
+        labels=json.loads(new.labels),
+    )

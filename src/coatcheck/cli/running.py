@@ -1,0 +1,138 @@
+"""The processes themselves: an API, a worker, or both on one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import uvicorn
+
+from coatcheck.app import App
+from coatcheck.clock import SystemClock
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.sweep import Sweeper
+from coatcheck.http.app import create_http_app
+from coatcheck.settings import Settings
+from coatcheck.store.open import store_for
+from coatcheck.worker.runners import NewLoop
+from coatcheck.worker.worker import Worker
+
+try:
+    import uvloop
+except ImportError:  # not on this platform
+    new_event_loop: NewLoop = asyncio.new_event_loop
+else:
+    new_event_loop = uvloop.new_event_loop
+
+log = logging.getLogger(__name__)
+
+# A thread that computes gives up the interpreter ten times as often as by default. The writer
+# thread needs it several times per batch: beside two computing threads it then commits ten times
+# as often (benchmarks/README.md).
+SWITCH_INTERVAL_S = 0.0005
+# Requests under way have this long once the API is told to stop; long polls are cut.
+API_GRACE_S = 5
+
+
+def run_process(main: Coroutine[Any, Any, None]) -> None:
+    """Run a process of ours to its end, on the fastest loop there is."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(main)
+
+
+@contextlib.asynccontextmanager
+async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
+    """Open the store and sweep it for as long as the engine is in use."""
+    store = store_for(settings.database, poll_s=settings.poll_s)
+    await store.open()
+    clock = SystemClock()
+    sweeper = Sweeper(store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s)
+    sweeping = asyncio.create_task(sweeper.run())
+    try:
+        yield Engine(store, app.kinds, clock)
+    finally:
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)
+        await store.close()
+
+
+async def api_process(
+    app: App, settings: Settings, listening: socket.socket, announce: Callable[[], None]
+) -> None:
+    """Serve HTTP until SIGTERM."""
+    async with open_engine(app, settings) as engine:
+        server = _server(engine, announce)
+        with _on_stop_signal(lambda: _stop_server(server)):
+            await server.serve(sockets=[listening])
+
+
+async def worker_process(app: App, settings: Settings) -> None:
+    """Work until SIGTERM, then drain. Opens no port."""
+    async with open_engine(app, settings) as engine:
+        stop = asyncio.Event()
+        with _on_stop_signal(stop.set):
+            await Worker(engine, settings, new_loop=new_event_loop).run(stop)
+
+
+async def single_process(
+    app: App, settings: Settings, listening: socket.socket, announce: Callable[[], None]
+) -> None:
+    """Serve HTTP and work in one process, until SIGTERM."""
+    async with open_engine(app, settings) as engine:
+        server = _server(engine, announce)
+        stop = asyncio.Event()
+
+        def stop_both() -> None:
+            stop.set()
+            _stop_server(server)
+
+        with _on_stop_signal(stop_both):
+            worker = Worker(engine, settings, new_loop=new_event_loop)
+            await asyncio.gather(server.serve(sockets=[listening]), worker.run(stop))
+
+
+def _server(engine: Engine, announce: Callable[[], None]) -> uvicorn.Server:
+    class Announcing(uvicorn.Server):
+        """A server that says when it answers, and leaves the signals to us."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            announce()
+
+        @contextlib.contextmanager
+        def capture_signals(self) -> Any:
+            yield
+
+    return Announcing(
+        uvicorn.Config(
+            create_http_app(engine),
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=API_GRACE_S,
+        )
+    )
+
+
+def _stop_server(server: uvicorn.Server) -> None:
+    server.should_exit = True
+
+
+@contextlib.contextmanager
+def _on_stop_signal(stop: Callable[[], None]) -> Any:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)

@@ -1,0 +1,104 @@
+"""Reading request bodies: bounded, and strict about what is JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+JSON_LIMIT = 1024 * 1024
+DEPTH_LIMIT = 64
+
+
+async def read_json(request: Request, limit: int = JSON_LIMIT) -> Any:
+    """Read a JSON body; raises the 4xx that fits whatever is wrong with it."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise HTTPException(415, "send the job as JSON, with Content-Type: application/json")
+    return parse_json(await read_bounded(request, limit))
+
+
+async def read_bounded(request: Request, limit: int) -> bytes:
+    """Read a body of at most `limit` bytes; a longer one is refused without being read."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > limit:
+        raise _too_large(limit)
+    pieces, size = [], 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > limit:
+            raise _too_large(limit)
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse JSON and refuse what parsers disagree on: duplicate keys, NaN, NUL, great depth."""
+    try:
+        value = json.loads(body.decode(), object_pairs_hook=_object, parse_constant=_no_constant)
+    except RecursionError:
+        raise HTTPException(400, f"the JSON is nested deeper than {DEPTH_LIMIT}") from None
+    except ValueError as error:
+        # The error's own text may quote the body: give its kind and place only.
+        raise HTTPException(400, _describe(error)) from None
+    _check_depth_and_text(value)
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("the JSON has an object with the same key twice")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"the JSON has {name}, which is not a JSON number")
+
+
+def _check_depth_and_text(value: Any) -> None:
+    level = [value]
+    depth = 0
+    while level:
+        depth += 1
+        if depth > DEPTH_LIMIT + 1:
+            raise HTTPException(400, f"the JSON is nested deeper than {DEPTH_LIMIT}")
+        deeper: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                _check_text(*item)
+                deeper.extend(item.values())
+            elif isinstance(item, list):
+                deeper.extend(item)
+            elif isinstance(item, str):
+                _check_text(item)
+        level = deeper
+
+
+def _check_text(*texts: str) -> None:
+    for text in texts:
+        if "\0" in text:
+            raise HTTPException(400, "the JSON has a NUL character in a string")
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                message = "the JSON has half a surrogate pair in a string"
+                raise HTTPException(400, message) from None
+
+
+def _describe(error: ValueError) -> str:
+    match error:
+        case json.JSONDecodeError():
+            return f"not JSON: {error.msg} (line {error.lineno}, column {error.colno})"
+        case UnicodeDecodeError():
+            return f"not UTF-8: byte {error.start}"
+    return str(error)
+
+
+def _too_large(limit: int) -> HTTPException:
+    return HTTPException(
+        413, f"the body is larger than {limit:,} bytes", headers={"Connection": "close"}
+    )

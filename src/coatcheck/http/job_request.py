@@ -1,0 +1,58 @@
+"""What `POST /v1/jobs` takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from coatcheck.clock import from_rfc3339
+from coatcheck.engine.submission import Submission
+from coatcheck.errors import InvalidPayload
+
+
+def _moment(value: object) -> object:
+    return from_rfc3339(value) if isinstance(value, str) else value
+
+
+class JobRequest(BaseModel):
+    """The body of a submission."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    kind: str
+    input: Any = None
+    queue: str | None = None
+    priority: int = 0
+    labels: dict[str, str] = Field(default_factory=dict)
+    run_at: Annotated[int | None, BeforeValidator(_moment)] = None
+    deadline_s: float | None = None
+    max_attempts: int | None = None
+
+
+def read_submission(
+    body: Any, *, correlation: str | None = None, traceparent: str | None = None
+) -> Submission:
+    """Check the shape of a submission; raises InvalidPayload with a pointer to each problem."""
+    try:
+        asked = JobRequest.model_validate(body)
+    except ValidationError as error:
+        problems = [
+            ("/" + "/".join(str(part) for part in item["loc"]), item["msg"])
+            for item in error.errors(include_url=False, include_input=False)
+        ]
+        where = "; ".join(f"{pointer}: {detail}" for pointer, detail in problems[:3])
+        raise InvalidPayload(f"this is not a job: {where}", problems) from None
+    return Submission(
+        kind=asked.kind,
+        input=json.dumps(asked.input, ensure_ascii=False, separators=(",", ":")),
+        queue=asked.queue,
+        priority=asked.priority,
+        labels=asked.labels,
+        run_at=asked.run_at,
+        deadline_s=asked.deadline_s,
+        max_attempts=asked.max_attempts,
+        correlation_id=correlation,
+        traceparent=traceparent,
+    )

@@ -1,0 +1,81 @@
+"""Errors on the wire: RFC 9457 problem documents with a stable `type`.
+
+`type` is `urn:coatcheck:<code>`; the code never changes once released, the sentences may.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from coatcheck.errors import (
+    CoatcheckError,
+    Conflict,
+    Gone,
+    InvalidInput,
+    InvalidPayload,
+    NotFound,
+    StoreUnavailable,
+    UnknownKind,
+)
+from coatcheck.logs import correlation_id
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+
+# The first entry that fits decides: the more particular error stands first.
+_STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
+    (Gone, 410),
+    (NotFound, 404),
+    (UnknownKind, 422),
+    (InvalidPayload, 422),
+    (InvalidInput, 400),
+    (Conflict, 409),
+    (StoreUnavailable, 503),
+)
+# A store that is down or full is asked again after this long; a guess, as nobody can know.
+STORE_RETRY_S = 5
+
+
+def problem(
+    status: int,
+    code: str,
+    detail: str,
+    *,
+    errors: Sequence[tuple[str, str]] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Make a problem document."""
+    body: dict[str, object] = {
+        "type": f"urn:coatcheck:{code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+    }
+    if errors:
+        body["errors"] = [{"pointer": pointer, "detail": what} for pointer, what in errors]
+    if (correlation := correlation_id.get()) is not None:
+        body["correlation_id"] = correlation
+    return Response(json.dumps(body), status, headers, MEDIA_TYPE)
+
+
+async def answer_error(_request: Request, error: Exception) -> Response:
+    """Turn any exception of a route into its answer."""
+    if isinstance(error, CoatcheckError):
+        for kind, status in _STATUS:
+            if isinstance(error, kind):
+                pointers = error.problems if isinstance(error, InvalidPayload) else ()
+                retry = {"Retry-After": str(STORE_RETRY_S)} if status == 503 else None
+                return problem(status, error.code, str(error), errors=pointers, headers=retry)
+    if isinstance(error, HTTPException):
+        code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
+        return problem(error.status_code, code, error.detail, headers=error.headers)
+    log.error("a request failed", exc_info=error)
+    return problem(500, "internal", "something went wrong here; it was logged under this id")
