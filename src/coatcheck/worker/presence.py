@@ -26,8 +26,17 @@ BEATS_PER_LEASE = 3
 class Presence:
     """A worker's registration and its heartbeat."""
 
-    def __init__(self, engine: Engine, *, slots: int, lease_s: float, probe: Probe) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        slots: int,
+        lease_s: float,
+        probe: Probe,
+        on_registered: Callable[[], None],
+    ) -> None:
         self._engine = engine
+        self._on_registered = on_registered
         self._slots = slots
         self._every_s = lease_s / BEATS_PER_LEASE
         self._probe = probe
@@ -36,6 +45,7 @@ class Presence:
     async def register(self) -> None:
         """Make this worker known under a new id."""
         await persist(self._register)
+        self._on_registered()
 
     async def beat(self, on_lost: Callable[[], None]) -> None:
         """Heartbeat until cancelled. If others took this worker for lost, start anew."""

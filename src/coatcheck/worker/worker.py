@@ -70,8 +70,13 @@ class Worker:
         self._settings = settings
         self._probe = probe
         self._kinds = sorted(engine.kinds)
+        self._wake = asyncio.Event()  # there may be something to claim
         self._presence = Presence(
-            engine, slots=settings.slots, lease_s=settings.lease_s, probe=probe
+            engine,
+            slots=settings.slots,
+            lease_s=settings.lease_s,
+            probe=probe,
+            on_registered=self._wake.set,
         )
         finished = Finished(self._finished)
         self._async = AsyncRunner(finished, new_loop)
@@ -79,7 +84,6 @@ class Worker:
         self._reports = Reports(self._report_soon)
         self._running: dict[Lease, Execution] = {}
         self._writes: set[asyncio.Task[None]] = set()
-        self._wake = asyncio.Event()  # there may be something to claim
         self._moved = asyncio.Event()  # an execution has ended, or was left behind
         self._maybe_more = False  # the last claim filled every slot
         self._stopping = False
@@ -203,7 +207,6 @@ class Worker:
     def _taken_for_lost(self) -> None:
         for execution in list(self._running.values()):
             self._interrupt(execution, Interrupt.LOST)
-        self._wake.set()
 
     # --- finishing
 

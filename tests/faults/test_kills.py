@@ -1,0 +1,202 @@
+"""SIGKILL of the worker, of the API, of both and of the supervisor, with jobs in every state.
+
+Nothing that was accepted is lost, and each job ends exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from coatcheck import JobHandle
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.state import TERMINAL
+from coatcheck.store.sqlite.store import SQLiteStore
+
+from .server import Server, wait_until_gone
+
+EACH = 5
+
+
+def submit_jobs_in_every_state(server: Server) -> dict[str, list[JobHandle]]:
+    """Submit jobs and return once some of them run, wait, have ended, are due later."""
+    client = server.client
+    later = datetime.now(UTC) + timedelta(seconds=2)
+    jobs = {
+        "ended": [client.submit("quick", n) for n in range(EACH)],
+        "failed": [client.submit("hopeless", n) for n in range(EACH)],
+    }
+    for handle in [*jobs["ended"], *jobs["failed"]]:
+        client.wait(handle.id)
+    jobs |= {
+        "running": [client.submit("held", n) for n in range(EACH)],
+        "running once": [client.submit("held_once", n) for n in range(EACH)],
+    }
+    for handle in [*jobs["running"], *jobs["running once"]]:
+        while handle.refresh()["progress"] is None:
+            pass  # each look is a request: it waits for the server, not for time
+    jobs |= {
+        "retrying": [client.submit("second_try", n) for n in range(EACH)],
+        "delayed": [client.submit("quick", n, run_at=later) for n in range(EACH)],
+        "cancelled": [client.submit("quick", n, run_at=later) for n in range(EACH)],
+        "queued": [client.submit("quick", n) for n in range(50)],
+    }
+    for handle in jobs["cancelled"]:
+        handle.cancel()
+    return jobs
+
+
+EXPECTED = {
+    "ended": "succeeded",
+    "failed": "failed",
+    "running": "succeeded",
+    "running once": "failed",
+    "retrying": "succeeded",
+    "delayed": "succeeded",
+    "cancelled": "cancelled",
+    "queued": "succeeded",
+}
+
+
+def check_that_each_ended_once(server: Server, jobs: dict[str, list[JobHandle]]) -> None:
+    """Wait for every job, then read what the database itself says of each."""
+    for name, handles in jobs.items():
+        for handle in handles:
+            job = server.client.wait(handle.id)
+            # A job with on_lost="fail" only fails if its worker was the one that died.
+            allowed = {EXPECTED[name], "succeeded"} if name == "running once" else {EXPECTED[name]}
+            assert job["state"] in allowed, (name, job)
+    asyncio.run(_check_logs(server.folder / "jobs.db", jobs))
+    starts = Counter(server.starts())
+    assert max(starts.values()) == 1, "an attempt was started twice"
+    started = {job_id for job_id, _ in starts}
+    for name, handles in jobs.items():
+        for handle in handles:
+            assert (handle.id in started) == (name != "cancelled"), (name, handle)
+
+
+async def _check_logs(database: Path, jobs: dict[str, list[JobHandle]]) -> None:
+    store = SQLiteStore(database)
+    await store.open()
+    try:
+        for handles in jobs.values():
+            for handle in handles:
+                events = await store.events(DEFAULT_TENANT, handle.id, 0, 1000)
+                assert [event.seq for event in events] == list(range(1, len(events) + 1))
+                states = [json.loads(e.data)["state"] for e in events if e.type == "state"]
+                ends = [state for state in states if state in TERMINAL]
+                assert len(ends) == 1, (handle, states)
+                assert states[-1] == ends[0]
+    finally:
+        await store.close()
+
+
+def test_the_worker_is_killed(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        worker = server.child("worker")
+        jobs = submit_jobs_in_every_state(server)
+        os.kill(worker, signal.SIGKILL)
+        assert server.child("worker") != worker
+        server.open_gate()
+        check_that_each_ended_once(server, jobs)
+        for handle in jobs["running"]:
+            assert handle.refresh()["attempt"] == 2
+        for handle in jobs["running once"]:
+            assert (handle.refresh()["state"], handle.job["reason"]) == ("failed", "lost")
+        assert server.terminate() == 0
+
+
+def test_the_api_is_killed(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        api = server.child("api")
+        jobs = submit_jobs_in_every_state(server)
+        os.kill(api, signal.SIGKILL)
+        # Requests made now wait in the listening socket's queue for the next API process.
+        server.open_gate()
+        check_that_each_ended_once(server, jobs)
+        for handle in [*jobs["running"], *jobs["running once"]]:
+            assert handle.refresh()["attempt"] == 1, "the worker was not touched"
+        assert server.terminate() == 0
+
+
+def test_both_are_killed_at_once(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        api, worker = server.child("api"), server.child("worker")
+        jobs = submit_jobs_in_every_state(server)
+        os.kill(worker, signal.SIGKILL)
+        os.kill(api, signal.SIGKILL)
+        server.open_gate()
+        check_that_each_ended_once(server, jobs)
+        assert server.terminate() == 0
+
+
+def test_the_supervisor_is_killed_and_both_go_with_it(tmp_path: Path) -> None:
+    with Server(tmp_path) as server:
+        api, worker = server.child("api"), server.child("worker")
+        jobs = submit_jobs_in_every_state(server)
+        server.process.kill()
+        server.process.wait()
+        wait_until_gone(api, worker)
+    with Server(tmp_path) as server:
+        server.open_gate()
+        check_that_each_ended_once(server, jobs)
+        assert server.terminate() == 0
+
+
+@pytest.mark.parametrize("mode", [(), ("--in-process",)], ids=["supervised", "in-process"])
+def test_a_polite_stop_gives_running_jobs_back_without_losing_an_attempt(
+    tmp_path: Path, mode: tuple[str, ...]
+) -> None:
+    with Server(tmp_path, *mode, drain_s="0.1") as server:
+        handle = server.client.submit("held", 1)
+        while handle.refresh()["progress"] is None:
+            pass
+        assert server.terminate() == 0
+    with Server(tmp_path, *mode) as server:
+        server.open_gate()
+        job = server.client.wait(handle.id)
+        assert (job["state"], job["attempt"], job["result"]) == ("succeeded", 1, 2)
+        assert server.terminate() == 0
+
+
+def stop_outside_a_write(pid: int, write_lock: Path) -> None:
+    """Freeze a process at a moment when it does not hold the file everybody writes to."""
+    with write_lock.open() as lock:
+        while True:
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.kill(pid, signal.SIGCONT)
+            else:
+                fcntl.flock(lock, fcntl.LOCK_UN)
+                return
+
+
+def test_a_stopped_worker_loses_its_lease_and_its_late_writes_change_nothing(
+    tmp_path: Path,
+) -> None:
+    with Server(tmp_path) as server:
+        worker = server.child("worker")
+        handle = server.client.submit("held", 1)
+        while handle.refresh()["progress"] is None:
+            pass
+        stop_outside_a_write(worker, tmp_path / "jobs.db.run" / "write.lock")
+        try:
+            server.wait_for_log("a worker was lost", known_dead=False)
+            job = handle.refresh()
+            assert (job["state"], job["reason"]) == ("queued", "lost")
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        server.open_gate()
+        job = server.client.wait(handle.id)
+        assert (job["state"], job["attempt"]) == ("succeeded", 2)
+        assert server.terminate() == 0

@@ -1,0 +1,99 @@
+"""A store that is down for a while: nothing finished is lost, and nobody restarts anything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from coatcheck import App, Context
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
+from coatcheck.errors import StoreUnavailable
+from coatcheck.model.state import State
+from coatcheck.store.base import Store
+
+from .conftest import working
+
+pytestmark = pytest.mark.anyio
+
+
+class Unreliable:
+    """The real store behind a switch: while it is down every verb in `verbs` fails."""
+
+    def __init__(self, store: Store, *verbs: str) -> None:
+        self._store = store
+        self._verbs = verbs
+        self.down = False
+        self.refused = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._store, name)
+        if name not in self._verbs:
+            return verb
+
+        async def guarded(*arguments: Any, **options: Any) -> Any:
+            if self.down:
+                self.refused.set()
+                raise StoreUnavailable("switched off")
+            return await verb(*arguments, **options)
+
+        return guarded
+
+
+async def test_a_finished_job_is_settled_once_the_store_is_back(app: App, store: Store) -> None:
+    unreliable = Unreliable(store, "settle", "report", "beat", "claim")
+    engine = Engine(unreliable, app.kinds)
+    runs = []
+
+    @app.job
+    async def once(ctx: Context) -> str:
+        runs.append(ctx.attempt)
+        unreliable.down = True
+        await ctx.progress(1, 1, "said while the store was down")
+        return "kept"
+
+    async with working(engine):
+        job = await engine.submit(Submission("once"))
+        await unreliable.refused.wait()
+        assert (await engine.get(job.id)).state is State.RUNNING
+        unreliable.down = False
+        ended = await engine.wait(job.id, 30)
+    assert (ended.state, ended.result, runs) == (State.SUCCEEDED, '"kept"', [1])
+    assert ended.progress is not None
+    assert ended.progress.message == "said while the store was down"
+
+
+async def test_claiming_goes_on_by_itself_when_the_store_is_back(app: App, store: Store) -> None:
+    unreliable = Unreliable(store, "claim")
+    engine = Engine(unreliable, app.kinds)
+
+    @app.job
+    async def quick(ctx: Context) -> None: ...
+
+    unreliable.down = True
+    job = await engine.submit(Submission("quick"))
+    async with working(engine):
+        await unreliable.refused.wait()
+        unreliable.down = False
+        assert (await engine.wait(job.id, 30)).state is State.SUCCEEDED
+
+
+async def test_a_worker_starts_while_the_store_is_down(app: App, store: Store) -> None:
+    unreliable = Unreliable(store, "register_worker")
+    engine = Engine(unreliable, app.kinds)
+
+    @app.job
+    async def quick(ctx: Context) -> None: ...
+
+    async def mend() -> None:
+        await unreliable.refused.wait()
+        unreliable.down = False
+
+    unreliable.down = True
+    mending = asyncio.create_task(mend())
+    async with working(engine):
+        job = await engine.submit(Submission("quick"))
+        assert (await engine.wait(job.id, 30)).state is State.SUCCEEDED
+    await mending
