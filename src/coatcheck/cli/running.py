@@ -32,10 +32,9 @@ else:
 
 log = logging.getLogger(__name__)
 
-# A thread that computes gives up the interpreter ten times as often as by default. The writer
-# thread needs it several times per batch: beside two computing threads it then commits ten times
-# as often (benchmarks/README.md).
-SWITCH_INTERVAL_S = 0.0005
+# A thread that computes gives up the interpreter five times as often as by default: the writer
+# thread needs it back after each statement (docs/decisions/0003-worker-loops.md).
+SWITCH_INTERVAL_S = 0.001
 # Requests under way have this long once the API is told to stop; long polls are cut.
 API_GRACE_S = 5
 
