@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 # A thread that computes gives up the interpreter five times as often as by default: the writer
 # thread needs it back after each statement (docs/decisions/0003-worker-loops.md).
 SWITCH_INTERVAL_S = 0.001
-# Requests under way have this long once the API is told to stop; long polls are cut.
+# Requests under way have this long once the API is told to stop.
 API_GRACE_S = 5
 
 
@@ -68,7 +68,7 @@ async def api_process(
     """Serve HTTP until SIGTERM."""
     async with open_engine(app, settings) as engine:
         server = _server(engine, announce)
-        with _on_stop_signal(lambda: _stop_server(server)):
+        with _on_stop_signal(lambda: _stop_server(server, engine)):
             await server.serve(sockets=[listening])
 
 
@@ -90,7 +90,7 @@ async def single_process(
 
         def stop_both() -> None:
             stop.set()
-            _stop_server(server)
+            _stop_server(server, engine)
 
         with _on_stop_signal(stop_both):
             worker = Worker(engine, settings, new_loop=new_event_loop)
@@ -121,7 +121,8 @@ def _server(engine: Engine, announce: Callable[[], None]) -> uvicorn.Server:
     )
 
 
-def _stop_server(server: uvicorn.Server) -> None:
+def _stop_server(server: uvicorn.Server, engine: Engine) -> None:
+    engine.release_waiters()
     server.should_exit = True
 
 

@@ -60,6 +60,10 @@ class Engine:
         """Read a job when it has ended, or as it stands when the time runs out."""
         return await self._watch.until_ended(tenant, job_id, timeout)
 
+    def release_waiters(self) -> None:
+        """Let everybody who waits for a job go: this process is about to stop."""
+        self._watch.release()
+
     async def list_jobs(self, which: JobFilter) -> list[Job]:
         """List jobs, newest first."""
         return await self.store.list_jobs(which)

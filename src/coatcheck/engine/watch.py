@@ -8,7 +8,6 @@ wakes the waiters of those that have ended. The task lives only while somebody w
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 
 from coatcheck.errors import StoreUnavailable
@@ -34,11 +33,12 @@ class Watch:
         self._store = store
         self._waiters: dict[Key, set[asyncio.Future[Job]]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._released = False
 
     async def until_ended(self, tenant: str, job_id: str, timeout: float) -> Job:
         """Return the job when it has ended, or as it stands when the time runs out."""
         job = await self._store.get(tenant, job_id)
-        if job.state.is_terminal or timeout <= 0:
+        if job.state.is_terminal or timeout <= 0 or self._released:
             return job
         key = (tenant, job.id)
         waiter: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
@@ -48,13 +48,20 @@ class Watch:
         try:
             job = await self._store.get(tenant, job.id)
             if not job.state.is_terminal:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(timeout):
-                        return await waiter
+                done, _ = await asyncio.wait([waiter], timeout=timeout)
+                if done and not waiter.cancelled():
+                    return waiter.result()
                 job = await self._store.get(tenant, job.id)
             return job
         finally:
             self._leave(key, waiter)
+
+    def release(self) -> None:
+        """Let every waiter go with its job as it stands: this process is about to stop."""
+        self._released = True
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                waiter.cancel()
 
     def _leave(self, key: Key, waiter: asyncio.Future[Job]) -> None:
         waiter.cancel()

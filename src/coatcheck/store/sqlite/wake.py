@@ -23,7 +23,6 @@ import socket
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any
 
 import apsw
 
@@ -155,16 +154,14 @@ class Wakeups:
         connection = connect(self._database, read_only=True)
         version = _data_version(connection)
         while True:
-            sockets: list[Any] = [*self._wanted_sockets(), self._poke_reading]
-            readable, _, _ = select.select(sockets, [], [], self._poll_s)
+            wanted = {listening.fileno(): listening for listening in self._wanted_sockets()}
+            readable = _readable([*wanted, self._poke_reading], self._poll_s)
             if self._poke_reading in readable and b"x" in os.read(self._poke_reading, 64):
                 break
-            topics = {
-                self._sockets[ready] for ready in readable if isinstance(ready, socket.socket)
-            }
-            for ready in readable:
-                if isinstance(ready, socket.socket):
-                    _drain(ready)
+            topics = set()
+            for descriptor in wanted.keys() & readable:
+                topics.add(self._sockets[wanted[descriptor]])
+                _drain(wanted[descriptor])
             if not readable:
                 seen = _data_version(connection)
                 if seen != version:
@@ -186,6 +183,14 @@ class Wakeups:
             signals = [signal for topic in topics for signal in self._signals[topic]]
         for signal in signals:
             signal.set()
+
+
+def _readable(descriptors: list[int], timeout_s: float) -> set[int]:
+    # Not select.select, which refuses descriptors over 1023: a busy server has those.
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(timeout_s * 1000)}
 
 
 def _data_version(connection: apsw.Connection) -> int:
