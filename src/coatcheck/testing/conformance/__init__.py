@@ -1,0 +1,57 @@
+"""The suite every store must pass: a test for each promise in `coatcheck.store.base`.
+
+    import pytest
+    from coatcheck.testing.conformance import StoreConformance
+
+    @pytest.fixture
+    async def store():
+        store = MyStore(...)
+        await store.open()
+        yield store
+        await store.close()
+
+    class TestMyStore(StoreConformance):
+        pass
+
+Each test gets an empty, opened store. The tests run on asyncio through anyio's pytest plugin, and
+know nothing but the protocol: times are the integers they pass in, waiting is done on signals.
+With `pytest.register_assert_rewrite("coatcheck.testing")` in the conftest a failure shows its
+values.
+"""
+
+from __future__ import annotations
+
+from coatcheck.testing.conformance.batches import BatchConformance
+from coatcheck.testing.conformance.cancelling import CancelConformance
+from coatcheck.testing.conformance.claiming import ClaimConformance
+from coatcheck.testing.conformance.concurrency import ConcurrencyConformance
+from coatcheck.testing.conformance.listing import ListConformance
+from coatcheck.testing.conformance.queues import QueueConformance
+from coatcheck.testing.conformance.records import RecordConformance
+from coatcheck.testing.conformance.reporting import ReportConformance
+from coatcheck.testing.conformance.settling import SettleConformance
+from coatcheck.testing.conformance.submitting import SubmitConformance
+from coatcheck.testing.conformance.sweeping import SweepConformance
+from coatcheck.testing.conformance.waking import WakeConformance
+from coatcheck.testing.conformance.workers import WorkerConformance
+
+
+class StoreConformance(
+    WakeConformance,
+    ConcurrencyConformance,
+    RecordConformance,
+    SweepConformance,
+    QueueConformance,
+    WorkerConformance,
+    CancelConformance,
+    ReportConformance,
+    SettleConformance,
+    ClaimConformance,
+    ListConformance,
+    BatchConformance,
+    SubmitConformance,
+):
+    """Everything a store promises."""
+
+
+__all__ = ["StoreConformance"]

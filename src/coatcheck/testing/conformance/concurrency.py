@@ -1,0 +1,186 @@
+"""Many things at once: each as if it were alone, in some order."""
+
+from __future__ import annotations
+
+import asyncio
+
+from coatcheck.errors import Conflict, NotFound, StoreUnavailable
+from coatcheck.model.job import Lease
+from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded
+from coatcheck.model.record import Record
+from coatcheck.model.state import State
+from coatcheck.store.base import Store
+from coatcheck.testing.conformance.arrange import (
+    BOOM,
+    NOW,
+    TENANT,
+    Conformance,
+    claim,
+    everything,
+    job_of,
+    new_id,
+    new_job,
+    reclaim,
+    run_job,
+    states_of,
+)
+
+
+class ConcurrencyConformance(Conformance):
+    """What calls that overlap may do to each other: nothing. Also `ping` and `close`."""
+
+    async def test_two_workers_never_share_a_job(
+        self, store: Store, worker: str, other_worker: str
+    ) -> None:
+        """Claims that overlap bring each job to exactly one of them."""
+        jobs = [new_job(kind) for _ in range(100) for kind in ("mail", "chart")]
+        await store.submit_batch(jobs, NOW)
+        claims = await asyncio.gather(
+            *(
+                claim(store, "mail", "chart", worker=name, limit=9)
+                for _ in range(15)
+                for name in (worker, other_worker)
+            )
+        )
+        taken = [one.lease.job_id for some in claims for one in some]
+        assert sorted(taken) == sorted(job.id for job in jobs)
+        assert {job.fence for job in await everything(store)} == {1}
+
+    async def test_submits_of_one_id_make_one_job(self, store: Store) -> None:
+        """A caller that is in doubt may repeat itself at once."""
+        job = new_job(public_id="r_42")
+        await asyncio.gather(*(store.submit(job, NOW) for _ in range(20)))
+        assert len(await everything(store)) == 1
+        assert await states_of(store, job.id) == ["queued"]
+
+    async def test_one_public_id_goes_to_one_of_many(self, store: Store) -> None:
+        """The others are refused."""
+        answers = await asyncio.gather(
+            *(store.submit(new_job(public_id="r_42"), NOW) for _ in range(10)),
+            return_exceptions=True,
+        )
+        assert sum(answer is None for answer in answers) == 1
+        assert sum(isinstance(answer, Conflict) for answer in answers) == 9
+        assert len(await everything(store)) == 1
+
+    async def test_who_is_refused_does_not_disturb_the_others(
+        self, store: Store, worker: str
+    ) -> None:
+        """Conflicts, stale writes and unknown jobs among writes that succeed, all at once."""
+        await store.submit(new_job("chart", public_id="taken"), NOW)
+        lease = await run_job(store)
+        good = [new_job() for _ in range(30)]
+        calls = []
+        for n, job in enumerate(good):
+            calls.append(store.submit(job, NOW))
+            if n % 3 == 0:
+                calls.append(store.submit(new_job(public_id="taken"), NOW))
+            if n % 5 == 0:
+                calls.append(store.submit_batch([new_job(), new_job(public_id="taken")], NOW))
+        answers = await asyncio.gather(
+            *calls,
+            store.cancel(TENANT, new_id(), NOW),
+            store.settle(lease._replace(fence=99), Succeeded("1"), NOW),
+            store.settle(lease, Succeeded("2"), NOW),
+            return_exceptions=True,
+        )
+        assert isinstance(answers[-3], NotFound)
+        assert answers[-2:] == [False, True]
+        refused = [answer for answer in answers[:-3] if answer is not None]
+        assert len(refused) == 16
+        assert all(isinstance(answer, Conflict) for answer in refused)
+        assert {job.id for job in await everything(store) if job.kind == "mail"} == {
+            lease.job_id,
+            *(job.id for job in good),
+        }
+        assert (await job_of(store, lease)).result == "2"
+
+    async def test_of_an_old_and_a_new_lease_only_the_new_one_counts(
+        self, store: Store, worker: str
+    ) -> None:
+        """Whoever comes first."""
+        for old_first in (True, False):
+            old = await run_job(store)
+            await store.settle(old, Released(), NOW)
+            new = await reclaim(store, old.job_id)
+            pair = [(old, '"old"'), (new, '"new"')]
+            answers = await asyncio.gather(
+                *(
+                    store.settle(lease, Succeeded(result), NOW)
+                    for lease, result in (pair if old_first else reversed(pair))
+                )
+            )
+            assert answers == ([False, True] if old_first else [True, False])
+            assert (await job_of(store, new)).result == '"new"'
+
+    async def test_an_attempt_ends_once_however_often_it_is_settled(
+        self, store: Store, worker: str
+    ) -> None:
+        """Many settles of one lease at once: one counts, all are told yes."""
+        lease = await run_job(store)
+        outcomes: list[Outcome] = [Succeeded('"a"'), Errored(BOOM, 0), Released(), Succeeded('"b"')]
+        answers = await asyncio.gather(*(store.settle(lease, one, NOW) for one in outcomes))
+        assert answers == [True] * 4
+        job = await job_of(store, lease)
+        assert job.last_event == 3
+        assert len(await states_of(store, lease.job_id)) == 3
+
+    async def test_a_cancel_and_a_success_at_once_leave_one_end(
+        self, store: Store, worker: str
+    ) -> None:
+        """The job was running, so its success stands, asked to stop or not."""
+        leases = [await run_job(store) for _ in range(10)]
+        await asyncio.gather(
+            *(store.cancel(TENANT, lease.job_id, NOW) for lease in leases),
+            *(store.settle(lease, Succeeded("1"), NOW) for lease in leases),
+        )
+        for lease in leases:
+            assert (await job_of(store, lease)).state is State.SUCCEEDED
+            states = await states_of(store, lease.job_id)
+            assert states.count("succeeded") == 1
+            assert states[-1] == "succeeded"
+
+    async def test_a_lost_worker_and_its_settles_at_once(
+        self, store: Store, worker: str, other_worker: str
+    ) -> None:
+        """Each job was either settled or lost: the answer tells which."""
+        leases: list[Lease] = [await run_job(store) for _ in range(20)]
+        *settled, lost = await asyncio.gather(
+            *(store.settle(lease, Succeeded("1"), NOW) for lease in leases[:10]),
+            *(store.settle(lease, Succeeded("1"), NOW) for lease in leases[10:]),
+            store.remove_worker(worker, None, NOW),
+        )
+        assert lost == settled.count(False)
+        for lease, answer in zip(leases, settled, strict=True):
+            state = (await job_of(store, lease)).state
+            assert state is (State.SUCCEEDED if answer else State.QUEUED)
+
+    async def test_one_writer_makes_a_document(self, store: Store) -> None:
+        """Of many that want to be the first, one is."""
+        answers = await asyncio.gather(
+            *(
+                store.put_record(Record(TENANT, "c", "k", str(n), 0, NOW), expected_version=0)
+                for n in range(10)
+            )
+        )
+        written = [answer for answer in answers if answer is not None]
+        assert len(written) == 1
+        assert await store.get_record(TENANT, "c", "k", NOW) == written[0]
+
+    async def test_a_store_that_is_open_answers_a_ping(self, store: Store) -> None:
+        """It can be written to."""
+        await store.ping()
+
+    async def test_closing_finishes_the_writes_under_way(self, store: Store) -> None:
+        """Each is answered: done, or refused as unavailable; nobody is left waiting."""
+        jobs = [new_job() for _ in range(50)]
+        calls = [asyncio.ensure_future(store.submit(job, NOW)) for job in jobs]
+        answers = asyncio.gather(*calls, return_exceptions=True)
+        await asyncio.sleep(0)  # let every call begin
+        await store.close()
+        for answer in await answers:
+            assert answer is None or isinstance(answer, StoreUnavailable)
+        await store.open()
+        kept = {job.id for job in await everything(store)}
+        for job, answer in zip(jobs, await answers, strict=True):
+            assert (job.id in kept) or answer is not None

@@ -1,0 +1,157 @@
+"""Reading many jobs, and the log of one."""
+
+from __future__ import annotations
+
+import itertools
+
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.job import Progress
+from coatcheck.model.outcome import GaveUp, Succeeded
+from coatcheck.model.state import State
+from coatcheck.store.base import JobFilter, Report, Store
+from coatcheck.testing.conformance.arrange import (
+    BOOM,
+    NOW,
+    TENANT,
+    Conformance,
+    claim,
+    everything,
+    new_id,
+    new_job,
+    run_job,
+)
+
+
+class ListConformance(Conformance):
+    """`list_jobs`, `get_many` and `events`."""
+
+    async def test_jobs_are_listed_newest_first(self, store: Store) -> None:
+        """A listing begins with what was submitted last."""
+        jobs = [new_job(created_at=NOW + n) for n in range(5)]
+        for job in jobs:
+            await store.submit(job, NOW)
+        found = await store.list_jobs(JobFilter(TENANT))
+        assert [job.id for job in found] == [job.id for job in reversed(jobs)]
+
+    async def test_each_filter_and_each_combination_of_them(
+        self, store: Store, worker: str
+    ) -> None:
+        """What is listed is what all the given filters let through."""
+        await self._submit_a_mixture(store)
+        jobs = await everything(store)
+        assert len(jobs) == 24
+        choices = itertools.product(
+            (None, *State),
+            (None, "mail", "chart", "unknown"),
+            (None, "default", "slow", "unknown"),
+            (None, NOW - 1, NOW + 500, NOW + 5_000),
+            (None, jobs[5].id),
+        )
+        for state, kind, queue, created_after, before in choices:
+            which = JobFilter(TENANT, state, kind, queue, created_after, before, limit=100)
+            expected = [
+                job.id
+                for job in jobs
+                if state in (None, job.state)
+                and kind in (None, job.kind)
+                and queue in (None, job.queue)
+                and (created_after is None or job.created_at >= created_after)
+                and (before is None or job.id < before)
+            ]
+            found = await store.list_jobs(which)
+            assert [job.id for job in found] == expected, which
+
+    async def _submit_a_mixture(self, store: Store) -> None:
+        """Twenty-four jobs of two kinds in two queues, a second apart, in four states."""
+        for n in range(24):
+            job = new_job(
+                "mail" if n % 2 else "chart",
+                created_at=NOW + 1_000 * (n // 8),
+                queue="slow" if n % 3 else "default",
+            )
+            await store.submit(job, NOW + 10_000)
+            await store.submit(job._replace(tenant="acme"), NOW + 10_000)
+        claims = await claim(store, "mail", "chart", limit=30, now=NOW + 10_000)
+        mine = [one.lease for one in claims if one.lease.tenant == TENANT]
+        for lease in mine[:4]:
+            await store.settle(lease, Succeeded("1"), NOW + 10_000)
+        for lease in mine[4:7]:
+            await store.settle(lease, GaveUp(BOOM), NOW + 10_000)
+        for newest in (await everything(store))[:3]:
+            await store.cancel(TENANT, newest.id, NOW + 10_000)
+
+    async def test_paging_sees_every_job_once(self, store: Store) -> None:
+        """`before` is the last id already seen, also while new jobs come in."""
+        jobs = [new_job() for _ in range(23)]
+        await store.submit_batch(jobs, NOW)
+        seen: list[str] = []
+        while page := await store.list_jobs(
+            JobFilter(TENANT, before=seen[-1] if seen else None, limit=5)
+        ):
+            assert len(page) <= 5
+            seen.extend(job.id for job in page)
+            await store.submit(new_job(), NOW)
+        assert seen == [job.id for job in reversed(jobs)]
+
+    async def test_a_listing_is_limited(self, store: Store) -> None:
+        """No more than `limit`, 50 unless told."""
+        await store.submit_batch([new_job() for _ in range(60)], NOW)
+        assert len(await store.list_jobs(JobFilter(TENANT))) == 50
+        assert len(await store.list_jobs(JobFilter(TENANT, limit=1))) == 1
+
+    async def test_a_listing_holds_one_tenant_only(self, store: Store) -> None:
+        """Others' jobs are not in it."""
+        mine, theirs = new_job(tenant="acme"), new_job(tenant="umbrella")
+        await store.submit_batch([mine, theirs], NOW)
+        assert [job.id for job in await everything(store, "acme")] == [mine.id]
+        assert [job.id for job in await everything(store, "umbrella")] == [theirs.id]
+        assert await everything(store, "acm") == []
+
+    async def test_a_listing_leaves_results_out(self, store: Store, worker: str) -> None:
+        """A page of jobs is for looking around; a job's own address has it all."""
+        lease = await run_job(store)
+        await store.settle(lease, Succeeded('"large"'), NOW)
+        [listed] = await everything(store)
+        assert listed.result is None
+        assert listed.state is State.SUCCEEDED
+
+    async def test_many_jobs_are_read_at_once(self, store: Store, worker: str) -> None:
+        """Those that exist, of any tenant, with their results; others are left out."""
+        done, queued, theirs = new_job(), new_job("chart"), new_job("chart", tenant="acme")
+        lease = await run_job(store, done)
+        await store.settle(lease, Succeeded('"yes"'), NOW)
+        await store.submit_batch([queued, theirs], NOW)
+        wanted = [(TENANT, done.id), ("acme", theirs.id), (TENANT, queued.id)]
+        missing = [(TENANT, new_id()), ("acme", done.id)]
+        found = {job.id: job for job in await store.get_many([*missing, *wanted])}
+        assert set(found) == {done.id, theirs.id, queued.id}
+        for tenant, job_id in wanted:
+            assert found[job_id] == await store.get(tenant, job_id)
+
+    async def test_none_of_many_jobs(self, store: Store) -> None:
+        """Asking for nothing gives nothing."""
+        assert await store.get_many([]) == []
+
+    async def test_hundreds_of_jobs_are_read_at_once(self, store: Store) -> None:
+        """One read serves all the watchers of a process."""
+        jobs = [new_job() for _ in range(700)]
+        await store.submit_batch(jobs, NOW)
+        found = await store.get_many([(TENANT, job.id) for job in jobs])
+        assert {job.id for job in found} == {job.id for job in jobs}
+
+    async def test_a_log_is_read_in_order_and_in_parts(self, store: Store, worker: str) -> None:
+        """Numbers count 1, 2, 3 for each job; `after` and `limit` choose a part."""
+        first, second = await run_job(store), await run_job(store)
+        for n in range(5):
+            entry = NewEvent(EventType.LOG, f'{{"n":{n}}}')
+            await store.report(first, Report(events=(entry,)), NOW + n)
+            await store.report(second, Report(progress=Progress(n, 5)), NOW + n)
+        await store.settle(first, Succeeded("1"), NOW + 9)
+
+        for lease, length in ((first, 8), (second, 7)):
+            log = await store.events(lease.tenant, lease.job_id, 0, 100)
+            assert [event.seq for event in log] == list(range(1, length + 1))
+            assert (await store.get(lease.tenant, lease.job_id)).last_event == length
+            assert await store.events(lease.tenant, lease.job_id, 3, 100) == log[3:]
+            assert await store.events(lease.tenant, lease.job_id, 3, 2) == log[3:5]
+            assert await store.events(lease.tenant, lease.job_id, length, 100) == []

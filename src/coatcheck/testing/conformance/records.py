@@ -1,0 +1,119 @@
+"""Small documents: versions, expiry, order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from coatcheck.model.record import Record
+from coatcheck.store.base import Store
+from coatcheck.testing.conformance.arrange import NOW, Conformance
+
+
+def record(key: str = "logo", value: str = '"v"', **fields: int | str | None) -> Record:
+    """Return a document that has not been written yet."""
+    new = Record("acme", "assets", key, value, version=0, updated_at=NOW)
+    return replace(new, **fields)  # type: ignore[arg-type]  # named fields of any of its types
+
+
+class RecordConformance(Conformance):
+    """`put_record`, `get_record`, `list_records` and `delete_record`."""
+
+    async def test_a_document_is_written_and_read(self, store: Store) -> None:
+        """Put it, get it back, with its first version."""
+        written = await store.put_record(record(value='{"svg":"größe"}'))
+        assert written == record(value='{"svg":"größe"}', version=1)
+        assert await store.get_record("acme", "assets", "logo", NOW) == written
+
+    async def test_every_write_raises_the_version(self, store: Store) -> None:
+        """Whatever version the writer had in hand."""
+        for n in range(1, 4):
+            written = await store.put_record(record(value=str(n), updated_at=NOW + n, version=77))
+            assert written == record(value=str(n), updated_at=NOW + n, version=n)
+            assert await store.get_record("acme", "assets", "logo", NOW) == written
+
+    async def test_a_document_that_must_not_exist(self, store: Store) -> None:
+        """Version 0: the first to write it wins."""
+        assert await store.put_record(record(value="1"), expected_version=0) is not None
+        assert await store.put_record(record(value="2"), expected_version=0) is None
+        found = await store.get_record("acme", "assets", "logo", NOW)
+        assert found is not None
+        assert (found.value, found.version) == ("1", 1)
+
+    async def test_a_document_that_must_be_the_one_that_was_read(self, store: Store) -> None:
+        """Somebody else wrote in between: None, and theirs stays."""
+        await store.put_record(record(value="1"))
+        await store.put_record(record(value="2"), expected_version=1)
+        for wrong in (1, 3, 0):
+            assert await store.put_record(record(value="3"), expected_version=wrong) is None
+        found = await store.get_record("acme", "assets", "logo", NOW)
+        assert found is not None
+        assert (found.value, found.version) == ("2", 2)
+
+    async def test_a_version_of_a_document_that_is_not_there(self, store: Store) -> None:
+        """Nothing to write over."""
+        assert await store.put_record(record(), expected_version=1) is None
+        assert await store.get_record("acme", "assets", "logo", NOW) is None
+
+    async def test_an_expired_document_counts_as_absent(self, store: Store) -> None:
+        """From the millisecond of its expiry on, for readers and for writers."""
+        written = await store.put_record(record(expires_at=NOW + 10))
+        assert await store.get_record("acme", "assets", "logo", NOW + 9) == written
+        assert await store.get_record("acme", "assets", "logo", NOW + 10) is None
+        assert await store.list_records("acme", "assets", NOW + 9) == [written]
+        assert await store.list_records("acme", "assets", NOW + 10) == []
+
+        later = record(value="2", updated_at=NOW + 10)
+        assert await store.put_record(later, expected_version=1) is None
+        again = await store.put_record(later, expected_version=0)
+        assert again is not None
+        assert (again.value, again.expires_at) == ("2", None)
+        assert await store.get_record("acme", "assets", "logo", NOW + 99) == again
+
+    async def test_a_document_that_has_not_expired_is_there(self, store: Store) -> None:
+        """A millisecond before, it cannot be created anew."""
+        await store.put_record(record(expires_at=NOW + 10))
+        early = record(value="2", updated_at=NOW + 9)
+        assert await store.put_record(early, expected_version=0) is None
+        assert await store.put_record(early, expected_version=1) is not None
+
+    async def test_a_document_is_deleted(self, store: Store) -> None:
+        """And can be made again."""
+        await store.put_record(record())
+        assert await store.delete_record("acme", "assets", "logo") is True
+        assert await store.get_record("acme", "assets", "logo", NOW) is None
+        assert await store.delete_record("acme", "assets", "logo") is False
+        assert await store.put_record(record(), expected_version=0) is not None
+
+    async def test_a_collection_is_listed_by_key_and_in_pages(self, store: Store) -> None:
+        """`after` is the last key already seen."""
+        keys = [f"key-{n:03}" for n in range(25)]
+        for key in reversed(keys):
+            await store.put_record(record(key))
+        seen: list[str] = []
+        while page := await store.list_records(
+            "acme", "assets", NOW, after=seen[-1] if seen else "", limit=10
+        ):
+            assert len(page) <= 10
+            seen.extend(one.key for one in page)
+        assert seen == keys
+
+    async def test_a_page_is_full_even_when_some_have_expired(self, store: Store) -> None:
+        """What has expired does not count against the limit."""
+        for n in range(10):
+            await store.put_record(record(f"key-{n}", expires_at=NOW + 1 if n % 2 else None))
+        found = await store.list_records("acme", "assets", NOW + 5, limit=4)
+        assert [one.key for one in found] == ["key-0", "key-2", "key-4", "key-6"]
+
+    async def test_tenants_and_collections_are_apart(self, store: Store) -> None:
+        """The same key may stand in each of them."""
+        places = [("acme", "assets"), ("acme", "cache"), ("umbrella", "assets")]
+        for tenant, collection in places:
+            value = f'"{tenant}/{collection}"'
+            new = record(value=value, tenant=tenant, collection=collection)
+            assert await store.put_record(new, expected_version=0) is not None
+        await store.delete_record("umbrella", "assets", "logo")
+        for tenant, collection in places[:2]:
+            [found] = await store.list_records(tenant, collection, NOW)
+            assert found.value == f'"{tenant}/{collection}"'
+        assert await store.list_records("umbrella", "assets", NOW) == []
+        assert await store.get_record("umbrella", "assets", "logo", NOW) is None

@@ -1,0 +1,110 @@
+"""What a running job says of itself."""
+
+from __future__ import annotations
+
+import json
+
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.job import Progress
+from coatcheck.model.outcome import Errored, Released, Succeeded
+from coatcheck.store.base import Report, Store
+from coatcheck.testing.conformance.arrange import (
+    BOOM,
+    NOW,
+    TENANT,
+    Conformance,
+    job_of,
+    reclaim,
+    run_job,
+)
+
+
+class ReportConformance(Conformance):
+    """`report`."""
+
+    async def test_progress_is_shown_and_logged(self, store: Store, worker: str) -> None:
+        """A watcher sees how far the job has come, and how it got there."""
+        lease = await run_job(store)
+        assert await store.report(lease, Report(Progress(3, 10, "sending")), NOW + 1) is True
+        job = await job_of(store, lease)
+        assert job.progress == Progress(3, 10, "sending")
+        [event] = await store.events(TENANT, lease.job_id, 2, 10)
+        assert (event.seq, event.type, event.at) == (3, EventType.PROGRESS, NOW + 1)
+        assert json.loads(event.data) == {"done": 3, "total": 10, "message": "sending"}
+
+    async def test_what_is_none_stays_as_it_is(self, store: Store, worker: str) -> None:
+        """Progress, phase and log can be told apart and in any order."""
+        lease = await run_job(store)
+        await store.report(lease, Report(phase="loading"), NOW)
+        assert (await job_of(store, lease)).phase == "loading"
+        await store.report(lease, Report(Progress(0.5)), NOW)
+        job = await job_of(store, lease)
+        assert (job.phase, job.progress) == ("loading", Progress(0.5))
+        await store.report(lease, Report(phase="working"), NOW)
+        job = await job_of(store, lease)
+        assert (job.phase, job.progress) == ("working", Progress(0.5))
+
+    async def test_an_empty_report_changes_nothing(self, store: Store, worker: str) -> None:
+        """Nothing said, nothing written."""
+        lease = await run_job(store)
+        before = await job_of(store, lease)
+        assert await store.report(lease, Report(), NOW) is True
+        assert await job_of(store, lease) == before
+
+    async def test_log_entries_keep_their_order(self, store: Store, worker: str) -> None:
+        """Entries of one report are numbered as they were given, after all that came before."""
+        lease = await run_job(store)
+        entries = tuple(NewEvent(EventType.LOG, f'{{"message":"{n}"}}') for n in range(4))
+        await store.report(lease, Report(events=entries[:3]), NOW + 1)
+        await store.report(lease, Report(events=entries[3:]), NOW + 2)
+        log = await store.events(TENANT, lease.job_id, 2, 10)
+        assert [event.seq for event in log] == [3, 4, 5, 6]
+        assert [event.data for event in log] == [entry.data for entry in entries]
+        assert {event.type for event in log} == {EventType.LOG}
+        assert [event.at for event in log] == [NOW + 1] * 3 + [NOW + 2]
+
+    async def test_one_report_may_say_everything(self, store: Store, worker: str) -> None:
+        """All of it is written, and the job knows its last event."""
+        lease = await run_job(store)
+        entry = NewEvent(EventType.LOG, '{"message":"hi"}')
+        await store.report(lease, Report(Progress(1, 2), "working", (entry,)), NOW)
+        job = await job_of(store, lease)
+        assert (job.progress, job.phase, job.last_event) == (Progress(1, 2), "working", 4)
+        log = await store.events(TENANT, lease.job_id, 2, 10)
+        assert {event.type for event in log} == {EventType.LOG, EventType.PROGRESS}
+
+    async def test_a_stale_report_changes_nothing(self, store: Store, worker: str) -> None:
+        """Somebody else holds the job: False, and counted."""
+        stale = await run_job(store)
+        await store.settle(stale, Released(), NOW)
+        current = await reclaim(store, stale.job_id)
+        before = await job_of(store, current)
+        entry = NewEvent(EventType.LOG, "{}")
+        assert await store.report(stale, Report(Progress(9), "wrong", (entry,)), NOW) is False
+        assert await job_of(store, current) == before
+        assert len(await store.events(TENANT, current.job_id, 0, 100)) == before.last_event
+        assert (await store.counters())["stale_writes"] == 1
+
+    async def test_a_job_that_has_ended_says_nothing_more(self, store: Store, worker: str) -> None:
+        """A report that comes after the end is refused: the end stays the last entry."""
+        lease = await run_job(store)
+        await store.settle(lease, Succeeded("1"), NOW)
+        before = await job_of(store, lease)
+        assert await store.report(lease, Report(Progress(9)), NOW) is False
+        assert await job_of(store, lease) == before
+
+    async def test_the_next_attempt_begins_afresh(self, store: Store, worker: str) -> None:
+        """Progress and phase belong to an attempt; the log belongs to the job."""
+        lease = await run_job(store)
+        await store.report(lease, Report(Progress(9, 10), "working"), NOW)
+        await store.settle(lease, Errored(BOOM, retry_after_ms=0), NOW)
+        job = await job_of(store, lease)
+        assert (job.progress, job.phase) == (None, None)
+        assert len(await store.events(TENANT, lease.job_id, 0, 100)) == 4
+
+    async def test_the_last_progress_is_kept_at_the_end(self, store: Store, worker: str) -> None:
+        """It shows how far the job came."""
+        lease = await run_job(store)
+        await store.report(lease, Report(Progress(10, 10)), NOW)
+        await store.settle(lease, Succeeded("1"), NOW)
+        assert (await job_of(store, lease)).progress == Progress(10, 10)

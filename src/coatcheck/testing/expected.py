@@ -1,0 +1,227 @@
+"""What a store should hold after a history: the promises again, in plain Python.
+
+Written from the documents (`coatcheck.store.base`, the states and semantics of the contract), and
+on purpose not from `coatcheck.model.transition`: two accounts of one thing that must agree.
+It knows nothing of transactions, indexes or threads; one job after the other, in dictionaries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import ANY
+
+from coatcheck.model.job import Failure, Lease, NewJob, Progress
+from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
+from coatcheck.store.base import Report
+
+ENDED = ("succeeded", "failed", "cancelled")
+GONE_IS_KNOWN_FOR = 7 * 86_400_000
+
+Key = tuple[str, str]  # tenant and id
+
+
+@dataclass
+class ExpectedJob:
+    """One job, and everything that should be readable of it."""
+
+    new: NewJob
+    run_at: int
+    queued_at: int
+    state: str = "queued"
+    reason: str | None = None
+    phase: str | None = None
+    progress: Progress | Any = None
+    error: Failure | Any = None
+    result: str | None = None
+    attempt: int = 0
+    fence: int = 0
+    worker: str | None = None
+    started_at: int | None = None
+    finished_at: int | None = None
+    expires_at: int | None = None
+    cancel_requested: bool = False
+    # (type, time, state); the state is None for entries that do not tell of one.
+    log: list[tuple[str, int, str | None]] = field(default_factory=list)
+
+    def move(self, state: str, reason: str | None, now: int) -> None:
+        """Change the state and log it."""
+        self.state, self.reason = state, reason
+        self.log.append(("state", now, state))
+
+    def end(self, state: str, reason: str | None, now: int) -> None:
+        """Reach an end, from which retention counts."""
+        terms = self.new.terms
+        kept = terms.keep_succeeded_ms if state == "succeeded" else terms.keep_failed_ms
+        self.finished_at, self.expires_at = now, now + kept
+        self.worker = self.phase = None
+        self.move(state, reason, now)
+
+    def queue_again(self, reason: str, run_at: int, now: int) -> None:
+        """Wait for another attempt, of which nothing is known yet."""
+        self.run_at, self.queued_at = run_at, now
+        self.worker = self.phase = self.progress = None
+        self.move("queued", reason, now)
+
+
+class ExpectedStore:
+    """Every job, worker and queue, as a store should show them."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[Key, ExpectedJob] = {}
+        self.gone: dict[Key, int] = {}
+        self.beats: dict[str, int] = {}
+        self.paused: set[str] = set()
+        self.stale_writes = 0
+
+    # --- handing in
+
+    def conflicts(self, batch: list[NewJob]) -> bool:
+        """Whether one of these jobs wants a public id that another job has."""
+        taken = {(key[0], job.new.public_id): key[1] for key, job in self.jobs.items()}
+        for new in batch:
+            if new.public_id is not None and (new.tenant, new.id) not in self.jobs:
+                owner = taken.setdefault((new.tenant, new.public_id), new.id)
+                if owner != new.id:
+                    return True
+        return False
+
+    def submit(self, new: NewJob, now: int) -> None:
+        """Take a job in, unless its id is there."""
+        if (new.tenant, new.id) not in self.jobs:
+            job = ExpectedJob(new, run_at=new.run_at, queued_at=now)
+            job.move("queued", None, now)
+            self.jobs[new.tenant, new.id] = job
+
+    # --- working
+
+    def claim(self, worker: str, kinds: tuple[str, ...], limit: int, now: int) -> list[ExpectedJob]:
+        """Hand out what is due: higher priority first, then older first."""
+        if worker not in self.beats:
+            return []
+        waiting = [
+            job
+            for job in self.jobs.values()
+            if job.state == "queued"
+            and job.run_at <= now
+            and job.new.kind in kinds
+            and job.new.queue not in self.paused
+            and (job.new.terms.deadline_at is None or job.new.terms.deadline_at > now)
+        ]
+        waiting.sort(key=lambda job: (-job.new.priority, job.new.id))
+        for job in waiting[:limit]:
+            job.attempt += 1
+            job.fence += 1
+            job.worker, job.started_at = worker, now
+            job.move("running", None, now)
+        return waiting[:limit]
+
+    def next_due(self, now: int) -> int | None:
+        """When the next delayed job is due."""
+        return min(
+            (
+                job.run_at
+                for job in self.jobs.values()
+                if job.state == "queued" and job.run_at > now
+            ),
+            default=None,
+        )
+
+    def settle(self, lease: Lease, outcome: Outcome, now: int) -> bool:
+        """End an attempt, if the lease is the newest."""
+        job = self.jobs.get((lease.tenant, lease.job_id))
+        if job is None or job.fence != lease.fence:
+            self.stale_writes += 1
+            return False
+        if job.state != "running":
+            return True
+        match outcome:
+            case Succeeded(result):
+                job.result, job.error = result, None
+                job.end("succeeded", None, now)
+            case GaveUp(error, reason):
+                job.error = error
+                job.end("failed", reason, now)
+            case Cancelled():
+                job.end("cancelled", "cancelled", now)
+            case _ if job.cancel_requested:
+                job.end("cancelled", "cancelled", now)
+            case Errored(error, delay, reason):
+                job.error = error
+                deadline = job.new.terms.deadline_at
+                no_time = deadline is not None and now + delay >= deadline
+                if no_time or job.attempt >= job.new.terms.max_attempts:
+                    job.end("failed", reason, now)
+                else:
+                    job.queue_again("retry", now + delay, now)
+            case Released(delay, error):
+                job.attempt -= 1
+                job.error = error or job.error
+                job.queue_again("released", now + delay, now)
+        return True
+
+    def report(self, lease: Lease, report: Report, now: int) -> bool:
+        """Note what a running job says."""
+        job = self.jobs.get((lease.tenant, lease.job_id))
+        if job is None or job.fence != lease.fence or job.state != "running":
+            self.stale_writes += 1
+            return False
+        job.log.extend((str(event.type), now, None) for event in report.events)
+        if report.progress is not None:
+            job.progress = report.progress
+            job.log.append(("progress", now, None))
+        job.phase = report.phase or job.phase
+        return True
+
+    def remove_worker(self, worker: str, beats: int | None, now: int) -> int:
+        """Take the jobs of a lost worker away from it."""
+        if worker not in self.beats or beats not in (None, self.beats[worker]):
+            return 0
+        del self.beats[worker]
+        held = [job for job in self.jobs.values() if job.worker == worker]
+        for job in held:
+            terms = job.new.terms
+            job.fence += 1
+            if job.cancel_requested:
+                job.end("cancelled", "cancelled", now)
+            elif terms.on_lost == "fail" or job.attempt >= terms.max_attempts:
+                job.error = ANY  # its code is told by the reason, its words are the store's
+                job.end("failed", "lost", now)
+            else:
+                job.queue_again("lost", now, now)
+                continue
+            job.progress = ANY  # nothing says whether a lost attempt's progress stays at the end
+        return len(held)
+
+    # --- stopping and clearing away
+
+    def cancel(self, key: Key, now: int) -> None:
+        """Stop what is queued; ask what runs."""
+        job = self.jobs[key]
+        if job.state == "queued":
+            job.end("cancelled", "cancelled", now)
+        elif job.state == "running" and not job.cancel_requested:
+            job.cancel_requested = True
+            job.log.append(("state", now, "running"))
+
+    def sweep(self, now: int) -> tuple[int, int]:
+        """Fail what is past its deadline, delete what is past its retention."""
+        late = [
+            job
+            for job in self.jobs.values()
+            if job.state == "queued"
+            and job.new.terms.deadline_at is not None
+            and job.new.terms.deadline_at <= now
+        ]
+        for job in late:
+            job.error = ANY
+            job.end("failed", "expired", now)
+        old = [
+            key
+            for key, job in self.jobs.items()
+            if job.expires_at is not None and job.expires_at <= now
+        ]
+        for key in old:
+            del self.jobs[key]
+            self.gone[key] = now
+        return len(late), len(old)

@@ -1,0 +1,302 @@
+"""A store driven through random histories, and compared with what it should hold after each step.
+
+    class MyMachine(StoreMachine):
+        def new_store(self) -> Store:
+            return MyStore(...)          # empty, and not opened yet
+
+    TestMyMachine = MyMachine.TestCase
+
+Hypothesis makes up the histories (several tenants, kinds, queues and workers; leases that have
+become stale; time that passes) and shortens one that fails to the few steps that matter. What the
+store should hold is worked out independently, in `coatcheck.testing.expected`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
+
+from coatcheck.errors import Conflict
+from coatcheck.ids import first_ulid_at
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.job import Claim, Failure, Job, Lease, NewJob, Progress, Terms
+from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
+from coatcheck.model.state import Reason
+from coatcheck.model.worker import WorkerInfo
+from coatcheck.store.base import Report, Store
+from coatcheck.testing.comparison import compare
+from coatcheck.testing.expected import GONE_IS_KNOWN_FOR, ExpectedJob, ExpectedStore, Key
+
+T = TypeVar("T")
+
+START = 1_700_000_000_000
+TENANTS = ("acme", "umbrella")
+KINDS = ("mail", "chart")
+QUEUES = ("default", "slow")
+
+_failures = st.sampled_from([Failure("boom", "it broke"), Failure("other", "x", '{"a":1}', True)])
+_delays = st.sampled_from([0, 1, 40, 3_000])
+_outcomes: st.SearchStrategy[Outcome] = st.one_of(
+    st.builds(Succeeded, st.sampled_from(["1", '"zwei"'])),
+    st.builds(Errored, _failures, _delays, st.sampled_from([Reason.ERROR, Reason.TIMEOUT])),
+    st.builds(GaveUp, _failures),
+    st.builds(Released, _delays, st.none() | _failures),
+    st.just(Cancelled()),
+)
+_reports = st.builds(
+    Report,
+    st.none() | st.builds(Progress, st.integers(0, 9), st.none() | st.just(9), st.just("on")),
+    st.none() | st.sampled_from(["loading", "working"]),
+    st.lists(st.just(NewEvent(EventType.LOG, "{}")), max_size=2).map(tuple),
+)
+# A job without its id and with times from now on. What comes first is drawn most: most jobs are
+# plain, so that most histories get somewhere.
+_drafts = st.fixed_dictionaries(
+    {
+        "tenant": st.sampled_from(TENANTS),
+        "kind": st.sampled_from(KINDS),
+        "queue": st.sampled_from(QUEUES),
+        "priority": st.integers(-1, 1),
+        "public_id": st.sampled_from([None, None, None, None, "r_1", "r_2"]),
+        "delay": st.sampled_from([0, 0, 0, -5, 30, 2_000]),
+        "deadline": st.sampled_from([None, None, None, 10, 1_000]),
+        "attempts": st.sampled_from([3, 2, 1]),
+        "on_lost": st.sampled_from(["requeue", "resume", "fail"]),
+        "keep": st.sampled_from([10**10, 500, 1]),
+    }
+)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Random histories of one store."""
+
+    jobs = Bundle("jobs")
+    leases = Bundle("leases")
+    workers = Bundle("workers")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = START
+        self.expected = ExpectedStore()
+        self._seen: dict[Key, Job] = {}
+        self._made = 0
+        self._runner = asyncio.Runner()
+        self.store = self.new_store()
+        self._do(self.store.open())
+
+    def new_store(self) -> Store:
+        """Return an empty store that has not been opened."""
+        raise NotImplementedError
+
+    def teardown(self) -> None:
+        """What was answered is still there when the store is opened again."""
+        try:
+            self._do(self.store.close())
+            self._do(self.store.open())
+            self.the_store_holds_what_it_should()
+        finally:
+            self._do(self.store.close())
+            self._runner.close()
+
+    # --- handing work in
+
+    @rule(target=jobs, draft=_drafts)
+    def submit(self, draft: dict[str, Any]) -> Key | MultipleResults[Key]:
+        """Submit one job, which may be refused."""
+        job = self._job(draft)
+        return self._hand_in(self.store.submit(job, self.now), [job])
+
+    @rule(target=jobs, drafts=st.lists(_drafts, max_size=4))
+    def submit_batch(self, drafts: list[dict[str, Any]]) -> Key | MultipleResults[Key]:
+        """Submit several jobs, which may be refused together."""
+        batch = [self._job(draft) for draft in drafts]
+        return self._hand_in(self.store.submit_batch(batch, self.now), batch)
+
+    @rule(key=jobs, draft=_drafts)
+    def submit_again(self, key: Key, draft: dict[str, Any]) -> None:
+        """Submit another job under an id that is there: nothing happens to it."""
+        if key in self.expected.jobs:
+            draft = {**draft, "tenant": key[0], "public_id": None}
+            job = self._job(draft)._replace(id=key[1])
+            self._hand_in(self.store.submit(job, self.now), [job])
+
+    def _hand_in(
+        self, submit: Coroutine[Any, Any, None], new: list[NewJob]
+    ) -> Key | MultipleResults[Key]:
+        if self.expected.conflicts(new):
+            try:
+                self._do(submit)
+            except Conflict:
+                return multiple()
+            raise AssertionError("a public id that is taken was not refused")
+        self._do(submit)
+        for job in new:
+            self.expected.submit(job, self.now)
+        return multiple(*((job.tenant, job.id) for job in new))
+
+    def _job(self, draft: dict[str, Any]) -> NewJob:
+        self._made += 1
+        deadline = draft["deadline"]
+        return NewJob(
+            id=first_ulid_at(self.now)[:10] + f"{self._made:016d}",
+            kind=draft["kind"],
+            input=str(self._made),
+            created_at=self.now,
+            run_at=self.now + draft["delay"],
+            tenant=draft["tenant"],
+            public_id=draft["public_id"],
+            queue=draft["queue"],
+            priority=draft["priority"],
+            terms=Terms(
+                max_attempts=draft["attempts"],
+                on_lost=draft["on_lost"],
+                keep_succeeded_ms=draft["keep"],
+                keep_failed_ms=draft["keep"] * 2,
+                deadline_at=None if deadline is None else self.now + deadline,
+            ),
+        )
+
+    # --- working
+
+    @initialize(target=workers)
+    def start_two_workers(self) -> MultipleResults[str]:
+        """Nothing happens to jobs without workers."""
+        return multiple(self._start_worker(), self._start_worker())
+
+    def _start_worker(self) -> str:
+        # Every start has an id of its own, as in life.
+        self._made += 1
+        worker = f"worker-{self._made}"
+        self._do(self.store.register_worker(WorkerInfo(worker, "here", 1, KINDS, 4, self.now)))
+        self.expected.beats[worker] = 0
+        return worker
+
+    @rule(worker=workers)
+    def beat(self, worker: str) -> None:
+        """A worker says that it lives, if it still counts as living."""
+        known = worker in self.expected.beats
+        assert self._do(self.store.beat(worker)) is known
+        if known:
+            self.expected.beats[worker] += 1
+
+    @rule(
+        target=workers,
+        worker=workers,
+        judged=st.sampled_from(["by its count", "by an old count", "itself"]),
+    )
+    def replace_worker(self, worker: str, judged: str) -> str:
+        """A worker says goodbye or is called lost, rightly or not, and another one starts."""
+        count = self.expected.beats.get(worker, 0)
+        beats = {"by its count": count, "by an old count": count - 1, "itself": None}[judged]
+        lost = self._do(self.store.remove_worker(worker, beats, self.now))
+        assert lost == self.expected.remove_worker(worker, beats, self.now)
+        return self._start_worker()
+
+    @rule(target=leases, worker=workers, limit=st.integers(0, 3))
+    def claim(self, worker: str, limit: int) -> Lease | MultipleResults[Lease]:
+        """A worker takes what is due, of any kind."""
+        return self._claim(worker, KINDS, limit)
+
+    @rule(target=leases, worker=workers, kind=st.sampled_from(KINDS))
+    def claim_one_kind(self, worker: str, kind: str) -> Lease | MultipleResults[Lease]:
+        """A worker that knows one kind only takes a job of it."""
+        return self._claim(worker, (kind,), 1)
+
+    @rule(target=leases, worker=workers, outcomes=st.lists(_outcomes, min_size=1, max_size=4))
+    def run_jobs(self, worker: str, outcomes: list[Outcome]) -> Lease | MultipleResults[Lease]:
+        """A worker takes the next jobs and ends their attempts."""
+        taken = self._claim(worker, KINDS, len(outcomes))
+        for lease, outcome in zip(taken.values, outcomes, strict=False):
+            self._settle(lease, outcome)
+        return taken
+
+    def _claim(self, worker: str, kinds: tuple[str, ...], limit: int) -> MultipleResults[Lease]:
+        claims, next_due = self._do(self.store.claim(worker, kinds, limit, self.now))
+        expected = self.expected.claim(worker, kinds, limit, self.now)
+        assert [_facts(claim) for claim in claims] == [_expected_facts(job) for job in expected]
+        if worker in self.expected.beats:
+            assert next_due == self.expected.next_due(self.now)
+        return multiple(*(claim.lease for claim in claims))
+
+    @rule(lease=leases, outcome=_outcomes)
+    def settle(self, lease: Lease, outcome: Outcome) -> None:
+        """An attempt ends: of the job's holder, or of one that has long lost it."""
+        self._settle(lease, outcome)
+
+    def _settle(self, lease: Lease, outcome: Outcome) -> None:
+        settled = self._do(self.store.settle(lease, outcome, self.now))
+        assert settled is self.expected.settle(lease, outcome, self.now)
+
+    @rule(lease=leases, report=_reports)
+    def report(self, lease: Lease, report: Report) -> None:
+        """A job says something of itself, and may have no right to."""
+        reported = self._do(self.store.report(lease, report, self.now))
+        assert reported is self.expected.report(lease, report, self.now)
+
+    # --- everything else
+
+    @rule(key=jobs)
+    def cancel(self, key: Key) -> None:
+        """Somebody wants a job cancelled, whatever state it is in."""
+        if key in self.expected.jobs:
+            self.expected.cancel(key, self.now)
+            job = self._do(self.store.cancel(*key, self.now))
+            assert job.state == self.expected.jobs[key].state
+
+    @rule(queue=st.sampled_from(QUEUES), paused=st.sampled_from([False, False, True]))
+    def pause_queue(self, queue: str, paused: bool) -> None:
+        """A queue is closed or opened."""
+        self._do(self.store.pause_queue(queue, paused, self.now))
+        (self.expected.paused.add if paused else self.expected.paused.discard)(queue)
+
+    @rule(milliseconds=st.sampled_from([1, 45, 1_000, 5_000, GONE_IS_KNOWN_FOR]))
+    def let_time_pass(self, milliseconds: int) -> None:
+        """Time passes: jobs become due, and deadlines and retention run out."""
+        self.now += milliseconds
+
+    @rule()
+    def sweep(self) -> None:
+        """Somebody keeps house, until there is nothing left to do."""
+        expired, deleted, more = 0, 0, True
+        while more:
+            swept = self._do(self.store.sweep(self.now))
+            expired, deleted, more = expired + swept.expired, deleted + swept.deleted, swept.more
+        assert (expired, deleted) == self.expected.sweep(self.now)
+
+    # --- what must hold after each step
+
+    @invariant()
+    def the_store_holds_what_it_should(self) -> None:
+        """Jobs, logs, listings, queues, workers and counters are what the history makes them."""
+        found = self._do(compare(self.store, self.expected, self.now))
+        for key, job in found.items():
+            before = self._seen.get(key)
+            if before is not None:
+                assert job.fence >= before.fence
+                assert job == before or not before.state.is_terminal
+        self._seen.update(found)
+
+    def _do(self, deed: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(deed)
+
+
+def _facts(claim: Claim) -> tuple[object, ...]:
+    return (claim.lease, claim.kind, claim.queue, claim.input, claim.attempt, claim.terms)
+
+
+def _expected_facts(job: ExpectedJob) -> tuple[object, ...]:
+    new = job.new
+    lease = Lease(new.tenant, new.id, job.fence)
+    return (lease, new.kind, new.queue, new.input, job.attempt, new.terms)

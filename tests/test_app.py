@@ -1,0 +1,247 @@
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from coatcheck.app import App, load_app
+from coatcheck.errors import ConfigurationError, InvalidPayload
+
+
+class Letter(BaseModel):
+    to: str
+
+
+def test_an_app_declares_kinds_of_jobs() -> None:
+    app = App()
+
+    @app.job(retries=5, timeout="15m", on_lost="resume", queue="slow")
+    async def send(ctx: Any, letter: Letter) -> int:
+        return 1
+
+    kind = app.kinds["send"]
+    assert kind.handler is send
+    assert (kind.name, kind.isolation, kind.takes_input, kind.queue) == (
+        "send",
+        "async",
+        True,
+        "slow",
+    )
+    assert (kind.terms.max_attempts, kind.terms.on_lost) == (6, "resume")
+    assert kind.terms.timeout_ms == 900_000
+    assert kind.read_input('{"to":"ada"}') == Letter(to="ada")
+    assert kind.write_result(3) == "3"
+
+
+def test_a_bare_decorator_is_enough() -> None:
+    app = App()
+
+    @app.job
+    def tidy(ctx: Any) -> None: ...
+
+    kind = app.kinds["tidy"]
+    assert (kind.isolation, kind.takes_input, kind.queue) == ("thread", False, "default")
+    assert (kind.terms.max_attempts, kind.terms.on_lost) == (3, "requeue")
+    assert kind.terms.timeout_ms == 3_600_000
+    assert (kind.terms.keep_succeeded_ms, kind.terms.keep_failed_ms) == (86_400_000, 604_800_000)
+    assert kind.read_input("null") is None
+
+
+def test_a_handler_stays_a_function_that_can_be_called() -> None:
+    app = App()
+
+    @app.job()
+    def double(ctx: Any, number: int) -> int:
+        return number * 2
+
+    assert double(None, 4) == 8
+
+
+def test_a_kind_may_have_another_name_than_its_handler() -> None:
+    app = App()
+
+    @app.job("mail.send:v2", keep_succeeded="1d", keep_failed=90)
+    def send(ctx: Any) -> None: ...
+
+    assert list(app.kinds) == ["mail.send:v2"]
+    assert app.kinds["mail.send:v2"].terms.keep_failed_ms == 90_000
+
+
+def test_apps_do_not_share_their_kinds() -> None:
+    one, other = App(), App()
+
+    @one.job
+    def task(ctx: Any) -> None: ...
+
+    assert list(one.kinds) == ["task"]
+    assert list(other.kinds) == []
+
+
+def test_the_kinds_can_be_read_but_not_changed() -> None:
+    kinds: Any = App().kinds
+    with pytest.raises(TypeError):
+        kinds["x"] = 1
+
+
+def test_without_annotations_any_input_will_do() -> None:
+    app = App()
+
+    @app.job
+    def echo(ctx, anything):  # type: ignore[no-untyped-def]
+        return anything
+
+    assert app.kinds["echo"].read_input('[1,{"a":null}]') == [1, {"a": None}]
+    assert app.kinds["echo"].write_result({"x": [1]}) == '{"x":[1]}'
+
+
+def test_a_handler_without_input_takes_none() -> None:
+    app = App()
+
+    @app.job
+    def tidy(ctx: Any) -> None: ...
+
+    with pytest.raises(InvalidPayload):
+        app.kinds["tidy"].check_input('{"to":"ada"}')
+
+
+# --- declarations that make no sense
+
+
+def plain(ctx: Any) -> None: ...
+
+
+async def natural(ctx: Any) -> None: ...
+
+
+def nothing_taken() -> None: ...
+
+
+def too_much_taken(ctx: Any, one: int, two: int) -> None: ...
+
+
+def unreadable(ctx: Any, thing: "Missing") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+def unusable(ctx: Any, thing: Callable[..., "Missing"]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+class Opaque:
+    """A class pydantic knows nothing about."""
+
+
+def opaque(ctx: Any, thing: Opaque) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("handler", "options", "says"),
+    [
+        (plain, {"name": "two words"}, "'two words' cannot name a kind"),
+        (plain, {"name": ""}, "'' cannot name a kind"),
+        (plain, {"queue": "a/b"}, "'a/b' cannot name a queue"),
+        (plain, {"retries": -1}, "kind 'plain': retries must not be negative"),
+        (plain, {"on_lost": "shrug"}, "kind 'plain': on_lost is requeue, resume or fail"),
+        (plain, {"timeout": "soon"}, "kind 'plain': timeout: 'soon' is not a duration"),
+        (plain, {"timeout": 0}, "kind 'plain': timeout must be more than 0"),
+        (plain, {"keep_succeeded": "1"}, "kind 'plain': keep_succeeded: '1' is not"),
+        (plain, {"keep_failed": -1}, "kind 'plain': keep_failed must be more than 0"),
+        (
+            plain,
+            {"isolation": "async"},
+            "kind 'plain' is 'def', which runs with isolation='thread'",
+        ),
+        (natural, {"isolation": "thread"}, "is 'async def', which runs with isolation='async'"),
+        (plain, {"isolation": "rocket"}, "isolation is async or thread, not 'rocket'"),
+        (nothing_taken, {}, r"takes \(ctx, input\) or \(ctx\), not 0 arguments"),
+        (too_much_taken, {}, "not 3 arguments"),
+        (unreadable, {}, "its annotations cannot be read as types"),
+        (unusable, {}, "its annotations cannot be read as types"),
+        (opaque, {}, "its annotations cannot be read as types"),
+    ],
+)
+def test_a_declaration_that_makes_no_sense(
+    handler: Callable[..., Any], options: dict[str, Any], says: str
+) -> None:
+    app = App()
+    with pytest.raises(ConfigurationError, match=says):
+        app.job(**options)(handler)
+    assert not app.kinds
+
+
+def test_a_kind_is_declared_once() -> None:
+    app = App()
+    app.job(plain)
+    with pytest.raises(ConfigurationError, match="'plain' is declared twice"):
+        app.job("plain")(natural)
+    assert app.kinds["plain"].handler is plain
+
+
+def test_saying_the_natural_isolation_is_fine() -> None:
+    app = App()
+    app.job(isolation="thread")(plain)
+    app.job(isolation="async")(natural)
+    assert [kind.isolation for kind in app.kinds.values()] == ["thread", "async"]
+
+
+# --- finding an app
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to run commands in; what is imported from it is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    return tmp_path
+
+
+def test_an_app_is_found_by_module_and_name(project: Path) -> None:
+    (project / "shop_jobs.py").write_text("from coatcheck.app import App\napp = App()\nother = 5\n")
+    assert isinstance(load_app("shop_jobs:app"), App)
+    assert load_app("shop_jobs:app") is load_app("shop_jobs:app")
+
+
+def test_an_app_is_found_by_path(project: Path) -> None:
+    (project / "deep").mkdir()
+    (project / "deep" / "path_jobs.py").write_text("from coatcheck.app import App\nmain = App()\n")
+    assert isinstance(load_app("deep/path_jobs.py:main"), App)
+
+
+@pytest.mark.parametrize("reference", ["", "module", "module:", ":app", "module.app"])
+def test_a_reference_names_a_module_and_an_app(reference: str) -> None:
+    with pytest.raises(ConfigurationError, match="write module:app"):
+        load_app(reference)
+
+
+@pytest.mark.parametrize("reference", ["no_such_module:app", "no.such:app", "missing.py:app"])
+def test_a_module_that_is_not_there(project: Path, reference: str) -> None:
+    with pytest.raises(ConfigurationError, match="there is no module"):
+        load_app(reference)
+
+
+def test_a_name_that_is_no_app(project: Path) -> None:
+    (project / "odd_jobs.py").write_text("number = 5\n")
+    with pytest.raises(ConfigurationError, match=r"should be a coatcheck\.App, but is nothing"):
+        load_app("odd_jobs:app")
+    with pytest.raises(ConfigurationError, match="but is a int"):
+        load_app("odd_jobs:number")
+
+
+def test_an_error_inside_the_module_is_shown_as_it_is(project: Path) -> None:
+    (project / "broken_jobs.py").write_text("import not_installed_anywhere\n")
+    with pytest.raises(ModuleNotFoundError, match="not_installed_anywhere"):
+        load_app("broken_jobs:app")
+    (project / "raising_jobs.py").write_text("1 / 0\n")
+    with pytest.raises(ZeroDivisionError):
+        load_app("raising_jobs:app")
+
+
+@pytest.mark.xfail(
+    raises=ConfigurationError,
+    reason="a missing import whose name begins like the module's is taken for it",
+)
+def test_a_missing_import_is_not_mistaken_for_the_module(project: Path) -> None:
+    (project / "shopping_jobs.py").write_text("import shopping\n")
+    with pytest.raises(ModuleNotFoundError, match="shopping"):
+        load_app("shopping_jobs:app")
