@@ -237,10 +237,6 @@ def test_an_error_inside_the_module_is_shown_as_it_is(project: Path) -> None:
         load_app("raising_jobs:app")
 
 
-@pytest.mark.xfail(
-    raises=ConfigurationError,
-    reason="a missing import whose name begins like the module's is taken for it",
-)
 def test_a_missing_import_is_not_mistaken_for_the_module(project: Path) -> None:
     (project / "shopping_jobs.py").write_text("import shopping\n")
     with pytest.raises(ModuleNotFoundError, match="shopping"):

@@ -122,8 +122,9 @@ def load_app(reference: str) -> App:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
-            raise
+        missing = error.name or ""
+        if module_name != missing and not module_name.startswith(f"{missing}."):
+            raise  # something the module itself needs
         raise ConfigurationError(
             f"there is no module {module_name!r} here; run the command where it can be imported"
         ) from error

@@ -61,4 +61,4 @@ def ulid_time(ulid: str) -> int:
 
 def first_ulid_at(milliseconds: int) -> str:
     """Return the smallest ULID of a millisecond, the lower bound of what was made from then on."""
-    return _encode(milliseconds << _RANDOM_BITS)
+    return _encode(max(0, milliseconds) << _RANDOM_BITS)

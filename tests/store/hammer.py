@@ -12,7 +12,7 @@ from pathlib import Path
 from coatcheck.model.job import Claim, Failure
 from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import Topic
+from coatcheck.store.base import Settlement, Topic
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.store.another_process import NOW, listen, new_job, say
 
@@ -40,11 +40,13 @@ async def work(store: SQLiteStore, name: str, all_submitted: asyncio.Event) -> i
     settled = 0
     while True:
         claims = (await store.claim(name, ["mail"], 16, NOW)).claims
-        answers = await asyncio.gather(
-            *(store.settle(claim.lease, outcome_of(claim), NOW) for claim in claims),
+        *answers, known = await asyncio.gather(
+            *(store.settle([Settlement(claim.lease, outcome_of(claim))], NOW) for claim in claims),
             store.beat(name),
         )
-        assert all(answers), "nobody else ever writes with our leases"
+        assert all(answer == [True] for answer in answers) and known, (
+            "nobody else ever writes with our leases"
+        )
         settled += len(claims)
         if not claims:
             if all_submitted.is_set() and not await store.queues():

@@ -62,10 +62,6 @@ async def test_the_store_tells_which_workers_are_known_to_be_dead(
 
 
 @pytest.mark.anyio
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="the file and its descriptor stay, one for each try during an outage",
-)
 async def test_a_registration_that_failed_leaves_no_life_sign(database: Path) -> None:
     store = SQLiteStore(database)
     await store.open()
@@ -170,10 +166,6 @@ def test_a_relative_path_is_judged_by_where_it_leads(
         refuse_network_filesystem(Path("link/jobs.db"), mounts)
 
 
-@pytest.mark.xfail(
-    raises=pytest.fail.Exception,
-    reason="mount points are decoded as Latin-1, so this one is not recognised",
-)
 def test_a_mount_point_with_other_letters_is_recognised(mounts: Path) -> None:
     mounts.write_text(MOUNTS + "//nas/x /mnt/größe cifs rw 0 0\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="cifs"):

@@ -13,13 +13,13 @@ from coatcheck.ids import UlidGenerator
 from coatcheck.model.event import Event
 from coatcheck.model.job import DEFAULT_TENANT, Job, Lease
 from coatcheck.model.kind import Kind
-from coatcheck.model.outcome import Outcome
 from coatcheck.store.base import (
     BATCH_LIMIT,
     Claimed,
     JobFilter,
     QueueStatus,
     Report,
+    Settlement,
     Store,
 )
 
@@ -100,6 +100,6 @@ class Engine:
         """Write what a running job says of itself; False when the lease is stale."""
         return await self.store.report(lease, report, self.clock.now())
 
-    async def settle(self, lease: Lease, outcome: Outcome) -> bool:
-        """End an attempt; False when the lease is stale."""
-        return await self.store.settle(lease, outcome, self.clock.now())
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        """End attempts; False for each whose lease is stale."""
+        return await self.store.settle(settlements, self.clock.now())

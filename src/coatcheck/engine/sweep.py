@@ -70,6 +70,8 @@ class Sweeper:
             seen[info.id] = (info.beats, since)
             if known_dead or now - since >= self._lease_s:
                 jobs = await self._store.remove_worker(info.id, info.beats, self._clock.now())
+                if jobs is None:
+                    continue  # it beat once more, or somebody else was faster
                 log.warning(
                     "a worker was lost",
                     extra={

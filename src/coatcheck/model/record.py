@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +20,19 @@ class Record:
     version: int
     updated_at: int
     expires_at: int | None = None
+
+    def has_expired(self, now: int) -> bool:
+        """Tell whether the document counts as absent."""
+        return self.expires_at is not None and self.expires_at <= now
+
+    def over(self, there: Record | None, expected_version: int | None) -> Record | None:
+        """Return this document as it is to be written over another; None where that is refused.
+
+        An expired document counts as absent, yet its versions go on: no reader can mistake the
+        new document for the old one.
+        """
+        last = 0 if there is None else there.version
+        visible = 0 if there is None or there.has_expired(self.updated_at) else last
+        if expected_version is not None and expected_version != visible:
+            return None
+        return replace(self, version=last + 1)

@@ -66,6 +66,21 @@ class Report(NamedTuple):
     events: tuple[NewEvent, ...] = ()
 
 
+class Settlement(NamedTuple):
+    """How an attempt ended, and what the job had still to say of itself."""
+
+    lease: Lease
+    outcome: Outcome
+    report: Report | None = None
+
+
+class Held(NamedTuple):
+    """A job that a worker holds, and whether somebody wants it cancelled."""
+
+    lease: Lease
+    cancel_requested: bool
+
+
 class JobFilter(NamedTuple):
     """Which jobs to list: newest first, `before` is the id of the last one already seen."""
 
@@ -117,7 +132,7 @@ class Store(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Raise StoreUnavailable unless the store can be written to."""
+        """Raise StoreUnavailable unless the store can be written to; counted under `pings`."""
         ...
 
     # --- handing work in and reading it
@@ -166,10 +181,11 @@ class Store(Protocol):
         """List the registered workers."""
         ...
 
-    async def remove_worker(self, worker_id: str, beats: int | None, now: int) -> int:
+    async def remove_worker(self, worker_id: str, beats: int | None, now: int) -> int | None:
         """Remove a worker and treat what it still holds as lost; return how many jobs that was.
 
         With `beats` it is removed only if its count is still that; without, it says goodbye itself.
+        None means that nothing was done: it is not known, or it has beaten since.
         """
         ...
 
@@ -179,17 +195,17 @@ class Store(Protocol):
         """
         ...
 
-    async def cancel_requests(self, worker_id: str) -> list[Lease]:
-        """List the jobs a worker holds that somebody wants cancelled."""
+    async def held_by(self, worker_id: str) -> list[Held]:
+        """List the jobs a worker holds, also those whose claim it never got the answer of."""
         ...
 
     async def report(self, lease: Lease, report: Report, now: int) -> bool:
         """Write what a running job says of itself; False when the lease is stale."""
         ...
 
-    async def settle(self, lease: Lease, outcome: Outcome, now: int) -> bool:
-        """End an attempt. True also when this very lease had settled the job before; False when
-        the lease is stale.
+    async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
+        """End attempts, all in one transaction. For each: True also when this very lease had
+        settled the job before; False when the lease is stale.
         """
         ...
 

@@ -7,6 +7,7 @@ that say why it is written the way it is.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib.resources.abc import Traversable
 
 _HEAD = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -15,8 +16,10 @@ _HEAD = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 class Queries:
     """The statements of one file, as attributes."""
 
-    def __init__(self, source: Traversable) -> None:
-        pieces = _HEAD.split(source.read_text(encoding="utf-8"))
+    def __init__(
+        self, source: Traversable, adapt: Callable[[str], str] = lambda text: text
+    ) -> None:
+        pieces = _HEAD.split(adapt(source.read_text(encoding="utf-8")))
         self._statements: dict[str, str] = {}
         for name, body in zip(pieces[1::2], pieces[2::2], strict=True):
             if name in self._statements:

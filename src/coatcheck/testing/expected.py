@@ -173,10 +173,10 @@ class ExpectedStore:
         job.phase = report.phase or job.phase
         return True
 
-    def remove_worker(self, worker: str, beats: int | None, now: int) -> int:
+    def remove_worker(self, worker: str, beats: int | None, now: int) -> int | None:
         """Take the jobs of a lost worker away from it."""
         if worker not in self.beats or beats not in (None, self.beats[worker]):
-            return 0
+            return None
         del self.beats[worker]
         held = [job for job in self.jobs.values() if job.worker == worker]
         for job in held:

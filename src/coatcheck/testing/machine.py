@@ -35,7 +35,7 @@ from coatcheck.model.job import Claim, Failure, Job, Lease, NewJob, Progress, Te
 from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.state import Reason
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import Report, Store
+from coatcheck.store.base import Report, Settlement, Store
 from coatcheck.testing.comparison import compare
 from coatcheck.testing.expected import GONE_IS_KNOWN_FOR, ExpectedJob, ExpectedStore, Key
 
@@ -236,7 +236,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._settle(lease, outcome)
 
     def _settle(self, lease: Lease, outcome: Outcome) -> None:
-        settled = self._do(self.store.settle(lease, outcome, self.now))
+        [settled] = self._do(self.store.settle([Settlement(lease, outcome)], self.now))
         assert settled is self.expected.settle(lease, outcome, self.now)
 
     @rule(lease=leases, report=_reports)

@@ -61,26 +61,26 @@ class Execution:
 class Finished:
     """Carries outcomes from any thread to the worker's loop, many at a time."""
 
-    def __init__(self, deliver: Callable[[Execution, Outcome], None]) -> None:
+    def __init__(self, deliver: Callable[[list[tuple[Execution, Outcome]]], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._deliver = deliver
         self._lock = threading.Lock()
         self._waiting: list[tuple[Execution, Outcome]] = []
 
-    def __call__(self, execution: Execution, outcome: Outcome) -> None:
-        """Hand an outcome over; from any thread."""
+    def __call__(self, outcomes: list[tuple[Execution, Outcome]]) -> None:
+        """Hand outcomes over; from any thread."""
         with self._lock:
-            self._waiting.append((execution, outcome))
-            if len(self._waiting) > 1:
-                return  # a delivery is on its way, and takes this one along
+            on_its_way = bool(self._waiting)
+            self._waiting += outcomes
+        if on_its_way:
+            return  # a delivery that takes these along
         with contextlib.suppress(RuntimeError):  # the worker is gone; its lease will end
             self._loop.call_soon_threadsafe(self._deliver_all)
 
     def _deliver_all(self) -> None:
         with self._lock:
             waiting, self._waiting = self._waiting, []
-        for execution, outcome in waiting:
-            self._deliver(execution, outcome)
+        self._deliver(waiting)
 
 
 class AsyncRunner:
@@ -88,6 +88,7 @@ class AsyncRunner:
 
     def __init__(self, finished: Finished, new_loop: NewLoop) -> None:
         self._finished = finished
+        self._ended: list[tuple[Execution, Outcome]] = []
         self._loop = new_loop()
         self._thread = threading.Thread(target=self._run, name="coatcheck-handlers", daemon=True)
         self._thread.start()
@@ -134,7 +135,7 @@ class AsyncRunner:
     async def _attempt(self, execution: Execution) -> None:
         execution.begun = True
         outcome = await run_async(execution.kind, execution.context, execution.claim)
-        self._finished(execution, outcome)
+        self._hand_over(execution, outcome)
 
     def _cancel(self, execution: Execution) -> None:
         if execution.task is None:
@@ -143,7 +144,17 @@ class AsyncRunner:
         if not execution.begun:
             # Cancelled before its first step: nothing of it will ever run to say so.
             outcome = outcome_of(asyncio.CancelledError(), execution.kind, execution.claim)
-            self._finished(execution, outcome)
+            self._hand_over(execution, outcome)
+
+    def _hand_over(self, execution: Execution, outcome: Outcome) -> None:
+        # What ends in one turn of the loop is handed over together, at the end of the turn.
+        self._ended.append((execution, outcome))
+        if len(self._ended) == 1:
+            self._loop.call_soon(self._hand_over_all)
+
+    def _hand_over_all(self) -> None:
+        ended, self._ended = self._ended, []
+        self._finished(ended)
 
 
 class ThreadRunner:
@@ -175,4 +186,4 @@ class ThreadRunner:
         while (execution := self._queue.get()) is not None:
             outcome = run_blocking(execution.kind, execution.context, execution.claim)
             self._idle.release()
-            self._finished(execution, outcome)
+            self._finished([(execution, outcome)])

@@ -29,12 +29,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from coatcheck.engine.engine import Engine
-from coatcheck.errors import StoreUnavailable
+from coatcheck.errors import StoreError, StoreUnavailable
 from coatcheck.model.job import Claim, Failure, Lease
-from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded
+from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.state import Reason
 from coatcheck.settings import Settings
-from coatcheck.store.base import Topic
+from coatcheck.store.base import Settlement, Topic
 from coatcheck.worker.attempt import claim_delay
 from coatcheck.worker.context import Interrupt
 from coatcheck.worker.outage import Pauses, persist
@@ -83,6 +83,7 @@ class Worker:
         self._threads = ThreadRunner(finished)
         self._reports = Reports(self._report_soon)
         self._running: dict[Lease, Execution] = {}
+        self._settling: set[Lease] = set()  # finished, and not known to be written yet
         self._writes: set[asyncio.Task[None]] = set()
         self._moved = asyncio.Event()  # an execution has ended, or was left behind
         self._maybe_more = False  # the last claim filled every slot
@@ -121,13 +122,18 @@ class Worker:
 
     async def _claim(self) -> None:
         pauses = Pauses()
+        unsure = False  # a claim was sent and its answer never came
         while not self._stopping:
             wait = NET_S
             free = self._settings.slots - len(self._running)
             if free > 0 and self._kinds:
                 try:
+                    if unsure:
+                        await self._give_back_unknown()
+                        unsure = False
                     claimed = await self._engine.claim(self.id, self._kinds, free)
                 except StoreUnavailable as error:
+                    unsure = True
                     await pauses.pause(error)
                     continue
                 pauses.reset()
@@ -140,6 +146,17 @@ class Worker:
                 async with asyncio.timeout(wait):
                     await self._wake.wait()
             self._wake.clear()
+
+    async def _give_back_unknown(self) -> None:
+        """Release what a claim took whose answer never came. No claim is on its way meanwhile."""
+        held = await self._engine.store.held_by(self.id)
+        unknown = [item.lease for item in held if item.lease not in self._running]
+        unsettled = {lease for lease in unknown if lease not in self._settling}
+        if unsettled:
+            log.warning(
+                "giving back jobs whose claim was not answered", extra={"jobs": len(unsettled)}
+            )
+            await self._engine.settle([Settlement(lease, Released()) for lease in unsettled])
 
     async def _follow_work(self) -> None:
         signal = self._engine.store.subscribe(Topic.WORK)
@@ -190,7 +207,7 @@ class Worker:
         log.error("a handler did not stop when told to; its slot stays taken", extra=fields)
         execution.abandoned = True
         self._moved.set()
-        self._settle_soon(execution, self._verdict(execution, None))
+        self._settle_soon(self._settlement(execution, None))
 
     async def _follow_cancels(self) -> None:
         signal = self._engine.store.subscribe(Topic.CANCELS)
@@ -200,8 +217,9 @@ class Worker:
                 if not self._running:
                     continue
                 with contextlib.suppress(StoreUnavailable):
-                    for lease in await self._engine.store.cancel_requests(self.id):
-                        if (execution := self._running.get(lease)) is not None:
+                    for lease, cancel_requested in await self._engine.store.held_by(self.id):
+                        execution = self._running.get(lease)
+                        if cancel_requested and execution is not None:
                             self._interrupt(execution, Interrupt.CANCEL)
 
     def _taken_for_lost(self) -> None:
@@ -210,14 +228,23 @@ class Worker:
 
     # --- finishing
 
-    def _finished(self, execution: Execution, outcome: Outcome) -> None:
-        _stop_timer(execution)
-        del self._running[execution.claim.lease]
+    def _finished(self, ended: list[tuple[Execution, Outcome]]) -> None:
+        settlements = []
+        for execution, outcome in ended:
+            _stop_timer(execution)
+            del self._running[execution.claim.lease]
+            if not execution.abandoned:
+                settlements += self._settlement(execution, outcome)
         self._moved.set()
         if self._maybe_more:
             self._wake.set()
-        if not execution.abandoned:
-            self._settle_soon(execution, self._verdict(execution, outcome))
+        self._settle_soon(settlements)
+
+    def _settlement(self, execution: Execution, outcome: Outcome | None) -> list[Settlement]:
+        verdict = self._verdict(execution, outcome)
+        if verdict is None:
+            return []
+        return [Settlement(execution.claim.lease, verdict, execution.context.take_report())]
 
     def _verdict(self, execution: Execution, outcome: Outcome | None) -> Outcome | None:
         """Say what to write about an attempt: a success is a success, else why it was stopped."""
@@ -235,21 +262,38 @@ class Worker:
         error = Failure("timeout", f"the job ran out of time ({seconds:g} s an attempt)")
         return Errored(error, claim_delay(execution.kind, execution.claim), Reason.TIMEOUT)
 
-    def _settle_soon(self, execution: Execution, outcome: Outcome | None) -> None:
-        if outcome is not None:
-            self._write_soon(self._settle(execution, outcome))
+    def _settle_soon(self, settlements: list[Settlement]) -> None:
+        if settlements:
+            self._settling.update(settlement.lease for settlement in settlements)
+            self._write_soon(self._settle(settlements))
 
-    async def _settle(self, execution: Execution, outcome: Outcome) -> None:
+    async def _settle(self, settlements: list[Settlement]) -> None:
         self._probe("worker.before_settle")
-        lease = execution.claim.lease
-        if (report := execution.context.take_report()) is not None:
-            await persist(lambda: self._engine.report(lease, report))
-        settled = await persist(lambda: self._engine.settle(lease, outcome))
+        try:
+            answers = await persist(lambda: self._engine.settle(settlements))
+        except StoreError as error:
+            await self._settle_apart(settlements, error)
+            return
         self._probe("worker.after_settle")
-        if not settled:
-            log.warning(
-                "a job had been taken away; its outcome is dropped", extra=_fields(execution)
-            )
+        self._settling.difference_update(settlement.lease for settlement in settlements)
+        for settlement, settled in zip(settlements, answers, strict=True):
+            if not settled:
+                fields = {"job_id": settlement.lease.job_id}
+                log.warning("a job had been taken away; its outcome is dropped", extra=fields)
+
+    async def _settle_apart(self, settlements: list[Settlement], error: StoreError) -> None:
+        """The store cannot take one of these, ever: let the others not suffer for it."""
+        if len(settlements) > 1:
+            for settlement in settlements:
+                await self._settle([settlement])
+            return
+        lease, outcome, _ = settlements[0]
+        fields = {"job_id": lease.job_id, "why": str(error)}
+        log.error("the store refuses an outcome", extra=fields)
+        self._settling.discard(lease)
+        if isinstance(outcome, Succeeded):
+            failure = Failure("invalid-result", f"the result could not be stored: {error}")
+            await self._settle([Settlement(lease, GaveUp(failure))])
 
     def _report_soon(self, execution: Execution) -> None:
         if execution.claim.lease in self._running:

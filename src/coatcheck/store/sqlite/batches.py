@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import NewJob, Terms
 from coatcheck.store.sqlite import jobs
 from coatcheck.store.sqlite.statements import SQL
@@ -32,12 +33,14 @@ def begin(tx: Transaction, batch: str, now: int) -> None:
 
 def stage(tx: Transaction, batch: str, number: int, slice_: Sequence[NewJob]) -> None:
     """Write one slice, still invisible."""
-    tx.execute(SQL.insert_slice, (batch, number, json.dumps(slice_)))
+    tx.execute(SQL.insert_slice, (number, json.dumps(slice_), batch))
+    _still_there(tx)
 
 
 def accept(tx: Transaction, batch: str) -> None:
     """Decide that the batch happens."""
     tx.execute(SQL.accept_batch, (batch,))
+    _still_there(tx)
 
 
 def apply_next_slice(tx: Transaction, batch: str, now: int) -> bool:
@@ -51,6 +54,11 @@ def apply_next_slice(tx: Transaction, batch: str, now: int) -> bool:
     jobs.submit_all(tx, [job._replace(terms=Terms(*job.terms)) for job in staged], now)
     tx.execute(SQL.delete_slice, (batch, number))
     return True
+
+
+def _still_there(tx: Transaction) -> None:
+    if not tx.changed():
+        raise StoreUnavailable("the batch took too long to be written; nothing of it was kept")
 
 
 def unfinished(tx: Transaction, now: int) -> str | None:

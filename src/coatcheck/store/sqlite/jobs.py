@@ -16,11 +16,11 @@ from coatcheck.errors import Conflict
 from coatcheck.model import transition as rules
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Claim, Lease, NewJob, Terms
-from coatcheck.model.outcome import Outcome, Succeeded
+from coatcheck.model.outcome import Succeeded
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing, Transition
-from coatcheck.store.base import Claimed, Report, Topic
-from coatcheck.store.sqlite.rows import (
+from coatcheck.store.base import Claimed, Report, Settlement, Topic
+from coatcheck.store.rows import (
     STANDING_FIELDS,
     encode_progress,
     new_job_row,
@@ -71,7 +71,7 @@ def claim(tx: Transaction, worker_id: str, kinds: Sequence[str], limit: int, now
         tx.execute(SQL.promote_due, (now, PROMOTE_AT_ONCE))
         next_due = tx.one(SQL.next_due)[0]
     heads: list[tuple[str, str, Any]] = []
-    for kind, queue in tx.all(SQL.lanes, (json.dumps(kinds),)):
+    for kind, queue in tx.all(SQL.lanes, (json.dumps(sorted(set(kinds))),)):
         rows = tx.all(_CANDIDATES, (kind, queue, now, limit))
         heads.extend((kind, queue, row) for row in rows)
     heads.sort(key=lambda head: (-head[2][0], head[2][1]))
@@ -99,21 +99,27 @@ def _take(tx: Transaction, worker_id: str, kind: str, queue: str, row: Any, now:
     )
 
 
-def settle(tx: Transaction, lease: Lease, outcome: Outcome, now: int) -> bool:
-    """End an attempt, if the lease is still the newest."""
+def settle(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list[bool]:
+    """End attempts, each if its lease is still the newest."""
+    return [_settle(tx, settlement, now) for settlement in settlements]
+
+
+def _settle(tx: Transaction, settlement: Settlement, now: int) -> bool:
+    lease, outcome, last_words = settlement
     found = find(tx, lease.tenant, lease.job_id)
     if found is None or found[1].fence != lease.fence:
         return _stale(tx)
     rowid, standing, terms = found
     if standing.state is not State.RUNNING:
         return True  # settled by this very lease, whose answer never arrived
+    if last_words is not None:
+        standing = _write_report(tx, lease, rowid, standing, last_words, now)
     ended = rules.settled(standing, terms, outcome, now)
     write(tx, lease.tenant, lease.job_id, rowid, ended, now)
     if isinstance(outcome, Succeeded):
         tx.execute(_INSERT_PAYLOAD, (lease.tenant, lease.job_id, "result", outcome.result))
     tx.topics.add(Topic.CHANGES)
     if ended.standing.state is State.QUEUED:
-        tx.execute(SQL.clear_progress, (rowid,))
         tx.topics.add(Topic.WORK)
     return True
 
@@ -123,7 +129,14 @@ def report(tx: Transaction, lease: Lease, said: Report, now: int) -> bool:
     found = find(tx, lease.tenant, lease.job_id)
     if found is None or found[1].fence != lease.fence or found[1].state is not State.RUNNING:
         return _stale(tx)
-    rowid, standing, _ = found
+    _write_report(tx, lease, found[0], found[1], said, now)
+    tx.topics.add(Topic.CHANGES)
+    return True
+
+
+def _write_report(
+    tx: Transaction, lease: Lease, rowid: int, standing: Standing, said: Report, now: int
+) -> Standing:
     entries = [(event.type, event.data) for event in said.events]
     progress = None
     if said.progress is not None:
@@ -133,8 +146,7 @@ def report(tx: Transaction, lease: Lease, said: Report, now: int) -> bool:
         tx.execute(_INSERT_EVENT, (lease.tenant, lease.job_id, seq, kind, now, data))
     last_event = standing.last_event + len(entries)
     tx.execute(SQL.update_report, (progress, said.phase, last_event, rowid))
-    tx.topics.add(Topic.CHANGES)
-    return True
+    return standing._replace(last_event=last_event)
 
 
 def cancel(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
@@ -158,7 +170,6 @@ def lose(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
         gone = rules.lost(standing, terms, now)
         if gone is not None:
             write(tx, tenant, job_id, rowid, gone, now)
-            tx.execute(SQL.clear_progress, (rowid,))
             tx.topics.update((Topic.WORK, Topic.CHANGES))
 
 

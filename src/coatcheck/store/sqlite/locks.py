@@ -16,9 +16,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from pathlib import Path
 
 from coatcheck.errors import ConfigurationError
+
+# How the kernel writes a space, a tab, a newline and a backslash in a mount point.
+_ESCAPED = re.compile(r"\\(040|011|012|134)")
 
 NETWORK_FILESYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "9p", "ncpfs"}
@@ -94,7 +98,7 @@ def refuse_network_filesystem(path: Path, mounts: Path = Path("/proc/self/mounts
     target = str(path.resolve())
     for line in lines:
         _, point, filesystem, *_ = line.split(" ")
-        point = point.encode().decode("unicode_escape")
+        point = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), point)
         inside = target == point or target.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= len(best):
             best, found = point, filesystem

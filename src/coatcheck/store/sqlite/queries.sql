@@ -16,9 +16,11 @@ ON CONFLICT (tenant, job_id, role) DO UPDATE SET data = excluded.data
 INSERT INTO events (tenant, job_id, seq, type, at, data) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: update_standing
--- The order of the values is that of rows.standing_row.
+-- The order of the values is that of rows.standing_row. A job that is queued again starts its
+-- progress anew.
 UPDATE jobs SET
-  state = ?, claimable = ?, phase = ?, reason = ?, attempt = ?, fence = ?, worker = ?, run_at = ?,
+  progress = CASE WHEN ?1 = 'queued' THEN NULL ELSE progress END,
+  state = ?1, claimable = ?, phase = ?, reason = ?, attempt = ?, fence = ?, worker = ?, run_at = ?,
   started_at = ?, finished_at = ?, expires_at = ?, cancel_requested = ?, error = ?, last_event = ?
 WHERE rowid = ?
 
@@ -77,9 +79,6 @@ SELECT data FROM payloads WHERE tenant = ? AND job_id = ? AND role = ?
 UPDATE jobs SET progress = coalesce(?, progress), phase = coalesce(?, phase), last_event = ?
 WHERE rowid = ?
 
--- name: clear_progress
-UPDATE jobs SET progress = NULL WHERE rowid = ? AND progress IS NOT NULL
-
 -- name: job_by_id
 SELECT jobs.*, payloads.data AS result FROM jobs
 LEFT JOIN payloads
@@ -101,10 +100,7 @@ LEFT JOIN payloads
 
 -- name: list_jobs
 -- Results are left out: a page of jobs is for looking around, each job's own address has it all.
-SELECT jobs.*, NULL AS result FROM jobs WHERE /* conditions */ ORDER BY id DESC LIMIT ?
-
--- name: ping
-SELECT 1 FROM jobs LIMIT 1
+SELECT jobs.*, NULL AS result FROM jobs /* index */ WHERE /* conditions */ ORDER BY id DESC LIMIT ?
 
 -- name: tombstone
 SELECT deleted_at FROM tombstones WHERE tenant = ? AND id = ?
@@ -130,11 +126,7 @@ SELECT beats FROM workers WHERE id = ?
 DELETE FROM workers WHERE id = ?
 
 -- name: held_by
-SELECT tenant, id FROM jobs WHERE state = 'running' AND worker = ? ORDER BY tenant, id
-
--- name: cancel_requests
-SELECT tenant, id, fence FROM jobs
-WHERE state = 'running' AND worker = ? AND cancel_requested = 1
+SELECT tenant, id, fence, cancel_requested FROM jobs WHERE state = 'running' AND worker = ?
 
 -- name: past_deadline
 SELECT tenant, id FROM jobs
@@ -184,7 +176,8 @@ SELECT
 INSERT INTO batches (id, created_at, accepted) VALUES (?, ?, 0)
 
 -- name: insert_slice
-INSERT INTO batch_slices (batch, slice, jobs) VALUES (?, ?, ?)
+-- Only into a batch that is still there: one that took too long has been cleared away.
+INSERT INTO batch_slices (batch, slice, jobs) SELECT id, ?, ? FROM batches WHERE id = ?
 
 -- name: accept_batch
 UPDATE batches SET accepted = 1 WHERE id = ?

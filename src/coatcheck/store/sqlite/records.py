@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+from dataclasses import astuple
 
 from coatcheck.model.record import Record
 from coatcheck.store.sqlite.statements import SQL
@@ -13,16 +13,9 @@ def put(tx: Transaction, record: Record, expected_version: int | None) -> Record
     """Write a document over the version the caller has seen, or over any."""
     row = tx.one(SQL.record, (record.tenant, record.collection, record.key))
     there = None if row is None else Record(*row)
-    expired = (
-        there is not None and there.expires_at is not None and there.expires_at <= record.updated_at
-    )
-    visible = 0 if there is None or expired else there.version
-    if expected_version is not None and expected_version != visible:
-        return None
-    # An expired document counts as absent, yet its versions go on: no reader can mistake a new
-    # document for the old one.
-    written = replace(record, version=(0 if there is None else there.version) + 1)
-    tx.execute(SQL.put_record, astuple(written))
+    written = record.over(there, expected_version)
+    if written is not None:
+        tx.execute(SQL.put_record, astuple(written))
     return written
 
 

@@ -18,26 +18,28 @@ from coatcheck.errors import ConfigurationError, Gone, InvalidInput, NotFound
 from coatcheck.ids import UlidGenerator, first_ulid_at, is_ulid, ulid_time
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
-from coatcheck.model.outcome import Outcome
 from coatcheck.model.record import Record
+from coatcheck.model.state import State
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
     Claimed,
+    Held,
     JobFilter,
     QueueStatus,
     Report,
     SeenWorker,
+    Settlement,
     Signal,
     Swept,
     Topic,
 )
 from coatcheck.store.migrations import Migration
+from coatcheck.store.rows import read_event, read_job
 from coatcheck.store.sqlite import batches, housekeeping, jobs, records, workers
 from coatcheck.store.sqlite.connection import connect, translate
 from coatcheck.store.sqlite.locks import FileLock, LifeSigns, refuse_network_filesystem
 from coatcheck.store.sqlite.reader import Reader
-from coatcheck.store.sqlite.rows import read_event, read_job
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.wake import Wakeups
@@ -111,8 +113,8 @@ class SQLiteStore:
         self._lock.close()
 
     async def ping(self) -> None:
-        """Raise StoreUnavailable unless a transaction can be written."""
-        await self._write(lambda tx: tx.execute(SQL.ping), Urgency.WORKER)
+        """Raise StoreUnavailable unless a transaction can be written: it writes one."""
+        await self._write(lambda tx: tx.execute(SQL.count_up, ("pings",)), Urgency.WORKER)
 
     # --- handing work in and reading it
 
@@ -124,11 +126,12 @@ class SQLiteStore:
         """Make many jobs durable, all or none."""
         if len(new) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs, not {len(new):,}")
-        slices = [new[start : start + batches.SLICE] for start in range(0, len(new), batches.SLICE)]
-        if len(slices) == 1:
+        # A public id may turn out to be taken, which must refuse the whole batch: one transaction.
+        if len(new) <= batches.SLICE or any(job.public_id is not None for job in new):
             await self._write(lambda tx: jobs.submit_all(tx, new, now), Urgency.BULK)
-        elif slices:
-            await self._submit_slices(slices, now)
+            return
+        slices = [new[start : start + batches.SLICE] for start in range(0, len(new), batches.SLICE)]
+        await self._submit_slices(slices, now)
 
     async def _submit_slices(self, slices: list[Sequence[NewJob]], now: int) -> None:
         batch = self._new_id()
@@ -189,7 +192,11 @@ class SQLiteStore:
         """Make a worker known."""
         # Alive before it is known: nobody may ever see it registered and take it for dead.
         self._life.hold(worker.id)
-        await self._write(lambda tx: workers.register(tx, worker), Urgency.WORKER)
+        try:
+            await self._write(lambda tx: workers.register(tx, worker), Urgency.WORKER)
+        except BaseException:
+            self._life.drop(worker.id)
+            raise
 
     async def beat(self, worker_id: str) -> bool:
         """Raise a worker's heartbeat count."""
@@ -204,14 +211,13 @@ class SQLiteStore:
             found.append(SeenWorker(info, self._life.is_dead(id_)))
         return found
 
-    async def remove_worker(self, worker_id: str, beats: int | None, now: int) -> int:
+    async def remove_worker(self, worker_id: str, beats: int | None, now: int) -> int | None:
         """Remove a worker and take back what it holds."""
         removed = await self._write(
             lambda tx: workers.remove(tx, worker_id, beats, now), Urgency.WORKER
         )
-        if removed is None:
-            return 0
-        self._life.drop(worker_id)
+        if removed is not None:
+            self._life.drop(worker_id)
         return removed
 
     async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
@@ -220,18 +226,18 @@ class SQLiteStore:
             lambda tx: jobs.claim(tx, worker_id, kinds, limit, now), Urgency.WORKER
         )
 
-    async def cancel_requests(self, worker_id: str) -> list[Lease]:
-        """List what a worker should stop."""
-        rows = await self._reader.read(lambda db: _all(db, SQL.cancel_requests, (worker_id,)))
-        return [Lease(*row) for row in rows]
+    async def held_by(self, worker_id: str) -> list[Held]:
+        """List what a worker holds."""
+        rows = await self._reader.read(lambda db: _all(db, SQL.held_by, (worker_id,)))
+        return [Held(Lease(*row[:3]), row[3] == 1) for row in rows]
 
     async def report(self, lease: Lease, report: Report, now: int) -> bool:
         """Write what a running job says of itself."""
         return await self._write(lambda tx: jobs.report(tx, lease, report, now), Urgency.WORKER)
 
-    async def settle(self, lease: Lease, outcome: Outcome, now: int) -> bool:
-        """End an attempt."""
-        return await self._write(lambda tx: jobs.settle(tx, lease, outcome, now), Urgency.WORKER)
+    async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
+        """End attempts."""
+        return await self._write(lambda tx: jobs.settle(tx, settlements, now), Urgency.WORKER)
 
     # --- keeping house
 
@@ -247,7 +253,7 @@ class SQLiteStore:
         if batch is not None:
             await self._finish_batch(batch, now)
         swept = await self._write(lambda tx: housekeeping.sweep(tx, now), Urgency.BULK)
-        return swept._replace(batches=int(batch is not None))
+        return swept._replace(batches=int(batch is not None), more=swept.more or batch is not None)
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues."""
@@ -287,10 +293,8 @@ class SQLiteStore:
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
         """Read a document."""
         row = await self._reader.read(lambda db: _one(db, SQL.record, (tenant, collection, key)))
-        if row is None:
-            return None
-        found = Record(*row)
-        return None if found.expires_at is not None and found.expires_at <= now else found
+        found = None if row is None else Record(*row)
+        return None if found is None or found.has_expired(now) else found
 
     async def list_records(
         self, tenant: str, collection: str, now: int, after: str = "", limit: int = 100
@@ -331,7 +335,19 @@ def list_query(which: JobFilter) -> tuple[str, tuple[Any, ...]]:
         conditions.append("id < ?")
         values.append(which.before)
     sql = SQL.list_jobs.replace("/* conditions */", " AND ".join(conditions))
-    return sql, (*values, which.limit)
+    return sql.replace("/* index */", _index_for(which)), (*values, which.limit)
+
+
+def _index_for(which: JobFilter) -> str:
+    # Said aloud: between two bounds of the id SQLite would walk all of a tenant's jobs instead.
+    # Most jobs have succeeded, so that state narrows the least.
+    if which.state is not None and which.state is not State.SUCCEEDED:
+        return "INDEXED BY jobs_by_state"
+    if which.kind is not None:
+        return "INDEXED BY jobs_by_kind"
+    if which.queue is not None:
+        return "INDEXED BY jobs_by_queue"
+    return "INDEXED BY jobs_by_state" if which.state is not None else "INDEXED BY jobs_by_id"
 
 
 def _one(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> Any:

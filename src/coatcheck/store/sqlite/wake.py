@@ -14,7 +14,6 @@ most one poll, and an idle system costs one pragma a poll.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import hashlib
 import os
@@ -27,44 +26,12 @@ from pathlib import Path
 import apsw
 
 from coatcheck.store.base import Topic
+from coatcheck.store.signals import LoopSignal, SignalHub
 from coatcheck.store.sqlite.connection import connect
 
 # The kernel's limit for a socket's path is 108 bytes on Linux and 104 elsewhere, with the NUL.
 _LONGEST_PATH = 100
 _NAME_LENGTH = len("/changes.") + 26
-
-
-class LoopSignal:
-    """A Signal on one event loop; `set` may be called from any thread."""
-
-    def __init__(self, hub: Wakeups, topic: Topic) -> None:
-        self._hub = hub
-        self.topic = topic
-        self._loop = asyncio.get_running_loop()
-        self._event = asyncio.Event()
-
-    def set(self) -> None:
-        """Wake the waiter, or let its next wait return at once."""
-        if not self._event.is_set():
-            with contextlib.suppress(RuntimeError):  # the loop has been closed
-                self._loop.call_soon_threadsafe(self._event.set)
-
-    async def wait(self, timeout: float | None = None) -> bool:
-        """Return True when woken since the last wait, False when the time ran out."""
-        if timeout is None:
-            await self._event.wait()
-        else:
-            try:
-                async with asyncio.timeout(timeout):
-                    await self._event.wait()
-            except TimeoutError:
-                return False
-        self._event.clear()
-        return True
-
-    def close(self) -> None:
-        """Stop being woken."""
-        self._hub.forget(self)
 
 
 class Wakeups:
@@ -75,7 +42,7 @@ class Wakeups:
         self._token = token
         self._poll_s = poll_s
         self._folder = _socket_folder(run_folder)
-        self._signals: dict[Topic, list[LoopSignal]] = {topic: [] for topic in Topic}
+        self._hub = SignalHub()
         self._sockets: dict[socket.socket, Topic] = {}
         self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._sender.setblocking(False)
@@ -87,9 +54,8 @@ class Wakeups:
 
     def subscribe(self, topic: Topic) -> LoopSignal:
         """Make a signal that this and other processes' commits set."""
-        signal = LoopSignal(self, topic)
+        signal = self._hub.subscribe(topic, self._poke)
         with self._lock:
-            self._signals[topic].append(signal)
             if topic not in self._sockets.values():
                 self._listen(topic)
             if self._thread is None:
@@ -98,18 +64,12 @@ class Wakeups:
                 )
                 self._thread.start()
             else:
-                os.write(self._poke_writing, b".")  # listen on the new socket too
+                self._poke()
         return signal
-
-    def forget(self, signal: LoopSignal) -> None:
-        """Stop waking a signal."""
-        with self._lock, contextlib.suppress(ValueError):
-            self._signals[signal.topic].remove(signal)
-            os.write(self._poke_writing, b".")
 
     def publish(self, topics: set[Topic]) -> None:
         """Wake everybody who waits for these topics, here and in the other processes."""
-        self._wake_here(topics)
+        self._hub.wake(topics)
         for topic, path in self._other_sockets():
             if topic in topics:
                 try:
@@ -166,23 +126,22 @@ class Wakeups:
                 seen = _data_version(connection)
                 if seen != version:
                     version, topics = seen, set(Topic)
-            self._wake_here(topics)
+            self._hub.wake(topics)
         connection.close(True)
 
     def _wanted_sockets(self) -> list[socket.socket]:
         # A socket nobody waits on any more is closed, so that nobody sends to it in vain.
         with self._lock:
             for listening, topic in list(self._sockets.items()):
-                if not self._signals[topic]:
+                if not self._hub.is_wanted(topic):
                     del self._sockets[listening]
                     _close(listening)
             return list(self._sockets)
 
-    def _wake_here(self, topics: set[Topic]) -> None:
-        with self._lock:
-            signals = [signal for topic in topics for signal in self._signals[topic]]
-        for signal in signals:
-            signal.set()
+    def _poke(self) -> None:
+        """Have the thread look anew at which sockets are wanted."""
+        with contextlib.suppress(OSError):  # closed already
+            os.write(self._poke_writing, b".")
 
 
 def _readable(descriptors: list[int], timeout_s: float) -> set[int]:

@@ -30,7 +30,7 @@ def remove(tx: Transaction, worker_id: str, beats: int | None, now: int) -> int 
     if row is None or (beats is not None and row[0] != beats):
         return None
     held = tx.all(SQL.held_by, (worker_id,))
-    for tenant, job_id in held:
+    for tenant, job_id, *_ in sorted(held):
         jobs.lose(tx, tenant, job_id, now)
     tx.execute(SQL.delete_worker, (worker_id,))
     return len(held)

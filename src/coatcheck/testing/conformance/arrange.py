@@ -11,8 +11,9 @@ import pytest
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.event import EventType
 from coatcheck.model.job import DEFAULT_TENANT, Claim, Failure, Job, Lease, NewJob
+from coatcheck.model.outcome import Outcome
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import JobFilter, Store
+from coatcheck.store.base import JobFilter, Settlement, Store
 
 # When every test begins. Only differences between times matter.
 NOW = 1_700_000_000_000
@@ -98,6 +99,17 @@ async def reclaim(
     [claimed] = await claim(store, kind, worker=worker, now=now)
     assert claimed.lease.job_id == job_id
     return claimed.lease
+
+
+async def settle(store: Store, lease: Lease, outcome: Outcome, now: int = NOW) -> bool:
+    """End one attempt."""
+    [settled] = await store.settle([Settlement(lease, outcome)], now)
+    return settled
+
+
+async def cancel_requests(store: Store, worker: str) -> list[Lease]:
+    """Return what a worker holds that somebody wants cancelled."""
+    return [held.lease for held in await store.held_by(worker) if held.cancel_requested]
 
 
 async def job_of(store: Store, lease: Lease) -> Job:

@@ -15,17 +15,19 @@ from coatcheck.testing.conformance.arrange import (
     OTHER_WORKER,
     TENANT,
     Conformance,
+    cancel_requests,
     claim,
     job_of,
     new_id,
     new_job,
     run_job,
+    settle,
     states_of,
 )
 
 
 class CancelConformance(Conformance):
-    """`cancel` and `cancel_requests`."""
+    """`cancel`, and `held_by`, which tells a worker of it."""
 
     async def test_a_queued_job_is_cancelled_at_once(self, store: Store, worker: str) -> None:
         """Nobody runs it, so nobody needs to be asked."""
@@ -52,7 +54,7 @@ class CancelConformance(Conformance):
     ) -> None:
         """Its last error stays to be read."""
         lease = await run_job(store)
-        await store.settle(lease, Errored(BOOM, retry_after_ms=1_000), NOW)
+        await settle(store, lease, Errored(BOOM, retry_after_ms=1_000), NOW)
         cancelled = await store.cancel(TENANT, lease.job_id, NOW)
         assert (cancelled.state, cancelled.error) == (State.CANCELLED, BOOM)
 
@@ -62,14 +64,14 @@ class CancelConformance(Conformance):
         asked = await store.cancel(TENANT, lease.job_id, NOW + 1)
         assert (asked.state, asked.cancel_requested) == (State.RUNNING, True)
         assert (asked.worker, asked.fence) == (worker, lease.fence)
-        assert await store.cancel_requests(worker) == [lease]
+        assert await cancel_requests(store, worker) == [lease]
 
     async def test_asking_twice_is_asking_once(self, store: Store, worker: str) -> None:
         """The second request changes nothing and adds no event."""
         lease = await run_job(store)
         asked = await store.cancel(TENANT, lease.job_id, NOW)
         assert await store.cancel(TENANT, lease.job_id, NOW + 1) == asked
-        assert await store.cancel_requests(worker) == [lease]
+        assert await cancel_requests(store, worker) == [lease]
 
     async def test_each_worker_sees_its_own_requests(
         self, store: Store, worker: str, other_worker: str
@@ -79,9 +81,9 @@ class CancelConformance(Conformance):
         theirs = await run_job(store, worker=OTHER_WORKER)
         for lease in (mine[0], mine[2], theirs):
             await store.cancel(TENANT, lease.job_id, NOW)
-        assert set(await store.cancel_requests(worker)) == {mine[0], mine[2]}
-        assert await store.cancel_requests(other_worker) == [theirs]
-        assert await store.cancel_requests("nobody") == []
+        assert set(await cancel_requests(store, worker)) == {mine[0], mine[2]}
+        assert await cancel_requests(store, other_worker) == [theirs]
+        assert await cancel_requests(store, "nobody") == []
 
     @pytest.mark.parametrize("outcome", [Cancelled(), Succeeded("1"), Errored(BOOM, 0)])
     async def test_a_request_is_over_when_the_job_is(
@@ -90,8 +92,8 @@ class CancelConformance(Conformance):
         """A settled job is no longer asked to stop."""
         lease = await run_job(store)
         await store.cancel(TENANT, lease.job_id, NOW)
-        await store.settle(lease, outcome, NOW)
-        assert await store.cancel_requests(worker) == []
+        await settle(store, lease, outcome, NOW)
+        assert await cancel_requests(store, worker) == []
 
     @pytest.mark.parametrize("outcome", [Succeeded("42"), GaveUp(BOOM), Cancelled()])
     async def test_a_job_that_has_ended_is_left_as_it_is(
@@ -99,7 +101,7 @@ class CancelConformance(Conformance):
     ) -> None:
         """Too late is no error: the caller sees how it ended."""
         lease = await run_job(store)
-        await store.settle(lease, outcome, NOW)
+        await settle(store, lease, outcome, NOW)
         before = await job_of(store, lease)
         assert await store.cancel(TENANT, lease.job_id, NOW + 1) == before
         assert await job_of(store, lease) == before

@@ -17,6 +17,7 @@ from coatcheck.testing.conformance.arrange import (
     new_job,
     reclaim,
     run_job,
+    settle,
     states_of,
 )
 
@@ -171,7 +172,7 @@ class ClaimConformance(Conformance):
         fences = [lease.fence]
         for n in range(4):
             outcome = Released() if n % 2 else Errored(BOOM, retry_after_ms=0)
-            await store.settle(lease, outcome, NOW)
+            await settle(store, lease, outcome, NOW)
             lease = await reclaim(store, lease.job_id)
             fences.append(lease.fence)
         assert fences == sorted(set(fences))
@@ -182,7 +183,7 @@ class ClaimConformance(Conformance):
     ) -> None:
         """While it runs again, a job still shows the error of its last attempt, not its reason."""
         lease = await run_job(store)
-        await store.settle(lease, Errored(BOOM, retry_after_ms=0), NOW)
+        await settle(store, lease, Errored(BOOM, retry_after_ms=0), NOW)
         again = await reclaim(store, lease.job_id, now=NOW + 5)
         job = await job_of(store, again)
         assert (job.reason, job.error, job.attempt) == (None, BOOM, 2)

@@ -22,6 +22,7 @@ from coatcheck.testing.conformance.arrange import (
     new_job,
     reclaim,
     run_job,
+    settle,
     states_of,
 )
 
@@ -80,8 +81,8 @@ class ConcurrencyConformance(Conformance):
         answers = await asyncio.gather(
             *calls,
             store.cancel(TENANT, new_id(), NOW),
-            store.settle(lease._replace(fence=99), Succeeded("1"), NOW),
-            store.settle(lease, Succeeded("2"), NOW),
+            settle(store, lease._replace(fence=99), Succeeded("1"), NOW),
+            settle(store, lease, Succeeded("2"), NOW),
             return_exceptions=True,
         )
         assert isinstance(answers[-3], NotFound)
@@ -101,12 +102,12 @@ class ConcurrencyConformance(Conformance):
         """Whoever comes first."""
         for old_first in (True, False):
             old = await run_job(store)
-            await store.settle(old, Released(), NOW)
+            await settle(store, old, Released(), NOW)
             new = await reclaim(store, old.job_id)
             pair = [(old, '"old"'), (new, '"new"')]
             answers = await asyncio.gather(
                 *(
-                    store.settle(lease, Succeeded(result), NOW)
+                    settle(store, lease, Succeeded(result), NOW)
                     for lease, result in (pair if old_first else reversed(pair))
                 )
             )
@@ -119,7 +120,7 @@ class ConcurrencyConformance(Conformance):
         """Many settles of one lease at once: one counts, all are told yes."""
         lease = await run_job(store)
         outcomes: list[Outcome] = [Succeeded('"a"'), Errored(BOOM, 0), Released(), Succeeded('"b"')]
-        answers = await asyncio.gather(*(store.settle(lease, one, NOW) for one in outcomes))
+        answers = await asyncio.gather(*(settle(store, lease, one, NOW) for one in outcomes))
         assert answers == [True] * 4
         job = await job_of(store, lease)
         assert job.last_event == 3
@@ -132,7 +133,7 @@ class ConcurrencyConformance(Conformance):
         leases = [await run_job(store) for _ in range(10)]
         await asyncio.gather(
             *(store.cancel(TENANT, lease.job_id, NOW) for lease in leases),
-            *(store.settle(lease, Succeeded("1"), NOW) for lease in leases),
+            *(settle(store, lease, Succeeded("1"), NOW) for lease in leases),
         )
         for lease in leases:
             assert (await job_of(store, lease)).state is State.SUCCEEDED
@@ -146,8 +147,8 @@ class ConcurrencyConformance(Conformance):
         """Each job was either settled or lost: the answer tells which."""
         leases: list[Lease] = [await run_job(store) for _ in range(20)]
         *settled, lost = await asyncio.gather(
-            *(store.settle(lease, Succeeded("1"), NOW) for lease in leases[:10]),
-            *(store.settle(lease, Succeeded("1"), NOW) for lease in leases[10:]),
+            *(settle(store, lease, Succeeded("1"), NOW) for lease in leases[:10]),
+            *(settle(store, lease, Succeeded("1"), NOW) for lease in leases[10:]),
             store.remove_worker(worker, None, NOW),
         )
         assert lost == settled.count(False)

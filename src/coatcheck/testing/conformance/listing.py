@@ -19,6 +19,7 @@ from coatcheck.testing.conformance.arrange import (
     new_id,
     new_job,
     run_job,
+    settle,
 )
 
 
@@ -74,9 +75,9 @@ class ListConformance(Conformance):
         claims = await claim(store, "mail", "chart", limit=30, now=NOW + 10_000)
         mine = [one.lease for one in claims if one.lease.tenant == TENANT]
         for lease in mine[:4]:
-            await store.settle(lease, Succeeded("1"), NOW + 10_000)
+            await settle(store, lease, Succeeded("1"), NOW + 10_000)
         for lease in mine[4:7]:
-            await store.settle(lease, GaveUp(BOOM), NOW + 10_000)
+            await settle(store, lease, GaveUp(BOOM), NOW + 10_000)
         for newest in (await everything(store))[:3]:
             await store.cancel(TENANT, newest.id, NOW + 10_000)
 
@@ -110,7 +111,7 @@ class ListConformance(Conformance):
     async def test_a_listing_leaves_results_out(self, store: Store, worker: str) -> None:
         """A page of jobs is for looking around; a job's own address has it all."""
         lease = await run_job(store)
-        await store.settle(lease, Succeeded('"large"'), NOW)
+        await settle(store, lease, Succeeded('"large"'), NOW)
         [listed] = await everything(store)
         assert listed.result is None
         assert listed.state is State.SUCCEEDED
@@ -119,7 +120,7 @@ class ListConformance(Conformance):
         """Those that exist, of any tenant, with their results; others are left out."""
         done, queued, theirs = new_job(), new_job("chart"), new_job("chart", tenant="acme")
         lease = await run_job(store, done)
-        await store.settle(lease, Succeeded('"yes"'), NOW)
+        await settle(store, lease, Succeeded('"yes"'), NOW)
         await store.submit_batch([queued, theirs], NOW)
         wanted = [(TENANT, done.id), ("acme", theirs.id), (TENANT, queued.id)]
         missing = [(TENANT, new_id()), ("acme", done.id)]
@@ -146,7 +147,7 @@ class ListConformance(Conformance):
             entry = NewEvent(EventType.LOG, f'{{"n":{n}}}')
             await store.report(first, Report(events=(entry,)), NOW + n)
             await store.report(second, Report(progress=Progress(n, 5)), NOW + n)
-        await store.settle(first, Succeeded("1"), NOW + 9)
+        await settle(store, first, Succeeded("1"), NOW + 9)
 
         for lease, length in ((first, 8), (second, 7)):
             log = await store.events(lease.tenant, lease.job_id, 0, 100)

@@ -14,6 +14,7 @@ from coatcheck.testing.conformance.arrange import (
     job_of,
     new_job,
     run_job,
+    settle,
 )
 
 
@@ -55,7 +56,7 @@ class QueueConformance(Conformance):
         """Neither succeeded nor cancelled ones."""
         lease, job = await run_job(store), new_job()
         await store.submit(job, NOW)
-        await store.settle(lease, Succeeded("1"), NOW)
+        await settle(store, lease, Succeeded("1"), NOW)
         await store.cancel(job.tenant, job.id, NOW)
         assert await store.queues() == []
 
@@ -64,7 +65,7 @@ class QueueConformance(Conformance):
     ) -> None:
         """`oldest_ready` is about what could start now."""
         lease = await run_job(store)
-        await store.settle(lease, Errored(BOOM, retry_after_ms=1_000), NOW)
+        await settle(store, lease, Errored(BOOM, retry_after_ms=1_000), NOW)
         [queue] = await store.queues()
         assert (queue.ready, queue.delayed, queue.oldest_ready) == (0, 1, None)
 
@@ -83,7 +84,7 @@ class QueueConformance(Conformance):
         """A pause stops claims only."""
         lease = await run_job(store)
         await store.pause_queue("default", True, NOW)
-        assert await store.settle(lease, Succeeded("1"), NOW) is True
+        assert await settle(store, lease, Succeeded("1"), NOW) is True
         assert (await job_of(store, lease)).state is State.SUCCEEDED
 
     async def test_a_paused_queue_still_takes_jobs_in(self, store: Store, worker: str) -> None:

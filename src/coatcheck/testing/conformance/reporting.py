@@ -16,6 +16,7 @@ from coatcheck.testing.conformance.arrange import (
     job_of,
     reclaim,
     run_job,
+    settle,
 )
 
 
@@ -76,7 +77,7 @@ class ReportConformance(Conformance):
     async def test_a_stale_report_changes_nothing(self, store: Store, worker: str) -> None:
         """Somebody else holds the job: False, and counted."""
         stale = await run_job(store)
-        await store.settle(stale, Released(), NOW)
+        await settle(store, stale, Released(), NOW)
         current = await reclaim(store, stale.job_id)
         before = await job_of(store, current)
         entry = NewEvent(EventType.LOG, "{}")
@@ -88,7 +89,7 @@ class ReportConformance(Conformance):
     async def test_a_job_that_has_ended_says_nothing_more(self, store: Store, worker: str) -> None:
         """A report that comes after the end is refused: the end stays the last entry."""
         lease = await run_job(store)
-        await store.settle(lease, Succeeded("1"), NOW)
+        await settle(store, lease, Succeeded("1"), NOW)
         before = await job_of(store, lease)
         assert await store.report(lease, Report(Progress(9)), NOW) is False
         assert await job_of(store, lease) == before
@@ -97,7 +98,7 @@ class ReportConformance(Conformance):
         """Progress and phase belong to an attempt; the log belongs to the job."""
         lease = await run_job(store)
         await store.report(lease, Report(Progress(9, 10), "working"), NOW)
-        await store.settle(lease, Errored(BOOM, retry_after_ms=0), NOW)
+        await settle(store, lease, Errored(BOOM, retry_after_ms=0), NOW)
         job = await job_of(store, lease)
         assert (job.progress, job.phase) == (None, None)
         assert len(await store.events(TENANT, lease.job_id, 0, 100)) == 4
@@ -106,5 +107,5 @@ class ReportConformance(Conformance):
         """It shows how far the job came."""
         lease = await run_job(store)
         await store.report(lease, Report(Progress(10, 10)), NOW)
-        await store.settle(lease, Succeeded("1"), NOW)
+        await settle(store, lease, Succeeded("1"), NOW)
         assert (await job_of(store, lease)).progress == Progress(10, 10)

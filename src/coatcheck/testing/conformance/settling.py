@@ -20,6 +20,7 @@ from coatcheck.testing.conformance.arrange import (
     new_job,
     reclaim,
     run_job,
+    settle,
     states_of,
 )
 
@@ -38,7 +39,7 @@ class SettleConformance(Conformance):
     async def test_a_job_succeeds(self, store: Store, worker: str) -> None:
         """A worker hands in the result, and the job has ended."""
         lease = await run_job(store, new_job(terms=Terms(keep_succeeded_ms=500)))
-        assert await store.settle(lease, Succeeded('{"sent":true}'), NOW + 10) is True
+        assert await settle(store, lease, Succeeded('{"sent":true}'), NOW + 10) is True
 
         job = await job_of(store, lease)
         assert (job.state, job.result) == (State.SUCCEEDED, '{"sent":true}')
@@ -50,7 +51,7 @@ class SettleConformance(Conformance):
     async def test_its_end_is_the_last_entry_of_its_log(self, store: Store, worker: str) -> None:
         """The event is written with the state, at the same time."""
         lease = await run_job(store)
-        await store.settle(lease, Succeeded("1"), NOW + 10)
+        await settle(store, lease, Succeeded("1"), NOW + 10)
         last = (await store.events(TENANT, lease.job_id, 0, 10))[-1]
         assert (last.seq, last.type, last.at) == (3, EventType.STATE, NOW + 10)
         assert (await job_of(store, lease)).last_event == 3
@@ -58,7 +59,7 @@ class SettleConformance(Conformance):
     async def test_a_failed_attempt_is_tried_again_later(self, store: Store, worker: str) -> None:
         """After the delay the outcome names, as the next attempt."""
         lease = await run_job(store)
-        assert await store.settle(lease, Errored(BOOM, retry_after_ms=1_000), NOW)
+        assert await settle(store, lease, Errored(BOOM, retry_after_ms=1_000), NOW)
 
         job = await job_of(store, lease)
         assert (job.state, job.reason, job.error) == (State.QUEUED, Reason.RETRY, BOOM)
@@ -72,9 +73,9 @@ class SettleConformance(Conformance):
     async def test_the_last_attempt_fails_the_job(self, store: Store, worker: str) -> None:
         """No attempt is left: the error of the last one stays."""
         lease = await run_job(store, new_job(terms=Terms(max_attempts=2, keep_failed_ms=70)))
-        await store.settle(lease, Errored(BOOM, retry_after_ms=0), NOW)
+        await settle(store, lease, Errored(BOOM, retry_after_ms=0), NOW)
         again = await reclaim(store, lease.job_id)
-        await store.settle(again, Errored(BOOM, 0, Reason.TIMEOUT), NOW + 3)
+        await settle(store, again, Errored(BOOM, 0, Reason.TIMEOUT), NOW + 3)
 
         job = await job_of(store, again)
         assert (job.state, job.reason, job.error) == (State.FAILED, Reason.TIMEOUT, BOOM)
@@ -86,18 +87,18 @@ class SettleConformance(Conformance):
         """Waiting for it would be waiting for nothing."""
         terms = Terms(deadline_at=NOW + 100)
         lease = await run_job(store, new_job(terms=terms))
-        await store.settle(lease, Errored(BOOM, retry_after_ms=100), NOW)
+        await settle(store, lease, Errored(BOOM, retry_after_ms=100), NOW)
         job = await job_of(store, lease)
         assert (job.state, job.reason, job.error) == (State.FAILED, Reason.ERROR, BOOM)
 
         lease = await run_job(store, new_job(terms=terms))
-        await store.settle(lease, Errored(BOOM, retry_after_ms=99), NOW)
+        await settle(store, lease, Errored(BOOM, retry_after_ms=99), NOW)
         assert (await job_of(store, lease)).state is State.QUEUED
 
     async def test_giving_up_fails_at_once(self, store: Store, worker: str) -> None:
         """Whatever attempts are left."""
         lease = await run_job(store)
-        await store.settle(lease, GaveUp(BOOM), NOW)
+        await settle(store, lease, GaveUp(BOOM), NOW)
         job = await job_of(store, lease)
         assert (job.state, job.reason, job.error) == (State.FAILED, Reason.ERROR, BOOM)
         assert job.attempt == 1
@@ -106,7 +107,7 @@ class SettleConformance(Conformance):
         """A job can be given back any number of times."""
         lease = await run_job(store, new_job(terms=Terms(max_attempts=1)))
         for n in range(1, 5):
-            assert await store.settle(lease, Released(), NOW)
+            assert await settle(store, lease, Released(), NOW)
             job = await job_of(store, lease)
             assert (job.state, job.reason, job.attempt) == (State.QUEUED, Reason.RELEASED, 0)
             lease = await reclaim(store, lease.job_id)
@@ -116,7 +117,7 @@ class SettleConformance(Conformance):
     async def test_a_release_may_say_when_and_why(self, store: Store, worker: str) -> None:
         """An unreachable target: later, and with the reason for people to read."""
         lease = await run_job(store)
-        await store.settle(lease, Released(retry_after_ms=50, error=BOOM), NOW)
+        await settle(store, lease, Released(retry_after_ms=50, error=BOOM), NOW)
         job = await job_of(store, lease)
         assert (job.state, job.run_at, job.error) == (State.QUEUED, NOW + 50, BOOM)
         assert await claim(store, now=NOW + 49) == []
@@ -125,7 +126,7 @@ class SettleConformance(Conformance):
         """The outcome of a handler that was told to stop."""
         lease = await run_job(store, new_job(terms=Terms(keep_failed_ms=5)))
         await store.cancel(TENANT, lease.job_id, NOW)
-        assert await store.settle(lease, Cancelled(), NOW)
+        assert await settle(store, lease, Cancelled(), NOW)
         job = await job_of(store, lease)
         assert (job.state, job.reason) == (State.CANCELLED, Reason.CANCELLED)
         assert (job.finished_at, job.expires_at) == (NOW, NOW + 5)
@@ -136,7 +137,7 @@ class SettleConformance(Conformance):
         """The work is done: nobody is helped by hiding its result."""
         lease = await run_job(store)
         await store.cancel(TENANT, lease.job_id, NOW)
-        await store.settle(lease, Succeeded("42"), NOW)
+        await settle(store, lease, Succeeded("42"), NOW)
         job = await job_of(store, lease)
         assert (job.state, job.result) == (State.SUCCEEDED, "42")
 
@@ -149,7 +150,7 @@ class SettleConformance(Conformance):
         """Somebody wanted it cancelled, so there is no next attempt."""
         lease = await run_job(store)
         await store.cancel(TENANT, lease.job_id, NOW)
-        await store.settle(lease, outcome, NOW)
+        await settle(store, lease, outcome, NOW)
         job = await job_of(store, lease)
         assert (job.state, job.reason) == (State.CANCELLED, Reason.CANCELLED)
         assert await claim(store, now=NOW + 10_000) == []
@@ -161,10 +162,10 @@ class SettleConformance(Conformance):
     ) -> None:
         """An answer that never came is asked for again: it is True, whatever is said then."""
         lease = await run_job(store)
-        assert await store.settle(lease, first, NOW)
+        assert await settle(store, lease, first, NOW)
         before = await self._all_of(store, lease)
 
-        assert await store.settle(lease, second, NOW + 1) is True
+        assert await settle(store, lease, second, NOW + 1) is True
         assert await self._all_of(store, lease) == before
         assert (await store.counters()).get("stale_writes", 0) == 0
 
@@ -174,23 +175,23 @@ class SettleConformance(Conformance):
     ) -> None:
         """Somebody else holds the job now: False, counted, and not a trace of it in the job."""
         stale = await run_job(store)
-        await store.settle(stale, Released(), NOW)
+        await settle(store, stale, Released(), NOW)
         current = await reclaim(store, stale.job_id)
         before = await self._all_of(store, current)
 
-        assert await store.settle(stale, outcome, NOW + 1) is False
+        assert await settle(store, stale, outcome, NOW + 1) is False
         assert await self._all_of(store, current) == before
         assert (await store.counters())["stale_writes"] == 1
-        assert await store.settle(current, Succeeded('"mine"'), NOW + 2) is True
+        assert await settle(store, current, Succeeded('"mine"'), NOW + 2) is True
         assert (await job_of(store, current)).result == '"mine"'
 
     async def test_every_stale_write_is_counted(self, store: Store, worker: str) -> None:
         """The counter says how often it happened."""
         stale = await run_job(store)
-        await store.settle(stale, Released(), NOW)
+        await settle(store, stale, Released(), NOW)
         await reclaim(store, stale.job_id)
         for outcome in OUTCOMES:
-            await store.settle(stale, outcome, NOW)
+            await settle(store, stale, outcome, NOW)
         assert (await store.counters())["stale_writes"] == len(OUTCOMES)
 
     async def test_a_lease_from_nowhere_is_stale(self, store: Store, worker: str) -> None:
@@ -202,15 +203,15 @@ class SettleConformance(Conformance):
             lease._replace(tenant="acme"),
             lease._replace(fence=lease.fence + 1),
         ):
-            assert await store.settle(wrong, Succeeded('"wrong"'), NOW) is False
+            assert await settle(store, wrong, Succeeded('"wrong"'), NOW) is False
         assert await self._all_of(store, lease) == before
 
     async def test_the_worker_need_not_be_known_to_settle(self, store: Store, worker: str) -> None:
         """The lease alone counts; a lease settled before its worker left was settled."""
         lease = await run_job(store)
-        await store.settle(lease, Succeeded("1"), NOW)
+        await settle(store, lease, Succeeded("1"), NOW)
         await store.remove_worker(worker, None, NOW)
-        assert await store.settle(lease, Succeeded("1"), NOW) is True
+        assert await settle(store, lease, Succeeded("1"), NOW) is True
         assert (await job_of(store, lease)).state is State.SUCCEEDED
 
     async def _all_of(self, store: Store, lease: Lease) -> tuple[Job, list[object]]:

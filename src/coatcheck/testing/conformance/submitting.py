@@ -19,6 +19,7 @@ from coatcheck.testing.conformance.arrange import (
     new_id,
     new_job,
     run_job,
+    settle,
     states_of,
 )
 
@@ -86,7 +87,7 @@ class SubmitConformance(Conformance):
         """The second submit of a job that has run leaves its result alone."""
         job = new_job(public_id="order-1")
         lease = await run_job(store, job)
-        await store.settle(lease, Succeeded("42"), NOW)
+        await settle(store, lease, Succeeded("42"), NOW)
         before = await store.get(TENANT, job.id)
 
         await store.submit(job, NOW + 1)
@@ -159,7 +160,7 @@ class SubmitConformance(Conformance):
             "acme": '"a"',
             "umbrella": '"u"',
         }
-        await store.settle(claims["acme"].lease, Succeeded('"done"'), NOW)
+        await settle(store, claims["acme"].lease, Succeeded('"done"'), NOW)
         assert (await store.get("acme", "r_42")).result == '"done"'
         assert (await store.get("umbrella", "r_42")).state is State.RUNNING
 

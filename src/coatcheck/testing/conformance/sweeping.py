@@ -20,6 +20,7 @@ from coatcheck.testing.conformance.arrange import (
     job_of,
     new_job,
     run_job,
+    settle,
     states_of,
 )
 
@@ -63,7 +64,7 @@ class SweepConformance(Conformance):
         """The job, its log and its payloads; what is left is that it existed."""
         job = new_job(public_id="r_42", terms=Terms(keep_succeeded_ms=1_000))
         lease = await run_job(store, job)
-        await store.settle(lease, Succeeded('"secret"'), NOW)
+        await settle(store, lease, Succeeded('"secret"'), NOW)
         assert (await store.sweep(NOW + 999)).deleted == 0
         assert (await job_of(store, lease)).result == '"secret"'
 
@@ -112,8 +113,8 @@ class SweepConformance(Conformance):
         terms = Terms(keep_succeeded_ms=10, keep_failed_ms=20)
         good, bad = [await run_job(store, new_job(terms=terms)) for _ in range(2)]
         stopped = new_job(terms=terms)
-        await store.settle(good, Succeeded("1"), NOW)
-        await store.settle(bad, GaveUp(BOOM), NOW)
+        await settle(store, good, Succeeded("1"), NOW)
+        await settle(store, bad, GaveUp(BOOM), NOW)
         await store.submit(stopped, NOW)
         await store.cancel(TENANT, stopped.id, NOW)
         await store.sweep(NOW + 19)

@@ -16,6 +16,7 @@ from coatcheck.testing.conformance.arrange import (
     claim,
     new_job,
     run_job,
+    settle,
 )
 
 # Far longer than any wake-up takes: it only ends a test that would otherwise hang.
@@ -108,9 +109,9 @@ class WakeConformance(Conformance):
     async def test_work_is_told_of_jobs_that_come_back(self, store: Store, worker: str) -> None:
         """Tried again, given back, or taken from a lost worker."""
         retried, released, _ = [await run_job(store) for _ in range(3)]
-        again = store.settle(retried, Errored(BOOM, retry_after_ms=5), NOW)
+        again = settle(store, retried, Errored(BOOM, retry_after_ms=5), NOW)
         assert await wakes(store, Topic.WORK, again)
-        assert await wakes(store, Topic.WORK, store.settle(released, Released(), NOW))
+        assert await wakes(store, Topic.WORK, settle(store, released, Released(), NOW))
         assert await wakes(store, Topic.WORK, store.remove_worker(worker, None, NOW))
 
     async def test_work_is_told_of_a_queue_that_opens(self, store: Store) -> None:
@@ -133,7 +134,7 @@ class WakeConformance(Conformance):
         lease = taken.lease
         assert await wakes(store, Topic.CHANGES, store.report(lease, Report(Progress(1)), NOW))
         assert await wakes(store, Topic.CHANGES, store.cancel(TENANT, "r_42", NOW))
-        assert await wakes(store, Topic.CHANGES, store.settle(lease, Succeeded("1"), NOW))
+        assert await wakes(store, Topic.CHANGES, settle(store, lease, Succeeded("1"), NOW))
 
     async def test_changes_are_told_of_jobs_that_end_without_a_worker(
         self, store: Store, worker: str

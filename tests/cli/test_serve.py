@@ -1,0 +1,157 @@
+"""`coatcheck serve` and `coatcheck worker`, as the processes they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coatcheck import Client
+from coatcheck.cli.demo import ANNOUNCEMENT
+from tests.cli.proc_files import children_of, listening_ports
+from tests.cli.processes import COMMAND, PATIENCE_S, environment, run_to_end, running
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+
+
+def test_serve_is_an_api_and_a_worker_and_only_the_api_answers(
+    tmp_path: Path, app_reference: str
+) -> None:
+    with running("serve", app_reference, "--port", "0", folder=tmp_path) as server:
+        with Client(server.url()) as client:
+            ran_in = client.run("process_id", timeout=PATIENCE_S)
+        children = children_of(server.pid)
+        workers = [pid for pid, command in children.items() if "worker" in command]
+        apis = [pid for pid, command in children.items() if "--no-worker" in command]
+
+        assert len(children) == 2
+        assert [ran_in] == workers
+        assert listening_ports(workers[0]) == set()
+        assert len(listening_ports(apis[0])) == 1
+        assert server.stop() == 0
+
+
+def test_serve_says_where_it_listens_and_where_jobs_are_kept(
+    tmp_path: Path, app_reference: str
+) -> None:
+    with running("serve", app_reference, "--port", "0", folder=tmp_path) as server:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", server.url())
+        assert "loopback only" in server.stdout.wait_for(ANNOUNCEMENT)
+        assert server.stdout.wait_for("Jobs are kept in").endswith("sqlite:///data/coatcheck.db")
+        assert (tmp_path / "data" / "coatcheck.db").exists()
+
+
+def test_serve_listens_on_ipv6_loopback_too(tmp_path: Path, app_reference: str) -> None:
+    arguments = ("serve", app_reference, "--host", "::1", "--port", "0", "--no-worker")
+    with running(*arguments, folder=tmp_path) as server, Client(server.url()) as client:
+        assert server.url().startswith("http://[::1]:")
+        assert client.submit("process_id").job["state"] == "queued"
+
+
+def test_without_a_worker_it_is_one_process_and_jobs_stay_queued(
+    tmp_path: Path, app_reference: str
+) -> None:
+    with (
+        running("serve", app_reference, "--port", "0", "--no-worker", folder=tmp_path) as server,
+        Client(server.url()) as client,
+    ):
+        job = client.submit("process_id").job
+
+        assert job["state"] == "queued"
+        assert client.wait(job["id"], timeout=0.2) == job
+        assert children_of(server.pid) == {}
+        assert server.stop() == 0
+
+
+def test_in_process_the_job_runs_where_the_api_answers(tmp_path: Path, app_reference: str) -> None:
+    with (
+        running("serve", app_reference, "--port", "0", "--in-process", folder=tmp_path) as server,
+        Client(server.url()) as client,
+    ):
+        assert client.run("process_id", timeout=PATIENCE_S) == server.pid
+        assert children_of(server.pid) == {}
+        assert len(listening_ports(server.pid)) == 1
+        assert server.stop() == 0
+
+
+def test_a_worker_alone_runs_what_another_process_accepted_and_opens_no_port(
+    tmp_path: Path, app_reference: str
+) -> None:
+    with (
+        running("serve", app_reference, "--port", "0", "--no-worker", folder=tmp_path) as api,
+        running("worker", app_reference, folder=tmp_path) as worker,
+    ):
+        worker.stderr.wait_for("worker started")
+
+        with Client(api.url()) as client:
+            assert client.run("process_id", timeout=PATIENCE_S) == worker.pid
+        assert listening_ports(worker.pid) == set()
+        assert len(listening_ports(api.pid)) == 1, "else the line above proves nothing"
+        assert children_of(worker.pid) == {}
+        assert worker.stop() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_told_to_stop_leaves_no_process_behind(
+    tmp_path: Path, app_reference: str, number: signal.Signals
+) -> None:
+    with running("serve", app_reference, "--port", "0", folder=tmp_path) as server:
+        server.url()
+        children = children_of(server.pid)
+
+        server.process.send_signal(number)
+
+        assert server.process.wait(PATIENCE_S) == 0
+        assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+
+
+def test_every_line_of_the_log_is_json_when_nobody_reads_it_on_a_terminal(
+    tmp_path: Path, app_reference: str
+) -> None:
+    with running(
+        "serve", app_reference, "--port", "0", folder=tmp_path, COATCHECK_LOG_LEVEL="debug"
+    ) as server:
+        with Client(server.url()) as client:
+            client.run("process_id", timeout=PATIENCE_S)
+            crashed = client.submit("crash", "a secret of the caller")
+            assert client.wait(crashed.id, PATIENCE_S)["state"] == "failed"
+        server.stop()
+        lines = [json.loads(line) for line in server.stderr.until_end()]
+
+    assert {"started", "submitted", "worker started", "a handler raised", "worker stopped"} <= {
+        line["message"] for line in lines
+    }
+    for line in lines:
+        assert {"time", "level", "logger", "message"} <= set(line)
+    assert "a secret of the caller" not in str(lines)
+
+
+def test_the_log_is_for_people_on_a_terminal(tmp_path: Path, app_reference: str) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "worker", app_reference], cwd=tmp_path, env=environment(), stderr=theirs
+    )
+    os.close(theirs)
+    with os.fdopen(ours, encoding="utf-8") as terminal:
+        try:
+            line = terminal.readline()
+        finally:
+            process.terminate()
+            process.wait(PATIENCE_S)
+
+    assert re.match(r"\d\d:\d\d:\d\d\.\d{3} info +worker started  worker=\w{26} slots=\d+", line)
+
+
+def test_the_demo_counts_primes_and_ends(tmp_path: Path) -> None:
+    ended = run_to_end("demo", "--once", "--port", "0", folder=tmp_path, COLUMNS="200")
+
+    assert ended.returncode == 0
+    assert "there are 1,270,607 primes below 20,000,000" in ended.stdout
+    assert ended.stderr == ""

@@ -1,0 +1,217 @@
+"""`coatcheck serve` that cannot ever work: one clear message, exit code 78, and no restart."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.processes import run_to_end
+
+MODES: tuple[list[str], ...] = ([], ["--no-worker"], ["--in-process"])
+in_every_mode = pytest.mark.parametrize(
+    "mode", MODES, ids=["supervised", "no-worker", "in-process"]
+)
+
+
+def message(ended: subprocess.CompletedProcess[str]) -> str:
+    """Check that a command ended for a wrong configuration, and return what it said of it."""
+    assert ended.returncode == 78, ended.stderr
+    said = [line for line in ended.stderr.splitlines() if line.startswith("coatcheck: ")]
+    # Each of the two supervised processes may say it once; more would be a restart.
+    assert said
+    assert len(said) <= 2
+    assert len(set(said)) == 1
+    return said[0]
+
+
+@in_every_mode
+def test_a_module_that_is_not_there(tmp_path: Path, mode: list[str]) -> None:
+    ended = run_to_end("serve", "no_such_tasks:app", "--port", "0", *mode, folder=tmp_path)
+
+    assert "there is no module 'no_such_tasks' here" in message(ended)
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    ended = run_to_end("serve", "jobs/none.py:app", "--port", "0", folder=tmp_path)
+
+    assert "there is no module 'none' here" in message(ended)
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("shop", "'shop' does not name an app; write module:app"),
+        ("shop:", "'shop:' does not name an app"),
+        (":app", "':app' does not name an app"),
+        ("shop:missing", "'shop:missing' should be a coatcheck.App, but is nothing"),
+        ("shop:name", "'shop:name' should be a coatcheck.App, but is a str"),
+    ],
+)
+def test_a_reference_that_does_not_lead_to_an_app(
+    tmp_path: Path, reference: str, said: str
+) -> None:
+    (tmp_path / "shop.py").write_text("name = 'a text'\n")
+
+    ended = run_to_end("serve", reference, "--port", "0", "--no-worker", folder=tmp_path)
+
+    assert said in message(ended)
+    assert "Traceback" not in ended.stderr
+
+
+@in_every_mode
+def test_a_module_that_raises_shows_its_traceback_and_is_not_tried_again(
+    tmp_path: Path, mode: list[str]
+) -> None:
+    (tmp_path / "shop.py").write_text("def build():\n    return 1 / 0\n\napp = build()\n")
+
+    ended = run_to_end("serve", "shop:app", "--port", "0", *mode, folder=tmp_path)
+
+    assert "shop:app could not be imported" in message(ended)
+    assert "return 1 / 0" in ended.stderr
+    assert "ZeroDivisionError" in ended.stderr
+    assert ended.stderr.count("Traceback") <= 2
+
+
+def test_a_module_that_exits_is_not_started_for_ever(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("import sys\nsys.exit('use the other file')\n")
+
+    # Alone, as the supervisor starts it: it stops at 78 and tries again at anything else.
+    ended = run_to_end("serve", "shop:app", "--port", "0", "--no-worker", folder=tmp_path)
+
+    assert "shop:app could not be imported" in message(ended)
+    assert "use the other file" in ended.stderr
+
+
+def test_a_module_with_a_syntax_error_shows_where(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("app = (\n")
+
+    ended = run_to_end("serve", "shop:app", "--port", "0", "--no-worker", folder=tmp_path)
+
+    assert "shop:app could not be imported" in message(ended)
+    assert "SyntaxError" in ended.stderr
+
+
+@pytest.mark.parametrize("missing", ["no_such_library", "sho"])
+def test_a_module_whose_own_import_is_missing_is_not_said_to_be_missing_itself(
+    tmp_path: Path, missing: str
+) -> None:
+    (tmp_path / "shop.py").write_text(f"import {missing}\n")
+
+    ended = run_to_end("serve", "shop:app", "--port", "0", "--no-worker", folder=tmp_path)
+
+    assert "shop:app could not be imported" in message(ended)
+    assert f"No module named '{missing}'" in ended.stderr
+
+
+def test_a_module_that_declares_a_wrong_kind_is_told_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "import coatcheck\napp = coatcheck.App()\n@app.job(timeout='soon')\ndef build(ctx): ...\n"
+    )
+
+    ended = run_to_end("serve", "shop:app", "--port", "0", "--no-worker", folder=tmp_path)
+
+    assert "'soon' is not a duration" in message(ended)
+
+
+@in_every_mode
+def test_a_port_that_somebody_else_has(tmp_path: Path, app_reference: str, mode: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = run_to_end("serve", app_reference, "--port", port, *mode, folder=tmp_path)
+
+    assert f"cannot listen on 127.0.0.1 port {port}: Address already in use" in message(ended)
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "jobs.example", ""])
+def test_a_public_address_is_refused_with_the_reason(
+    tmp_path: Path, app_reference: str, host: str
+) -> None:
+    ended = run_to_end("serve", app_reference, "--host", host, "--port", "0", folder=tmp_path)
+
+    said = message(ended)
+    assert f"refusing to listen on {host}: there are no API keys" in said
+    assert "127.0.0.1" in said
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("COATCHECK_LEASE_S", "soon", "COATCHECK_LEASE_S must be of type float, not 'soon'"),
+        ("COATCHECK_LEASE_S", "0", "lease_s must be more than 0"),
+        ("COATCHECK_LEASE_S", "nan", "lease_s"),
+        ("COATCHECK_DRAIN_S", "-1", "drain_s must not be negative"),
+        ("COATCHECK_CONCURRENCY", "1.5", "COATCHECK_CONCURRENCY must be of type int"),
+        ("COATCHECK_PORT", "65536", "port must be between 0 and 65535"),
+        ("COATCHECK_HOST", "0.0.0.0", "refusing to listen on 0.0.0.0"),
+        ("COATCHECK_LOG_FORMAT", "xml", "log_format is json, text or auto, not 'xml'"),
+        ("COATCHECK_LOG_LEVEL", "loud", "log_level"),
+        ("COATCHECK_CONFIG", "missing.toml", "cannot read the config file missing.toml"),
+        ("COATCHECK_CONFIG", "unknown.toml", "unknown.toml: unknown setting 'prot'"),
+    ],
+)
+def test_a_setting_that_makes_no_sense(
+    tmp_path: Path, app_reference: str, name: str, value: str, said: str
+) -> None:
+    (tmp_path / "unknown.toml").write_text("prot = 1\n")
+
+    # A taken port ends what a wrong setting should have ended.
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = [] if name == "COATCHECK_PORT" else ["--port", str(taken.getsockname()[1])]
+        ended = run_to_end("serve", app_reference, *port, folder=tmp_path, **{name: value})
+
+    assert said in message(ended)
+    assert "Traceback" not in ended.stderr
+
+
+@in_every_mode
+def test_a_database_that_cannot_be_opened_is_named_without_its_password(
+    tmp_path: Path, app_reference: str, mode: list[str]
+) -> None:
+    url = "postgresql://ada:swordfish@db.example/jobs"
+    ended = run_to_end(
+        "serve", app_reference, "--port", "0", "--database", url, *mode, folder=tmp_path
+    )
+
+    said = message(ended)
+    assert "db.example" in said
+    assert "sqlite:///path/to/jobs.db" in said
+    assert "swordfish" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://ada:sword@swordfish@db.example/jobs",
+        "sqlite://ada:swordfish@db.example",
+        "postgresql://db.example/jobs?user=ada&password=swordfish",
+        "host=db.example user=ada password=swordfish",
+        "ada:swordfish@db.example",
+    ],
+)
+def test_whatever_stands_for_the_database_its_password_is_not_printed(
+    tmp_path: Path, url: str
+) -> None:
+    ended = run_to_end("migrate", "--database", url, folder=tmp_path)
+
+    assert "is not a database this can open" in message(ended)
+    assert "swordfish" not in ended.stdout + ended.stderr
+
+
+def test_a_database_that_is_none_stops_the_server_instead_of_restarting_it(
+    tmp_path: Path, app_reference: str
+) -> None:
+    (tmp_path / "diary").write_bytes(b"this is my diary, not a database")
+
+    ended = run_to_end(
+        "serve", app_reference, "--port", "0", "--database", "sqlite:///diary", folder=tmp_path
+    )
+
+    assert "diary is not a SQLite database" in message(ended)
+    assert "Traceback" not in ended.stderr

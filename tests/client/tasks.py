@@ -1,0 +1,70 @@
+"""The app that the tests of the client talk to."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from coatcheck import App, Context, Fail, Retry
+
+app = App()
+
+
+class Booking(BaseModel):
+    guest: str
+    arrival: date
+    nights: int = 1
+
+
+@app.job
+async def echo(ctx: Context, value: Any) -> Any:
+    return value
+
+
+@app.job
+async def weekday(ctx: Context, moment: datetime) -> str:
+    return f"{moment:%A}"
+
+
+@app.job
+async def book(ctx: Context, booking: Booking) -> Booking:
+    return booking.model_copy(update={"nights": booking.nights + 1})
+
+
+@app.job
+async def give_up(ctx: Context) -> None:
+    raise Fail("sold-out", "no seats left")
+
+
+@app.job(retries=0)
+async def crash(ctx: Context) -> None:
+    raise RuntimeError("out of luck")
+
+
+@app.job(retries=0, timeout="50ms")
+async def too_slow(ctx: Context) -> None:
+    await asyncio.Event().wait()
+
+
+@app.job
+async def second_try(ctx: Context) -> int:
+    if ctx.attempt == 1:
+        raise Retry("not yet", after=0)
+    return ctx.attempt
+
+
+@app.job
+def meet(ctx: Context, pipe: str) -> str:
+    """Wait at a named pipe for what the test writes into it, and return that."""
+    return Path(pipe).read_text(encoding="utf-8")
+
+
+@app.job
+async def report_and_wait(ctx: Context, pipe: str) -> None:
+    """Tell the test through a named pipe that the handler runs, then wait to be cancelled."""
+    await asyncio.to_thread(Path(pipe).write_text, "running", encoding="utf-8")
+    await asyncio.Event().wait()

@@ -1,0 +1,195 @@
+"""The Python client, used as its readers will use it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from coatcheck import (
+    Client,
+    CoatcheckError,
+    InvalidInput,
+    InvalidPayload,
+    JobCancelled,
+    JobFailed,
+    JobHandle,
+    NotFound,
+    TimedOut,
+)
+from tests.client.tasks import Booking
+
+PATIENCE_S = 60.0
+
+
+def test_submit_a_job_and_come_back_for_its_result(client: Client) -> None:
+    handle = client.submit("echo", {"tickets": [1, 2, 3]})
+
+    assert isinstance(handle, JobHandle)
+    assert handle.job["state"] == "queued"
+    assert handle.result(timeout=PATIENCE_S) == {"tickets": [1, 2, 3]}
+    assert handle.job["state"] == "succeeded"
+    assert repr(handle) == f"<JobHandle {handle.id} echo succeeded>"
+
+
+def test_run_a_job_in_one_call(client: Client) -> None:
+    assert client.run("echo", "hello", timeout=PATIENCE_S) == "hello"
+
+
+def test_read_a_job_by_its_id(client: Client) -> None:
+    handle = client.submit("echo", 7)
+    client.wait(handle.id, PATIENCE_S)
+
+    assert client.get(handle.id) == handle.refresh() == handle.job
+    assert handle.job["result"] == 7
+
+
+def test_say_how_a_job_should_be_treated(client: Client) -> None:
+    later = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    job = client.submit(
+        "echo",
+        queue="slow",
+        priority=5,
+        labels={"team": "kitchen"},
+        run_at=later,
+        deadline_s=7200,
+        max_attempts=9,
+    ).job
+
+    assert (job["queue"], job["priority"], job["max_attempts"]) == ("slow", 5, 9)
+    assert job["labels"] == {"team": "kitchen"}
+    assert datetime.fromisoformat(job["run_at"]) == later
+
+
+@pytest.mark.parametrize("value", [None, False, 0, "", [], {}, "naïve 🎟️", [1.5, None, {"a": "b"}]])
+def test_any_json_goes_in_and_comes_out(client: Client, value: Any) -> None:
+    assert client.run("echo", value, timeout=PATIENCE_S) == value
+
+
+def test_a_datetime_goes_in_as_it_is(client: Client) -> None:
+    assert client.run("weekday", datetime(2024, 2, 29, 12, tzinfo=UTC), timeout=PATIENCE_S) == (
+        "Thursday"
+    )
+
+
+def test_a_pydantic_model_goes_in_as_it_is_and_comes_out_as_json(client: Client) -> None:
+    booking = Booking(guest="Ada", arrival=date(2030, 1, 31))
+
+    assert client.run("book", booking, timeout=PATIENCE_S) == {
+        "guest": "Ada",
+        "arrival": "2030-01-31",
+        "nights": 2,
+    }
+
+
+def test_values_inside_a_dict_are_written_as_json_too(client: Client) -> None:
+    value = {"id": UUID(int=7), "path": Path("a/b"), "when": date(2030, 1, 31), "tags": ("x",)}
+
+    assert client.run("echo", value, timeout=PATIENCE_S) == {
+        "id": "00000000-0000-0000-0000-000000000007",
+        "path": "a/b",
+        "when": "2030-01-31",
+        "tags": ["x"],
+    }
+
+
+def test_a_job_that_gives_up_raises_with_its_code_and_reason(client: Client) -> None:
+    handle = client.submit("give_up")
+
+    with pytest.raises(JobFailed, match="no seats left") as failure:
+        handle.result(timeout=PATIENCE_S)
+
+    assert failure.value.error_code == "sold-out"
+    assert failure.value.reason == "error"
+    assert failure.value.job_id == handle.id
+    assert failure.value.code == "job-failed"
+
+
+def test_a_job_that_crashes_raises_what_its_handler_raised(client: Client) -> None:
+    with pytest.raises(JobFailed, match="RuntimeError: out of luck") as failure:
+        client.run("crash", timeout=PATIENCE_S)
+
+    assert failure.value.error_code == "handler-error"
+
+
+def test_a_job_that_runs_out_of_its_time_raises_with_that_reason(client: Client) -> None:
+    with pytest.raises(JobFailed) as failure:
+        client.run("too_slow", timeout=PATIENCE_S)
+
+    assert failure.value.error_code == "timeout"
+    assert failure.value.reason == "timeout"
+
+
+def test_a_job_that_is_tried_again_is_waited_for(client: Client) -> None:
+    assert client.run("second_try", timeout=PATIENCE_S) == 2
+
+
+def test_a_job_that_was_cancelled_while_queued_raises(client: Client) -> None:
+    handle = client.submit("echo", run_at=datetime.now(UTC) + timedelta(days=1))
+
+    assert handle.cancel()["state"] == "cancelled"
+    with pytest.raises(JobCancelled) as cancelled:
+        handle.result(timeout=PATIENCE_S)
+    assert cancelled.value.job_id == handle.id
+
+
+def test_a_job_that_was_cancelled_while_it_ran_raises(client: Client, pipe: Path) -> None:
+    handle = client.submit("report_and_wait", str(pipe))
+    assert pipe.read_text() == "running"
+
+    client.cancel(handle.id)
+
+    with pytest.raises(JobCancelled):
+        handle.result(timeout=PATIENCE_S)
+
+
+def test_a_wait_that_runs_out_leaves_the_job_running(client: Client, pipe: Path) -> None:
+    handle = client.submit("meet", str(pipe))
+
+    with pipe.open("w") as writing:
+        # The handler has opened its end: it runs.
+        with pytest.raises(TimedOut, match="still running") as timed_out:
+            handle.result(timeout=0.2)
+        assert timed_out.value.job_id == handle.id
+        assert client.wait(handle.id, timeout=0)["state"] == "running"
+        writing.write("here I am")
+
+    assert handle.result(timeout=PATIENCE_S) == "here I am"
+
+
+def test_a_job_that_is_not_there_raises(client: Client) -> None:
+    for verb in (client.get, client.cancel, client.wait):
+        with pytest.raises(NotFound, match="there is no job"):
+            verb("01ARZ3NDEKTSV4RRFFQ69G5FAV")
+
+
+def test_an_input_that_does_not_fit_raises_with_the_place_of_each_problem(client: Client) -> None:
+    with pytest.raises(InvalidPayload, match="does not fit kind 'book'") as refused:
+        client.submit("book", {"guest": 7, "arrival": "someday"})
+
+    places = dict(refused.value.problems)
+    assert set(places) == {"/input/guest", "/input/arrival"}
+    assert all(places.values())
+
+
+def test_a_kind_that_is_not_declared_raises(client: Client) -> None:
+    with pytest.raises(InvalidInput, match="there is no kind 'bok'"):
+        client.submit("bok")
+
+
+def test_a_time_without_an_offset_raises(client: Client) -> None:
+    with pytest.raises(InvalidPayload, match="run_at"):
+        client.submit("echo", run_at=datetime(2030, 1, 31))  # noqa: DTZ001 - the mistake itself
+
+
+def test_an_input_that_is_too_large_raises(client: Client) -> None:
+    with pytest.raises(InvalidInput, match="larger than"):
+        client.submit("echo", "x" * 2_000_000)
+
+
+def test_every_error_of_the_server_is_a_coatcheck_error(client: Client) -> None:
+    with pytest.raises(CoatcheckError):
+        client.submit("echo", queue="two words")
