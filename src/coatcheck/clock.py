@@ -46,4 +46,9 @@ def from_rfc3339(text: str) -> int:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("a time needs an offset, such as 2030-01-31T09:00:00Z")
-    return round(moment.timestamp() * 1000)
+    milliseconds = round(moment.timestamp() * 1000)
+    try:
+        to_rfc3339(milliseconds)
+    except (ValueError, OverflowError) as error:
+        raise ValueError("this time is out of range") from error
+    return milliseconds

@@ -45,6 +45,7 @@ class UnknownKind(InvalidInput):
     """No such kind of job is declared."""
 
     code = "unknown-kind"
+    problems = (("/kind", "no such kind is declared here"),)
 
 
 class InvalidPayload(InvalidInput):

@@ -50,7 +50,10 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as a readable line."""
         moment = to_rfc3339(int(record.created * 1000))[11:23]
-        fields = " ".join(f"{name}={value}" for name, value in _extra(record).items())
+        extra = _extra(record)
+        if extra.get("correlation_id") is None and (current := correlation_id.get()) is not None:
+            extra["correlation_id"] = current
+        fields = " ".join(f"{name}={value}" for name, value in extra.items())
         line = f"{moment} {record.levelname.lower():<7} {record.getMessage()}"
         if record.exc_info and record.exc_info[0] is not None:
             fields += f" error_type={record.exc_info[0].__name__} at {' < '.join(_where(record))}"

@@ -8,6 +8,7 @@ our own is unset; they are listed in `ALIASES`.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -19,6 +20,9 @@ from coatcheck.errors import ConfigurationError
 PREFIX = "COATCHECK_"
 # Field, the foreign name, and how its value reads as ours.
 ALIASES = {"database": ("JOB_DB_PATH", "sqlite:///{}")}
+
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,13 +52,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("lease_s", "sweep_s", "poll_s"):
-            if getattr(self, name) <= 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be more than 0, not {getattr(self, name)}")
         for name in ("drain_s", "grace_s", "concurrency"):
-            if getattr(self, name) < 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must not be negative: {getattr(self, name)}")
         if not 0 <= self.port <= 65535:
             raise ConfigurationError(f"port must be between 0 and 65535, not {self.port}")
+        if self.log_level not in LOG_LEVELS:
+            raise ConfigurationError(
+                f"log_level is one of {', '.join(LOG_LEVELS)}, not {self.log_level!r}"
+            )
         if self.log_format not in ("auto", "json", "text"):
             raise ConfigurationError(f"log_format is json, text or auto, not {self.log_format!r}")
 

@@ -174,13 +174,13 @@ def test_a_setting_that_makes_no_sense(
 def test_a_database_that_cannot_be_opened_is_named_without_its_password(
     tmp_path: Path, app_reference: str, mode: list[str]
 ) -> None:
-    url = "postgresql://ada:swordfish@db.example/jobs"
+    url = "mysql://ada:swordfish@db.example/jobs"
     ended = run_to_end(
         "serve", app_reference, "--port", "0", "--database", url, *mode, folder=tmp_path
     )
 
     said = message(ended)
-    assert "db.example" in said
+    assert "mysql://" in said
     assert "sqlite:///path/to/jobs.db" in said
     assert "swordfish" not in ended.stdout + ended.stderr
 
@@ -188,9 +188,9 @@ def test_a_database_that_cannot_be_opened_is_named_without_its_password(
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://ada:sword@swordfish@db.example/jobs",
+        "mysql://ada:sword@swordfish@db.example/jobs",
         "sqlite://ada:swordfish@db.example",
-        "postgresql://db.example/jobs?user=ada&password=swordfish",
+        "mysql://db.example/jobs?user=ada&password=swordfish",
         "host=db.example user=ada password=swordfish",
         "ada:swordfish@db.example",
     ],
@@ -200,7 +200,7 @@ def test_whatever_stands_for_the_database_its_password_is_not_printed(
 ) -> None:
     ended = run_to_end("migrate", "--database", url, folder=tmp_path)
 
-    assert "is not a database this can open" in message(ended)
+    assert "sqlite:///path/to/jobs.db" in message(ended)
     assert "swordfish" not in ended.stdout + ended.stderr
 
 

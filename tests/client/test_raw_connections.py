@@ -57,7 +57,7 @@ def test_a_body_declared_too_large_is_refused_before_it_is_sent(
         answer = _read_all(connection)
 
     assert answer.startswith(b"HTTP/1.1 413 ")
-    assert b"urn:coatcheck:request-entity-too-large" in answer
+    assert b"urn:coatcheck:too-large" in answer
 
 
 def test_a_host_that_was_rebound_is_refused(connection: socket.socket) -> None:

@@ -30,6 +30,7 @@ def submit_jobs_in_every_state(server: Server) -> dict[str, list[JobHandle]]:
     """Submit jobs and return once some of them run, wait, have ended, are due later."""
     client = server.client
     later = datetime.now(UTC) + timedelta(seconds=2)
+    much_later = later + timedelta(hours=1)
     jobs = {
         "ended": [client.submit("quick", n) for n in range(EACH)],
         "failed": [client.submit("hopeless", n) for n in range(EACH)],
@@ -46,7 +47,7 @@ def submit_jobs_in_every_state(server: Server) -> dict[str, list[JobHandle]]:
     jobs |= {
         "retrying": [client.submit("second_try", n) for n in range(EACH)],
         "delayed": [client.submit("quick", n, run_at=later) for n in range(EACH)],
-        "cancelled": [client.submit("quick", n, run_at=later) for n in range(EACH)],
+        "cancelled": [client.submit("quick", n, run_at=much_later) for n in range(EACH)],
         "queued": [client.submit("quick", n) for n in range(50)],
     }
     for handle in jobs["cancelled"]:

@@ -126,6 +126,10 @@ def declare_kinds(gate: Gate) -> App:
         return UNUSUAL_RESULTS[what]
 
     @app.job(retries=0)
+    async def end_oddly_with_others(ctx: Context, how: str) -> int | None:
+        return ODD_ENDINGS[how](ctx)
+
+    @app.job(retries=0)
     def end_oddly(ctx: Context, how: str) -> int | None:
         return ODD_ENDINGS[how](ctx)
 

@@ -7,6 +7,7 @@ import pytest
 
 from coatcheck.engine.engine import Engine
 from coatcheck.model.outcome import Cancelled, Succeeded
+from coatcheck.store.base import Held, Settlement
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import NOW_TEXT, Submit
 from tests.http.kinds import Gate
@@ -42,11 +43,11 @@ async def test_a_running_job_is_only_told_until_its_worker_ends_it(
     assert told.status_code == 202
     assert told.json()["state"] == "running"
     assert told.json()["finished_at"] is None
-    assert await engine.store.cancel_requests(claimer) == [claim.lease]
+    assert await engine.store.held_by(claimer) == [Held(claim.lease, cancel_requested=True)]
     again = await http.post(f"/v1/jobs/{job['id']}/cancel")
     assert again.status_code == 202
 
-    await engine.settle(claim.lease, Cancelled())
+    await engine.settle([Settlement(claim.lease, Cancelled())])
     ended = await http.get(f"/v1/jobs/{job['id']}")
     assert ended.json()["state"] == "cancelled"
 
@@ -71,7 +72,7 @@ async def test_a_job_that_succeeds_although_it_was_told_to_stop_has_succeeded(
     [claim] = (await engine.claim(claimer, ["echo"], 1)).claims
     await http.post(f"/v1/jobs/{job['id']}/cancel")
 
-    await engine.settle(claim.lease, Succeeded('"just in time"'))
+    await engine.settle([Settlement(claim.lease, Succeeded('"just in time"'))])
 
     ended = (await http.get(f"/v1/jobs/{job['id']}")).json()
     assert ended["state"] == "succeeded"

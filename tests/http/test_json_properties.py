@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from coatcheck.engine.engine import Engine
 from coatcheck.http.body import parse_json
 from coatcheck.model.outcome import Succeeded
+from coatcheck.store.base import Settlement
 from tests.http.arrange import JSON, Submit
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +60,7 @@ async def test_any_json_result_is_answered_as_it_was_stored(
 ) -> None:
     job = await submit("echo")
     [claim] = (await engine.claim(claimer, ["echo"], 2)).claims
-    await engine.settle(claim.lease, Succeeded(json.dumps(value)))
+    await engine.settle([Settlement(claim.lease, Succeeded(json.dumps(value)))])
 
     answer = await http.get(f"/v1/jobs/{job['id']}")
 

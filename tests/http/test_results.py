@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from coatcheck.engine.engine import Engine
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import Submit
 from tests.http.kinds import ODD_ENDINGS, UNUSUAL_RESULTS
@@ -86,6 +87,23 @@ async def test_however_a_handler_ends_its_job_ends_too_and_can_be_read(
 
     assert answer.status_code == 200
     assert _strictly(answer)["state"] in {"succeeded", "failed"}
+
+
+@pytest.mark.usefixtures("uncaptured")
+@pytest.mark.parametrize("how", ["giving up with bytes", "error that cannot be told"])
+async def test_a_job_that_ends_oddly_takes_along_none_that_ends_beside_it(
+    http: httpx2.AsyncClient, submit: Submit, worker: Worker, engine: Engine, how: str
+) -> None:
+    # Paused meanwhile, the queue gives the worker all four at once.
+    await engine.pause_queue("default")
+    others = [await submit("echo", 1)]
+    await submit("end_oddly_with_others", how)
+    others += [await submit("echo", 2), await submit("echo", 3)]
+    await engine.resume_queue("default")
+
+    ended = [await http.get(f"/v1/jobs/{job['id']}?wait=2") for job in others]
+
+    assert [answer.json()["state"] for answer in ended] == ["succeeded"] * 3
 
 
 def _strictly(answer: httpx2.Response) -> dict[str, Any]:

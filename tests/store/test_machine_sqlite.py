@@ -22,7 +22,7 @@ class SQLiteMachine(StoreMachine):
 
 TestSQLiteMachine = SQLiteMachine.TestCase
 TestSQLiteMachine.settings = settings(
-    max_examples=100,
+    max_examples=60,
     stateful_step_count=80,
     deadline=None,
     print_blob=True,

@@ -144,10 +144,6 @@ async def test_the_path_of_the_database_may_be_long(
     await here.close()
 
 
-@pytest.mark.xfail(
-    raises=(AssertionError, OSError),
-    reason="it writes to whatever has got the number of the closed descriptor",
-)
 async def test_a_signal_may_be_closed_after_its_store(database: Path, tmp_path: Path) -> None:
     store = SQLiteStore(database, poll_s=60)
     await store.open()
@@ -160,10 +156,6 @@ async def test_a_signal_may_be_closed_after_its_store(database: Path, tmp_path: 
     assert [path.stat().st_size for path in tmp_path.iterdir()] == [0] * 32  # noqa: ASYNC240
 
 
-@pytest.mark.xfail(
-    raises=AssertionError,
-    reason="a temporary folder with a long path leaves no place for the sockets",
-)
 async def test_where_no_socket_fits_the_poll_alone_wakes(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 100)
     await asyncio.to_thread(folder.mkdir)

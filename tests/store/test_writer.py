@@ -10,6 +10,7 @@ import pytest
 
 from coatcheck.errors import Conflict, StoreError, StoreUnavailable
 from coatcheck.store.base import Topic
+from coatcheck.store.sqlite import writer as writer_module
 from coatcheck.store.sqlite.locks import FileLock
 from coatcheck.store.sqlite.writer import Operation, Transaction, Urgency, Writer
 from tests.store.another_process import AnotherProcess
@@ -66,8 +67,13 @@ def published(notes: Callable[[], list[str]]) -> Published:
 
 @pytest.fixture
 async def writer(
-    database: Path, notes: Callable[[], list[str]], published: Published
+    database: Path,
+    notes: Callable[[], list[str]],
+    published: Published,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Writer]:
+    # However slow the machine is, what is queued together is one batch.
+    monkeypatch.setattr(writer_module, "BATCH_SECONDS", 3_600.0)
     lock = FileLock(database.with_suffix(".lock"))
 
     def on_commit(topics: set[Topic]) -> None:
@@ -122,6 +128,18 @@ async def test_waiters_are_woken_once_a_batch_and_after_its_commit(
     await asyncio.gather(*queued)
     await writer.write(lambda tx: tx.one("SELECT 1"), Urgency.SUBMIT)  # by now it has published
     assert published == [({Topic.WORK}, ["0", "1", "2"])]
+
+
+async def test_a_batch_is_bounded_in_time(
+    writer: Writer, published: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "BATCH_SECONDS", 0.0)
+    gate = await held(writer)
+    queued = [writer.write(note(str(n)), Urgency.SUBMIT) for n in range(3)]
+    gate.open()
+    await asyncio.gather(*queued)
+    await writer.write(lambda tx: tx.one("SELECT 1"), Urgency.SUBMIT)  # by now it has published
+    assert [visible for _, visible in published] == [["0"], ["0", "1"], ["0", "1", "2"]]
 
 
 async def test_one_that_refuses_fails_alone(

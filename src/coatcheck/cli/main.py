@@ -51,12 +51,13 @@ def options(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 def cli() -> None:
     """Hand in slow work, get a ticket, come back for the result.
 
-    \b
     Start with a function in tasks.py:
 
+    \b
         from coatcheck import App, Context
         app = App()
 
+    \b
         @app.job
         async def greet(ctx: Context, name: str) -> str:
             return f"hello {name}"
@@ -189,7 +190,7 @@ def _load(reference: str) -> App:
         return load_app(reference)
     except CoatcheckError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         traceback.print_exc()
         raise ConfigurationError(f"{reference} could not be imported (see above)") from error
 

@@ -21,6 +21,7 @@ from coatcheck.errors import (
     NotFound,
     StoreUnavailable,
     TimedOut,
+    UnknownKind,
 )
 
 DEFAULT_TIMEOUT_S = 900.0
@@ -158,6 +159,9 @@ class Client:
             if job["finished_at"] is not None or left <= 0:
                 return job
             pause = RETRY_PAUSE_S
+            if until - time.monotonic() > left - wait:
+                # Answered early: the server is about to stop, and another one will come.
+                time.sleep(min(pause, left))
 
 
 def _read(response: httpx2.Response) -> dict[str, Any]:
@@ -165,10 +169,12 @@ def _read(response: httpx2.Response) -> dict[str, Any]:
         return dict(response.json())
     try:
         said = response.json()
-        detail = str(said["detail"])
+        detail, said_type = str(said["detail"]), said.get("type")
         problems = [(item["pointer"], item["detail"]) for item in said.get("errors", [])]
     except (ValueError, KeyError, TypeError):
-        detail, problems = f"the server answered {response.status_code}", []
+        detail, said_type, problems = f"the server answered {response.status_code}", None, []
+    if said_type == "urn:coatcheck:unknown-kind":
+        raise UnknownKind(detail)
     if response.status_code == 422:
         raise InvalidPayload(detail, problems)
     raise _ERRORS.get(response.status_code, CoatcheckError)(detail)

@@ -53,7 +53,7 @@ def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now:
         kind.check_input(submission.input)
     except InvalidPayload as error:
         raise InvalidPayload(
-            str(error), [("/input" + pointer.rstrip("/"), what) for pointer, what in error.problems]
+            str(error), [(f"/input{place}", what) for place, what in error.problems]
         ) from error
     terms = kind.terms
     if submission.max_attempts is not None:

@@ -43,7 +43,7 @@ class Watch:
         key = (tenant, job.id)
         waiter: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault(key, set()).add(waiter)
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._watch(), name="coatcheck-watch")
         try:
             job = await self._store.get(tenant, job.id)

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError
-from coatcheck.http.correlation import Correlation
+from coatcheck.http.correlation import Correlation, ErrorBoundary
 from coatcheck.http.guard import LoopbackGuard
 from coatcheck.http.jobs import cancel_job, get_job, submit_job
 from coatcheck.http.problem import answer_error
@@ -31,12 +31,16 @@ def create_http_app(engine: Engine) -> Starlette:
             Route("/v1/jobs/{job_id}/cancel", cancel_job, methods=["POST"]),
             Route("/healthz", healthz, methods=["GET"]),
         ],
-        middleware=[Middleware(Correlation), Middleware(LoopbackGuard)],
+        middleware=[
+            Middleware(Correlation),
+            Middleware(ErrorBoundary),
+            Middleware(LoopbackGuard),
+        ],
         exception_handlers={
             CoatcheckError: answer_error,
             HTTPException: answer_error,
-            Exception: answer_error,
         },
     )
+    app.router.redirect_slashes = False  # another address is another address: 404
     app.state.engine = engine
     return app

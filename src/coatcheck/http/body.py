@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -37,7 +38,12 @@ async def read_bounded(request: Request, limit: int) -> bytes:
 def parse_json(body: bytes) -> Any:
     """Parse JSON and refuse what parsers disagree on: duplicate keys, NaN, NUL, great depth."""
     try:
-        value = json.loads(body.decode(), object_pairs_hook=_object, parse_constant=_no_constant)
+        value = json.loads(
+            body.decode(),
+            object_pairs_hook=_object,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+        )
     except RecursionError:
         raise HTTPException(400, f"the JSON is nested deeper than {DEPTH_LIMIT}") from None
     except ValueError as error:
@@ -54,27 +60,33 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError("the JSON has a number that is too large")
+    return number
+
+
 def _no_constant(name: str) -> None:
     raise ValueError(f"the JSON has {name}, which is not a JSON number")
 
 
 def _check_depth_and_text(value: Any) -> None:
-    level = [value]
-    depth = 0
+    level, depth = [value], 0
     while level:
-        depth += 1
-        if depth > DEPTH_LIMIT + 1:
-            raise HTTPException(400, f"the JSON is nested deeper than {DEPTH_LIMIT}")
-        deeper: list[Any] = []
+        inside: list[Any] = []
         for item in level:
-            if isinstance(item, dict):
-                _check_text(*item)
-                deeper.extend(item.values())
-            elif isinstance(item, list):
-                deeper.extend(item)
-            elif isinstance(item, str):
+            if isinstance(item, str):
                 _check_text(item)
-        level = deeper
+            elif isinstance(item, dict):
+                _check_text(*item)
+                inside.append(item.values())
+            elif isinstance(item, list):
+                inside.append(item)
+        depth += bool(inside)
+        if depth > DEPTH_LIMIT:
+            raise HTTPException(400, f"the JSON is nested deeper than {DEPTH_LIMIT}")
+        level = [item for container in inside for item in container]
 
 
 def _check_text(*texts: str) -> None:

@@ -6,8 +6,10 @@ import re
 import secrets
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from coatcheck.http.problem import answer_unexpected
 from coatcheck.logs import correlation_id
 
 HEADER = "X-Correlation-Id"
@@ -38,3 +40,28 @@ class Correlation:
             await self._app(scope, receive, send_with_id)
         finally:
             correlation_id.reset(token)
+
+
+class ErrorBoundary:
+    """ASGI middleware, inside the correlation, that answers what no route has answered."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; an unexpected error is logged and becomes a 500."""
+        started = False
+
+        async def note_start(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_start)
+        except ClientDisconnect:
+            return  # it left in the middle of its request: there is nobody to answer
+        except Exception as error:
+            if started or scope["type"] != "http":
+                raise
+            await answer_unexpected(error)(scope, receive, send)

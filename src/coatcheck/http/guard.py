@@ -37,6 +37,13 @@ def refuse_public_bind(host: str) -> None:
         )
 
 
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 class LoopbackGuard:
     """ASGI middleware that lets only requests through that a loopback client made on purpose."""
 
@@ -47,10 +54,9 @@ class LoopbackGuard:
         """Pass a request on, or answer 403."""
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
             origin = headers.get("origin")
-            from_here = origin is None or is_loopback(urlsplit(origin).hostname or "")
-            if not is_loopback(host) or not from_here:
+            from_here = origin is None or is_loopback(_host_of(origin))
+            if not is_loopback(_host_of(f"//{headers.get('host', '')}")) or not from_here:
                 refusal = problem(
                     403, "not-loopback", "this server has no keys and serves loopback clients only"
                 )

@@ -10,10 +10,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from coatcheck.clock import from_rfc3339
 from coatcheck.engine.submission import Submission
 from coatcheck.errors import InvalidPayload
+from coatcheck.model.kind import pointer
 
 
 def _moment(value: object) -> object:
-    return from_rfc3339(value) if isinstance(value, str) else value
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError("write a time as RFC 3339, such as 2030-01-31T09:00:00Z")
+    return from_rfc3339(value)
 
 
 class JobRequest(BaseModel):
@@ -39,10 +44,10 @@ def read_submission(
         asked = JobRequest.model_validate(body)
     except ValidationError as error:
         problems = [
-            ("/" + "/".join(str(part) for part in item["loc"]), item["msg"])
+            (pointer(item["loc"]), item["msg"])
             for item in error.errors(include_url=False, include_input=False)
         ]
-        where = "; ".join(f"{pointer}: {detail}" for pointer, detail in problems[:3])
+        where = "; ".join(f"{place or '/'}: {detail}" for place, detail in problems[:3])
         raise InvalidPayload(f"this is not a job: {where}", problems) from None
     return Submission(
         kind=asked.kind,

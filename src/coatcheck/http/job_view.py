@@ -9,9 +9,15 @@ from coatcheck.clock import to_rfc3339
 from coatcheck.model.job import Job
 
 
-def job_view(job: Job) -> dict[str, Any]:
-    """Return a job as the JSON object of the contract."""
-    progress, error = job.progress, job.error
+def job_json(job: Job) -> str:
+    """Write a job as JSON. The result is JSON already and goes in as it is."""
+    before, after = _before_result(job), _after_result(job)
+    result = "null" if job.result is None else job.result
+    return f'{_dumps(before)[:-1]},"result":{result},{_dumps(after)[1:]}'
+
+
+def _before_result(job: Job) -> dict[str, Any]:
+    progress = job.progress
     return {
         "id": job.id,
         "kind": job.kind,
@@ -33,7 +39,12 @@ def job_view(job: Job) -> dict[str, Any]:
         "labels": job.labels,
         "parent": None,
         "forked_from": None,
-        "result": None if job.result is None else json.loads(job.result),
+    }
+
+
+def _after_result(job: Job) -> dict[str, Any]:
+    error = job.error
+    return {
         "error": error
         and {
             "code": error.code,
@@ -44,6 +55,10 @@ def job_view(job: Job) -> dict[str, Any]:
         "artifacts": [],
         "links": {"self": f"/v1/jobs/{job.id}", "cancel": f"/v1/jobs/{job.id}/cancel"},
     }
+
+
+def _dumps(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _time(milliseconds: int | None) -> str | None:

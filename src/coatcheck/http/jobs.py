@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 
@@ -12,8 +11,9 @@ from starlette.responses import Response
 
 from coatcheck.engine.engine import Engine
 from coatcheck.http.body import read_json
+from coatcheck.http.checks import check_request
 from coatcheck.http.job_request import read_submission
-from coatcheck.http.job_view import job_view
+from coatcheck.http.job_view import job_json
 from coatcheck.logs import correlation_id
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
@@ -21,11 +21,15 @@ from coatcheck.model.state import State
 log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 60.0
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+# W3C Trace Context: version ff and ids of zeros are invalid.
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+)
 
 
 async def submit_job(request: Request) -> Response:
     """`POST /v1/jobs`: 202 once the job is durable."""
+    check_request(request)
     engine: Engine = request.app.state.engine
     traceparent = request.headers.get("traceparent", "")
     submission = read_submission(
@@ -40,17 +44,16 @@ async def submit_job(request: Request) -> Response:
 
 async def get_job(request: Request) -> Response:
     """`GET /v1/jobs/{id}`, at once or, with `?wait=N`, when the job has ended."""
+    check_request(request, "wait")
     engine: Engine = request.app.state.engine
     job_id = request.path_params["job_id"]
-    unknown = set(request.query_params) - {"wait"}
-    if unknown:
-        raise HTTPException(400, f"unknown query parameter: {min(unknown)}")
     wait = _seconds(request.query_params.get("wait", "0"))
     return _answer(await engine.wait(job_id, wait), 200)
 
 
 async def cancel_job(request: Request) -> Response:
     """`POST /v1/jobs/{id}/cancel`: 200 when it is cancelled or had ended, 202 when it was told."""
+    check_request(request)
     engine: Engine = request.app.state.engine
     job = await engine.cancel(request.path_params["job_id"])
     log.info("cancel asked", extra={"job_id": job.id, "kind": job.kind})
@@ -58,8 +61,7 @@ async def cancel_job(request: Request) -> Response:
 
 
 def _answer(job: Job, status: int, headers: dict[str, str] | None = None) -> Response:
-    body = json.dumps(job_view(job), ensure_ascii=False, separators=(",", ":"))
-    return Response(body, status, headers, "application/json")
+    return Response(job_json(job), status, headers, "application/json")
 
 
 def _seconds(text: str) -> float:

@@ -40,6 +40,15 @@ _STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (Conflict, 409),
     (StoreUnavailable, 503),
 )
+# For what is refused before it reaches the engine.
+_CODES = {
+    400: "bad-request",
+    404: "not-found",
+    405: "method-not-allowed",
+    406: "not-acceptable",
+    413: "too-large",
+    415: "unsupported-media-type",
+}
 # A store that is down or full is asked again after this long; a guess, as nobody can know.
 STORE_RETRY_S = 5
 
@@ -71,11 +80,18 @@ async def answer_error(_request: Request, error: Exception) -> Response:
     if isinstance(error, CoatcheckError):
         for kind, status in _STATUS:
             if isinstance(error, kind):
-                pointers = error.problems if isinstance(error, InvalidPayload) else ()
+                pointers = (
+                    error.problems if isinstance(error, (InvalidPayload, UnknownKind)) else ()
+                )
                 retry = {"Retry-After": str(STORE_RETRY_S)} if status == 503 else None
                 return problem(status, error.code, str(error), errors=pointers, headers=retry)
     if isinstance(error, HTTPException):
-        code = HTTPStatus(error.status_code).phrase.lower().replace(" ", "-")
+        code = _CODES.get(error.status_code, "refused")
         return problem(error.status_code, code, error.detail, headers=error.headers)
+    return answer_unexpected(error)
+
+
+def answer_unexpected(error: Exception) -> Response:
+    """Log an error nobody expected and say so without its words, which may hold anything."""
     log.error("a request failed", exc_info=error)
     return problem(500, "internal", "something went wrong here; it was logged under this id")

@@ -5,8 +5,10 @@ The handler is carried along as an opaque callable; only a worker calls it.
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,6 +16,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from coatcheck.errors import InvalidPayload
 from coatcheck.model.job import DEFAULT_QUEUE, Terms
+
+# Digits of a number that Python, for one, reads back.
+LONGEST_NUMBER = 4_300
+_LONG_NUMBER = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 
 Isolation = Literal["async", "thread"]
 OnLost = Literal["requeue", "resume", "fail"]
@@ -56,18 +62,23 @@ class Kind:
             return self.input_type.validate_json(text)
         except ValidationError as error:
             problems = [
-                ("/" + "/".join(_escape(part) for part in item["loc"]), item["msg"])
+                (pointer(item["loc"]), item["msg"])
                 for item in error.errors(include_url=False, include_input=False)
             ]
-            where = "; ".join(f"{pointer}: {detail}" for pointer, detail in problems[:3])
+            where = "; ".join(f"{place or '/'}: {detail}" for place, detail in problems[:3])
             raise InvalidPayload(
                 f"the input does not fit kind {self.name!r}: {where}", problems
             ) from error
 
     def write_result(self, value: object) -> str:
         """Turn what the handler returned into a JSON text; raises pydantic's error if it cannot."""
-        return self.result_type.dump_json(value, warnings="error").decode()
+        text = self.result_type.dump_json(value, warnings="error").decode()
+        if len(text) > LONGEST_NUMBER and _LONG_NUMBER.search(text):
+            json.loads(text)  # raises ValueError for a number that readers refuse
+        return text
 
 
-def _escape(part: str | int) -> str:
-    return str(part).replace("~", "~0").replace("/", "~1")
+def pointer(location: Sequence[str | int]) -> str:
+    """Write a place in a JSON document as a JSON pointer (RFC 6901); the root is empty."""
+    parts = (str(part).replace("~", "~0").replace("/", "~1") for part in location)
+    return "".join(f"/{part}" for part in parts)

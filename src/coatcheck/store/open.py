@@ -17,9 +17,6 @@ def store_for(url: str, *, poll_s: float = 1.0) -> SQLiteStore:
     if separator and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         return SQLiteStore(Path(rest[1:]), poll_s=poll_s)
     hint = "write sqlite:///path/to/jobs.db (three slashes: relative, four: absolute)"
-    raise ConfigurationError(f"{_without_secrets(url)!r} is not a database this can open; {hint}")
-
-
-def _without_secrets(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return scheme + separator + rest.rpartition("@")[2]
+    # Nothing of the URL but its scheme is shown: the rest may hold a password anywhere.
+    shown = f"{scheme}://…" if separator and scheme.isalnum() else "this"
+    raise ConfigurationError(f"{shown} is not a database this can open; {hint}")

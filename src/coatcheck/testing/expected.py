@@ -13,7 +13,7 @@ from unittest.mock import ANY
 
 from coatcheck.model.job import Failure, Lease, NewJob, Progress
 from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
-from coatcheck.store.base import Report
+from coatcheck.store.base import Report, Settlement
 
 ENDED = ("succeeded", "failed", "cancelled")
 GONE_IS_KNOWN_FOR = 7 * 86_400_000
@@ -127,14 +127,21 @@ class ExpectedStore:
             default=None,
         )
 
-    def settle(self, lease: Lease, outcome: Outcome, now: int) -> bool:
+    def settle(self, settlement: Settlement, now: int) -> bool:
         """End an attempt, if the lease is the newest."""
+        lease, outcome, last_words = settlement
         job = self.jobs.get((lease.tenant, lease.job_id))
         if job is None or job.fence != lease.fence:
             self.stale_writes += 1
             return False
         if job.state != "running":
             return True
+        if last_words is not None:
+            self.report(lease, last_words, now)
+        self._end_attempt(job, outcome, now)
+        return True
+
+    def _end_attempt(self, job: ExpectedJob, outcome: Outcome, now: int) -> None:
         match outcome:
             case Succeeded(result):
                 job.result, job.error = result, None
@@ -158,7 +165,6 @@ class ExpectedStore:
                 job.attempt -= 1
                 job.error = error or job.error
                 job.queue_again("released", now + delay, now)
-        return True
 
     def report(self, lease: Lease, report: Report, now: int) -> bool:
         """Note what a running job says."""

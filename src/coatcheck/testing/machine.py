@@ -214,12 +214,17 @@ class StoreMachine(RuleBasedStateMachine):
         """A worker that knows one kind only takes a job of it."""
         return self._claim(worker, (kind,), 1)
 
-    @rule(target=leases, worker=workers, outcomes=st.lists(_outcomes, min_size=1, max_size=4))
-    def run_jobs(self, worker: str, outcomes: list[Outcome]) -> Lease | MultipleResults[Lease]:
-        """A worker takes the next jobs and ends their attempts."""
-        taken = self._claim(worker, KINDS, len(outcomes))
-        for lease, outcome in zip(taken.values, outcomes, strict=False):
-            self._settle(lease, outcome)
+    @rule(
+        target=leases,
+        worker=workers,
+        ends=st.lists(st.tuples(_outcomes, st.none() | _reports), min_size=1, max_size=4),
+    )
+    def run_jobs(
+        self, worker: str, ends: list[tuple[Outcome, Report | None]]
+    ) -> Lease | MultipleResults[Lease]:
+        """A worker takes the next jobs and ends their attempts, all at once."""
+        taken = self._claim(worker, KINDS, len(ends))
+        self._settle([Settlement(lease, *end) for lease, end in zip(taken.values, ends)])  # noqa: B905 - there may be fewer jobs
         return taken
 
     def _claim(self, worker: str, kinds: tuple[str, ...], limit: int) -> MultipleResults[Lease]:
@@ -230,14 +235,14 @@ class StoreMachine(RuleBasedStateMachine):
             assert next_due == self.expected.next_due(self.now)
         return multiple(*(claim.lease for claim in claims))
 
-    @rule(lease=leases, outcome=_outcomes)
-    def settle(self, lease: Lease, outcome: Outcome) -> None:
+    @rule(lease=leases, outcome=_outcomes, report=st.none() | _reports)
+    def settle(self, lease: Lease, outcome: Outcome, report: Report | None) -> None:
         """An attempt ends: of the job's holder, or of one that has long lost it."""
-        self._settle(lease, outcome)
+        self._settle([Settlement(lease, outcome, report)])
 
-    def _settle(self, lease: Lease, outcome: Outcome) -> None:
-        [settled] = self._do(self.store.settle([Settlement(lease, outcome)], self.now))
-        assert settled is self.expected.settle(lease, outcome, self.now)
+    def _settle(self, settlements: list[Settlement]) -> None:
+        settled = self._do(self.store.settle(settlements, self.now))
+        assert settled == [self.expected.settle(one, self.now) for one in settlements]
 
     @rule(lease=leases, report=_reports)
     def report(self, lease: Lease, report: Report) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import traceback
 
-from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from coatcheck.errors import Fail, InvalidPayload, Retry
 from coatcheck.model.job import Claim, Failure
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
+from coatcheck.model.text import storable
 from coatcheck.worker.context import Context, Interrupted
 
 log = logging.getLogger(__name__)
@@ -49,24 +50,28 @@ def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
     """Say what an exception means for its job."""
     match error:
         case Fail():
-            return GaveUp(Failure(error.code, error.message))
+            return GaveUp(Failure(storable(error.code), storable(error.message)))
         case InvalidPayload():
             # It was checked when it was submitted: the code has changed since. Trying again won't.
             return GaveUp(Failure(error.code, str(error)))
         case Retry():
-            after = claim_delay(kind, claim) if error.after is None else round(error.after * 1000)
-            return Errored(Failure("retry", error.message, retryable=True), max(0, after))
+            failure = Failure("retry", storable(error.message), retryable=True)
+            return Errored(failure, _asked_delay(error, kind, claim))
         case asyncio.CancelledError() | Interrupted():
             failure = Failure("interrupted", "the handler was interrupted", retryable=True)
             return Errored(failure, claim_delay(kind, claim))
     log.warning(
         "a handler raised",
         exc_info=error,
-        extra={"job_id": claim.lease.job_id, "kind": kind.name, "attempt": claim.attempt},
+        extra={
+            "job_id": claim.lease.job_id,
+            "kind": kind.name,
+            "attempt": claim.attempt,
+            "correlation_id": claim.correlation_id,
+        },
     )
-    message = f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]
     detail = "".join(traceback.format_exception(error))[-LONGEST_DETAIL:]
-    failure = Failure("handler-error", message, detail, retryable=True)
+    failure = Failure("handler-error", _words_of(error), storable(detail), retryable=True)
     return Errored(failure, claim_delay(kind, claim))
 
 
@@ -75,10 +80,24 @@ def claim_delay(kind: Kind, claim: Claim) -> int:
     return kind.backoff.delay(max(1, claim.attempt))
 
 
+def _asked_delay(error: Retry, kind: Kind, claim: Claim) -> int:
+    if error.after is None or not math.isfinite(error.after):
+        return claim_delay(kind, claim)
+    return max(0, round(error.after * 1000))
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        words = str(error)
+    except Exception:  # noqa: BLE001 - an error that cannot say what it is about
+        words = "(it has no words)"
+    return storable(f"{type(error).__name__}: {words}"[:LONGEST_MESSAGE])
+
+
 def _succeeded(kind: Kind, value: object) -> Outcome:
     try:
         return Succeeded(kind.write_result(value))
-    except (PydanticSerializationError, ValidationError, UnicodeDecodeError) as error:
+    except (PydanticSerializationError, ValueError) as error:
         # The work was done; doing it again would give the same unusable value.
         message = f"the result of kind {kind.name!r} cannot be written as JSON: {error}"
-        return GaveUp(Failure("invalid-result", message[:LONGEST_MESSAGE]))
+        return GaveUp(Failure("invalid-result", storable(message[:LONGEST_MESSAGE])))

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from enum import StrEnum
+from typing import Any
 
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Progress
+from coatcheck.model.text import storable
 from coatcheck.store.base import Report
 
 
@@ -44,6 +47,19 @@ class _Done:
 
 
 _DONE = _Done()
+
+
+def _plain(number: float | None) -> Any:
+    # Whole numbers stay whole; what only behaves like a number (Decimal) becomes one.
+    return number if number is None or isinstance(number, int) else float(number)
+
+
+def _finite(fields: dict[str, object]) -> dict[str, object]:
+    # NaN and infinity are not JSON; in a log their names say as much.
+    return {
+        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in fields.items()
+    }
 
 
 class Context:
@@ -80,21 +96,25 @@ class Context:
         self, done: float, total: float | None = None, message: str | None = None
     ) -> Awaitable[None]:
         """Say how far the job has come; the last word wins."""
+        numbers = [float(number) for number in (done, total) if number is not None]
+        if not all(math.isfinite(number) for number in numbers):
+            raise ValueError(f"progress is told in numbers, not {done!r} of {total!r}")
+        words = None if message is None else storable(message)
         with self._lock:
-            self._progress = Progress(done, total, message)
+            self._progress = Progress(_plain(done), _plain(total), words)
         return self._said()
 
     def phase(self, name: str) -> Awaitable[None]:
         """Name what the job is doing now, such as "loading"."""
         with self._lock:
-            self._phase = name
+            self._phase = storable(name)
         return self._said()
 
     def log(self, message: str, **fields: object) -> Awaitable[None]:
         """Add a line to the job's own log, for whoever submitted it."""
-        data = json.dumps({"message": message, **fields}, default=str)
+        data = json.dumps({"message": message, **_finite(fields)}, default=str, ensure_ascii=False)
         with self._lock:
-            self._events.append(NewEvent(EventType.LOG, data))
+            self._events.append(NewEvent(EventType.LOG, storable(data)))
         return self._said()
 
     def _said(self) -> Awaitable[None]:

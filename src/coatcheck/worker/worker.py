@@ -29,7 +29,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from coatcheck.engine.engine import Engine
-from coatcheck.errors import StoreError, StoreUnavailable
+from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import Claim, Failure, Lease
 from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.state import Reason
@@ -271,7 +271,7 @@ class Worker:
         self._probe("worker.before_settle")
         try:
             answers = await persist(lambda: self._engine.settle(settlements))
-        except StoreError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, each job must end
             await self._settle_apart(settlements, error)
             return
         self._probe("worker.after_settle")
@@ -281,19 +281,18 @@ class Worker:
                 fields = {"job_id": settlement.lease.job_id}
                 log.warning("a job had been taken away; its outcome is dropped", extra=fields)
 
-    async def _settle_apart(self, settlements: list[Settlement], error: StoreError) -> None:
-        """The store cannot take one of these, ever: let the others not suffer for it."""
+    async def _settle_apart(self, settlements: list[Settlement], error: Exception) -> None:
+        """One of these can never be written: let the others not suffer for it."""
         if len(settlements) > 1:
             for settlement in settlements:
                 await self._settle([settlement])
             return
         lease, outcome, _ = settlements[0]
-        fields = {"job_id": lease.job_id, "why": str(error)}
-        log.error("the store refuses an outcome", extra=fields)
+        log.error("an outcome cannot be written", exc_info=error, extra={"job_id": lease.job_id})
         self._settling.discard(lease)
-        if isinstance(outcome, Succeeded):
-            failure = Failure("invalid-result", f"the result could not be stored: {error}")
-            await self._settle([Settlement(lease, GaveUp(failure))])
+        refused = GaveUp(Failure("invalid-outcome", "how the job ended could not be written down"))
+        if outcome != refused:
+            await self._settle([Settlement(lease, refused)])
 
     def _report_soon(self, execution: Execution) -> None:
         if execution.claim.lease in self._running:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from errno import EISDIR
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -83,6 +84,8 @@ class SQLiteStore:
             refuse_network_filesystem(self._path)
             self._run_folder.mkdir(mode=0o700, exist_ok=True)
             lock = FileLock(self._run_folder / "write.lock")
+            if self._path.is_dir():
+                raise IsADirectoryError(EISDIR, "it is a folder")
         except OSError as error:
             raise ConfigurationError(
                 f"cannot use {self._path} as a database: {error.strerror}"

@@ -21,6 +21,7 @@ import select
 import socket
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import apsw
@@ -31,6 +32,7 @@ from coatcheck.store.sqlite.connection import connect
 
 # The kernel's limit for a socket's path is 108 bytes on Linux and 104 elsewhere, with the NUL.
 _LONGEST_PATH = 100
+_COARSE_NS = 1_000_000_000
 _NAME_LENGTH = len("/changes.") + 26
 
 
@@ -49,6 +51,8 @@ class Wakeups:
         self._peers: list[tuple[str, str]] = []
         self._peers_seen = -1
         self._poke_reading, self._poke_writing = os.pipe()
+        self._poke_lock = threading.Lock()
+        self._closed = False
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -87,19 +91,28 @@ class Wakeups:
         for listening in self._sockets:
             _close(listening)
         self._sender.close()
-        os.close(self._poke_reading)
-        os.close(self._poke_writing)
+        with self._poke_lock:
+            # From here on the numbers of these descriptors may belong to somebody else.
+            self._closed = True
+            os.close(self._poke_reading)
+            os.close(self._poke_writing)
 
     def _listen(self, topic: Topic) -> None:
+        if self._folder is None:
+            return
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         listening.setblocking(False)
         listening.bind(str(self._folder / f"{topic}.{self._token}"))
         self._sockets[listening] = topic
 
     def _other_sockets(self) -> list[tuple[str, str]]:
+        if self._folder is None:
+            return []
         try:
             changed = self._folder.stat().st_mtime_ns
-            if changed != self._peers_seen:
+            # The clock of the file system is coarse: a folder that changed just now may change
+            # again without showing it.
+            if changed != self._peers_seen or time.time_ns() - changed < _COARSE_NS:
                 self._peers = [
                     (name.partition(".")[0], str(self._folder / name))
                     for name in os.listdir(self._folder)  # noqa: PTH208 - names, and fast
@@ -140,8 +153,9 @@ class Wakeups:
 
     def _poke(self) -> None:
         """Have the thread look anew at which sockets are wanted."""
-        with contextlib.suppress(OSError):  # closed already
-            os.write(self._poke_writing, b".")
+        with self._poke_lock:
+            if not self._closed:
+                os.write(self._poke_writing, b".")
 
 
 def _readable(descriptors: list[int], timeout_s: float) -> set[int]:
@@ -170,12 +184,13 @@ def _drain(listening: socket.socket) -> None:
             listening.recv(1)
 
 
-def _socket_folder(run_folder: Path) -> Path:
-    folder = run_folder / "wake"
-    if len(os.fsencode(folder)) + _NAME_LENGTH > _LONGEST_PATH:
-        digest = hashlib.sha256(os.fsencode(run_folder)).hexdigest()[:16]
-        folder = Path(tempfile.gettempdir()) / f"coatcheck-{os.getuid()}-{digest}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to another user")
-    return folder
+def _socket_folder(run_folder: Path) -> Path | None:
+    """Return where the sockets go; None where no path is short enough: the poll alone wakes."""
+    digest = hashlib.sha256(os.fsencode(run_folder)).hexdigest()[:16]
+    elsewhere = Path(tempfile.gettempdir()) / f"coatcheck-{os.getuid()}-{digest}"
+    for folder in (run_folder / "wake", elsewhere):
+        if len(os.fsencode(folder)) + _NAME_LENGTH <= _LONGEST_PATH:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            # Somebody else's folder of that name is not to be trusted with our wake-ups.
+            return folder if folder.stat().st_uid == os.getuid() else None
+    return None

@@ -30,6 +30,7 @@ from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
 from coatcheck.testing.conformance.reporting import ReportConformance
 from coatcheck.testing.conformance.settling import SettleConformance
+from coatcheck.testing.conformance.settling_many import SettleManyConformance
 from coatcheck.testing.conformance.submitting import SubmitConformance
 from coatcheck.testing.conformance.sweeping import SweepConformance
 from coatcheck.testing.conformance.waking import WakeConformance
@@ -45,6 +46,7 @@ class StoreConformance(
     WorkerConformance,
     CancelConformance,
     ReportConformance,
+    SettleManyConformance,
     SettleConformance,
     ClaimConformance,
     ListConformance,

@@ -154,6 +154,21 @@ class SweepConformance(Conformance):
         await store.submit(new, NOW + 2)
         assert (await store.get(TENANT, "r_42")).id == new.id
 
+    async def test_nothing_of_a_deleted_job_comes_back_with_its_id(
+        self, store: Store, worker: str
+    ) -> None:
+        """A job that is submitted under an id that is gone is a new one."""
+        job = new_job(terms=Terms(keep_succeeded_ms=1))
+        lease = await run_job(store, job)
+        await settle(store, lease, Succeeded('"secret"'), NOW)
+        await store.sweep(NOW + 1)
+        await store.submit(job._replace(input='"new"'), NOW + 2)
+        found = await store.get(TENANT, job.id)
+        assert (found.state, found.result, found.attempt) == (State.QUEUED, None, 0)
+        assert await states_of(store, job.id) == ["queued"]
+        [claimed] = await claim(store, now=NOW + 2)
+        assert claimed.input == '"new"'
+
     async def test_sweeps_are_repeated_while_there_is_more(self, store: Store) -> None:
         """Each does a bounded amount; together they do it all, each job once."""
         jobs = [new_job(terms=Terms(deadline_at=NOW + 10, keep_failed_ms=10)) for _ in range(1_000)]
