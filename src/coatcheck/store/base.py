@@ -40,7 +40,9 @@ class Topic(StrEnum):
 
 
 class Signal(Protocol):
-    """A wake-up for one waiter; several that come at once are one, none is lost."""
+    """A wake-up for one waiter: several that come at once are one, none is lost, and one may come
+    without cause.
+    """
 
     async def wait(self, timeout: float | None = None) -> bool:
         """Return True when woken since the last wait, False when the time ran out."""
@@ -191,7 +193,8 @@ class Store(Protocol):
 
     async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
         """Take up to `limit` jobs of these kinds that are due, from queues that are not paused:
-        higher priority first, then older first. A worker that was removed gets nothing.
+        higher priority first, then older first. A worker that was removed gets nothing. What
+        another claim is looking at may be passed over; WORK is signalled if that one leaves it.
         """
         ...
 

@@ -1,0 +1,1 @@
+"""The store for several machines: PostgreSQL 15 or newer."""

@@ -1,0 +1,76 @@
+"""Group commit on a server: concurrent calls of one verb become one statement.
+
+While a batch is on its way, calls pile up; the next batch takes them all. So a lone caller waits
+for nobody, and many share one round trip and one commit.
+
+When a batch fails because of what is in it, it is halved and tried again, until the bad item is
+alone and fails alone. When the store is down, all of a batch's callers hear so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from coatcheck.errors import StoreUnavailable
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class Coalescer(Generic[Item, Answer]):
+    """Collects calls of one verb into batches."""
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[Item]], Awaitable[Sequence[Answer]]],
+        *,
+        most: int = 500,
+        lanes: int = 2,
+    ) -> None:
+        self._write = write
+        self._most = most
+        self._lanes = lanes
+        self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, item: Item) -> Answer:
+        """Add an item to the next batch and wait for its answer."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if len(self._running) < self._lanes:
+            task = asyncio.create_task(self._run())
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        return await future
+
+    async def drain(self) -> None:
+        """Wait until nothing is on its way."""
+        while self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            # A caller that has gone away before its turn is dropped.
+            await self._write_batch([entry for entry in batch if not entry[1].cancelled()])
+
+    async def _write_batch(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
+        if not batch:
+            return
+        try:
+            answers = await self._write([item for item, _ in batch])
+        except Exception as error:  # noqa: BLE001 - it becomes the answer to its callers
+            if len(batch) == 1 or isinstance(error, StoreUnavailable):
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(error)
+                return
+            middle = len(batch) // 2
+            await self._write_batch(batch[:middle])
+            await self._write_batch(batch[middle:])
+            return
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if not future.done():
+                future.set_result(answer)

@@ -1,0 +1,151 @@
+"""Connections to PostgreSQL: a pool, what its errors mean, and trying again.
+
+Every operation that goes through `run` can be repeated without harm: submits and settles are
+recognised by their ids and fences. So an answer that never came (a connection that broke after
+COMMIT was sent) is simply asked for again. The one exception is the claim, which says so; a worker
+that lost the answer of a claim finds what it holds by asking (`held_by`).
+
+Behind a pooler in transaction mode nothing may be kept on a connection: no prepared statements, no
+LISTEN. A pooler is noticed by itself: it gives out backend numbers of its own making.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import asyncpg
+
+from coatcheck.errors import ConfigurationError, Conflict, StoreError, StoreUnavailable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Connection = asyncpg.pool.PoolConnectionProxy
+Operation = Callable[[Any], Awaitable[T]]
+
+TRIES = 3
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 5.0
+CONNECT_TIMEOUT_S = 10.0
+COMMAND_TIMEOUT_S = 60.0
+
+# The server or the way to it is in trouble: it may work later, and nothing is wrong with us.
+_TEMPORARY: tuple[type[BaseException], ...] = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.PostgresSystemError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+# No try will mend these.
+_WRONG_SETTING: tuple[type[BaseException], ...] = (
+    asyncpg.InvalidPasswordError,
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.ClientConfigurationError,
+    asyncpg.InsufficientPrivilegeError,
+)
+
+
+class Database:
+    """A pool of connections to one database."""
+
+    def __init__(self, dsn: str, *, connections: int) -> None:
+        self._dsn = dsn
+        self._connections = connections
+        self._pool: asyncpg.Pool
+        self.pooled = False
+
+    async def open(self) -> None:
+        """Connect once, to see what is there, then make the pool."""
+        self.pooled = await is_pooled(self._dsn)
+        try:
+            self._pool = await asyncpg.create_pool(
+                self._dsn,
+                min_size=1,
+                max_size=self._connections,
+                statement_cache_size=0 if self.pooled else 200,
+                timeout=CONNECT_TIMEOUT_S,
+                command_timeout=COMMAND_TIMEOUT_S,
+                reset=_nothing_to_reset,
+            )
+        except Exception as error:
+            raise translate(error) from error
+
+    async def close(self) -> None:
+        """Finish what is under way and close the connections."""
+        try:
+            await asyncio.wait_for(self._pool.close(), CONNECT_TIMEOUT_S)
+        except TimeoutError:
+            self._pool.terminate()
+
+    async def run(
+        self, operation: Operation[T], *, transaction: bool = True, repeatable: bool = True
+    ) -> T:
+        """Run an operation on a connection, in one transaction; try again where that may help."""
+        pause = FIRST_PAUSE_S
+        for left in range(TRIES if repeatable else 1, 0, -1):
+            try:
+                async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
+                    if not transaction:
+                        return await operation(connection)
+                    async with connection.transaction():
+                        return await operation(connection)
+            except _TEMPORARY as error:
+                if left == 1 or self._pool.is_closing():
+                    raise translate(error) from error
+                await asyncio.sleep(pause * random.uniform(1.0, 1.5))  # noqa: S311 - no secret
+                pause = min(LONGEST_PAUSE_S, pause * 2)
+            except asyncpg.PostgresError as error:
+                raise translate(error) from error
+        raise AssertionError("unreachable")
+
+
+async def connect(dsn: str) -> asyncpg.Connection:
+    """Open one connection outside the pool."""
+    try:
+        return await asyncpg.connect(dsn, timeout=CONNECT_TIMEOUT_S, statement_cache_size=0)
+    except Exception as error:
+        raise translate(error) from error
+
+
+async def is_pooled(dsn: str) -> bool:
+    """Tell whether a pooler stands between us and the server."""
+    connection = await connect(dsn)
+    try:
+        return bool(
+            await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid()
+        )
+    finally:
+        await connection.close()
+
+
+def translate(error: BaseException) -> Exception:
+    """Turn an error of the driver into one of ours; the DSN is in none of them."""
+    if isinstance(error, _WRONG_SETTING):
+        return ConfigurationError(f"PostgreSQL refused: {error}")
+    if isinstance(error, _TEMPORARY):
+        return StoreUnavailable(f"PostgreSQL cannot be used right now: {type(error).__name__}")
+    if isinstance(error, asyncpg.UniqueViolationError):
+        return Conflict("a public id is taken")  # the only key that callers choose
+    if isinstance(error, asyncpg.PostgresError):
+        return StoreError(f"PostgreSQL refused: {type(error).__name__}: {error}")
+    if isinstance(error, ValueError):
+        return ConfigurationError(f"the database URL cannot be used: {error}")
+    return error if isinstance(error, Exception) else StoreUnavailable("interrupted")
+
+
+async def _nothing_to_reset(_connection: Any) -> None:
+    """Keep the pool from resetting connections: we leave nothing behind on them."""

@@ -1,0 +1,233 @@
+"""The write operations on jobs, each for a whole batch inside one transaction.
+
+They do what the SQLite store's do, for many jobs at a time: lock and read where the jobs stand, ask
+`coatcheck.model.transition` what becomes of them, write that and the events together. Nothing here
+decides anything. Each returns, beside its answer, whom to wake once the transaction is committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from coatcheck.model import transition as rules
+from coatcheck.model.event import EventType
+from coatcheck.model.job import Claim, Lease, NewJob, Terms
+from coatcheck.model.outcome import Succeeded
+from coatcheck.model.state import State
+from coatcheck.model.transition import Standing, Transition
+from coatcheck.store.base import Claimed, Report, Settlement, Topic
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.rows import (
+    STANDING_FIELDS,
+    encode_progress,
+    new_job_row,
+    read_standing,
+    standing_row,
+)
+
+STALE_WRITES = "stale_writes"
+PROMOTE_AT_ONCE = 1_000
+
+Key = tuple[str, str]
+
+
+class Found(NamedTuple):
+    """A locked job."""
+
+    standing: Standing
+    terms: Terms
+
+
+def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
+    """Turn rows into one array a column, which is how many rows go into one statement."""
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * width
+
+
+async def submit(db: Any, sql: Statements, new: Iterable[NewJob], now: int) -> None:
+    """Insert jobs; ids that are there already are left as they are."""
+    rows = {}
+    for job in new:
+        standing, event = rules.created(job.run_at, now)
+        rows[job.tenant, job.id] = (*new_job_row(job, standing), job.input, event)
+    if rows:
+        await db.execute(sql.submit, *columns(list(rows.values()), 34), now)
+
+
+async def claim(
+    db: Any, sql: Statements, worker_id: str, kinds: Sequence[str], limit: int, now: int
+) -> tuple[Claimed, set[Topic]]:
+    """Hand the first jobs of all open lanes to a worker."""
+    known = await db.fetchrow(sql.before_claim, worker_id)
+    if known is None:
+        return Claimed([], None), set()
+    next_due = known["next_due"]
+    if next_due is not None and next_due <= now:
+        await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
+        next_due = await db.fetchval(sql.next_due)
+    locked = await db.fetch(sql.heads, list(kinds), now, limit)
+    heads = locked[:limit]
+    if not heads:
+        return Claimed([], next_due), set()
+    taken = {
+        (head[0], head[1]): rules.claimed(
+            read_standing(head[8 : 8 + STANDING_FIELDS]), worker_id, now
+        )
+        for head in heads
+    }
+    await write(db, sql, taken, now)
+    inputs = await inputs_of(db, sql, list(taken))
+    claims = [
+        Claim(
+            lease=Lease(head[0], head[1], taken[head[0], head[1]].standing.fence),
+            kind=head[2],
+            surface=head[3],
+            queue=head[4],
+            input=inputs[head[0], head[1]],
+            attempt=taken[head[0], head[1]].standing.attempt,
+            terms=Terms(*head[8 + STANDING_FIELDS :]),
+            correlation_id=head[5],
+            traceparent=head[6],
+        )
+        for head in heads
+    ]
+    # Another claim may have passed over what was locked here and not taken.
+    passed_over = {Topic.WORK} if len(locked) > limit else set()
+    return Claimed(claims, next_due), {Topic.CHANGES} | passed_over
+
+
+async def settle(
+    db: Any, sql: Statements, settlements: Sequence[Settlement], now: int
+) -> tuple[list[bool], set[Topic]]:
+    """End attempts, each if its lease is still the newest."""
+    found = await lock(db, sql, [key_of(item.lease) for item in settlements])
+    answers, stale = [], 0
+    said: list[tuple[Lease, Report, Standing]] = []
+    changes: dict[Key, Transition] = {}
+    results: dict[Key, str] = {}
+    for lease, outcome, report in settlements:
+        key = key_of(lease)
+        job = found.get(key)
+        if job is None or job.standing.fence != lease.fence:
+            stale += 1
+            answers.append(False)
+            continue
+        answers.append(True)
+        standing = job.standing
+        if standing.state is not State.RUNNING:
+            continue  # settled by this very lease, whose answer never arrived
+        if report is not None:
+            said.append((lease, report, standing))
+            standing = standing._replace(last_event=standing.last_event + entries_in(report))
+        changes[key] = rules.settled(standing, job.terms, outcome, now)
+        found[key] = Found(changes[key].standing, job.terms)
+        if isinstance(outcome, Succeeded):
+            results[key] = outcome.result
+    await write_reports(db, sql, said, now)
+    await write(db, sql, changes, now)
+    if results:
+        rows = [(*key, result) for key, result in results.items()]
+        await db.execute(sql.put_payloads, *columns(rows, 3))
+    await count_stale(db, sql, stale)
+    topics = {Topic.CHANGES} if changes else set()
+    if any(change.standing.state is State.QUEUED for change in changes.values()):
+        topics.add(Topic.WORK)
+    return answers, topics
+
+
+async def report(
+    db: Any, sql: Statements, reports: Sequence[tuple[Lease, Report]], now: int
+) -> list[bool]:
+    """Write progress, phase and log entries of running jobs."""
+    found = await lock(db, sql, [key_of(lease) for lease, _ in reports])
+    answers = []
+    said: dict[Key, tuple[Lease, Report, Standing]] = {}
+    for lease, what in reports:
+        job = found.get(key_of(lease))
+        fits = (
+            job is not None
+            and job.standing.fence == lease.fence
+            and job.standing.state is State.RUNNING
+        )
+        answers.append(fits)
+        if fits and job is not None:
+            said[key_of(lease)] = (lease, what, job.standing)
+    await write_reports(db, sql, list(said.values()), now)
+    await count_stale(db, sql, answers.count(False))
+    return answers
+
+
+async def move(
+    db: Any,
+    sql: Statements,
+    keys: Sequence[Key],
+    rule: Callable[[Standing, Terms, int], Transition | None],
+    now: int,
+) -> int:
+    """Apply a rule that needs no lease (cancel, lost, expired) to jobs; return how many moved."""
+    found = await lock(db, sql, keys)
+    changes = {key: rule(job.standing, job.terms, now) for key, job in found.items()}
+    moved = {key: change for key, change in changes.items() if change is not None}
+    await write(db, sql, moved, now)
+    return len(moved)
+
+
+async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, Found]:
+    """Lock jobs in the order of their keys and read where they stand."""
+    rows = await db.fetch(sql.lock_standings, *columns(sorted(set(keys)), 2))
+    split = 2 + STANDING_FIELDS
+    return {
+        (row[0], row[1]): Found(read_standing(row[2:split]), Terms(*row[split:])) for row in rows
+    }
+
+
+async def write(db: Any, sql: Statements, changes: dict[Key, Transition], now: int) -> None:
+    """Write transitions: rows and events. Every transition of a job comes through here."""
+    if changes:
+        rows = [
+            (*key, *standing_row(change.standing), change.event) for key, change in changes.items()
+        ]
+        await db.execute(sql.write_transitions, *columns(rows, 17), now)
+
+
+async def write_reports(
+    db: Any, sql: Statements, said: Sequence[tuple[Lease, Report, Standing]], now: int
+) -> None:
+    """Write what running jobs said: their log entries, and the last progress and phase of each."""
+    jobs, events = [], []
+    for lease, what, standing in said:
+        entries = [(event.type, event.data) for event in what.events]
+        progress = None
+        if what.progress is not None:
+            progress = encode_progress(what.progress)
+            entries.append((EventType.PROGRESS, progress))
+        for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
+            events.append((*key_of(lease), seq, kind, data))
+        last_event = standing.last_event + len(entries)
+        jobs.append((*key_of(lease), progress, what.phase, last_event))
+    if jobs:
+        await db.execute(sql.write_reports, *columns(jobs, 5))
+    if events:
+        await db.execute(sql.insert_events, *columns(events, 5), now)
+
+
+async def inputs_of(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, str]:
+    """Read the inputs of jobs."""
+    rows = await db.fetch(sql.inputs, *columns(keys, 2))
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
+async def count_stale(db: Any, sql: Statements, stale: int) -> None:
+    """Count writes that came too late."""
+    if stale:
+        await db.execute(sql.count_up, STALE_WRITES, stale)
+
+
+def entries_in(report: Report) -> int:
+    """Return how many events a report makes."""
+    return len(report.events) + (report.progress is not None)
+
+
+def key_of(lease: Lease) -> Key:
+    """Return what names a lease's job."""
+    return lease.tenant, lease.job_id

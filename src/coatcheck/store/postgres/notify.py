@@ -1,0 +1,123 @@
+"""Wake-ups between machines: NOTIFY after a commit, LISTEN on a connection of its own.
+
+- Whoever committed something others may wait for publishes its topics *after* the commit, on a
+  connection of its own, all that piled up in one NOTIFY: a NOTIFY inside each transaction would
+  serialise the commits.
+- Each process that waits listens on one direct connection (`COATCHECK_LISTEN` names it where the
+  other connections go through a pooler). When it breaks it is opened again, and as nobody knows
+  what was missed, everybody is woken once.
+- The net below: while there is no LISTEN (behind a pooler with no direct address, or while the
+  server is away) everybody is woken every `poll_s`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+import asyncpg
+
+from coatcheck.errors import CoatcheckError
+from coatcheck.store.base import Topic
+from coatcheck.store.postgres.database import Database, connect
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.signals import LoopSignal, SignalHub
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE_S = 5.0
+# A connection that is cut without a word is noticed by asking it.
+CHECK_S = 15.0
+
+
+class Notifications:
+    """Sends wake-ups to the other processes, and hands those that come to this one's signals."""
+
+    def __init__(
+        self, database: Database, sql: Statements, listen_dsn: str | None, token: str, poll_s: float
+    ) -> None:
+        self._database = database
+        self._sql = sql
+        self._listen_dsn = listen_dsn
+        self._token = token
+        self._poll_s = poll_s
+        self._hub = SignalHub()
+        self._unsent: set[Topic] = set()
+        self._sending: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
+
+    def subscribe(self, topic: Topic) -> LoopSignal:
+        """Make a signal that this and other processes' commits set."""
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen(), name="coatcheck-listen")
+        return self._hub.subscribe(topic)
+
+    def publish(self, topics: set[Topic]) -> None:
+        """Wake everybody who waits for these topics, here and in the other processes."""
+        if topics:
+            self._hub.wake(topics)
+            self._unsent |= topics
+            if self._sending is None or self._sending.done():
+                self._sending = asyncio.create_task(self._send(), name="coatcheck-notify")
+
+    async def close(self) -> None:
+        """Send what is unsent, then stop."""
+        if self._sending is not None:
+            await asyncio.gather(self._sending, return_exceptions=True)
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.gather(self._listening, return_exceptions=True)
+
+    async def _send(self) -> None:
+        while self._unsent:
+            payload = f"{self._token} {' '.join(sorted(self._unsent))}"
+            self._unsent = set()
+            try:
+                await self._database.run(
+                    lambda connection, payload=payload: connection.execute(  # type: ignore[misc]  # bound now
+                        self._sql.notify, self._sql.channel, payload
+                    ),
+                    transaction=False,
+                    repeatable=False,
+                )
+            except CoatcheckError:
+                # Nobody is told; the polls of the others find what there is.
+                log.warning("a wake-up could not be sent")
+
+    async def _listen(self) -> None:
+        pause = self._poll_s
+        while True:
+            if self._listen_dsn is not None:
+                try:
+                    await self._listen_once(self._listen_dsn)
+                    pause = self._poll_s
+                except CoatcheckError as error:
+                    log.warning("cannot listen; polling", extra={"why": str(error)})
+            self._hub.wake(Topic)
+            await asyncio.sleep(pause)
+            if self._listen_dsn is not None:
+                pause = min(max(LONGEST_PAUSE_S, self._poll_s), pause * 2)
+
+    async def _listen_once(self, dsn: str) -> None:
+        """Listen until the connection breaks."""
+        connection = await connect(dsn)
+        broken = asyncio.Event()
+        connection.add_termination_listener(lambda _connection: broken.set())
+        try:
+            await connection.add_listener(self._sql.channel, self._heard)
+            self._hub.wake(Topic)  # whatever was published before is found by looking
+            while not broken.is_set():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(broken.wait(), CHECK_S)
+                    return
+                await asyncio.wait_for(connection.execute("SELECT 1"), CHECK_S)
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            return
+        finally:
+            connection.terminate()
+
+    def _heard(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        token, *topics = str(payload).split(" ")
+        if token != self._token:
+            self._hub.wake([topic for topic in Topic if topic in topics])

