@@ -29,8 +29,16 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 class Settings:
     """What an operator can set; the comments are the reference."""
 
-    # Where jobs live: sqlite:///relative/path or sqlite:////absolute/path.
+    # Where jobs live: sqlite:///relative/path, sqlite:////absolute/path, postgresql://..., or a
+    # reference to a secret that says so: file:/run/secrets/dsn, akv:<vault>/<secret>.
     database: str = "sqlite:///data/coatcheck.db"
+    # With PostgreSQL: the schema, a direct address for LISTEN where `database` goes through a
+    # pooler, and how many connections each process may open.
+    schema: str = "coatcheck"
+    listen: str = ""
+    connections: int = 10
+    # "production" takes secrets by reference only.
+    profile: str = ""
     # Address the API listens on.
     host: str = "127.0.0.1"
     port: int = 8080
@@ -57,6 +65,10 @@ class Settings:
         for name in ("drain_s", "grace_s", "concurrency"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must not be negative: {getattr(self, name)}")
+        if self.connections < 2:
+            raise ConfigurationError(f"connections must be 2 or more, not {self.connections}")
+        if self.profile not in ("", "production"):
+            raise ConfigurationError(f"profile is production or empty, not {self.profile!r}")
         if not 0 <= self.port <= 65535:
             raise ConfigurationError(f"port must be between 0 and 65535, not {self.port}")
         if self.log_level not in LOG_LEVELS:

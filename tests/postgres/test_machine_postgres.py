@@ -1,30 +1,94 @@
+"""Both stores driven through the same random histories, and compared at every step."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any, ClassVar
 
+import asyncpg
+import pytest
 from hypothesis import HealthCheck, settings
 
+from coatcheck.errors import CoatcheckError
+from coatcheck.store.base import Store
+from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.machine import StoreMachine
 
+_numbers = itertools.count(1)
 
-class SQLiteMachine(StoreMachine):
-    def new_store(self) -> SQLiteStore:
+
+class Mirrored:
+    """Asks two stores the same and takes no answer in which they differ."""
+
+    def __init__(self, first: Store, second: Store) -> None:
+        self._stores = (first, second)
+
+    def __getattr__(self, verb: str) -> Any:
+        async def both(*arguments: Any, **options: Any) -> Any:
+            answers = []
+            for store in self._stores:
+                try:
+                    answers.append(await getattr(store, verb)(*arguments, **options))
+                except CoatcheckError as error:
+                    answers.append(error)
+            first, second = answers
+            if isinstance(first, CoatcheckError):
+                assert type(first) is type(second), (verb, first, second)
+                raise first
+            assert _comparable(verb, first) == _comparable(verb, second), (verb, first, second)
+            return first
+
+        return both
+
+
+def _comparable(verb: str, answer: Any) -> Any:
+    match verb:
+        case "get_many":  # in no order
+            return sorted(answer, key=lambda job: (job.tenant, job.id))
+        case "workers":  # only SQLite can tell that one is dead
+            return [seen.info for seen in answer]
+    return answer
+
+
+class MirroredMachine(StoreMachine):
+    dsn: ClassVar[str]
+
+    def new_store(self) -> Store:
+        self.schema = f"machine_{os.getpid()}_{next(_numbers)}"
         self.folder = Path(tempfile.mkdtemp(prefix="coatcheck-machine-"))
-        return SQLiteStore(self.folder / "jobs.db", poll_s=60)
+        postgres = PostgresStore(self.dsn, schema=self.schema, connections=2, poll_s=60)
+        sqlite = SQLiteStore(self.folder / "jobs.db", poll_s=60)
+        return Mirrored(postgres, sqlite)
 
     def teardown(self) -> None:
         try:
             super().teardown()
         finally:
             shutil.rmtree(self.folder)
+            asyncio.run(self._drop())
+
+    async def _drop(self) -> None:
+        connection = await asyncpg.connect(self.dsn)
+        await connection.execute(f'DROP SCHEMA IF EXISTS "{self.schema}" CASCADE')
+        await connection.close()
 
 
-TestSQLiteMachine = SQLiteMachine.TestCase
-TestSQLiteMachine.settings = settings(
-    max_examples=60,
-    stateful_step_count=80,
+TestMirroredMachine = MirroredMachine.TestCase
+TestMirroredMachine.settings = settings(
+    max_examples=25,
+    stateful_step_count=60,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+
+
+@pytest.fixture(autouse=True, scope="module")
+def server(dsn: str) -> None:
+    MirroredMachine.dsn = dsn

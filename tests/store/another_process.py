@@ -116,7 +116,7 @@ async def migrate(database: str) -> None:
     """Migrate at the same moment as others."""
     say("ready")
     listen()
-    say(len(SQLiteStore(Path(database)).migrate()))
+    say(len(await SQLiteStore(Path(database)).migrate()))
 
 
 async def submit(database: str) -> None:

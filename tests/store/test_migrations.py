@@ -41,8 +41,8 @@ def test_opening_a_store_makes_its_database(tmp_path: Path) -> None:
 
 
 def test_migrating_twice_does_nothing_the_second_time(database: Path) -> None:
-    assert SQLiteStore(database).migrate() == MIGRATIONS
-    assert SQLiteStore(database).migrate() == []
+    assert asyncio.run(SQLiteStore(database).migrate()) == MIGRATIONS
+    assert asyncio.run(SQLiteStore(database).migrate()) == []
 
 
 def test_a_database_migrated_step_by_step_equals_a_fresh_one() -> None:
@@ -68,7 +68,7 @@ def test_a_migration_that_fails_leaves_the_one_before(database: Path) -> None:
 
 
 def test_a_database_from_a_newer_release_is_refused_and_left_alone(database: Path) -> None:
-    SQLiteStore(database).migrate()
+    asyncio.run(SQLiteStore(database).migrate())
     with closing(apsw.Connection(str(database))) as connection:
         migrate(connection, [*MIGRATIONS, NEXT])
     before = database.read_bytes()

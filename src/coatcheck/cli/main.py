@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import socket
@@ -146,7 +147,7 @@ def migrate(**flags: Any) -> None:
     Servers and workers do this at start; run it apart to do it before a deploy.
     """
     settings = _begin(flags, None)
-    applied = store_for(settings.database).migrate()
+    applied = asyncio.run(store_for(settings).migrate())
     for migration in applied:
         click.echo(f"applied {migration.number:03d} {migration.name}")
     click.echo("the database is up to date")

@@ -49,7 +49,7 @@ def run_process(main: Coroutine[Any, Any, None]) -> None:
 @contextlib.asynccontextmanager
 async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
     """Open the store and sweep it for as long as the engine is in use."""
-    store = store_for(settings.database, poll_s=settings.poll_s)
+    store = store_for(settings)
     await store.open()
     clock = SystemClock()
     sweeper = Sweeper(store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s)

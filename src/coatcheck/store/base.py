@@ -27,6 +27,7 @@ from coatcheck.model.outcome import Outcome
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.model.worker import WorkerInfo
+from coatcheck.store.migrations import Migration
 
 BATCH_LIMIT = 10_000
 
@@ -127,6 +128,10 @@ class Store(Protocol):
 
     async def open(self) -> None:
         """Connect; apply the migrations that are missing, under a lock."""
+        ...
+
+    async def migrate(self) -> list[Migration]:
+        """Apply the migrations that are missing, and return them; the store need not be open."""
         ...
 
     async def close(self) -> None:

@@ -1,22 +1,51 @@
-"""From a database URL to a store: the one place that knows which stores there are."""
+"""From settings to a store: the one place that knows which stores there are."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from coatcheck.errors import ConfigurationError
+from coatcheck.secrets import resolve, resolver_for
+from coatcheck.settings import Settings
+from coatcheck.store.base import Store
 from coatcheck.store.sqlite.store import SQLiteStore
 
+_HINT = (
+    "write sqlite:///path/to/jobs.db (three slashes: relative, four: absolute) or "
+    "postgresql://user@host/database"
+)
 
-def store_for(url: str, *, poll_s: float = 1.0) -> SQLiteStore:
-    """Return the store a URL names, not yet opened.
 
-    `sqlite:///jobs.db` is relative to the working folder, `sqlite:////var/lib/jobs.db` absolute.
-    """
+def store_for(settings: Settings) -> Store:
+    """Return the store that the settings name, not yet opened."""
+    url = resolve(settings.database)
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
-        return SQLiteStore(Path(rest[1:]), poll_s=poll_s)
-    hint = "write sqlite:///path/to/jobs.db (three slashes: relative, four: absolute)"
+        return SQLiteStore(Path(rest[1:]), poll_s=settings.poll_s)
+    if separator and scheme in ("postgresql", "postgres"):
+        if settings.profile == "production" and resolver_for(settings.database) is None:
+            raise ConfigurationError(
+                "the production profile takes no database URL in clear: put it where only this "
+                "process can read it, and name it: file:/run/secrets/dsn or akv:<vault>/<secret>"
+            )
+        return _postgres(url, settings)
     # Nothing of the URL but its scheme is shown: the rest may hold a password anywhere.
     shown = f"{scheme}://…" if separator and scheme.isalnum() else "this"
-    raise ConfigurationError(f"{shown} is not a database this can open; {hint}")
+    raise ConfigurationError(f"{shown} is not a database this can open; {_HINT}")
+
+
+def _postgres(url: str, settings: Settings) -> Store:
+    try:
+        # An optional part: only who uses it needs the driver.
+        from coatcheck.store.postgres.store import PostgresStore  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigurationError(
+            "PostgreSQL needs its driver: pip install 'coatcheck[postgres]'"
+        ) from error
+    return PostgresStore(
+        url,
+        schema=settings.schema,
+        listen_dsn=resolve(settings.listen) if settings.listen else None,
+        connections=settings.connections,
+        poll_s=settings.poll_s,
+    )

@@ -98,7 +98,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def new_store(self) -> Store:
         """Return an empty store that has not been opened."""
-        raise NotImplementedError
+        raise TypeError("a machine says which store it drives: override new_store")
 
     def teardown(self) -> None:
         """What was answered is still there when the store is opened again."""

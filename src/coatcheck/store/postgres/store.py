@@ -55,13 +55,11 @@ class PostgresStore:
         *,
         schema: str = "coatcheck",
         listen_dsn: str | None = None,
-        migrate_at_open: bool = True,
         connections: int = 10,
         poll_s: float = 1.0,
     ) -> None:
         self._dsn = dsn
         self._listen_dsn = listen_dsn
-        self._migrate_at_open = migrate_at_open
         self._poll_s = poll_s
         self._sql = Statements(schema)
         self._new_id = UlidGenerator()
@@ -73,9 +71,8 @@ class PostgresStore:
     # --- opening and closing
 
     async def open(self) -> None:
-        """Connect, and migrate where this role may."""
-        if self._migrate_at_open:
-            await self.migrate()
+        """Migrate if there is anything to (which this role may lack the right to), and connect."""
+        await self.migrate()
         await self._database.open()
         await check_schema(self._database, self._sql)
         listen_dsn = self._listen_dsn

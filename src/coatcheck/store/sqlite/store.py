@@ -70,15 +70,18 @@ class SQLiteStore:
         await asyncio.to_thread(self._open)
 
     def _open(self) -> None:
-        self.migrate()
+        self._migrate()
         self._lock = FileLock(self._run_folder / "write.lock")
         self._life = LifeSigns(self._run_folder / "workers")
         self._wakeups = Wakeups(self._path, self._run_folder, self._new_id(), self._poll_s)
         self._writer = Writer(self._path, self._lock, self._wakeups.publish)
         self._reader = Reader(self._path)
 
-    def migrate(self) -> list[Migration]:
+    async def migrate(self) -> list[Migration]:
         """Apply the missing migrations under the write lock; needs no open store."""
+        return await asyncio.to_thread(self._migrate)
+
+    def _migrate(self) -> list[Migration]:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             refuse_network_filesystem(self._path)
