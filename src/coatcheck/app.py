@@ -6,14 +6,20 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from datetime import datetime
+from inspect import isawaitable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints, overload
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic_core import to_json
 
+from coatcheck.clock import SystemClock, from_rfc3339
+from coatcheck.engine.submission import Submission, prepare
 from coatcheck.errors import ConfigurationError
+from coatcheck.ids import UlidGenerator
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.job import DEFAULT_QUEUE, Terms
 from coatcheck.model.kind import Isolation, Kind, OnLost
@@ -23,10 +29,11 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 class App:
-    """A set of kinds: `@app.job` adds one. No I/O happens here."""
+    """A set of kinds: `@app.job` adds one. Only `enqueue` does any I/O, on your connection."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, Kind] = {}
+        self._new_id = UlidGenerator()
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
@@ -104,6 +111,44 @@ class App:
             return handler
 
         return declare(name) if callable(name) else declare
+
+    def enqueue(
+        self,
+        connection: Any,
+        kind: str,
+        input: Any = None,  # noqa: A002 - the name the contract gives it
+        *,
+        queue: str | None = None,
+        priority: int = 0,
+        labels: Mapping[str, str] | None = None,
+        run_at: datetime | None = None,
+        deadline_s: float | None = None,
+        max_attempts: int | None = None,
+        schema: str = "coatcheck",
+    ) -> Any:
+        """Submit a job inside the transaction a PostgreSQL connection of yours is in.
+
+        The job exists if and only if that transaction commits. The connection is one of asyncpg,
+        psycopg 3 or SQLAlchemy (also a session), to the database that holds Coatcheck's schema.
+        Returns the job's id; with an asynchronous connection, await it.
+        """
+        from coatcheck.store.postgres.enqueue import enqueue, when_done  # noqa: PLC0415 - optional
+
+        clock = SystemClock()
+        now = clock.now()
+        submission = Submission(
+            kind=kind,
+            input=to_json(input).decode(),
+            queue=queue,
+            priority=priority,
+            labels=labels or {},
+            run_at=None if run_at is None else from_rfc3339(run_at.isoformat()),
+            deadline_s=deadline_s,
+            max_attempts=max_attempts,
+        )
+        job = prepare(submission, self._kinds, self._new_id(), now)
+        pending = enqueue(connection, job, now, schema)
+        return when_done(pending, job.id) if isawaitable(pending) else job.id
 
 
 def load_app(reference: str) -> App:

@@ -83,7 +83,8 @@ def test_the_job_of_the_http_reference_has_the_shape_of_a_real_one(tmp_path: Pat
 
 
 def test_every_python_block_is_run_by_one_of_these() -> None:
-    run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py"}
+    # shop.py needs PostgreSQL: tests/postgres/test_shop.py.
+    run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
     named = {
         block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
     }

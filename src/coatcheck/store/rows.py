@@ -20,6 +20,15 @@ _REASONS: dict[str | None, Reason | None] = {None: None, **{str(r): r for r in R
 STANDING_FIELDS = len(Standing._fields)
 
 
+# The columns of a new job, in the order of `new_job_row`.
+NEW_JOB_COLUMNS = (
+    *("tenant", "id", "surface", "public_id", "kind", "queue", "priority", "limit_key", "labels"),
+    *("correlation_id", "traceparent", "created_at"),
+    *Terms._fields,
+    *Standing._fields,
+)
+
+
 def standing_row(standing: Standing) -> tuple[Any, ...]:
     """Lay a standing out in the order of its columns."""
     if standing.error is None:

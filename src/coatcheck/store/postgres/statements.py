@@ -19,10 +19,7 @@ class Statements(Queries):
     """The queries, with the name of the schema put in. The channel has the schema's name."""
 
     def __init__(self, schema: str) -> None:
-        if not _PLAIN.fullmatch(schema):
-            raise ConfigurationError(
-                f"{schema!r} cannot name a schema: use lower-case letters, digits and _"
-            )
+        check_schema_name(schema)
         self.schema = schema
         self.channel = schema
         super().__init__(_FOLDER / "queries.sql", lambda text: for_schema(text, schema))
@@ -33,6 +30,14 @@ class Statements(Queries):
             migration._replace(sql=for_schema(migration.sql, self.schema))
             for migration in load_migrations(_FOLDER / "migrations")
         ]
+
+
+def check_schema_name(schema: str) -> None:
+    """Raise unless a schema's name can be put into SQL as it is."""
+    if not _PLAIN.fullmatch(schema):
+        raise ConfigurationError(
+            f"{schema!r} cannot name a schema: use lower-case letters, digits and _"
+        )
 
 
 def for_schema(text: str, schema: str) -> str:

@@ -139,6 +139,6 @@ BEGIN
   VALUES (fresh.tenant, fresh.id, 'input', input);
   INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
   VALUES (fresh.tenant, fresh.id, fresh.last_event, 'state', fresh.created_at, event);
-  PERFORM pg_notify('coatcheck', 'work');
+  PERFORM pg_notify('coatcheck', '- work');
 END
 $$;
