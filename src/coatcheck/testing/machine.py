@@ -204,6 +204,17 @@ class StoreMachine(RuleBasedStateMachine):
         assert lost == self.expected.remove_worker(worker, beats, self.now)
         return self._start_worker()
 
+    @rule(target=workers, lease=leases)
+    def lose_the_holder(self, lease: Lease) -> str | MultipleResults[str]:
+        """Whoever runs a job disappears, with all it holds, and another worker starts."""
+        job = self.expected.jobs.get((lease.tenant, lease.job_id))
+        if job is None or job.worker is None:
+            return multiple()
+        holder = job.worker
+        lost = self._do(self.store.remove_worker(holder, None, self.now))
+        assert lost == self.expected.remove_worker(holder, None, self.now)
+        return self._start_worker()
+
     @rule(target=leases, worker=workers, limit=st.integers(0, 3))
     def claim(self, worker: str, limit: int) -> Lease | MultipleResults[Lease]:
         """A worker takes what is due, of any kind."""
@@ -255,6 +266,15 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(key=jobs)
     def cancel(self, key: Key) -> None:
         """Somebody wants a job cancelled, whatever state it is in."""
+        self._cancel(key)
+
+    @rule(lease=leases, times=st.integers(1, 2))
+    def cancel_what_was_claimed(self, lease: Lease, times: int) -> None:
+        """Somebody wants a job cancelled that has run, and may still."""
+        for _ in range(times):
+            self._cancel((lease.tenant, lease.job_id))
+
+    def _cancel(self, key: Key) -> None:
         if key in self.expected.jobs:
             self.expected.cancel(key, self.now)
             job = self._do(self.store.cancel(*key, self.now))
@@ -266,7 +286,7 @@ class StoreMachine(RuleBasedStateMachine):
         self._do(self.store.pause_queue(queue, paused, self.now))
         (self.expected.paused.add if paused else self.expected.paused.discard)(queue)
 
-    @rule(milliseconds=st.sampled_from([1, 45, 1_000, 5_000, GONE_IS_KNOWN_FOR]))
+    @rule(milliseconds=st.sampled_from([10, 1, 45, 1_000, 5_000, GONE_IS_KNOWN_FOR]))
     def let_time_pass(self, milliseconds: int) -> None:
         """Time passes: jobs become due, and deadlines and retention run out."""
         self.now += milliseconds

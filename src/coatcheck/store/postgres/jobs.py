@@ -7,7 +7,8 @@ decides anything. Each returns, beside its answer, whom to wake once the transac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from coatcheck.model import transition as rules
@@ -76,16 +77,15 @@ async def claim(
         for head in heads
     }
     await write(db, sql, taken, now)
-    inputs = await inputs_of(db, sql, list(taken))
     claims = [
         Claim(
             lease=Lease(head[0], head[1], taken[head[0], head[1]].standing.fence),
             kind=head[2],
             surface=head[3],
             queue=head[4],
-            input=inputs[head[0], head[1]],
+            input=head["input"],
             attempt=taken[head[0], head[1]].standing.attempt,
-            terms=Terms(*head[8 + STANDING_FIELDS :]),
+            terms=Terms(*head[8 + STANDING_FIELDS : -1]),
             correlation_id=head[5],
             traceparent=head[6],
         )
@@ -124,10 +124,7 @@ async def settle(
         if isinstance(outcome, Succeeded):
             results[key] = outcome.result
     await write_reports(db, sql, said, now)
-    await write(db, sql, changes, now)
-    if results:
-        rows = [(*key, result) for key, result in results.items()]
-        await db.execute(sql.put_payloads, *columns(rows, 3))
+    await write(db, sql, changes, now, results)
     await count_stale(db, sql, stale)
     topics = {Topic.CHANGES} if changes else set()
     if any(change.standing.state is State.QUEUED for change in changes.values()):
@@ -181,13 +178,20 @@ async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, Found
     }
 
 
-async def write(db: Any, sql: Statements, changes: dict[Key, Transition], now: int) -> None:
-    """Write transitions: rows and events. Every transition of a job comes through here."""
+async def write(
+    db: Any,
+    sql: Statements,
+    changes: dict[Key, Transition],
+    now: int,
+    results: Mapping[Key, str] = MappingProxyType({}),
+) -> None:
+    """Write transitions: rows, events, results. Every transition of a job comes through here."""
     if changes:
         rows = [
-            (*key, *standing_row(change.standing), change.event) for key, change in changes.items()
+            (*key, *standing_row(change.standing), change.event, results.get(key))
+            for key, change in changes.items()
         ]
-        await db.execute(sql.write_transitions, *columns(rows, 17), now)
+        await db.execute(sql.write_transitions, *columns(rows, 18), now)
 
 
 async def write_reports(
@@ -209,12 +213,6 @@ async def write_reports(
         await db.execute(sql.write_reports, *columns(jobs, 5))
     if events:
         await db.execute(sql.insert_events, *columns(events, 5), now)
-
-
-async def inputs_of(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, str]:
-    """Read the inputs of jobs."""
-    rows = await db.fetch(sql.inputs, *columns(keys, 2))
-    return {(row[0], row[1]): row[2] for row in rows}
 
 
 async def count_stale(db: Any, sql: Statements, stale: int) -> None:

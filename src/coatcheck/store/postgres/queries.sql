@@ -42,20 +42,25 @@ INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
 SELECT tenant, id, last_event, 'state', $35, event FROM new JOIN inserted USING (tenant, id)
 
 -- name: write_transitions
--- New standings, decided by the caller from rows it has locked, and the events that tell of them.
+-- New standings, decided by the caller from rows it has locked, the events that tell of them, and
+-- the results of those that have one.
 -- A job that is queued again starts its progress anew.
 WITH change AS (
   SELECT * FROM unnest(
     $1::text[], $2::text[],
     $3::text[], $4::bool[], $5::text[], $6::text[], $7::int[], $8::bigint[], $9::text[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bool[], $15::text[],
-    $16::bigint[], $17::text[]
+    $16::bigint[], $17::text[], $18::text[]
   ) AS column_(
     tenant, id,
     state, claimable, phase, reason, attempt, fence, worker,
     run_at, started_at, finished_at, expires_at, cancel_requested, error,
-    last_event, event
+    last_event, event, result
   )
+), results AS (
+  INSERT INTO coatcheck.payloads (tenant, job_id, role, data)
+  SELECT tenant, id, 'result', result FROM change WHERE result IS NOT NULL
+  ON CONFLICT (tenant, job_id, role) DO UPDATE SET data = excluded.data
 ), updated AS (
   UPDATE coatcheck.jobs SET
     state = change.state, claimable = change.claimable, phase = change.phase,
@@ -68,7 +73,7 @@ WITH change AS (
   FROM change WHERE jobs.tenant = change.tenant AND jobs.id = change.id
 )
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-SELECT tenant, id, last_event, 'state', $18, event FROM change
+SELECT tenant, id, last_event, 'state', $19, event FROM change
 
 -- name: lock_standings
 -- What transitions are decided from, locked in the order of their keys, so that two batches that
@@ -82,12 +87,6 @@ JOIN unnest($1::text[], $2::text[]) AS wanted(tenant, id)
   ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
 ORDER BY jobs.tenant, jobs.id
 FOR NO KEY UPDATE OF jobs
-
--- name: put_payloads
-INSERT INTO coatcheck.payloads (tenant, job_id, role, data)
-SELECT tenant, job_id, 'result', data
-FROM unnest($1::text[], $2::text[], $3::text[]) AS result(tenant, job_id, data)
-ON CONFLICT (tenant, job_id, role) DO UPDATE SET data = excluded.data
 
 -- name: before_claim
 -- Keeps the worker from being removed while it claims (a removal waits, then sees what was claimed;
@@ -128,7 +127,11 @@ WITH RECURSIVE lane (kind, queue) AS (
     SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL
   )
 )
-SELECT head.* FROM open CROSS JOIN LATERAL (
+SELECT head.*, (
+  SELECT data FROM coatcheck.payloads
+  WHERE tenant = head.tenant AND job_id = head.id AND role = 'input'
+) AS input
+FROM open CROSS JOIN LATERAL (
   SELECT tenant, id, kind, surface, queue, correlation_id, traceparent, priority,
     state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
     expires_at, cancel_requested, error, last_event,
@@ -140,12 +143,7 @@ SELECT head.* FROM open CROSS JOIN LATERAL (
   LIMIT $3
   FOR NO KEY UPDATE SKIP LOCKED
 ) AS head
-ORDER BY priority DESC, id
-
--- name: inputs
-SELECT tenant, job_id, data FROM coatcheck.payloads
-JOIN unnest($1::text[], $2::text[]) AS wanted(tenant_, id_)
-  ON tenant = tenant_ AND job_id = id_ AND role = 'input'
+ORDER BY head.priority DESC, head.id
 
 -- name: write_reports
 WITH said AS (
