@@ -12,7 +12,7 @@ Rules worth knowing:
   fence of a lease, was settled by that lease: settling twice (a retry after an answer that never
   came) is recognised and changes nothing.
 - A request to cancel a running job is only a flag. The worker that next settles the job decides:
-  success stays success, anything that would have queued it again ends it as cancelled.
+  success stays success, a handler that gave up has failed, anything else ends it as cancelled.
 - Whoever holds no fence (cancel, lost, expired) may move a job only from the states named here;
   for any other the function returns None and nothing is written.
 """
@@ -22,6 +22,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
+from coatcheck.errors import IllegalTransition
 from coatcheck.model.job import Failure, Terms
 from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.state import Reason, State, check_move
@@ -90,6 +91,8 @@ def claimed(standing: Standing, worker: str, now: int) -> Transition:
 
 def settled(standing: Standing, terms: Terms, outcome: Outcome, now: int) -> Transition:
     """The worker that holds the job says how its attempt ended. The store has checked the fence."""
+    if standing.state is not State.RUNNING:
+        raise IllegalTransition(f"a {standing.state} job has no attempt that could end")
     match outcome:
         case Succeeded():
             return _end(standing, terms, State.SUCCEEDED, None, None, now)

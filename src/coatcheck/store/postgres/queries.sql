@@ -237,7 +237,7 @@ WHERE events.tenant = gone.tenant AND events.job_id = gone.id
 -- name: insert_tombstones
 INSERT INTO coatcheck.tombstones (tenant, id, deleted_at)
 SELECT tenant, id, $3 FROM unnest($1::text[], $2::text[]) AS gone(tenant, id)
-ON CONFLICT (tenant, id) DO NOTHING
+ON CONFLICT (tenant, id) DO UPDATE SET deleted_at = excluded.deleted_at
 
 -- name: delete_old_tombstones
 DELETE FROM coatcheck.tombstones WHERE (tenant, id) IN (

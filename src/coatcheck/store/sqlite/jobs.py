@@ -48,6 +48,8 @@ def submit(tx: Transaction, job: NewJob, now: int) -> None:
     try:
         tx.execute(_INSERT_JOB, new_job_row(job, standing))
     except apsw.ConstraintError as error:
+        if getattr(error, "extendedresult", 0) != apsw.SQLITE_CONSTRAINT_UNIQUE:
+            raise
         raise Conflict(f"the public id {job.public_id!r} is taken") from error
     if not tx.changed():
         return

@@ -19,7 +19,7 @@ import os
 import re
 from pathlib import Path
 
-from coatcheck.errors import ConfigurationError
+from coatcheck.errors import ConfigurationError, Conflict
 
 # How the kernel writes a space, a tab, a newline and a backslash in a mount point.
 _ESCAPED = re.compile(r"\\(040|011|012|134)")
@@ -56,9 +56,15 @@ class LifeSigns:
 
     def hold(self, worker_id: str) -> None:
         """Show that a worker of this process is alive, until `drop` or the end of the process."""
+        if worker_id in self._held:
+            return
         self._folder.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(self._folder / worker_id, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise Conflict(f"a worker with the id {worker_id} is alive already") from None
         self._held[worker_id] = descriptor
 
     def drop(self, worker_id: str) -> None:

@@ -112,6 +112,7 @@ ORDER BY seq LIMIT ?
 
 -- name: insert_worker
 INSERT INTO workers (id, host, pid, kinds, slots, started_at, beats) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING
 
 -- name: beat
 UPDATE workers SET beats = beats + 1 WHERE id = ?
@@ -148,7 +149,7 @@ DELETE FROM events WHERE tenant = ? AND job_id = ?
 
 -- name: insert_tombstone
 INSERT INTO tombstones (tenant, id, deleted_at) VALUES (?, ?, ?)
-ON CONFLICT (tenant, id) DO NOTHING
+ON CONFLICT (tenant, id) DO UPDATE SET deleted_at = excluded.deleted_at
 
 -- name: delete_old_tombstones
 DELETE FROM tombstones WHERE (tenant, id) IN (

@@ -30,21 +30,24 @@ class Reader:
             tuple[Callable[[apsw.Connection], Any], asyncio.Future[Any]] | None
         ] = queue.SimpleQueue()
         self._closed = False
+        self._closing = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="coatcheck-reader", daemon=True)
         self._thread.start()
 
     def read(self, operation: Callable[[apsw.Connection], T]) -> asyncio.Future[T]:
         """Run a read and return what it returns."""
-        if self._closed:
-            raise StoreUnavailable("the store is closed")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.put((operation, future))
+        with self._closing:  # nothing may be queued behind the end
+            if self._closed:
+                raise StoreUnavailable("the store is closed")
+            self._queue.put((operation, future))
         return future
 
     def close(self) -> None:
         """End the thread after the reads that are queued."""
-        self._closed = True
-        self._queue.put(None)
+        with self._closing:
+            self._closed = True
+            self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:

@@ -57,6 +57,7 @@ class SQLiteStore:
         self._poll_s = poll_s
         self._run_folder = self._path.with_name(self._path.name + ".run")
         self._new_id = UlidGenerator()
+        self._is_open = False
         self._lock: FileLock
         self._life: LifeSigns
         self._wakeups: Wakeups
@@ -76,6 +77,7 @@ class SQLiteStore:
         self._wakeups = Wakeups(self._path, self._run_folder, self._new_id(), self._poll_s)
         self._writer = Writer(self._path, self._lock, self._wakeups.publish)
         self._reader = Reader(self._path)
+        self._is_open = True
 
     async def migrate(self) -> list[Migration]:
         """Apply the missing migrations under the write lock; needs no open store."""
@@ -108,8 +110,10 @@ class SQLiteStore:
             lock.close()
 
     async def close(self) -> None:
-        """Finish the writes under way, then stop the threads."""
-        await asyncio.to_thread(self._close)
+        """Finish the writes under way, then stop the threads; harmless where it is not open."""
+        if self._is_open:
+            self._is_open = False
+            await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         self._writer.close()

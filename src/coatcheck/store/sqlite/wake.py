@@ -33,6 +33,7 @@ from coatcheck.store.sqlite.connection import connect
 # The kernel's limit for a socket's path is 108 bytes on Linux and 104 elsewhere, with the NUL.
 _LONGEST_PATH = 100
 _COARSE_NS = 1_000_000_000
+WAKE_FOLDER = "wake"
 _NAME_LENGTH = len("/changes.") + 26
 
 
@@ -91,6 +92,9 @@ class Wakeups:
         for listening in self._sockets:
             _close(listening)
         self._sender.close()
+        if self._folder is not None and self._folder.name != WAKE_FOLDER:
+            with contextlib.suppress(OSError):  # others still listen there
+                self._folder.rmdir()
         with self._poke_lock:
             # From here on the numbers of these descriptors may belong to somebody else.
             self._closed = True
@@ -125,7 +129,7 @@ class Wakeups:
 
     def _run(self) -> None:
         connection = connect(self._database, read_only=True)
-        version = _data_version(connection)
+        version, looked = _data_version(connection), time.monotonic()
         while True:
             wanted = {listening.fileno(): listening for listening in self._wanted_sockets()}
             readable = _readable([*wanted, self._poke_reading], self._poll_s)
@@ -135,8 +139,8 @@ class Wakeups:
             for descriptor in wanted.keys() & readable:
                 topics.add(self._sockets[wanted[descriptor]])
                 _drain(wanted[descriptor])
-            if not readable:
-                seen = _data_version(connection)
+            if time.monotonic() - looked >= self._poll_s:
+                seen, looked = _data_version(connection), time.monotonic()
                 if seen != version:
                     version, topics = seen, set(Topic)
             self._hub.wake(topics)
@@ -188,7 +192,7 @@ def _socket_folder(run_folder: Path) -> Path | None:
     """Return where the sockets go; None where no path is short enough: the poll alone wakes."""
     digest = hashlib.sha256(os.fsencode(run_folder)).hexdigest()[:16]
     elsewhere = Path(tempfile.gettempdir()) / f"coatcheck-{os.getuid()}-{digest}"
-    for folder in (run_folder / "wake", elsewhere):
+    for folder in (run_folder / WAKE_FOLDER, elsewhere):
         if len(os.fsencode(folder)) + _NAME_LENGTH <= _LONGEST_PATH:
             folder.mkdir(mode=0o700, exist_ok=True)
             # Somebody else's folder of that name is not to be trusted with our wake-ups.

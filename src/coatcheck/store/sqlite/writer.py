@@ -163,13 +163,11 @@ class Writer:
                 transaction.execute("BEGIN IMMEDIATE")
                 self._run_queued(connection, transaction, done)
                 transaction.execute("COMMIT")
-            except Exception:
-                _roll_back(connection)
+            except Exception as error:
                 if not done:
                     raise  # not even begun: the store is out of reach for all of them
                 transaction.topics.clear()
-                for ticket in done:
-                    self._run_alone(connection, transaction, ticket)
+                self._run_apart(connection, transaction, done, error)
         _answer_all(done)
         if transaction.topics:
             self._on_commit(transaction.topics)
@@ -200,6 +198,24 @@ class Writer:
                 if not ticket.future.cancelled():
                     return ticket
         return None
+
+    def _run_apart(
+        self,
+        connection: apsw.Connection,
+        transaction: Transaction,
+        tickets: list[Ticket[Any]],
+        error: Exception,
+    ) -> None:
+        try:
+            _roll_back(connection)
+        except apsw.Error:
+            # Not even that works: everybody hears so, and the connection is made anew.
+            for ticket in tickets:
+                ticket.error = translate(error)
+            _answer_all(tickets)
+            raise
+        for ticket in tickets:
+            self._run_alone(connection, transaction, ticket)
 
     def _run_alone(
         self, connection: apsw.Connection, transaction: Transaction, ticket: Ticket[Any]

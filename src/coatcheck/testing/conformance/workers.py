@@ -133,6 +133,13 @@ class WorkerConformance(Conformance):
         job = await job_of(store, lease)
         assert (job.progress, job.phase) == (None, None)
 
+    async def test_registering_twice_is_registering_once(self, store: Store, worker: str) -> None:
+        """A worker whose first registration was not answered tries again."""
+        await store.beat(worker)
+        await store.register_worker(worker_info(worker))
+        [seen] = await store.workers()
+        assert (seen.info.id, seen.info.beats) == (worker, 1)
+
     async def test_a_worker_that_moved_is_not_removed(self, store: Store, worker: str) -> None:
         """Judged by an old count: it beat in between, so nothing happens."""
         lease = await run_job(store)
