@@ -29,12 +29,14 @@ class UlidGenerator:
 
     def __call__(self) -> str:
         """Return the next ULID."""
-        fresh = (self._clock.now() << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
+        now = self._clock.now()
         with self._lock:
-            # The same millisecond, or a clock that stepped back: keep the order by counting up.
-            if fresh >> _RANDOM_BITS <= self._last >> _RANDOM_BITS:
-                fresh = self._last + 1
-            self._last = fresh
+            if now > self._last >> _RANDOM_BITS:
+                self._last = (now << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
+            else:
+                # The same millisecond, or a clock that stepped back: keep the order by counting up.
+                self._last += 1
+            fresh = self._last
         return _encode(fresh)
 
 

@@ -45,6 +45,7 @@ class Wakeups:
         self._token = token
         self._poll_s = poll_s
         self._folder = _socket_folder(run_folder)
+        self._folder_name = str(self._folder)
         self._hub = SignalHub()
         self._sockets: dict[socket.socket, Topic] = {}
         self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -113,13 +114,13 @@ class Wakeups:
         if self._folder is None:
             return []
         try:
-            changed = self._folder.stat().st_mtime_ns
+            changed = os.stat(self._folder_name).st_mtime_ns  # noqa: PTH116 - at every commit
             # The clock of the file system is coarse: a folder that changed just now may change
             # again without showing it.
             if changed != self._peers_seen or time.time_ns() - changed < _COARSE_NS:
                 self._peers = [
                     (name.partition(".")[0], str(self._folder / name))
-                    for name in os.listdir(self._folder)  # noqa: PTH208 - names, and fast
+                    for name in os.listdir(self._folder_name)  # noqa: PTH208 - names, and fast
                     if not name.endswith(self._token)
                 ]
                 self._peers_seen = changed

@@ -1,0 +1,64 @@
+"""How fast the disk is today: the measure all the others are read against.
+
+Numbers of different machines, and of one machine on different days, differ by how long a sync of
+the disk takes. Ratios within one run do not, as far as everybody syncs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+BLOCK = b"x" * 4096
+
+
+def calibrate(under: Path, seconds: float) -> dict[str, float]:
+    """Measure syncs and single-row commits on the file system the databases will be on."""
+    with tempfile.TemporaryDirectory(prefix="calibration-", dir=under) as folder:
+        return {
+            "fdatasync_per_second": _syncs(Path(folder) / "syncs", seconds),
+            "sqlite_commits_per_second": _commits(Path(folder) / "raw.db", seconds),
+        }
+
+
+def syncs_per_second(under: Path, seconds: float) -> float:
+    """Measure syncs alone: short enough to be done before every single run."""
+    with tempfile.TemporaryDirectory(prefix="calibration-", dir=under) as folder:
+        return _syncs(Path(folder) / "syncs", seconds)
+
+
+def _syncs(path: Path, seconds: float) -> float:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        return _rate(lambda: _write_and_sync(descriptor), seconds)
+    finally:
+        os.close(descriptor)
+
+
+def _write_and_sync(descriptor: int) -> None:
+    os.write(descriptor, BLOCK)
+    os.fdatasync(descriptor)
+
+
+def _commits(path: Path, seconds: float) -> float:
+    with contextlib.closing(apsw.Connection(str(path))) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("CREATE TABLE jobs (id INTEGER PRIMARY KEY, data TEXT)")
+        execute = connection.execute
+        return _rate(lambda: execute("INSERT INTO jobs (data) VALUES ('{}')"), seconds)
+
+
+def _rate(action: Any, seconds: float) -> float:
+    start = time.monotonic()
+    count = 0
+    while time.monotonic() - start < seconds:
+        action()
+        count += 1
+    return count / (time.monotonic() - start)

@@ -1,0 +1,47 @@
+"""The app under test: the same no-op for every system, and a few that measure from inside."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from coatcheck import App, Context
+
+app = App()
+
+# When the handler of a `stamp` job was reached, by the number in its input; for runs where the
+# caller is in the same process and can look here.
+started: dict[int, float] = {}
+called = threading.Event()
+
+
+@app.job
+async def job(_ctx: Context, data: dict[str, int]) -> dict[str, int]:
+    """Do nothing and return the input."""
+    return data
+
+
+@app.job
+def job_in_thread(_ctx: Context, data: dict[str, int]) -> dict[str, int]:
+    """Do nothing, in a thread."""
+    return data
+
+
+@app.job
+async def stamp(_ctx: Context, data: dict[str, int]) -> float:
+    """Say when the handler was reached; the monotonic clock is one for all processes."""
+    now = time.monotonic()
+    started[data["n"]] = now
+    called.set()
+    return now
+
+
+@app.job(retries=0)
+def compute(_ctx: Context, seconds: float) -> int:
+    """Keep a core busy in pure Python, the worst neighbour a thread can have."""
+    until = time.monotonic() + seconds
+    turns = 0
+    while time.monotonic() < until:
+        for _ in range(10_000):
+            turns += 1
+    return turns

@@ -1,0 +1,210 @@
+"""Coatcheck, speaking the protocol of the peers.
+
+It runs what `coatcheck serve` runs: the same loop, the same settings, unless a number of workers
+is asked for. With one process, callers and worker share an event loop, as in `--in-process`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib.metadata
+import itertools
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from benchmarks import jobs
+from benchmarks.peers import protocol
+from coatcheck.cli.running import new_event_loop, open_engine, run_process
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
+from coatcheck.settings import Settings
+from coatcheck.store.sqlite.connection import connect
+from coatcheck.worker.worker import Worker
+
+UNFINISHED = (
+    "SELECT 1 FROM jobs WHERE tenant = 'default' AND state IN ('queued', 'running') LIMIT 1"
+)
+FINISHED = "SELECT count(*) FROM jobs WHERE tenant = 'default' AND state = 'succeeded'"
+
+
+class System:
+    """Our side, in a folder."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.path = Path(options.under).absolute() / "coatcheck.db"
+        self.kind = "job" if options.isolation == "async" else "job_in_thread"
+        self.settings = Settings(
+            database=f"sqlite:///{self.path}", concurrency=options.workers, log_level="error"
+        )
+
+    @contextlib.asynccontextmanager
+    async def engine(self) -> AsyncIterator[Engine]:
+        """Open the store and the engine."""
+        async with open_engine(jobs.app, self.settings) as engine:
+            yield engine
+
+    @contextlib.asynccontextmanager
+    async def worker(self, engine: Engine) -> AsyncIterator[None]:
+        """Run a worker on this loop."""
+        stop, ready = asyncio.Event(), asyncio.Event()
+        worker = Worker(engine, self.settings, new_loop=new_event_loop)
+        working = asyncio.create_task(worker.run(stop, ready.set))
+        await ready.wait()
+        try:
+            yield
+        finally:
+            stop.set()
+            await working
+
+    async def hand_in(self, engine: Engine, callers: int, seconds: float) -> dict[str, Any]:
+        """Submit from so many callers, each waiting for its answer, until the time is up."""
+        numbers = itertools.count()
+        start = time.monotonic()
+        until = start + seconds
+
+        async def call() -> int:
+            count = 0
+            while time.monotonic() < until and (number := next(numbers)) < protocol.MOST_JOBS:
+                data = json.dumps(protocol.payload(number))
+                await engine.submit(Submission(self.kind, data))
+                count += 1
+            return count
+
+        counts = await asyncio.gather(*(call() for _ in range(callers)))
+        return {"started": start, "jobs": sum(counts), "seconds": time.monotonic() - start}
+
+    async def until_done(self, count: int) -> float:
+        """Wait for the last result, looking from a thread: the loop is what is being measured."""
+        return await asyncio.to_thread(self._until_done, count)
+
+    def _until_done(self, count: int) -> float:
+        with contextlib.closing(connect(self.path, read_only=True)) as reader:
+
+            def look(sql: str) -> list[Any]:
+                return reader.execute(sql).fetchall()
+
+            return protocol.wait_until_done(look, UNFINISHED, FINISHED, count)
+
+
+async def enqueue(options: argparse.Namespace) -> dict[str, Any]:
+    """Hand in, nobody works."""
+    system = System(options)
+    async with system.engine() as engine:
+        cpu = protocol.cpu_seconds()
+        measured = await system.hand_in(engine, options.callers, options.seconds)
+        cpu = protocol.cpu_seconds() - cpu
+        [status] = await engine.queues()
+        assert status.ready == measured["jobs"], f"{measured['jobs']} in, {status.ready} stored"
+    return protocol.rate(measured, cpu)
+
+
+async def drain(options: argparse.Namespace) -> dict[str, Any]:
+    """Work off what is there."""
+    system = System(options)
+    async with system.engine() as engine:
+        count = (await system.hand_in(engine, 64, options.seconds))["jobs"]
+        start, cpu = time.monotonic(), protocol.cpu_seconds()
+        async with system.worker(engine):
+            end = await system.until_done(count)
+            cpu = protocol.cpu_seconds() - cpu
+    return protocol.rate({"jobs": count, "seconds": end - start}, cpu)
+
+
+async def end_to_end(options: argparse.Namespace) -> dict[str, Any]:
+    """Hand in while a worker runs."""
+    system = System(options)
+    async with system.engine() as engine, contextlib.AsyncExitStack() as stack:
+        if options.processes == 2:
+            stack.enter_context(protocol.worker_process(__spec__.name, options))
+        else:
+            await stack.enter_async_context(system.worker(engine))
+        handed = await system.hand_in(engine, options.callers, options.seconds)
+        end = await system.until_done(handed["jobs"])
+    return protocol.rate({"jobs": handed["jobs"], "seconds": end - handed["started"]})
+
+
+async def pickup(options: argparse.Namespace) -> dict[str, Any]:
+    """Time how long a job waits for an idle worker."""
+    system = System(options)
+    latencies = []
+    async with system.engine() as engine, system.worker(engine):
+        gaps = protocol.idle_gaps(options.count)
+        while (number := await asyncio.to_thread(next, gaps, None)) is not None:
+            jobs.called.clear()
+            submitted = time.monotonic()
+            await engine.submit(Submission("stamp", json.dumps(protocol.payload(number))))
+            if not await asyncio.to_thread(jobs.called.wait, 10):
+                raise TimeoutError("a job was not picked up within 10 s")
+            latencies.append((jobs.started[number] - submitted) * 1000)
+    return {"milliseconds": latencies}
+
+
+async def idle(options: argparse.Namespace) -> dict[str, Any]:
+    """Use as much CPU as waiting takes."""
+    system = System(options)
+    async with system.engine() as engine, system.worker(engine):
+        await asyncio.sleep(1)
+        before = protocol.cpu_seconds()
+        await asyncio.sleep(options.seconds)
+        used = protocol.cpu_seconds() - before
+    return {"percent_of_a_core": 100 * used / options.seconds}
+
+
+async def work(options: argparse.Namespace) -> dict[str, Any]:
+    """Be the worker process of a two-process run."""
+    system = System(options)
+    async with system.engine() as engine, system.worker(engine):
+        await asyncio.to_thread(protocol.serve_until_told)
+    return {}
+
+
+def describe(options: argparse.Namespace) -> dict[str, Any]:
+    """Say what runs, with the settings read back from a connection opened as the writer's is."""
+    system = System(options)
+    with contextlib.closing(connect(system.path)) as connection:
+        journal = connection.execute("PRAGMA journal_mode").get
+        synchronous = connection.execute("PRAGMA synchronous").get
+    return {
+        "version": importlib.metadata.version("coatcheck"),
+        "sqlite": apsw.sqlite_lib_version(),
+        "journal_mode": journal,
+        "synchronous": synchronous,
+        "settings": f"{system.settings.slots} slots, woken by submits",
+    }
+
+
+def _on_our_loop(verb: Any) -> protocol.Verb:
+    def run(options: argparse.Namespace) -> dict[str, Any]:
+        answer: dict[str, Any] = {}
+
+        async def main() -> None:
+            answer.update(await verb(options))
+
+        main_coroutine: Coroutine[Any, Any, None] = main()
+        run_process(main_coroutine)
+        return answer
+
+    return run
+
+
+if __name__ == "__main__":
+    assert sys.flags.optimize == 0, "the checks in here are assertions"
+    protocol.main(
+        {
+            "describe": describe,
+            "enqueue": _on_our_loop(enqueue),
+            "drain": _on_our_loop(drain),
+            "end-to-end": _on_our_loop(end_to_end),
+            "pickup": _on_our_loop(pickup),
+            "idle": _on_our_loop(idle),
+            "work": _on_our_loop(work),
+        }
+    )
