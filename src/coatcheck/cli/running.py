@@ -116,6 +116,7 @@ def _server(engine: Engine, announce: Callable[[], None]) -> uvicorn.Server:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,
             timeout_graceful_shutdown=API_GRACE_S,
         )
     )

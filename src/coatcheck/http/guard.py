@@ -8,6 +8,7 @@ host, and one that comes from a page must come from a loopback origin.
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -37,11 +38,12 @@ def refuse_public_bind(host: str) -> None:
         )
 
 
-def _host_of(url: str) -> str:
+@lru_cache(maxsize=256)
+def _is_here(url: str) -> bool:
     try:
-        return urlsplit(url).hostname or ""
+        return is_loopback(urlsplit(url).hostname or "")
     except ValueError:
-        return ""
+        return False
 
 
 class LoopbackGuard:
@@ -55,8 +57,8 @@ class LoopbackGuard:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
             origin = headers.get("origin")
-            from_here = origin is None or is_loopback(_host_of(origin))
-            if not is_loopback(_host_of(f"//{headers.get('host', '')}")) or not from_here:
+            from_here = origin is None or _is_here(origin)
+            if not _is_here(f"//{headers.get('host', '')}") or not from_here:
                 refusal = problem(
                     403, "not-loopback", "this server has no keys and serves loopback clients only"
                 )
