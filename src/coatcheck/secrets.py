@@ -13,7 +13,7 @@ In the production profile a database URL that holds a password in clear is refus
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from coatcheck.errors import ConfigurationError
@@ -27,9 +27,9 @@ def read_file(path: str) -> str:
     """Read a secret from a file; the newline that editors add is not part of it."""
     try:
         secret = Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ConfigurationError(f"cannot read the secret in {path}: {reason}") from error
+        raise ConfigurationError(f"cannot read the secret in {path!r}: {reason}") from error
     if not secret:
         raise ConfigurationError(f"the secret in {path} is empty")
     return secret
@@ -76,14 +76,20 @@ def resolver_for(value: str) -> Resolver | None:
     if scheme in BUILT_IN:
         return BUILT_IN[scheme]
     for plugin in entry_points(group=ENTRY_POINTS, name=scheme):
-        return _checked(scheme, plugin.load())
+        return _checked(scheme, plugin)
     return None
 
 
-def _checked(scheme: str, plugin: Resolver) -> Resolver:
+def _checked(scheme: str, plugin: EntryPoint) -> Resolver:
     def resolve_with_plugin(reference: str) -> str:
-        secret = plugin(reference)
-        if not secret:
+        try:
+            secret = plugin.load()(reference)
+        except Exception as error:  # noqa: BLE001 - it is somebody else's code
+            # Its words may hold the secret: only what kind of error it was is told.
+            raise ConfigurationError(
+                f"the resolver for {scheme}: references failed: {type(error).__name__}"
+            ) from None
+        if not isinstance(secret, str) or not secret:
             raise ConfigurationError(f"the resolver for {scheme}: references gave no secret")
         return secret
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import asyncpg
+import psycopg
 import pytest
 
 from coatcheck.store.postgres.store import PostgresStore
@@ -36,12 +36,11 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-async def schema(dsn: str) -> AsyncIterator[str]:
+def schema(dsn: str) -> Iterator[str]:
     name = f"test_{os.getpid()}_{next(_numbers)}"
     yield name
-    connection = await asyncpg.connect(dsn)
-    await connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
-    await connection.close()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
 
 
 @pytest.fixture

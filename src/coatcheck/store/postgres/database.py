@@ -39,6 +39,7 @@ _TEMPORARY: tuple[type[BaseException], ...] = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.CannotConnectNowError,
@@ -99,10 +100,7 @@ class Database:
         for left in range(TRIES if repeatable else 1, 0, -1):
             try:
                 async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
-                    if not transaction:
-                        return await operation(connection)
-                    async with connection.transaction():
-                        return await operation(connection)
+                    return await _run_on(connection, operation, transaction)
             except _TEMPORARY as error:
                 if left == 1 or self._pool.is_closing():
                     raise translate(error) from error
@@ -113,6 +111,18 @@ class Database:
         raise AssertionError("unreachable")
 
 
+async def _run_on(connection: Any, operation: Operation[T], transaction: bool) -> T:
+    try:
+        if not transaction:
+            return await operation(connection)
+        async with connection.transaction():
+            return await operation(connection)
+    except asyncpg.InternalClientError:
+        # The server has said goodbye on it, and the driver is lost between two states.
+        connection.terminate()
+        raise
+
+
 async def connect(dsn: str) -> asyncpg.Connection:
     """Open one connection outside the pool."""
     try:
@@ -121,13 +131,19 @@ async def connect(dsn: str) -> asyncpg.Connection:
         raise translate(error) from error
 
 
+async def goes_through_pooler(connection: Any) -> bool:
+    """Tell whether a pooler stands between a connection and the server."""
+    told = await connection.fetchval("SELECT pg_backend_pid()")
+    return bool(told != connection.get_server_pid())
+
+
 async def is_pooled(dsn: str) -> bool:
-    """Tell whether a pooler stands between us and the server."""
+    """Tell whether an address leads through a pooler."""
     connection = await connect(dsn)
     try:
-        return bool(
-            await connection.fetchval("SELECT pg_backend_pid()") != connection.get_server_pid()
-        )
+        return await goes_through_pooler(connection)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise translate(error) from error
     finally:
         await connection.close()
 

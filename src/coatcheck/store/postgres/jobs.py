@@ -126,9 +126,11 @@ async def settle(
     await write_reports(db, sql, said, now)
     await write(db, sql, changes, now, results)
     await count_stale(db, sql, stale)
+    # What an earlier try of ours has settled was perhaps never told to anybody: then tell it all.
+    again = answers.count(True) > len(changes)
     topics = {Topic.CHANGES} if changes else set()
-    if any(change.standing.state is State.QUEUED for change in changes.values()):
-        topics.add(Topic.WORK)
+    if again or any(change.standing.state is State.QUEUED for change in changes.values()):
+        topics = {Topic.CHANGES, Topic.WORK}
     return answers, topics
 
 

@@ -20,12 +20,13 @@ import asyncpg
 
 from coatcheck.errors import CoatcheckError
 from coatcheck.store.base import Topic
-from coatcheck.store.postgres.database import Database, connect
+from coatcheck.store.postgres.database import Database, connect, goes_through_pooler
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.signals import LoopSignal, SignalHub
 
 log = logging.getLogger(__name__)
 
+FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 # A connection that is cut without a word is noticed by asking it.
 CHECK_S = 15.0
@@ -46,11 +47,14 @@ class Notifications:
         self._unsent: set[Topic] = set()
         self._sending: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
+        self._is_listening = False
 
     def subscribe(self, topic: Topic) -> LoopSignal:
         """Make a signal that this and other processes' commits set."""
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen(), name="coatcheck-listen")
+            self._polling = asyncio.create_task(self._poll(), name="coatcheck-poll")
         return self._hub.subscribe(topic)
 
     def publish(self, topics: set[Topic]) -> None:
@@ -65,9 +69,10 @@ class Notifications:
         """Send what is unsent, then stop."""
         if self._sending is not None:
             await asyncio.gather(self._sending, return_exceptions=True)
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
+        waiting = [task for task in (self._listening, self._polling) if task is not None]
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
 
     async def _send(self) -> None:
         while self._unsent:
@@ -86,36 +91,46 @@ class Notifications:
                 log.warning("a wake-up could not be sent")
 
     async def _listen(self) -> None:
-        pause = self._poll_s
-        while True:
-            if self._listen_dsn is not None:
-                try:
-                    await self._listen_once(self._listen_dsn)
-                    pause = self._poll_s
-                except CoatcheckError as error:
-                    log.warning("cannot listen; polling", extra={"why": str(error)})
-            self._hub.wake(Topic)
+        pause = FIRST_PAUSE_S
+        while self._listen_dsn is not None:
+            try:
+                if await self._listen_once(self._listen_dsn):
+                    pause = FIRST_PAUSE_S
+            except CoatcheckError as error:
+                log.warning("cannot listen; polling", extra={"why": str(error)})
+            self._hub.wake(Topic)  # nobody knows what was missed
             await asyncio.sleep(pause)
-            if self._listen_dsn is not None:
-                pause = min(max(LONGEST_PAUSE_S, self._poll_s), pause * 2)
+            pause = min(LONGEST_PAUSE_S, pause * 2)
 
-    async def _listen_once(self, dsn: str) -> None:
-        """Listen until the connection breaks."""
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(self._poll_s)
+            if not self._is_listening:
+                self._hub.wake(Topic)
+
+    async def _listen_once(self, dsn: str) -> bool:
+        """Listen until the connection breaks; False where this address does not let us."""
         connection = await connect(dsn)
         broken = asyncio.Event()
         connection.add_termination_listener(lambda _connection: broken.set())
         try:
+            if await goes_through_pooler(connection):
+                log.warning("the address to listen at leads through a pooler; polling")
+                return False
             await connection.add_listener(self._sql.channel, self._heard)
+            self._is_listening = True
             self._hub.wake(Topic)  # whatever was published before is found by looking
             while not broken.is_set():
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(broken.wait(), CHECK_S)
-                    return
+                    break
                 await asyncio.wait_for(connection.execute("SELECT 1"), CHECK_S)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            return
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            log.warning("the listening connection broke", extra={"why": type(error).__name__})
         finally:
+            self._is_listening = False
             connection.terminate()
+        return True
 
     def _heard(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         token, *topics = str(payload).split(" ")

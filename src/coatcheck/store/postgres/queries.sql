@@ -144,6 +144,7 @@ FROM open CROSS JOIN LATERAL (
   FOR NO KEY UPDATE SKIP LOCKED
 ) AS head
 ORDER BY head.priority DESC, head.id
+LIMIT $3 + 1
 
 -- name: write_reports
 WITH said AS (

@@ -41,6 +41,11 @@ async def migrate(dsn: str, sql: Statements) -> list[Migration]:
                     _RECORD.format(schema=sql.schema), migration.number, migration.name
                 )
             return missing
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise SchemaOutdated(
+            f"schema {sql.schema!r} has to be migrated, and this role may not ({error}): run "
+            "`coatcheck migrate` with one that may"
+        ) from error
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
         raise translate(error) from error
     finally:

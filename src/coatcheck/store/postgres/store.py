@@ -147,11 +147,11 @@ class PostgresStore:
     async def cancel(self, tenant: str, job_id: str, now: int) -> Job:
         """Ask for a job to be cancelled."""
         job = await self.get(tenant, job_id)
-        moved = await self._database.run(
+        await self._database.run(
             lambda db: jobs.move(db, self._sql, [(tenant, job.id)], rules.cancel_asked, now)
         )
-        if moved:
-            self._notifications.publish({Topic.CANCELS, Topic.CHANGES})
+        # Also when nothing moved: an earlier try may have done it, and told nobody.
+        self._notifications.publish({Topic.CANCELS, Topic.CHANGES})
         return await self.get(tenant, job.id)
 
     # --- working
@@ -188,8 +188,8 @@ class PostgresStore:
             return await jobs.move(db, self._sql, held, rules.lost, now)
 
         removed = await self._database.run(remove)
-        if removed:
-            self._notifications.publish({Topic.WORK, Topic.CHANGES})
+        # Also when nothing was removed: an earlier try may have done it, and told nobody.
+        self._notifications.publish({Topic.WORK, Topic.CHANGES})
         return removed
 
     async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:

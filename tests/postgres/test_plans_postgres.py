@@ -1,0 +1,291 @@
+"""The plans PostgreSQL makes for the queries that must not grow slower with the number of jobs.
+
+Each is looked at with 60,000 jobs after ANALYZE, twice: planned for its values, and planned once
+for all values, which is what a prepared statement ends up with after a few executions.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+from psycopg import sql as compose
+
+from coatcheck.ids import first_ulid_at
+from coatcheck.model.state import State
+from coatcheck.store.base import JobFilter
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.store import list_query
+
+JOBS = 60_000
+NOW = 1_700_000_000_000
+SCHEMA = f"plans_{os.getpid()}"
+SQL = Statements(SCHEMA)
+LARGE = {"jobs", "events", "payloads"}
+
+# One job in ten is queued (half of them delayed), one in a hundred runs, the others have ended.
+# Most belong to one tenant, as where there is only one, the others to four more.
+_FILL = f"""
+INSERT INTO "{SCHEMA}".jobs (
+  tenant, id, surface, public_id, kind, queue, priority, labels, created_at, max_attempts, on_lost,
+  timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, state, claimable, attempt, fence,
+  worker, run_at, expires_at, cancel_requested, last_event
+)
+SELECT CASE WHEN n % 7 = 0 THEN 'tenant-' || n % 4 ELSE 'most' END,
+  %s || lpad(n::text, 16, '0'), 'api', CASE WHEN n % 3 = 0 THEN 'r_' || n END,
+  'kind-' || n % 4, 'queue-' || n % 9, n % 3, '{{}}', %s + n, 3, 'requeue', 1, 1, 1,
+  CASE WHEN n % 20 = 0 THEN %s + n END,
+  CASE WHEN n % 10 = 0 THEN 'queued' WHEN n % 100 = 1 THEN 'running'
+       WHEN n % 3 = 0 THEN 'failed' ELSE 'succeeded' END,
+  n % 20 = 0, 1, 1, CASE WHEN n % 100 = 1 THEN 'worker-' || n % 8 END, %s + n,
+  CASE WHEN n % 10 <> 0 AND n % 100 <> 1 THEN %s + n END, n % 200 = 1, 2
+FROM generate_series(0, %s) AS number(n)
+"""
+_FILL_OTHERS = f"""
+INSERT INTO "{SCHEMA}".payloads SELECT tenant, id, 'input', '{{}}' FROM "{SCHEMA}".jobs;
+INSERT INTO "{SCHEMA}".payloads
+SELECT tenant, id, 'result', '{{}}' FROM "{SCHEMA}".jobs WHERE state = 'succeeded';
+INSERT INTO "{SCHEMA}".events
+SELECT tenant, id, seq, 'state', created_at, '{{}}' FROM "{SCHEMA}".jobs, generate_series(1, 2) seq;
+INSERT INTO "{SCHEMA}".workers VALUES ('worker-1', 'here', 1, '[]', 8, 0, 0);
+ANALYZE "{SCHEMA}".jobs, "{SCHEMA}".payloads, "{SCHEMA}".events, "{SCHEMA}".workers;
+"""
+
+
+@pytest.fixture(scope="module")
+def database(dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+        connection.execute(f'CREATE SCHEMA "{SCHEMA}"')
+        for migration in SQL.migrations():
+            connection.execute(migration.sql.encode())
+        fill = (first_ulid_at(NOW)[:10], NOW, NOW, NOW, NOW, JOBS - 1)
+        connection.execute(_FILL.replace(" % ", " %% ").encode(), fill)
+        connection.execute(_FILL_OTHERS.encode())
+        yield connection
+        connection.execute(f'DROP SCHEMA "{SCHEMA}" CASCADE')
+
+
+class Node(NamedTuple):
+    """One step of a plan."""
+
+    kind: str
+    table: str | None
+    index_name: str | None
+
+
+class Planner:
+    """Asks for the plan of a statement, in one of the two ways it is planned."""
+
+    def __init__(self, connection: psycopg.Connection[Any], *, generic: bool) -> None:
+        self._connection = connection
+        self._generic = generic
+
+    def plan(self, text: str, values: tuple[Any, ...]) -> list[Node]:
+        """Return every step of the plan."""
+        return list(_steps(self._explain(text, values)[0]["Plan"]))
+
+    def _explain(self, text: str, values: tuple[Any, ...]) -> Any:
+        if not self._generic:
+            cursor = psycopg.RawCursor(self._connection)
+            found = cursor.execute(f"EXPLAIN (FORMAT JSON) {text}".encode(), values).fetchone()
+            assert found is not None
+            return found[0]
+        connection = self._connection
+        with connection.transaction():
+            connection.execute("DEALLOCATE ALL")
+            connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
+            connection.execute(f"PREPARE generic AS {text}".encode())
+            # A plan for all values does not look at them.
+            nothing = compose.SQL(", ").join([compose.NULL] * len(values))
+            execute = compose.SQL("({})").format(nothing) if values else compose.SQL("")
+            found = connection.execute(
+                compose.SQL("EXPLAIN (FORMAT JSON) EXECUTE generic {}").format(execute)
+            ).fetchone()
+        assert found is not None
+        return found[0]
+
+
+def _steps(plan: dict[str, Any]) -> Iterator[Node]:
+    direction = " Backward" if plan.get("Scan Direction") == "Backward" else ""
+    table, index = plan.get("Relation Name"), plan.get("Index Name")
+    yield Node(plan["Node Type"] + direction, table, index)
+    for inner in plan.get("Plans", ()):
+        yield from _steps(inner)
+
+
+@pytest.fixture(params=[False, True], ids=["for its values", "for all values"])
+def planner(database: psycopg.Connection[Any], request: pytest.FixtureRequest) -> Planner:
+    return Planner(database, generic=request.param)
+
+
+def indexes_read(plan: list[Node]) -> set[str]:
+    """Return the indexes that a plan reads; it fails where a large table is read as a whole."""
+    assert not [step for step in plan if step.kind == "Seq Scan" and step.table in LARGE], plan
+    return {step.index_name for step in plan if step.index_name is not None} - {"workers_pkey"}
+
+
+def test_there_are_many_jobs(database: psycopg.Connection[Any]) -> None:
+    counts = dict(
+        database.execute(
+            f'SELECT state, count(*) FROM "{SCHEMA}".jobs GROUP BY state'.encode()
+        ).fetchall()
+    )
+    assert sum(counts.values()) == JOBS
+    assert counts["queued"] == JOBS / 10
+    assert counts["running"] == JOBS / 100
+
+
+def pairs(count: int) -> tuple[list[str], list[str]]:
+    """Name jobs that exist."""
+    prefix = first_ulid_at(NOW)[:10]
+    numbers = [n * 11 for n in range(count) if n * 11 % 7]
+    return ["most"] * len(numbers), [f"{prefix}{n:016d}" for n in numbers]
+
+
+def standings(count: int) -> tuple[list[Any], ...]:
+    """Return what `write_transitions` is given."""
+    tenants, ids = pairs(count)
+    each: tuple[Any, ...] = ("succeeded", False, None, None, 1, 1, None, 1, 1, 1, 1, False, None, 3)
+    events = results = ["{}"] * len(ids)
+    return (tenants, ids, *([value] * len(ids) for value in each), events, results)
+
+
+KINDS = ["kind-0", "kind-1"]
+KEYS = {"jobs_pkey"}
+WITH_RESULT = {"jobs_pkey", "payloads_pkey"}
+NAMED: list[tuple[str, tuple[Any, ...], set[str]]] = [
+    ("heads", (KINDS, NOW, 8), {"jobs_claimable", "payloads_pkey"}),
+    ("before_claim", ("worker-1",), {"jobs_delayed"}),
+    ("next_due", (), {"jobs_delayed"}),
+    ("promote_due", (NOW + 500, 1_000), {"jobs_delayed", "jobs_pkey"}),
+    ("held_by", ("worker-1",), {"jobs_running"}),
+    ("past_deadline", (NOW + 500, 200), {"jobs_with_deadline"}),
+    ("past_retention", (NOW + 500, 200), {"jobs_expiring"}),
+    ("job_by_id", ("most", pairs(2)[1][0]), WITH_RESULT),
+    ("job_by_public_id", ("most", "r_3"), {"jobs_by_public_id", "payloads_pkey"}),
+    ("events_after", ("most", pairs(2)[1][0], 0, 100), {"events_pkey"}),
+]
+MANY: list[tuple[str, set[str]]] = [
+    ("lock_standings", KEYS),
+    ("jobs_by_ids", WITH_RESULT),
+    ("delete_jobs", KEYS),
+    ("delete_payloads", {"payloads_pkey"}),
+    ("delete_events", {"events_pkey"}),
+]
+
+
+@pytest.mark.parametrize(("name", "values", "indexes"), NAMED, ids=[name for name, *_ in NAMED])
+def test_a_query_seeks_in_the_index_made_for_it(
+    planner: Planner, name: str, values: tuple[Any, ...], indexes: set[str]
+) -> None:
+    plan = planner.plan(getattr(SQL, name), values)
+    assert indexes_read(plan) == indexes, plan
+
+
+@pytest.mark.parametrize("count", [2, 500], ids=["a few", "many"])
+@pytest.mark.parametrize(("name", "indexes"), MANY, ids=[name for name, _ in MANY])
+def test_many_jobs_are_found_by_their_keys(
+    planner: Planner, name: str, indexes: set[str], count: int
+) -> None:
+    plan = planner.plan(getattr(SQL, name), pairs(count))
+    assert indexes_read(plan) == indexes, plan
+
+
+@pytest.mark.parametrize("count", [2, 500], ids=["a few", "many"])
+def test_transitions_and_reports_find_their_jobs_by_key(planner: Planner, count: int) -> None:
+    plan = planner.plan(SQL.write_transitions, (*standings(count), NOW))
+    assert indexes_read(plan) == KEYS, plan
+    tenants, ids = pairs(count)
+    nothing = [None] * len(ids)
+    plan = planner.plan(SQL.write_reports, (tenants, ids, nothing, nothing, [3] * len(ids)))
+    assert indexes_read(plan) == KEYS, plan
+
+
+@pytest.mark.parametrize("name", ["past_deadline", "past_retention", "promote_due"])
+def test_what_is_due_is_read_in_order_and_not_sorted(planner: Planner, name: str) -> None:
+    for now in (NOW, NOW + 500, NOW + JOBS):
+        plan = planner.plan(getattr(SQL, name), (now, 200))
+        assert not [step for step in plan if "Sort" in step.kind], plan
+
+
+def test_the_lanes_of_a_claim_are_range_reads_that_are_never_sorted_inside(
+    planner: Planner,
+) -> None:
+    plan = planner.plan(SQL.heads, (KINDS, NOW, 8))
+    locked = next(at for at, step in enumerate(plan) if step.kind == "LockRows")
+    assert plan[locked + 1].index_name == "jobs_claimable", plan
+
+
+def test_the_queues_are_counted_from_partial_indexes(planner: Planner) -> None:
+    plan = planner.plan(SQL.queue_status, ())
+    assert indexes_read(plan) <= {"jobs_claimable", "jobs_delayed", "jobs_running", "queues_pkey"}
+
+
+FILTERS = list(
+    itertools.product(
+        ("most", "tenant-1"),
+        (None, State.QUEUED, State.RUNNING, State.SUCCEEDED, State.CANCELLED),
+        (None, "kind-0", "kind-none"),
+        (None, "queue-0"),
+        (None, NOW, NOW + JOBS - 10),
+    )
+)
+
+
+def filters_of(which: JobFilter) -> list[str]:
+    by = {"state": which.state, "kind": which.kind, "queue": which.queue}
+    return [name for name, value in by.items() if value]
+
+
+PAGES = pytest.mark.parametrize(
+    "before", [None, NOW + 5, NOW + JOBS], ids=["first page", "last page", "second page"]
+)
+
+
+def filters(before: int | None) -> Iterator[JobFilter]:
+    last_seen = None if before is None else first_ulid_at(before)
+    for tenant, state, kind, queue, created_after in FILTERS:
+        yield JobFilter(tenant, state, kind, queue, created_after, last_seen)
+
+
+@PAGES
+def test_a_listing_walks_one_index_from_its_end(planner: Planner, before: int | None) -> None:
+    for which in filters(before):
+        by = filters_of(which)
+        if len(by) <= 1:
+            plan = planner.plan(*list_query(SQL, which))
+            index = f"jobs_by_{by[0]}" if by else "jobs_pkey"
+            assert [(step.kind, step.index_name) for step in plan] == [
+                ("Limit", None),
+                ("Index Scan Backward", index),
+            ], which
+
+
+@PAGES
+def test_with_several_filters_their_indexes_may_be_combined(
+    planner: Planner, before: int | None
+) -> None:
+    """Where few jobs are expected to fit, it is cheaper to fetch and sort those."""
+    for which in filters(before):
+        by = filters_of(which)
+        if len(by) > 1:
+            plan = planner.plan(*list_query(SQL, which))
+            good = {f"jobs_by_{name}" for name in by}
+            if which.state is State.RUNNING:
+                good.add("jobs_running")
+            read = indexes_read(plan)
+            assert read, (which, plan)
+            assert read <= good, (which, plan)
+
+
+def test_a_common_combination_walks_one_index_whatever_the_others_are(
+    database: psycopg.Connection[Any],
+) -> None:
+    planner = Planner(database, generic=False)
+    which = JobFilter("most", State.SUCCEEDED, "kind-1", "queue-1")
+    plan = planner.plan(*list_query(SQL, which))
+    assert [step.kind for step in plan] == ["Limit", "Index Scan Backward"], plan
