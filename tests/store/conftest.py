@@ -6,8 +6,6 @@ import pytest
 
 from coatcheck.store.sqlite.store import SQLiteStore
 
-pytest.register_assert_rewrite("coatcheck.testing")
-
 
 @pytest.fixture
 def anyio_backend() -> str:
