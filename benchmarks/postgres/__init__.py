@@ -1,0 +1,1 @@
+"""Coatcheck on PostgreSQL beside its peers: `python -m benchmarks.postgres`."""

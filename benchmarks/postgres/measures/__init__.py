@@ -1,0 +1,1 @@
+"""What is measured on PostgreSQL, a module for each."""
