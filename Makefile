@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup run test lint bench clean
+.PHONY: help setup run test lint bench bench-postgres clean
 
 help:
 	@echo "make run          set up, start the server and put one real job through it (ONCE=1: then exit)"
 	@echo "make test         set up, then lint, types, layers and every test"
 	@echo "make lint         lint, types and layers only"
-	@echo "make bench        the benchmarks, beside their peers; writes benchmarks/results/"
+	@echo "make bench        the benchmarks on SQLite, beside their peers; writes benchmarks/results/"
+	@echo "make bench-postgres  the same on PostgreSQL"
 
 setup: $(READY)
 
@@ -32,6 +33,10 @@ test: lint
 bench: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	@$(BIN)/python -m benchmarks
+
+bench-postgres: setup
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@$(BIN)/python -m benchmarks.postgres
 
 clean:
 	@rm -rf $(VENV) .bench build dist

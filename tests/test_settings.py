@@ -98,6 +98,7 @@ def test_the_process_environment_is_read_unless_another_is_given(
     ("path", "url"),
     [("jobs.db", "sqlite:///jobs.db"), ("/var/lib/jobs.db", "sqlite:////var/lib/jobs.db")],
 )
+# R14: the foreign name of the database.
 def test_job_db_path_names_the_database_where_nothing_else_does(path: str, url: str) -> None:
     assert load_settings({}, {"JOB_DB_PATH": path}).database == url
 

@@ -100,6 +100,7 @@ async def _check_logs(database: Path, jobs: dict[str, list[JobHandle]]) -> None:
         await store.close()
 
 
+# I01, R16, R17: queued and in-flight work survives; what was in flight is run again.
 def test_the_worker_is_killed(tmp_path: Path) -> None:
     with Server(tmp_path) as server:
         worker = server.child("worker")

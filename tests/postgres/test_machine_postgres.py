@@ -56,6 +56,7 @@ def _comparable(verb: str, answer: Any) -> Any:
     return answer
 
 
+# I10, I11, I12: SQLite by default, PostgreSQL for several instances, one interface before both.
 class MirroredMachine(StoreMachine):
     dsn: ClassVar[str]
 

@@ -96,6 +96,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS.keys())
+# I14: in production the address comes from a secret reference only.
 def test_an_address_in_clear_is_refused_in_production_and_not_printed(
     with_password: str, tmp_path: Path, command: list[str]
 ) -> None:
