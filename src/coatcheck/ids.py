@@ -29,15 +29,23 @@ class UlidGenerator:
 
     def __call__(self) -> str:
         """Return the next ULID."""
+        return _encode(self._take(1))
+
+    def consecutive(self, count: int) -> list[str]:
+        """Return so many ULIDs that follow each other without a gap."""
+        first = self._take(count)
+        return [_encode(first + step) for step in range(count)]
+
+    def _take(self, count: int) -> int:
         now = self._clock.now()
         with self._lock:
             if now > self._last >> _RANDOM_BITS:
-                self._last = (now << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
+                first = (now << _RANDOM_BITS) | secrets.randbits(_RANDOM_BITS)
             else:
                 # The same millisecond, or a clock that stepped back: keep the order by counting up.
-                self._last += 1
-            fresh = self._last
-        return _encode(fresh)
+                first = self._last + 1
+            self._last = first + count - 1
+        return first
 
 
 def _encode(value: int) -> str:
@@ -55,8 +63,18 @@ def is_ulid(text: str) -> bool:
 
 def ulid_time(ulid: str) -> int:
     """Return the milliseconds since the epoch at which a ULID was made."""
+    return _decode(ulid[:10])
+
+
+def ulids_from(first: str, count: int) -> list[str]:
+    """Return so many ULIDs without a gap, from a given one on."""
+    start = _decode(first)
+    return [_encode(start + step) for step in range(count)]
+
+
+def _decode(text: str) -> int:
     value = 0
-    for letter in ulid[:10]:
+    for letter in text:
         value = value << 5 | _VALUES[letter]
     return value
 

@@ -105,7 +105,7 @@ async def test_a_batch_that_was_accepted_is_finished_by_the_next_sweep(
 ) -> None:
     other.does(lambda tx: batches.begin(tx, "b1", NOW))
     other.stages("b1", SLICES)
-    other.does(lambda tx: batches.accept(tx, "b1"))
+    other.does(lambda tx: batches.accept(tx, "b1", (), NOW, None))
     for _ in range(applied):
         assert other.does(lambda tx: batches.apply_next_slice(tx, "b1", NOW))
     assert len(await ids(store)) == 3 * applied
@@ -121,7 +121,7 @@ async def test_a_batch_that_two_processes_finish_is_done_once(
 ) -> None:
     other.does(lambda tx: batches.begin(tx, "b1", NOW))
     other.stages("b1", SLICES)
-    other.does(lambda tx: batches.accept(tx, "b1"))
+    other.does(lambda tx: batches.accept(tx, "b1", (), NOW, None))
     assert other.does(lambda tx: batches.apply_next_slice(tx, "b1", NOW))
     await store.sweep(NOW + 1)
     assert not other.does(lambda tx: batches.apply_next_slice(tx, "b1", NOW))
@@ -135,7 +135,7 @@ async def test_sweeps_go_on_until_every_batch_is_finished(
     for batch, slices in (("b1", SLICES[:2]), ("b2", SLICES[2:])):
         other.does(lambda tx, b=batch: batches.begin(tx, b, NOW))  # type: ignore[misc]
         other.stages(batch, slices)
-        other.does(lambda tx, b=batch: batches.accept(tx, b))  # type: ignore[misc]
+        other.does(lambda tx, b=batch: batches.accept(tx, b, (), NOW, None))  # type: ignore[misc]
     while (await store.sweep(NOW + 1)).more:
         continue
     assert await ids(store) == JOBS
@@ -151,6 +151,6 @@ async def test_a_process_that_slept_too_long_cannot_accept_what_was_cleared_away
     with pytest.raises(CoatcheckError):
         other.stages("b1", SLICES[2:], first=2)
     with pytest.raises(CoatcheckError):
-        other.does(lambda tx: batches.accept(tx, "b1"))
+        other.does(lambda tx: batches.accept(tx, "b1", (), NOW, None))
     await store.sweep(LATER)
     assert await ids(store) == [], "all or none"

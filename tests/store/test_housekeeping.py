@@ -49,7 +49,7 @@ async def test_what_retention_has_passed_over_leaves_its_id_and_nothing_else(
     log = NewEvent(EventType.LOG, '{"message":"private-log"}')
     await working.report(lease, Report(Progress(1, 2, "private-message"), None, (log,)), NOW)
     await settle(working, lease, Succeeded('"private-result"'), NOW)
-    assert rows_that_tell_of(database, "private") == {"jobs", "events", "payloads"}
+    assert rows_that_tell_of(database, "private") == {"jobs", "events", "payloads", "labels"}
 
     await working.sweep(NOW + 1_000)
     assert rows_that_tell_of(database, "private") == set()

@@ -17,9 +17,9 @@ import pytest
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
+from coatcheck.store.sqlite.listing import list_query
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.store import list_query
 
 JOBS = 60_000
 NOW = 1_700_000_000_000
@@ -83,6 +83,7 @@ PAIRS = json.dumps([["tenant-0", "x"], ["tenant-1", "y"]])
 NAMED = [
     ("lanes", (KINDS,), {"jobs_claimable"}),
     ("candidates", ("kind-0", "queue-0", NOW, 8), {"jobs_claimable"}),
+    ("ahead_of", (KINDS, "queue-0", 0, "x", 1_000), {"jobs_claimable"}),
     ("next_due", (), {"jobs_delayed"}),
     ("promote_due", (NOW, 1_000), {"jobs_delayed", "INTEGER PRIMARY KEY"}),
     ("held_by", ("worker-1",), {"jobs_running"}),
@@ -176,3 +177,10 @@ def test_finished_jobs_are_outside_the_indexes_that_claims_and_sweeps_read(
     ):
         found = f"SELECT count(*) FROM jobs INDEXED BY {index} WHERE {condition}"
         assert 0 < database.execute(found).get < JOBS / 9
+
+
+def test_a_listing_by_label_walks_the_labels_own_index(database: apsw.Connection) -> None:
+    sql, values = list_query(JobFilter("t", labels=(("a", "b"), ("c", "d")), before="x"))
+    steps = plan(database, sql, values)
+    assert steps[0].startswith("SEARCH labels USING PRIMARY KEY (tenant=? AND name=? AND value=?")
+    assert not any("SCAN" in step or "TEMP B-TREE" in step for step in steps)

@@ -11,9 +11,9 @@ import pytest
 
 from coatcheck.store.base import JobFilter
 from coatcheck.store.queries import Queries
+from coatcheck.store.sqlite.listing import list_query
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.store import list_query
 
 SOURCES = [
     entry.read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ def connection() -> Iterator[apsw.Connection]:
         yield connection
 
 
-@pytest.mark.parametrize("name", [name for name in SQL.names() if name != "list_jobs"])
+@pytest.mark.parametrize("name", [name for name in SQL.names() if not name.startswith("list_")])
 def test_every_query_fits_the_schema(connection: apsw.Connection, name: str) -> None:
     prepared = apsw.ext.query_info(connection, getattr(SQL, name))
     assert prepared.query_remaining is None, "one name, one statement"
@@ -37,8 +37,9 @@ def test_every_query_fits_the_schema(connection: apsw.Connection, name: str) -> 
 
 def test_the_listing_fits_the_schema_with_any_filter(connection: apsw.Connection) -> None:
     for choice in itertools.product((None, "x"), (None, "x"), (None, "x"), (None, 5), (None, "x")):
-        sql, values = list_query(JobFilter("tenant", *choice))  # type: ignore[arg-type]  # any text will do
-        assert apsw.ext.query_info(connection, sql).bindings_count == len(values)
+        for labels in ((), (("a", "b"),), (("a", "b"), ("c", "d"))):
+            sql, values = list_query(JobFilter("tenant", *choice, labels=labels))  # type: ignore[arg-type]  # any text will do
+            assert apsw.ext.query_info(connection, sql).bindings_count == len(values)
 
 
 @pytest.mark.parametrize("name", SQL.names())

@@ -17,7 +17,7 @@ What a transition does is decided in `coatcheck.model.transition`, never in a st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -84,6 +84,30 @@ class Held(NamedTuple):
     cancel_requested: bool
 
 
+class Idempotency(NamedTuple):
+    """A key under which a request happens once, and what tells that request from another."""
+
+    key: str
+    fingerprint: str
+    expires_at: int
+
+
+class Earlier(NamedTuple):
+    """What was submitted under a key before: so many jobs, with consecutive ids."""
+
+    first_id: str
+    jobs: int
+    fingerprint: str
+
+
+class Deleted(NamedTuple):
+    """What was removed with a job."""
+
+    job_id: str
+    payloads: int
+    events: int
+
+
 class JobFilter(NamedTuple):
     """Which jobs to list: newest first, `before` is the id of the last one already seen."""
 
@@ -94,6 +118,7 @@ class JobFilter(NamedTuple):
     created_after: int | None = None
     before: str | None = None
     limit: int = 50
+    labels: tuple[tuple[str, str], ...] = ()  # all of them
 
 
 class QueueStatus(NamedTuple):
@@ -144,14 +169,25 @@ class Store(Protocol):
 
     # --- handing work in and reading it
 
-    async def submit(self, job: NewJob, now: int) -> None:
+    async def submit(
+        self, job: NewJob, now: int, once: Idempotency | None = None
+    ) -> Earlier | None:
         """Make a job durable. An id that is there already is left as it is; a public id that is
         taken raises Conflict.
+
+        With `once` the key is written together with the job. Where another job holds the key,
+        nothing is written and that one is returned: of any number of submits under one key,
+        whenever and wherever they come, one happens, until the key expires.
         """
         ...
 
-    async def submit_batch(self, jobs: Sequence[NewJob], now: int) -> None:
-        """Make up to 10,000 jobs durable, all or none, without holding up other writers."""
+    async def submit_batch(
+        self, jobs: Sequence[NewJob], now: int, once: Idempotency | None = None
+    ) -> Earlier | None:
+        """Make up to 10,000 jobs durable, all or none, without holding up other writers.
+
+        With `once` as above; the ids must then be consecutive.
+        """
         ...
 
     async def get(self, tenant: str, job_id: str) -> Job:
@@ -172,6 +208,18 @@ class Store(Protocol):
 
     async def cancel(self, tenant: str, job_id: str, now: int) -> Job:
         """Ask for a job to be cancelled and return how it stands then; raises NotFound, Gone."""
+        ...
+
+    async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
+        """Remove a job that has ended and all that belongs to it; only a tombstone stays. Raises
+        Conflict for one that has not ended, NotFound, Gone.
+        """
+        ...
+
+    async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
+        """Count the jobs of these kinds that are due and will be claimed from the job's queue
+        before it, up to `most`.
+        """
         ...
 
     # --- working
@@ -231,6 +279,10 @@ class Store(Protocol):
 
     async def pause_queue(self, name: str, paused: bool, now: int) -> None:
         """Stop or resume claims from a queue; what runs goes on."""
+        ...
+
+    async def count(self, deltas: Mapping[str, int]) -> None:
+        """Add to counts kept beside the jobs, all in one write."""
         ...
 
     async def counters(self) -> dict[str, int]:

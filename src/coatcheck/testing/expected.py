@@ -72,6 +72,7 @@ class ExpectedStore:
         self.gone: dict[Key, int] = {}
         self.beats: dict[str, int] = {}
         self.paused: set[str] = set()
+        self.keys: dict[Key, tuple[NewJob, int]] = {}  # the job that holds a key, and how long
         self.stale_writes = 0
 
     # --- handing in
@@ -92,6 +93,16 @@ class ExpectedStore:
             job = ExpectedJob(new, run_at=new.run_at, queued_at=now)
             job.move("queued", None, now)
             self.jobs[new.tenant, new.id] = job
+
+    def holder_of(self, tenant: str, key: str, now: int) -> NewJob | None:
+        """Return the job that holds a key."""
+        holder, until = self.keys.get((tenant, key), (None, 0))
+        return holder if until > now else None
+
+    def delete(self, key: Key, now: int) -> None:
+        """Forget a job, but not that it was."""
+        del self.jobs[key]
+        self.gone[key] = now
 
     # --- working
 
@@ -228,6 +239,5 @@ class ExpectedStore:
             if job.expires_at is not None and job.expires_at <= now
         ]
         for key in old:
-            del self.jobs[key]
-            self.gone[key] = now
+            self.delete(key, now)
         return len(late), len(old)

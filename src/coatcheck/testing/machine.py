@@ -28,16 +28,22 @@ from hypothesis.stateful import (
     rule,
 )
 
-from coatcheck.errors import Conflict
+from coatcheck.errors import Conflict, NotFound
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Failure, Job, Lease, NewJob, Progress, Terms
 from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.state import Reason
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import Report, Settlement, Store
+from coatcheck.store.base import Deleted, Earlier, Idempotency, Report, Settlement, Store
 from coatcheck.testing.comparison import compare
-from coatcheck.testing.expected import GONE_IS_KNOWN_FOR, ExpectedJob, ExpectedStore, Key
+from coatcheck.testing.expected import (
+    ENDED,
+    GONE_IS_KNOWN_FOR,
+    ExpectedJob,
+    ExpectedStore,
+    Key,
+)
 
 T = TypeVar("T")
 
@@ -45,6 +51,7 @@ START = 1_700_000_000_000
 TENANTS = ("acme", "umbrella")
 KINDS = ("mail", "chart")
 QUEUES = ("default", "slow")
+KEY_HOLDS = 3_000
 
 _failures = st.sampled_from([Failure("boom", "it broke"), Failure("other", "x", '{"a":1}', True)])
 _delays = st.sampled_from([0, 1, 40, 3_000])
@@ -132,8 +139,25 @@ class StoreMachine(RuleBasedStateMachine):
             job = self._job(draft)._replace(id=key[1])
             self._hand_in(self.store.submit(job, self.now), [job])
 
+    @rule(target=jobs, draft=_drafts, key=st.sampled_from("ab"))
+    def submit_once(self, draft: dict[str, Any], key: str) -> Key | MultipleResults[Key]:
+        """Submit a job under a key that another job may hold."""
+        job = self._job(draft)
+        once = Idempotency(key, job.input, self.now + KEY_HOLDS)
+        submit = self.store.submit(job, self.now, once)
+        holder = self.expected.holder_of(job.tenant, key, self.now)
+        if holder is not None:
+            earlier = self._do(submit)
+            assert earlier == Earlier(holder.id, 1, holder.input)
+            return multiple()
+        refused = self.expected.conflicts([job])
+        made = self._hand_in(submit, [job])
+        if not refused:
+            self.expected.keys[job.tenant, key] = (job, once.expires_at)
+        return made
+
     def _hand_in(
-        self, submit: Coroutine[Any, Any, None], new: list[NewJob]
+        self, submit: Coroutine[Any, Any, object], new: list[NewJob]
     ) -> Key | MultipleResults[Key]:
         if self.expected.conflicts(new):
             try:
@@ -279,6 +303,23 @@ class StoreMachine(RuleBasedStateMachine):
             self.expected.cancel(key, self.now)
             job = self._do(self.store.cancel(*key, self.now))
             assert job.state == self.expected.jobs[key].state
+
+    @rule(key=jobs)
+    def delete(self, key: Key) -> None:
+        """Somebody wants a job gone, which it may be already, or may not have ended."""
+        job = self.expected.jobs.get(key)
+        try:
+            deleted = self._do(self.store.delete(*key, self.now))
+        except Conflict:
+            assert job is not None
+            assert job.state not in ENDED
+        except NotFound:
+            assert job is None
+        else:
+            assert job is not None
+            assert job.state in ENDED
+            assert deleted == Deleted(key[1], 1 + (job.result is not None), len(job.log))
+            self.expected.delete(key, self.now)
 
     @rule(queue=st.sampled_from(QUEUES), paused=st.sampled_from([False, False, True]))
     def pause_queue(self, queue: str, paused: bool) -> None:

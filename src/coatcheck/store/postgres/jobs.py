@@ -220,7 +220,7 @@ async def write_reports(
 async def count_stale(db: Any, sql: Statements, stale: int) -> None:
     """Count writes that came too late."""
     if stale:
-        await db.execute(sql.count_up, STALE_WRITES, stale)
+        await db.execute(sql.count_up, [STALE_WRITES], [stale])
 
 
 def entries_in(report: Report) -> int:

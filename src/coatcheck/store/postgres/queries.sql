@@ -41,6 +41,18 @@ WITH new AS (
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
 SELECT tenant, id, last_event, 'state', $35, event FROM new JOIN inserted USING (tenant, id)
 
+-- name: reserve_keys
+-- Each key and who holds it then: whoever had it before, unless that one has expired. A submit
+-- under the same key elsewhere waits here until this transaction has ended.
+INSERT INTO coatcheck.idempotency AS held (tenant, key, fingerprint, first_id, jobs, expires_at)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::int[], $6::bigint[])
+ON CONFLICT (tenant, key) DO UPDATE SET
+  fingerprint = CASE WHEN held.expires_at > $7 THEN held.fingerprint ELSE excluded.fingerprint END,
+  first_id = CASE WHEN held.expires_at > $7 THEN held.first_id ELSE excluded.first_id END,
+  jobs = CASE WHEN held.expires_at > $7 THEN held.jobs ELSE excluded.jobs END,
+  expires_at = CASE WHEN held.expires_at > $7 THEN held.expires_at ELSE excluded.expires_at END
+RETURNING tenant, key, first_id, jobs, fingerprint
+
 -- name: write_transitions
 -- New standings, decided by the caller from rows it has locked, the events that tell of them, and
 -- the results of those that have one.
@@ -186,6 +198,20 @@ LEFT JOIN coatcheck.payloads
 -- Results are left out: a page of jobs is for looking around, each job's own address has it all.
 SELECT jobs.*, NULL AS result FROM coatcheck.jobs WHERE /* conditions */ ORDER BY id DESC
 
+-- name: has_label
+EXISTS (
+  SELECT 1 FROM coatcheck.labels WHERE labels.tenant = jobs.tenant AND labels.job_id = jobs.id
+    AND labels.name = /* name */ AND labels.value = /* value */
+)
+
+-- name: ahead_of
+SELECT count(*) FROM (
+  SELECT 1 FROM coatcheck.jobs
+  WHERE claimable AND kind = ANY($1::text[]) AND queue = $2
+    AND (priority > $3 OR (priority = $3 AND id < $4))
+  LIMIT $5
+) AS ahead
+
 -- name: tombstone
 SELECT deleted_at FROM coatcheck.tombstones WHERE tenant = $1 AND id = $2
 
@@ -253,6 +279,15 @@ DELETE FROM coatcheck.records WHERE (tenant, collection, key) IN (
   ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 
+-- name: lock_state
+SELECT state FROM coatcheck.jobs WHERE tenant = $1 AND id = $2 FOR UPDATE
+
+-- name: delete_expired_keys
+DELETE FROM coatcheck.idempotency WHERE (tenant, key) IN (
+  SELECT tenant, key FROM coatcheck.idempotency WHERE expires_at <= $1
+  ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+
 -- name: queue_status
 -- Counts come from rows: counters drift. Each part reads a partial index only.
 WITH ready AS (
@@ -281,7 +316,9 @@ INSERT INTO coatcheck.queues (name, paused_at) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at
 
 -- name: count_up
-INSERT INTO coatcheck.counters AS counter (name, value) VALUES ($1, $2)
+-- In the order of the names, so that two that count the same never wait for each other in a circle.
+INSERT INTO coatcheck.counters AS counter (name, value)
+SELECT name, value FROM unnest($1::text[], $2::bigint[]) AS delta(name, value) ORDER BY name
 ON CONFLICT (name) DO UPDATE SET value = counter.value + excluded.value
 
 -- name: all_counters

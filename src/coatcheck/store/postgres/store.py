@@ -9,21 +9,25 @@ nobody can tell for certain that a process is dead, so `known_dead` is always Fa
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from coatcheck.errors import Gone, InvalidInput, NotFound
+from coatcheck.errors import Conflict, Gone, InvalidInput, NotFound
 from coatcheck.ids import UlidGenerator, first_ulid_at, is_ulid, ulid_time
 from coatcheck.model import transition as rules
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.record import Record
+from coatcheck.model.state import State
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
     Claimed,
+    Deleted,
+    Earlier,
     Held,
+    Idempotency,
     JobFilter,
     QueueStatus,
     Report,
@@ -37,6 +41,7 @@ from coatcheck.store.migrations import Migration
 from coatcheck.store.postgres import jobs
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.keys import Keyed, submit_once
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
@@ -65,6 +70,7 @@ class PostgresStore:
         self._new_id = UlidGenerator()
         self._database = Database(dsn, connections=connections)
         self._submits: Coalescer[tuple[NewJob, int], None] = Coalescer(self._submit_all)
+        self._keyed: Coalescer[Keyed, Earlier | None] = Coalescer(self._submit_once)
         self._reports: Coalescer[tuple[Lease, Report, int], bool] = Coalescer(self._report_all)
         self._notifications: Notifications
 
@@ -89,19 +95,25 @@ class PostgresStore:
     async def close(self) -> None:
         """Finish the writes under way and close the connections."""
         await self._submits.drain()
+        await self._keyed.drain()
         await self._reports.drain()
         await self._notifications.close()
         await self._database.close()
 
     async def ping(self) -> None:
         """Raise StoreUnavailable unless the server takes a write: it writes one."""
-        await self._execute(self._sql.count_up, "pings", 1)
+        await self.count({"pings": 1})
 
     # --- handing work in and reading it
 
-    async def submit(self, job: NewJob, now: int) -> None:
+    async def submit(
+        self, job: NewJob, now: int, once: Idempotency | None = None
+    ) -> Earlier | None:
         """Make a job durable."""
-        await self._submits((job, now))
+        if once is None:
+            await self._submits((job, now))
+            return None
+        return await self._keyed(Keyed((job,), now, once))
 
     async def _submit_all(self, batch: Sequence[tuple[NewJob, int]]) -> list[None]:
         # One time for the whole batch: that of the last caller. It decides what is due.
@@ -111,13 +123,24 @@ class PostgresStore:
         self._notifications.publish({Topic.WORK})
         return [None] * len(batch)
 
-    async def submit_batch(self, new: Sequence[NewJob], now: int) -> None:
+    async def _submit_once(self, batch: Sequence[Keyed]) -> list[Earlier | None]:
+        now = max(item.now for item in batch)
+        answers = await self._database.run(lambda db: submit_once(db, self._sql, batch, now))
+        self._notifications.publish({Topic.WORK})
+        return answers
+
+    async def submit_batch(
+        self, new: Sequence[NewJob], now: int, once: Idempotency | None = None
+    ) -> Earlier | None:
         """Make many jobs durable in one statement: here it holds up nobody."""
         if len(new) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs, not {len(new):,}")
+        if once is not None and new:
+            return (await self._submit_once([Keyed(new, now, once)]))[0]
         await self._database.run(lambda db: jobs.submit(db, self._sql, new, now), transaction=False)
         if new:
             self._notifications.publish({Topic.WORK})
+        return None
 
     async def get(self, tenant: str, job_id: str) -> Job:
         """Read a job by its id or its public id."""
@@ -153,6 +176,29 @@ class PostgresStore:
         # Also when nothing moved: an earlier try may have done it, and told nobody.
         self._notifications.publish({Topic.CANCELS, Topic.CHANGES})
         return await self.get(tenant, job.id)
+
+    async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
+        """Remove a job that has ended."""
+        job = await self.get(tenant, job_id)
+
+        async def remove(db: Any) -> Deleted:
+            state = await db.fetchval(self._sql.lock_state, tenant, job.id)
+            if state is None:
+                raise Gone(f"job {job_id} is gone: somebody else has deleted it")
+            if not State(state).is_terminal:
+                raise Conflict(f"job {job_id} is {state}: only a job that has ended is deleted")
+            payloads, events = await self._remove(db, [(tenant, job.id)], now)
+            return Deleted(job.id, payloads, events)
+
+        deleted = await self._database.run(remove)
+        self._notifications.publish({Topic.CHANGES})
+        return deleted
+
+    async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
+        """Count the jobs before one in its queue."""
+        values = (list(kinds), job.queue, job.priority, job.id, most)
+        row = await self._read_row(self._sql.ahead_of, *values)
+        return int(row[0])
 
     # --- working
 
@@ -242,14 +288,20 @@ class PostgresStore:
     async def _delete_old(self, db: Any, now: int) -> int:
         old = await db.fetch(self._sql.past_retention, now, SWEEP_AT_ONCE)
         if old:
-            keys = jobs.columns([tuple(row) for row in old], 2)
-            await db.execute(self._sql.delete_payloads, *keys)
-            await db.execute(self._sql.delete_events, *keys)
-            await db.execute(self._sql.delete_jobs, *keys)
-            await db.execute(self._sql.insert_tombstones, *keys, now)
+            await self._remove(db, [tuple(row) for row in old], now)
         await db.execute(self._sql.delete_old_tombstones, now - TOMBSTONES_KEPT_MS, SWEEP_AT_ONCE)
         await db.execute(self._sql.delete_expired_records, now, SWEEP_AT_ONCE)
+        await db.execute(self._sql.delete_expired_keys, now, SWEEP_AT_ONCE)
         return len(old)
+
+    async def _remove(self, db: Any, gone: Sequence[jobs.Key], now: int) -> tuple[int, int]:
+        """Delete jobs and all that belongs to them; return how many payloads and events."""
+        keys = jobs.columns(gone, 2)
+        payloads = await db.execute(self._sql.delete_payloads, *keys)
+        events = await db.execute(self._sql.delete_events, *keys)
+        await db.execute(self._sql.delete_jobs, *keys)
+        await db.execute(self._sql.insert_tombstones, *keys, now)
+        return _rows(payloads), _rows(events)
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues."""
@@ -271,6 +323,10 @@ class PostgresStore:
         """Stop or resume claims from a queue."""
         await self._execute(self._sql.pause_queue, name, now if paused else None)
         self._notifications.publish({Topic.WORK})
+
+    async def count(self, deltas: Mapping[str, int]) -> None:
+        """Add to the counters."""
+        await self._execute(self._sql.count_up, list(deltas), list(deltas.values()))
 
     async def counters(self) -> dict[str, int]:
         """Read the counters."""
@@ -343,5 +399,14 @@ def list_query(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]
     add("queue =", which.queue)
     add("id >=", None if which.created_after is None else first_ulid_at(which.created_after))
     add("id <", which.before)
+    for name, value in which.labels:
+        values += [name, value]
+        has_label = sql.has_label.replace("/* name */", f"${len(values) - 1}")
+        conditions.append(has_label.replace("/* value */", f"${len(values)}"))
     text = sql.list_jobs.replace("/* conditions */", " AND ".join(conditions))
     return f"{text} LIMIT {int(which.limit)}", tuple(values)
+
+
+def _rows(status: str) -> int:
+    """Read the number of rows from what a statement answers, such as DELETE 3."""
+    return int(status.rpartition(" ")[2])

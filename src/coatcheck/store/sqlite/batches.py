@@ -2,7 +2,8 @@
 
 1. The jobs are written as JSON, in slices, each a small transaction of its own. Nothing of them is
    visible yet.
-2. One small write marks the batch as accepted. From here on it will happen, whatever crashes.
+2. One small write marks the batch as accepted, and takes its idempotency key where it has one.
+   From here on it will happen, whatever crashes.
 3. Slice by slice, again in small transactions, the jobs become real; a slice disappears in the
    transaction that makes its jobs, so doing it twice is impossible and anybody may do it.
 4. When no slice is left the batch is removed, and the caller is answered.
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import NewJob, Terms
+from coatcheck.store.base import Earlier, Idempotency
 from coatcheck.store.sqlite import jobs
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.writer import Transaction
@@ -37,10 +39,19 @@ def stage(tx: Transaction, batch: str, number: int, slice_: Sequence[NewJob]) ->
     _still_there(tx)
 
 
-def accept(tx: Transaction, batch: str) -> None:
-    """Decide that the batch happens."""
+def accept(
+    tx: Transaction, batch: str, new: Sequence[NewJob], now: int, once: Idempotency | None
+) -> Earlier | None:
+    """Decide that the batch happens, unless others hold its key: then it never was."""
+    if once is not None:
+        earlier = jobs.holder_of_key(tx, new, now, once)
+        if earlier is not None:
+            _drop(tx, batch)
+            return earlier
+        jobs.hold_key(tx, new, once)
     tx.execute(SQL.accept_batch, (batch,))
     _still_there(tx)
+    return None
 
 
 def apply_next_slice(tx: Transaction, batch: str, now: int) -> bool:
@@ -65,7 +76,11 @@ def unfinished(tx: Transaction, now: int) -> str | None:
     """Return an accepted batch that is not finished, after dropping one that was abandoned."""
     abandoned = tx.one(SQL.abandoned_batches, (now - ABANDONED_AFTER_MS,))
     if abandoned is not None:
-        tx.execute(SQL.delete_slices, abandoned)
-        tx.execute(SQL.delete_batch, abandoned)
+        _drop(tx, abandoned[0])
     accepted = tx.one(SQL.accepted_batches)
     return None if accepted is None else str(accepted[0])
+
+
+def _drop(tx: Transaction, batch: str) -> None:
+    tx.execute(SQL.delete_slices, (batch,))
+    tx.execute(SQL.delete_batch, (batch,))

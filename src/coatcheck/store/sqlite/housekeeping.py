@@ -18,6 +18,7 @@ def sweep(tx: Transaction, now: int) -> Swept:
     deleted = _delete(tx, now)
     tx.execute(SQL.delete_old_tombstones, (now - TOMBSTONES_KEPT_MS, AT_ONCE))
     tx.execute(SQL.delete_expired_records, (now, AT_ONCE))
+    tx.execute(SQL.delete_expired_keys, (now, AT_ONCE))
     return Swept(expired=expired, deleted=deleted, more=AT_ONCE in (expired, deleted))
 
 
@@ -37,8 +38,5 @@ def _expire(tx: Transaction, now: int) -> int:
 def _delete(tx: Transaction, now: int) -> int:
     old = tx.all(SQL.past_retention, (now, AT_ONCE))
     for rowid, tenant, job_id in old:
-        tx.execute(SQL.delete_payloads, (tenant, job_id))
-        tx.execute(SQL.delete_events, (tenant, job_id))
-        tx.execute(SQL.delete_job, (rowid,))
-        tx.execute(SQL.insert_tombstone, (tenant, job_id, now))
+        jobs.remove(tx, rowid, tenant, job_id, now)
     return len(old)

@@ -19,7 +19,15 @@ from coatcheck.model.job import Claim, Lease, NewJob, Terms
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing, Transition
-from coatcheck.store.base import Claimed, Report, Settlement, Topic
+from coatcheck.store.base import (
+    Claimed,
+    Deleted,
+    Earlier,
+    Idempotency,
+    Report,
+    Settlement,
+    Topic,
+)
 from coatcheck.store.rows import (
     STANDING_FIELDS,
     encode_progress,
@@ -62,6 +70,55 @@ def submit_all(tx: Transaction, new: Sequence[NewJob], now: int) -> None:
     """Insert several jobs."""
     for job in new:
         submit(tx, job, now)
+
+
+def submit_once(
+    tx: Transaction, new: Sequence[NewJob], now: int, once: Idempotency
+) -> Earlier | None:
+    """Insert jobs and their key, unless others hold it."""
+    earlier = holder_of_key(tx, new, now, once)
+    if earlier is None:
+        submit_all(tx, new, now)
+        hold_key(tx, new, once)
+    return earlier
+
+
+def holder_of_key(
+    tx: Transaction, new: Sequence[NewJob], now: int, once: Idempotency
+) -> Earlier | None:
+    """Return the jobs that hold a key, if they are others than these."""
+    row = tx.one(SQL.key, (new[0].tenant, once.key, now))
+    return None if row is None or row[0] == new[0].id else Earlier(*row)
+
+
+def hold_key(tx: Transaction, new: Sequence[NewJob], once: Idempotency) -> None:
+    """Write the key under which these jobs were submitted."""
+    first = new[0]
+    values = (first.tenant, once.key, once.fingerprint, first.id, len(new), once.expires_at)
+    tx.execute(SQL.put_key, values)
+
+
+def delete(tx: Transaction, tenant: str, job_id: str, now: int) -> Deleted | None:
+    """Remove a job that has ended; None when there is none."""
+    found = find(tx, tenant, job_id)
+    if found is None:
+        return None
+    rowid, standing, _ = found
+    if not standing.state.is_terminal:
+        raise Conflict(f"job {job_id} is {standing.state}: only a job that has ended is deleted")
+    tx.topics.add(Topic.CHANGES)
+    return remove(tx, rowid, tenant, job_id, now)
+
+
+def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> Deleted:
+    """Delete a job and all that belongs to it, and leave a tombstone."""
+    tx.execute(SQL.delete_payloads, (tenant, job_id))
+    payloads = tx.changed()
+    tx.execute(SQL.delete_events, (tenant, job_id))
+    events = tx.changed()
+    tx.execute(SQL.delete_job, (rowid,))
+    tx.execute(SQL.insert_tombstone, (tenant, job_id, now))
+    return Deleted(job_id, payloads, events)
 
 
 def claim(tx: Transaction, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
@@ -194,5 +251,5 @@ def write(
 
 
 def _stale(tx: Transaction) -> bool:
-    tx.execute(SQL.count_up, (STALE_WRITES,))
+    tx.execute(SQL.count_up, (STALE_WRITES, 1))
     return False

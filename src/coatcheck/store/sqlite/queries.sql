@@ -12,6 +12,16 @@ ON CONFLICT (tenant, id) DO NOTHING
 INSERT INTO payloads (tenant, job_id, role, data) VALUES (?, ?, ?, ?)
 ON CONFLICT (tenant, job_id, role) DO UPDATE SET data = excluded.data
 
+-- name: key
+SELECT first_id, jobs, fingerprint FROM idempotency
+WHERE tenant = ? AND key = ? AND expires_at > ?
+
+-- name: put_key
+INSERT INTO idempotency (tenant, key, fingerprint, first_id, jobs, expires_at)
+VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, key) DO UPDATE SET fingerprint = excluded.fingerprint,
+  first_id = excluded.first_id, jobs = excluded.jobs, expires_at = excluded.expires_at
+
 -- name: insert_event
 INSERT INTO events (tenant, job_id, seq, type, at, data) VALUES (?, ?, ?, ?, ?, ?)
 
@@ -100,7 +110,25 @@ LEFT JOIN payloads
 
 -- name: list_jobs
 -- Results are left out: a page of jobs is for looking around, each job's own address has it all.
-SELECT jobs.*, NULL AS result FROM jobs /* index */ WHERE /* conditions */ ORDER BY id DESC LIMIT ?
+SELECT jobs.*, NULL AS result FROM jobs /* index */
+WHERE /* conditions */ ORDER BY jobs.id DESC LIMIT ?
+
+-- name: list_labelled
+-- The same for jobs with a label, read in the order of that label's own index.
+SELECT jobs.*, NULL AS result FROM labels
+CROSS JOIN jobs ON jobs.tenant = labels.tenant AND jobs.id = labels.job_id
+WHERE /* conditions */ ORDER BY labels.job_id DESC LIMIT ?
+
+-- name: ahead_of
+-- ?1 kinds as a JSON array, ?2 the queue, ?3 the priority, ?4 the id, ?5 how far to count.
+SELECT count(*) FROM (
+  SELECT 1 FROM json_each(?1) AS wanted CROSS JOIN jobs INDEXED BY jobs_claimable
+  WHERE claimable = 1 AND kind = wanted.value AND queue = ?2 AND priority > ?3
+  UNION ALL
+  SELECT 1 FROM json_each(?1) AS wanted CROSS JOIN jobs INDEXED BY jobs_claimable
+  WHERE claimable = 1 AND kind = wanted.value AND queue = ?2 AND priority = ?3 AND jobs.id < ?4
+  LIMIT ?5
+)
 
 -- name: tombstone
 SELECT deleted_at FROM tombstones WHERE tenant = ? AND id = ?
@@ -162,6 +190,11 @@ DELETE FROM records WHERE (tenant, collection, key) IN (
   WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at LIMIT ?
 )
 
+-- name: delete_expired_keys
+DELETE FROM idempotency WHERE (tenant, key) IN (
+  SELECT tenant, key FROM idempotency WHERE expires_at <= ? ORDER BY expires_at LIMIT ?
+)
+
 -- name: anything_to_sweep
 -- Asked of a reader first, so that an idle system writes nothing. ?1 is now, ?2 the time before
 -- which tombstones are old, ?3 the time before which an unaccepted batch was abandoned.
@@ -171,6 +204,7 @@ SELECT
   OR EXISTS (SELECT 1 FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?1)
   OR EXISTS (SELECT 1 FROM tombstones WHERE deleted_at <= ?2)
   OR EXISTS (SELECT 1 FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?1)
+  OR EXISTS (SELECT 1 FROM idempotency WHERE expires_at <= ?1)
   OR EXISTS (SELECT 1 FROM batches WHERE accepted = 1 OR created_at <= ?3)
 
 -- name: insert_batch
@@ -230,8 +264,8 @@ INSERT INTO queues (name, paused_at) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at
 
 -- name: count_up
-INSERT INTO counters (name, value) VALUES (?, 1)
-ON CONFLICT (name) DO UPDATE SET value = value + 1
+INSERT INTO counters (name, value) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET value = value + excluded.value
 
 -- name: all_counters
 SELECT name, value FROM counters

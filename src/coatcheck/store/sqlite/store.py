@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from errno import EISDIR
 from functools import partial
 from pathlib import Path
@@ -16,16 +16,18 @@ from typing import Any, TypeVar
 import apsw
 
 from coatcheck.errors import ConfigurationError, Gone, InvalidInput, NotFound
-from coatcheck.ids import UlidGenerator, first_ulid_at, is_ulid, ulid_time
+from coatcheck.ids import UlidGenerator, is_ulid, ulid_time
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.record import Record
-from coatcheck.model.state import State
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
     Claimed,
+    Deleted,
+    Earlier,
     Held,
+    Idempotency,
     JobFilter,
     QueueStatus,
     Report,
@@ -39,12 +41,13 @@ from coatcheck.store.migrations import Migration
 from coatcheck.store.rows import read_event, read_job
 from coatcheck.store.sqlite import batches, housekeeping, jobs, records, workers
 from coatcheck.store.sqlite.connection import connect, translate
+from coatcheck.store.sqlite.listing import list_query
 from coatcheck.store.sqlite.locks import FileLock, LifeSigns, refuse_network_filesystem
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.wake import Wakeups
-from coatcheck.store.sqlite.writer import Operation, Urgency, Writer
+from coatcheck.store.sqlite.writer import Operation, Transaction, Urgency, Writer
 
 T = TypeVar("T")
 
@@ -124,34 +127,51 @@ class SQLiteStore:
 
     async def ping(self) -> None:
         """Raise StoreUnavailable unless a transaction can be written: it writes one."""
-        await self._write(lambda tx: tx.execute(SQL.count_up, ("pings",)), Urgency.WORKER)
+        await self.count({"pings": 1})
 
     # --- handing work in and reading it
 
-    async def submit(self, job: NewJob, now: int) -> None:
+    async def submit(
+        self, job: NewJob, now: int, once: Idempotency | None = None
+    ) -> Earlier | None:
         """Make a job durable."""
-        await self._write(lambda tx: jobs.submit(tx, job, now), Urgency.SUBMIT)
+        if once is None:
+            await self._write(lambda tx: jobs.submit(tx, job, now), Urgency.SUBMIT)
+            return None
+        return await self._write(lambda tx: jobs.submit_once(tx, (job,), now, once), Urgency.SUBMIT)
 
-    async def submit_batch(self, new: Sequence[NewJob], now: int) -> None:
+    async def submit_batch(
+        self, new: Sequence[NewJob], now: int, once: Idempotency | None = None
+    ) -> Earlier | None:
         """Make many jobs durable, all or none."""
         if len(new) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs, not {len(new):,}")
+        if not new:
+            return None
         # A public id may turn out to be taken, which must refuse the whole batch: one transaction.
-        if len(new) <= batches.SLICE or any(job.public_id is not None for job in new):
+        if len(new) > batches.SLICE and all(job.public_id is None for job in new):
+            return await self._submit_slices(new, now, once)
+        if once is None:
             await self._write(lambda tx: jobs.submit_all(tx, new, now), Urgency.BULK)
-            return
-        slices = [new[start : start + batches.SLICE] for start in range(0, len(new), batches.SLICE)]
-        await self._submit_slices(slices, now)
+            return None
+        return await self._write(lambda tx: jobs.submit_once(tx, new, now, once), Urgency.BULK)
 
-    async def _submit_slices(self, slices: list[Sequence[NewJob]], now: int) -> None:
+    async def _submit_slices(
+        self, new: Sequence[NewJob], now: int, once: Idempotency | None
+    ) -> Earlier | None:
         batch = self._new_id()
         await self._write(lambda tx: batches.begin(tx, batch, now), Urgency.BULK)
-        for number, slice_ in enumerate(slices):
+        for number, start in enumerate(range(0, len(new), batches.SLICE)):
+            slice_ = new[start : start + batches.SLICE]
             await self._write(
                 partial(batches.stage, batch=batch, number=number, slice_=slice_), Urgency.BULK
             )
-        await self._write(lambda tx: batches.accept(tx, batch), Urgency.BULK)
-        await self._finish_batch(batch, now)
+        earlier = await self._write(
+            lambda tx: batches.accept(tx, batch, new, now, once), Urgency.BULK
+        )
+        if earlier is None:
+            await self._finish_batch(batch, now)
+        return earlier
 
     async def _finish_batch(self, batch: str, now: int) -> None:
         while await self._write(lambda tx: batches.apply_next_slice(tx, batch, now), Urgency.BULK):
@@ -195,6 +215,20 @@ class SQLiteStore:
         job = await self.get(tenant, job_id)
         await self._write(lambda tx: jobs.cancel(tx, tenant, job.id, now), Urgency.SUBMIT)
         return await self.get(tenant, job.id)
+
+    async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
+        """Remove a job that has ended."""
+        job = await self.get(tenant, job_id)
+        deleted = await self._write(lambda tx: jobs.delete(tx, tenant, job.id, now), Urgency.SUBMIT)
+        if deleted is None:
+            raise Gone(f"job {job_id} is gone: somebody else has deleted it")
+        return deleted
+
+    async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
+        """Count the jobs before one in its queue."""
+        values = (json.dumps(sorted(set(kinds))), job.queue, job.priority, job.id, most)
+        row = await self._reader.read(lambda db: _one(db, SQL.ahead_of, values))
+        return int(row[0])
 
     # --- working
 
@@ -286,6 +320,15 @@ class SQLiteStore:
             lambda tx: workers.pause_queue(tx, name, now if paused else None), Urgency.WORKER
         )
 
+    async def count(self, deltas: Mapping[str, int]) -> None:
+        """Add to the counters."""
+
+        def add(tx: Transaction) -> None:
+            for delta in deltas.items():
+                tx.execute(SQL.count_up, delta)
+
+        await self._write(add, Urgency.WORKER)
+
     async def counters(self) -> dict[str, int]:
         """Read the counters."""
         return dict(await self._reader.read(lambda db: _all(db, SQL.all_counters)))
@@ -329,35 +372,6 @@ class SQLiteStore:
 
     async def _write(self, operation: Operation[T], urgency: Urgency) -> T:
         return await self._writer.write(operation, urgency)
-
-
-def list_query(which: JobFilter) -> tuple[str, tuple[Any, ...]]:
-    """Build the listing: one index range, walked from its end. Values are always bound."""
-    conditions, values = ["tenant = ?"], [which.tenant]
-    for column, value in (("state", which.state), ("kind", which.kind), ("queue", which.queue)):
-        if value is not None:
-            conditions.append(f"{column} = ?")
-            values.append(value)
-    if which.created_after is not None:
-        conditions.append("id >= ?")
-        values.append(first_ulid_at(which.created_after))
-    if which.before is not None:
-        conditions.append("id < ?")
-        values.append(which.before)
-    sql = SQL.list_jobs.replace("/* conditions */", " AND ".join(conditions))
-    return sql.replace("/* index */", _index_for(which)), (*values, which.limit)
-
-
-def _index_for(which: JobFilter) -> str:
-    # Said aloud: between two bounds of the id SQLite would walk all of a tenant's jobs instead.
-    # Most jobs have succeeded, so that state narrows the least.
-    if which.state is not None and which.state is not State.SUCCEEDED:
-        return "INDEXED BY jobs_by_state"
-    if which.kind is not None:
-        return "INDEXED BY jobs_by_kind"
-    if which.queue is not None:
-        return "INDEXED BY jobs_by_queue"
-    return "INDEXED BY jobs_by_state" if which.state is not None else "INDEXED BY jobs_by_id"
 
 
 def _one(db: apsw.Connection, sql: str, values: tuple[Any, ...] = ()) -> Any:

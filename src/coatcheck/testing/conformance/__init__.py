@@ -25,6 +25,9 @@ from coatcheck.testing.conformance.batches import BatchConformance
 from coatcheck.testing.conformance.cancelling import CancelConformance
 from coatcheck.testing.conformance.claiming import ClaimConformance
 from coatcheck.testing.conformance.concurrency import ConcurrencyConformance
+from coatcheck.testing.conformance.counting import CountConformance
+from coatcheck.testing.conformance.deleting import DeleteConformance
+from coatcheck.testing.conformance.idempotency import IdempotencyConformance
 from coatcheck.testing.conformance.listing import ListConformance
 from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
@@ -44,6 +47,8 @@ class StoreConformance(
     SweepConformance,
     QueueConformance,
     WorkerConformance,
+    CountConformance,
+    DeleteConformance,
     CancelConformance,
     ReportConformance,
     SettleManyConformance,
@@ -51,6 +56,7 @@ class StoreConformance(
     ClaimConformance,
     ListConformance,
     BatchConformance,
+    IdempotencyConformance,
     SubmitConformance,
 ):
     """Everything a store promises."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Progress
@@ -156,3 +157,24 @@ class ListConformance(Conformance):
             assert await store.events(lease.tenant, lease.job_id, 3, 100) == log[3:]
             assert await store.events(lease.tenant, lease.job_id, 3, 2) == log[3:5]
             assert await store.events(lease.tenant, lease.job_id, length, 100) == []
+
+    async def test_jobs_are_listed_by_label(self, store: Store) -> None:
+        """All the labels that are asked for, and beside any other filter."""
+        labels = ['{"team":"blue"}', '{"team":"blue","size":"l"}', '{"team":"red"}', "{}"]
+        jobs = [new_job(labels=text) for text in labels]
+        await store.submit_batch(jobs, NOW)
+        await store.submit(new_job(labels=labels[0], tenant="acme"), NOW)
+        await store.cancel(TENANT, jobs[0].id, NOW)
+
+        async def found(*asked: tuple[str, str], **filters: Any) -> list[int]:
+            which = JobFilter(TENANT, labels=asked, **filters)
+            ids = [job.id for job in await store.list_jobs(which)]
+            return [[job.id for job in jobs].index(job_id) for job_id in ids]
+
+        assert await found(("team", "blue")) == [1, 0]
+        assert await found(("team", "blue"), ("size", "l")) == [1]
+        assert await found(("size", "l"), ("team", "red")) == []
+        assert await found(("team", "blue"), state=State.CANCELLED) == [0]
+        assert await found(("team", "blue"), before=jobs[1].id) == [0]
+        assert await found(("team", "blue"), kind="mail", queue="default", limit=1) == [1]
+        assert await found(("team", "bl")) == []

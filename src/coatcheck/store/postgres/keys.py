@@ -1,0 +1,54 @@
+"""Submitting under idempotency keys: the key and its jobs are one transaction.
+
+Taking a key locks its row until the transaction ends, so of two submits under one key, wherever
+they come from, the second sees what became of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from coatcheck.model.job import NewJob
+from coatcheck.store.base import Earlier, Idempotency
+from coatcheck.store.postgres import jobs
+from coatcheck.store.postgres.statements import Statements
+
+
+class Keyed(NamedTuple):
+    """Jobs to be submitted under a key."""
+
+    new: Sequence[NewJob]
+    now: int
+    once: Idempotency
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """What the key is stored under."""
+        return self.new[0].tenant, self.once.key
+
+
+async def submit_once(
+    db: Any, sql: Statements, batch: Sequence[Keyed], now: int
+) -> list[Earlier | None]:
+    """Insert the jobs of those that get their key; say of the others who holds it."""
+    # One row a key: within the batch the first one asks for it, and the others hear what it heard.
+    asked: dict[tuple[str, str], Keyed] = {}
+    for item in batch:
+        asked.setdefault(item.name, item)
+    rows = [
+        (*name, item.once.fingerprint, item.new[0].id, len(item.new), item.once.expires_at)
+        for name, item in sorted(asked.items())
+    ]
+    found = await db.fetch(sql.reserve_keys, *jobs.columns(rows, 6), now)
+    holders = {(row[0], row[1]): Earlier(row[2], row[3], row[4]) for row in found}
+    answers: list[Earlier | None] = []
+    winners: list[NewJob] = []
+    for item in batch:
+        holder = holders[item.name]
+        won = holder.first_id == item.new[0].id
+        answers.append(None if won else holder)
+        if won:
+            winners.extend(item.new)
+    await jobs.submit(db, sql, winners, now)
+    return answers

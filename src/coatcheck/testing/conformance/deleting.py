@@ -1,0 +1,70 @@
+"""Deleting a job that has ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from coatcheck.errors import Conflict, Gone, NotFound
+from coatcheck.model.outcome import Succeeded
+from coatcheck.store.base import Deleted, JobFilter, Store
+from coatcheck.testing.conformance.arrange import (
+    NOW,
+    TENANT,
+    Conformance,
+    new_id,
+    new_job,
+    run_job,
+    settle,
+)
+
+
+class DeleteConformance(Conformance):
+    """`delete`."""
+
+    async def test_a_deleted_job_is_gone(self, store: Store, worker: str) -> None:
+        """The receipt counts what was removed; a tombstone answers from then on."""
+        lease = await run_job(store, new_job(labels='{"team":"blue"}'))
+        await settle(store, lease, Succeeded('"done"'))
+
+        assert await store.delete(TENANT, lease.job_id, NOW) == Deleted(lease.job_id, 2, 3)
+        with pytest.raises(Gone):
+            await store.get(TENANT, lease.job_id)
+        assert await store.events(TENANT, lease.job_id, 0, 10) == []
+        assert await store.list_jobs(JobFilter(TENANT)) == []
+        assert await store.list_jobs(JobFilter(TENANT, labels=(("team", "blue"),))) == []
+
+    async def test_it_is_deleted_once(self, store: Store) -> None:
+        """Who comes second hears that it is gone."""
+        job = new_job()
+        await store.submit(job, NOW)
+        await store.cancel(TENANT, job.id, NOW)
+        await store.delete(TENANT, job.id, NOW)
+        with pytest.raises(Gone):
+            await store.delete(TENANT, job.id, NOW)
+
+    async def test_a_job_that_has_not_ended_stays(self, store: Store, worker: str) -> None:
+        """Queued or running: nothing is changed."""
+        queued = new_job("chart")
+        await store.submit(queued, NOW)
+        lease = await run_job(store)
+        for job_id in (queued.id, lease.job_id):
+            before = await store.get(TENANT, job_id)
+            with pytest.raises(Conflict):
+                await store.delete(TENANT, job_id, NOW)
+            assert await store.get(TENANT, job_id) == before
+
+    async def test_an_unknown_job_is_not_found(self, store: Store) -> None:
+        """As is another tenant's."""
+        job = new_job()
+        await store.submit(job, NOW)
+        await store.cancel(TENANT, job.id, NOW)
+        for tenant, job_id in ((TENANT, new_id()), ("acme", job.id)):
+            with pytest.raises(NotFound):
+                await store.delete(tenant, job_id, NOW)
+
+    async def test_a_job_is_deleted_by_its_public_id(self, store: Store) -> None:
+        """The receipt names its own id."""
+        job = new_job(public_id="d-1")
+        await store.submit(job, NOW)
+        await store.cancel(TENANT, "d-1", NOW)
+        assert (await store.delete(TENANT, "d-1", NOW)).job_id == job.id
