@@ -7,6 +7,7 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   └── ConfigurationError     a setting, an app reference or a declaration is wrong
 ├── NotFound                   no such job (or it belongs to somebody else)
 │   └── Gone                   it existed; its retention has passed
+├── KeyReused                  an idempotency key that belongs to another request
 ├── Conflict                   the job is not in a state that allows this
 │   └── IllegalTransition      a bug: a move the transition table does not have
 ├── StoreError                 the store could not do it
@@ -74,6 +75,12 @@ class Gone(NotFound):
     """The job existed, and its retention has passed."""
 
     code = "gone"
+
+
+class KeyReused(CoatcheckError):
+    """The idempotency key was used before, for another request."""
+
+    code = "idempotency-key-reused"
 
 
 class Conflict(CoatcheckError):

@@ -124,4 +124,4 @@ async def test_the_limits_themselves_are_allowed(
     answer = await http.post("/v1/jobs", json={"kind": "echo", **field})
 
     assert answer.status_code == 202
-    assert (await http.get(answer.headers["location"])).json() == answer.json()
+    assert (await http.get(answer.headers["location"])).json() == {**answer.json(), "position": 1}

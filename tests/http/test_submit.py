@@ -51,7 +51,12 @@ async def test_a_submitted_job_is_answered_whole_with_its_location(
         "result": None,
         "error": None,
         "artifacts": [],
-        "links": {"self": f"/v1/jobs/{job['id']}", "cancel": f"/v1/jobs/{job['id']}/cancel"},
+        "links": {
+            "self": f"/v1/jobs/{job['id']}",
+            "result": f"/v1/jobs/{job['id']}/result",
+            "events": f"/v1/jobs/{job['id']}/events",
+            "cancel": f"/v1/jobs/{job['id']}/cancel",
+        },
     }
 
 
@@ -61,7 +66,7 @@ async def test_a_job_can_be_read_as_soon_as_it_is_answered(http: httpx2.AsyncCli
 
     assert read.status_code == 200
     assert read.headers["content-type"] == "application/json"
-    assert read.json() == submitted.json()
+    assert read.json() == {**submitted.json(), "position": 1}
 
 
 async def test_a_job_that_ran_shows_its_result_and_its_times(run: Submit) -> None:

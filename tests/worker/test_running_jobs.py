@@ -233,7 +233,7 @@ async def test_it_never_runs_more_jobs_than_it_has_slots(app: App, engine: Engin
             await asyncio.sleep(0)
         running -= 1
 
-    jobs = await engine.submit_batch([Submission("count")] * 50)
+    jobs = (await engine.submit_batch([Submission("count")] * 50)).jobs
     async with working(engine, replace(SETTINGS, concurrency=3)):
         for job in jobs:
             assert (await engine.wait(job.id, 30)).state is State.SUCCEEDED
@@ -285,7 +285,7 @@ async def test_two_workers_share_the_work_and_never_a_job(app: App, engine: Engi
     async def note(ctx: Context) -> None:
         ran.append(ctx.job_id)
 
-    jobs = await engine.submit_batch([Submission("note")] * 300)
+    jobs = (await engine.submit_batch([Submission("note")] * 300)).jobs
     async with working(engine), working(engine):
         for job in jobs:
             await engine.wait(job.id, 30)

@@ -53,12 +53,14 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
     await store.open()
     clock = SystemClock()
     sweeper = Sweeper(store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s)
-    sweeping = asyncio.create_task(sweeper.run())
+    engine = Engine(store, app.kinds, clock)
+    tasks = [asyncio.create_task(sweeper.run()), asyncio.create_task(engine.metrics.run())]
     try:
-        yield Engine(store, app.kinds, clock)
+        yield engine
     finally:
-        sweeping.cancel()
-        await asyncio.gather(sweeping, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await store.close()
 
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from coatcheck.clock import Clock, SystemClock
-from coatcheck.engine.submission import Submission, as_submitted, prepare
+from coatcheck.engine.estimates import Estimates
+from coatcheck.engine.explain import Because, explain
+from coatcheck.engine.feed import Feed
+from coatcheck.engine.metrics import Metrics
+from coatcheck.engine.submission import Submission, as_submitted, prepare, prepare_all
 from coatcheck.engine.watch import Watch
-from coatcheck.errors import InvalidInput
-from coatcheck.ids import UlidGenerator
+from coatcheck.errors import Gone, InvalidInput, KeyReused, NotFound
+from coatcheck.ids import UlidGenerator, ulids_from
 from coatcheck.model.event import Event
 from coatcheck.model.job import DEFAULT_TENANT, Job, Lease
 from coatcheck.model.kind import Kind
+from coatcheck.model.state import State
 from coatcheck.store.base import (
     BATCH_LIMIT,
     Claimed,
+    Deleted,
+    Earlier,
+    Idempotency,
     JobFilter,
     QueueStatus,
     Report,
@@ -24,6 +34,27 @@ from coatcheck.store.base import (
 )
 
 log = logging.getLogger(__name__)
+
+# How long a key makes a submit happen once.
+KEYS_HOLD_MS = 86_400_000
+# Positions are exact up to here.
+FARTHEST = 1_000
+# A larger batch is prepared in a thread: the loop has others to answer.
+PREPARED_AT_ONCE = 50
+
+
+class Once(NamedTuple):
+    """A caller's idempotency key, and what tells its request from another."""
+
+    key: str
+    fingerprint: str
+
+
+class Submitted(NamedTuple):
+    """Jobs as they stand, and whether an earlier request under the same key has made them."""
+
+    jobs: list[Job]
+    replayed: bool
 
 
 class Engine:
@@ -34,23 +65,68 @@ class Engine:
         self.kinds = kinds
         self.clock = clock or SystemClock()
         self.new_id = UlidGenerator(self.clock)
+        self.metrics = Metrics(store)
         self._watch = Watch(store)
+        self._feed = Feed(store)
+        self._estimates = Estimates(store, self.clock)
+
+    # --- handing in
 
     async def submit(self, submission: Submission) -> Job:
         """Check a job, make it durable, and return it as it stands then."""
         now = self.clock.now()
         job = prepare(submission, self.kinds, self.new_id(), now)
+        began = self.clock.monotonic()
         await self.store.submit(job, now)
+        self.metrics.store_latency.add(self.clock.monotonic() - began)
+        self.metrics.submitted(job.kind)
         return as_submitted(job)
 
-    async def submit_batch(self, submissions: Sequence[Submission]) -> list[Job]:
+    async def submit_once(self, submission: Submission, once: Once) -> Submitted:
+        """Submit a job unless one was submitted under this key before; return that one then."""
+        now = self.clock.now()
+        job = prepare(submission, self.kinds, self.new_id(), now)
+        earlier = await self.store.submit(job, now, _held(once, now))
+        if earlier is None:
+            self.metrics.submitted(job.kind)
+            return Submitted([as_submitted(job)], replayed=False)
+        return await self._replayed(earlier, once, job.tenant)
+
+    async def submit_batch(
+        self, submissions: Sequence[Submission], once: Once | None = None
+    ) -> Submitted:
         """Check every job, then make all of them durable, or none; return them in order."""
         if len(submissions) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
-        jobs = [prepare(asked, self.kinds, self.new_id(), now) for asked in submissions]
-        await self.store.submit_batch(jobs, now)
-        return [as_submitted(job) for job in jobs]
+        ids = self.new_id.consecutive(len(submissions))
+        if len(submissions) <= PREPARED_AT_ONCE:
+            jobs = prepare_all(submissions, self.kinds, ids, now)
+        else:
+            jobs = await asyncio.to_thread(prepare_all, submissions, self.kinds, ids, now)
+        held = None if once is None else _held(once, now)
+        earlier = await self.store.submit_batch(jobs, now, held)
+        if earlier is not None and once is not None:
+            return await self._replayed(earlier, once, jobs[0].tenant)
+        for job in jobs:
+            self.metrics.submitted(job.kind)
+        return Submitted([as_submitted(job) for job in jobs], replayed=False)
+
+    async def _replayed(self, earlier: Earlier, once: Once, tenant: str) -> Submitted:
+        if earlier.fingerprint != once.fingerprint:
+            raise KeyReused("this idempotency key was used for another request")
+        ids = ulids_from(earlier.first_id, earlier.jobs)
+        if len(ids) == 1:
+            try:
+                return Submitted([await self.store.get(tenant, ids[0])], replayed=True)
+            except NotFound:
+                raise Gone(f"job {ids[0]}, submitted under this key, is gone") from None
+        found = await self.store.get_many([(tenant, job_id) for job_id in ids])
+        if not found:
+            raise Gone("the jobs submitted under this key are gone")
+        return Submitted(sorted(found, key=lambda job: job.id), replayed=True)
+
+    # --- looking
 
     async def get(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job; raises NotFound or Gone."""
@@ -60,9 +136,20 @@ class Engine:
         """Read a job when it has ended, or as it stands when the time runs out."""
         return await self._watch.until_ended(tenant, job_id, timeout)
 
+    async def wait_for_event(
+        self, job_id: str, after: int, timeout: float, tenant: str = DEFAULT_TENANT
+    ) -> Job:
+        """Read a job when it has an event after this one or has ended, or as it stands then."""
+        return await self._watch.until_moved(tenant, job_id, after, timeout)
+
     def release_waiters(self) -> None:
         """Let everybody who waits for a job go: this process is about to stop."""
         self._watch.release()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether waiters have been let go for good."""
+        return self._watch.released
 
     async def list_jobs(self, which: JobFilter) -> list[Job]:
         """List jobs, newest first."""
@@ -70,17 +157,49 @@ class Engine:
 
     async def events(
         self, job_id: str, after: int = 0, limit: int = 1000, tenant: str = DEFAULT_TENANT
-    ) -> list[Event]:
-        """Read a job's log."""
-        return await self.store.events(tenant, job_id, after, limit)
+    ) -> Sequence[Event]:
+        """Read a job's log. Those who ask for the same at the same time share one read."""
+        return await self._feed.read(tenant, job_id, after, limit)
+
+    async def position(self, job: Job) -> int | None:
+        """Count the jobs before one that is due, up to FARTHEST; None where it does not queue."""
+        if job.state is not State.QUEUED or job.run_at > self.clock.now():
+            return None
+        return await self.store.ahead_of(job, list(self.kinds), FARTHEST)
+
+    def retry_after(self, job: Job) -> int:
+        """Return in how many seconds it is worth asking about a job again."""
+        return self._estimates.retry_after(job)
+
+    async def explain(self, job: Job) -> list[Because]:
+        """Say what holds a job."""
+        queues = {queue.name: queue for queue in await self.store.queues()}
+        workers = [seen.info for seen in await self.store.workers() if not seen.known_dead]
+        return explain(
+            job,
+            self.clock.now(),
+            queue=queues.get(job.queue),
+            workers=workers,
+            ahead=await self.position(job) or 0,
+            most=FARTHEST,
+        )
+
+    # --- steering
 
     async def cancel(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Cancel a job: at once if nobody runs it, else its worker is told."""
         return await self.store.cancel(tenant, job_id, self.clock.now())
 
+    async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Deleted:
+        """Remove a job that has ended, and all that belongs to it."""
+        return await self.store.delete(tenant, job_id, self.clock.now())
+
     async def queues(self) -> list[QueueStatus]:
-        """List the queues and how deep they are."""
-        return await self.store.queues()
+        """List the queues and how deep they are: those with jobs, paused ones, the kinds' own."""
+        found = {queue.name: queue for queue in await self.store.queues()}
+        for kind in self.kinds.values():
+            found.setdefault(kind.queue, QueueStatus(kind.queue, False, 0, 0, 0, None))
+        return [found[name] for name in sorted(found)]
 
     async def pause_queue(self, name: str) -> None:
         """Stop claims from a queue; what runs goes on."""
@@ -102,4 +221,11 @@ class Engine:
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts; False for each whose lease is stale."""
-        return await self.store.settle(settlements, self.clock.now())
+        began = self.clock.monotonic()
+        answers = await self.store.settle(settlements, self.clock.now())
+        self.metrics.store_latency.add(self.clock.monotonic() - began)
+        return answers
+
+
+def _held(once: Once, now: int) -> Idempotency:
+    return Idempotency(once.key, once.fingerprint, now + KEYS_HOLD_MS)

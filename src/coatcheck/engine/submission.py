@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coatcheck.errors import InvalidPayload, UnknownKind
@@ -17,6 +17,8 @@ PRIORITIES = range(-1000, 1001)
 MAX_ATTEMPTS = range(1, 1001)
 LONGEST_DEADLINE_S = 10 * 365 * 86_400
 LABELS_AT_MOST = 32
+# A batch that is wrong all through is not told of each job.
+PROBLEMS_AT_MOST = 100
 LABEL_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,62}")
 LABEL_VALUE_LENGTH = 255
 
@@ -76,6 +78,24 @@ def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now:
         correlation_id=submission.correlation_id,
         traceparent=submission.traceparent,
     )
+
+
+def prepare_all(
+    submissions: Sequence[Submission], kinds: Mapping[str, Kind], ids: Sequence[str], now: int
+) -> list[NewJob]:
+    """Check every submission of a batch; raises for all that are wrong, with their places."""
+    jobs, problems = [], []
+    for number, (asked, job_id) in enumerate(zip(submissions, ids, strict=True)):
+        try:
+            jobs.append(prepare(asked, kinds, job_id, now))
+        except (InvalidPayload, UnknownKind) as error:
+            problems += [(f"/jobs/{number}{place}", what) for place, what in error.problems]
+            if len(problems) >= PROBLEMS_AT_MOST:
+                break
+    if problems:
+        where = "; ".join(f"{place}: {detail}" for place, detail in problems[:3])
+        raise InvalidPayload(f"nothing was submitted: {where}", problems[:PROBLEMS_AT_MOST])
+    return jobs
 
 
 def _problems(asked: Submission) -> list[tuple[str, str]]:

@@ -72,6 +72,7 @@ class Sweeper:
                 jobs = await self._store.remove_worker(info.id, info.beats, self._clock.now())
                 if jobs is None:
                     continue  # it beat once more, or somebody else was faster
+                await self._store.count({"lapsed_leases": 1})
                 log.warning(
                     "a worker was lost",
                     extra={

@@ -1,18 +1,20 @@
-"""Waiting for jobs to end: any number of waiters, one read of the store for all of them.
+"""Waiting for jobs to move or to end: any number of waiters, one read of the store for all of them.
 
-A waiter registers first and reads afterwards, so that a change between the two is not missed. One
-task waits for the store to say that something changed, reads every watched job in one go, and
-wakes the waiters of those that have ended. The task lives only while somebody waits.
+A waiter reads its job once, registers, and has the task look again, so that a change between the
+two is not missed. One task waits for the store to say that something changed, reads every watched
+job in one go, and wakes the waiters of those that have come as far as they wait for. The task
+lives only while somebody waits.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import Job
-from coatcheck.store.base import Signal, Store, Topic
+from coatcheck.store.base import Store, Topic
 
 log = logging.getLogger(__name__)
 
@@ -26,73 +28,106 @@ LONGEST_REST = 0.25
 NET_S = 5.0
 
 
+class _Waiter:
+    """Somebody who waits for a job to end, or for an event after the one they know."""
+
+    __slots__ = ("after", "future")
+
+    def __init__(self, after: int | None) -> None:
+        self.after = after
+        self.future: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+
+    def wants(self, job: Job) -> bool:
+        return job.state.is_terminal or (self.after is not None and job.last_event > self.after)
+
+
 class Watch:
     """The waiters of one process."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiters: dict[Key, set[asyncio.Future[Job]]] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._released = False
+        self._waiters: dict[Key, set[_Waiter]] = {}
+        self._fresh: set[Key] = set()  # registered since the last look
+        self._changed = False  # the store has said that something changed
+        self._look_now = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.released = False
 
     async def until_ended(self, tenant: str, job_id: str, timeout: float) -> Job:
         """Return the job when it has ended, or as it stands when the time runs out."""
-        job = await self._store.get(tenant, job_id)
-        if job.state.is_terminal or timeout <= 0 or self._released:
-            return job
-        key = (tenant, job.id)
-        waiter: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
-        self._waiters.setdefault(key, set()).add(waiter)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._watch(), name="coatcheck-watch")
-        try:
-            job = await self._store.get(tenant, job.id)
-            if not job.state.is_terminal:
-                done, _ = await asyncio.wait([waiter], timeout=timeout)
-                if done and not waiter.cancelled():
-                    return waiter.result()
-                job = await self._store.get(tenant, job.id)
-            return job
-        finally:
-            self._leave(key, waiter)
+        return await self._wait(tenant, job_id, None, timeout)
+
+    async def until_moved(self, tenant: str, job_id: str, after: int, timeout: float) -> Job:
+        """Return the job when it has an event after this one or has ended, or as above."""
+        return await self._wait(tenant, job_id, after, timeout)
 
     def release(self) -> None:
         """Let every waiter go with its job as it stands: this process is about to stop."""
-        self._released = True
+        self.released = True
         for waiters in self._waiters.values():
             for waiter in waiters:
-                waiter.cancel()
+                waiter.future.cancel()
 
-    def _leave(self, key: Key, waiter: asyncio.Future[Job]) -> None:
-        waiter.cancel()
+    async def _wait(self, tenant: str, job_id: str, after: int | None, timeout: float) -> Job:
+        waiter = _Waiter(after)
+        job = await self._store.get(tenant, job_id)
+        if waiter.wants(job) or timeout <= 0 or self.released:
+            return job
+        key = (tenant, job.id)
+        self._enter(key, waiter)
+        try:
+            done, _ = await asyncio.wait([waiter.future], timeout=timeout)
+            if done and not waiter.future.cancelled():
+                return waiter.future.result()
+            return await self._store.get(tenant, job.id)
+        finally:
+            self._leave(key, waiter)
+
+    def _enter(self, key: Key, waiter: _Waiter) -> None:
+        self._waiters.setdefault(key, set()).add(waiter)
+        self._fresh.add(key)
+        self._look_now.set()
+        if not self._tasks:
+            self._tasks = [
+                asyncio.create_task(self._follow(), name="coatcheck-follow"),
+                asyncio.create_task(self._watch(), name="coatcheck-watch"),
+            ]
+
+    def _leave(self, key: Key, waiter: _Waiter) -> None:
+        waiter.future.cancel()
         others = self._waiters.get(key, set())
         others.discard(waiter)
         if not others:
             self._waiters.pop(key, None)
-        if not self._waiters and self._task is not None:
-            self._task.cancel()
-            self._task = None
+            self._fresh.discard(key)
+        if not self._waiters:
+            for task in self._tasks:
+                task.cancel()
+            self._tasks = []
+
+    async def _follow(self) -> None:
+        with contextlib.closing(self._store.subscribe(Topic.CHANGES)) as signal:
+            while True:
+                await signal.wait(NET_S)
+                self._changed = True
+                self._look_now.set()
 
     async def _watch(self) -> None:
-        signal = self._store.subscribe(Topic.CHANGES)
-        try:
-            while True:
-                await self._look(signal)
-        finally:
-            signal.close()
-
-    async def _look(self, signal: Signal) -> None:
-        await signal.wait(NET_S)
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            jobs = await self._store.get_many(list(self._waiters))
-        except StoreUnavailable:
-            log.warning("the store cannot be read; waiting for it")
-            jobs = []
-        for job in jobs:
-            if job.state.is_terminal:
+        while True:
+            await self._look_now.wait()
+            self._look_now.clear()
+            began = loop.time()
+            keys = list(self._waiters if self._changed else self._fresh)
+            self._changed = False
+            self._fresh.clear()
+            try:
+                jobs = await self._store.get_many(keys)
+            except StoreUnavailable:
+                log.warning("the store cannot be read; waiting for it")
+                jobs = []
+            for job in jobs:
                 for waiter in self._waiters.get((job.tenant, job.id), ()):
-                    if not waiter.done():
-                        waiter.set_result(job)
-        await asyncio.sleep(min(LONGEST_REST, REST * (loop.time() - began)))
+                    if waiter.wants(job) and not waiter.future.done():
+                        waiter.future.set_result(job)
+            await asyncio.sleep(min(LONGEST_REST, REST * (loop.time() - began)))

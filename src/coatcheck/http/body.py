@@ -2,37 +2,66 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from typing import Any
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message
 
 JSON_LIMIT = 1024 * 1024
 DEPTH_LIMIT = 64
+# How long the next piece of a body may take to come.
+PIECE_TIMEOUT_S = 20.0
 
 
 async def read_json(request: Request, limit: int = JSON_LIMIT) -> Any:
     """Read a JSON body; raises the 4xx that fits whatever is wrong with it."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    media_type = media_type_of(request)
     if media_type != "application/json" and not media_type.endswith("+json"):
         raise HTTPException(415, "send the job as JSON, with Content-Type: application/json")
     return parse_json(await read_bounded(request, limit))
 
 
+def media_type_of(request: Request) -> str:
+    """Return the media type of a body; a compressed one is refused."""
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", ""):
+        raise HTTPException(415, "send the body as it is, without Content-Encoding")
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 async def read_bounded(request: Request, limit: int) -> bytes:
-    """Read a body of at most `limit` bytes; a longer one is refused without being read."""
+    """Read a body of at most `limit` bytes; a longer one is refused without being read, and one
+    that stops coming is not waited for.
+    """
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared) > limit:
         raise _too_large(limit)
-    pieces, size = [], 0
-    async for piece in request.stream():
+    pieces: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await _next_piece(request)
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece = message.get("body", b"")
         size += len(piece)
         if size > limit:
             raise _too_large(limit)
         pieces.append(piece)
-    return b"".join(pieces)
+        more = message.get("more_body", False)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+async def _next_piece(request: Request) -> Message:
+    try:
+        async with asyncio.timeout(PIECE_TIMEOUT_S):
+            return await request.receive()
+    except TimeoutError:
+        message = f"nothing more of the body came for {PIECE_TIMEOUT_S:g} seconds"
+        raise HTTPException(408, message, headers={"Connection": "close"}) from None
 
 
 def parse_json(body: bytes) -> Any:

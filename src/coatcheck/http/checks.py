@@ -1,18 +1,52 @@
-"""What every route asks of a request before it does anything."""
+"""What every call asks of a request before it does anything."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
+
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-_ACCEPTABLE = {"*/*", "application/*", "application/json", "application/problem+json"}
+from coatcheck.http.endpoint import Endpoint
+
+_PROBLEM = "application/problem+json"
 
 
-def check_request(request: Request, *parameters: str) -> None:
-    """Refuse query parameters that mean nothing here (400) and callers who take no JSON (406)."""
-    unknown = set(request.query_params) - set(parameters)
+def check_request(request: Request, endpoint: Endpoint) -> None:
+    """Refuse query parameters that mean nothing here (400) and callers who take no answer of ours
+    (406).
+    """
+    if request.scope["query_string"]:
+        _check_query(request.query_params, endpoint)
+    accept = request.headers.get("accept", "*/*")
+    if accept != "*/*" and not _accepts(accept, endpoint.produces):
+        produced = ", ".join(sorted(endpoint.produces)) or _PROBLEM
+        raise HTTPException(406, f"the answer is {produced}, which is not accepted")
+
+
+def _check_query(given: QueryParams, endpoint: Endpoint) -> None:
+    unknown = set(given) - endpoint.query_names
     if unknown:
         raise HTTPException(400, f"unknown query parameter: {min(unknown)!r}")
-    accept = request.headers.get("accept", "*/*")
-    if accept and not _ACCEPTABLE & {part.partition(";")[0].strip() for part in accept.split(",")}:
-        raise HTTPException(406, "the answer is application/json, which is not accepted")
+    for found in endpoint.parameters:
+        if not found.repeated and len(given.getlist(found.name)) > 1:
+            raise HTTPException(400, f"the query parameter {found.name!r} is there twice")
+
+
+@lru_cache(maxsize=256)
+def _accepts(accept: str, produced: frozenset[str]) -> bool:
+    wanted = set(accepted_types(accept))
+    offered = {*produced, _PROBLEM}
+    ranges = {f"{media.partition('/')[0]}/*" for media in offered}
+    return not wanted or bool(wanted & (offered | ranges | {"*/*"}))
+
+
+def accepted_types(accept: str) -> Iterable[str]:
+    """Return the media types an Accept header names, those with q=0 left out."""
+    for part in accept.split(","):
+        media, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        refused = any(parameter in ("q=0", "q=0.0", "q=0.00") for parameter in parameters)
+        if media and not refused:
+            yield media

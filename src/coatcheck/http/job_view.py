@@ -3,17 +3,59 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coatcheck.clock import to_rfc3339
-from coatcheck.model.job import Job
+from coatcheck.engine.engine import FARTHEST
+from coatcheck.model.event import Event
+from coatcheck.model.job import Failure, Job
 
 
-def job_json(job: Job) -> str:
+def job_json(job: Job, extra: Mapping[str, Any] | None = None) -> str:
     """Write a job as JSON. The result is JSON already and goes in as it is."""
     before, after = _before_result(job), _after_result(job)
+    if extra:
+        after.update(extra)
     result = "null" if job.result is None else job.result
-    return f'{_dumps(before)[:-1]},"result":{result},{_dumps(after)[1:]}'
+    return f'{dumps(before)[:-1]},"result":{result},{dumps(after)[1:]}'
+
+
+def position_view(ahead: int | None) -> dict[str, Any]:
+    """Write a job's place in its queue, from 1: exact up to a point, then as "1000+"."""
+    if ahead is None:
+        return {}
+    return {"position": f"{FARTHEST}+" if ahead >= FARTHEST else ahead + 1}
+
+
+def event_json(event: Event) -> str:
+    """Write an entry of a job's log. Its data is JSON already."""
+    head = {"seq": event.seq, "type": event.type, "at": to_rfc3339(event.at)}
+    return f'{dumps(head)[:-1]},"data":{event.data}}}'
+
+
+def events_json(events: Sequence[Event], job: Job) -> str:
+    """Write a page of a job's log, and where the log stands."""
+    entries = ",".join(event_json(event) for event in events)
+    ended = "true" if job.state.is_terminal else "false"
+    return f'{{"events":[{entries}],"last":{job.last_event},"ended":{ended}}}'
+
+
+def failure_view(error: Failure | None) -> dict[str, Any] | None:
+    """Write why a job failed."""
+    if error is None:
+        return None
+    return {
+        "code": error.code,
+        "message": error.message,
+        "detail": error.detail,
+        "retryable": error.retryable,
+    }
+
+
+def dumps(value: Any) -> str:
+    """Write JSON the way all of the API does: compact, and text as itself."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _before_result(job: Job) -> dict[str, Any]:
@@ -43,22 +85,17 @@ def _before_result(job: Job) -> dict[str, Any]:
 
 
 def _after_result(job: Job) -> dict[str, Any]:
-    error = job.error
+    path = f"/v1/jobs/{job.id}"
     return {
-        "error": error
-        and {
-            "code": error.code,
-            "message": error.message,
-            "detail": error.detail,
-            "retryable": error.retryable,
-        },
+        "error": failure_view(job.error),
         "artifacts": [],
-        "links": {"self": f"/v1/jobs/{job.id}", "cancel": f"/v1/jobs/{job.id}/cancel"},
+        "links": {
+            "self": path,
+            "result": f"{path}/result",
+            "events": f"{path}/events",
+            "cancel": f"{path}/cancel",
+        },
     }
-
-
-def _dumps(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _time(milliseconds: int | None) -> str | None:

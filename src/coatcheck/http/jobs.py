@@ -1,26 +1,31 @@
-"""The routes on jobs."""
+"""The calls on jobs."""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.http.body import read_json
-from coatcheck.http.checks import check_request
+from coatcheck.http.cursor import write_cursor
+from coatcheck.http.endpoint import JSON
+from coatcheck.http.idempotency import REPLAYED, once_for
+from coatcheck.http.job_query import read_filter, read_flag, read_wait
 from coatcheck.http.job_request import read_submission
-from coatcheck.http.job_view import job_json
+from coatcheck.http.job_view import dumps, failure_view, job_json, position_view
+from coatcheck.http.prefer import read_preference
+from coatcheck.http.problem import problem
 from coatcheck.logs import correlation_id
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
 
 log = logging.getLogger(__name__)
 
-LONGEST_WAIT_S = 60.0
 # W3C Trace Context: version ff and ids of zeros are invalid.
 _TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
@@ -28,47 +33,113 @@ _TRACEPARENT = re.compile(
 
 
 async def submit_job(request: Request) -> Response:
-    """`POST /v1/jobs`: 202 once the job is durable."""
-    check_request(request)
+    """Take a job: 202 once it is durable, 200 when it has ended by the time of the answer."""
     engine: Engine = request.app.state.engine
-    traceparent = request.headers.get("traceparent", "")
+    preference = read_preference(request)
+    body = await read_json(request)
+    once = once_for(request, body)
     submission = read_submission(
-        await read_json(request),
-        correlation=correlation_id.get(),
-        traceparent=traceparent if _TRACEPARENT.fullmatch(traceparent) else None,
+        body, correlation=correlation_id.get(), traceparent=read_traceparent(request)
     )
-    job = await engine.submit(submission)
+    headers = preference.headers
+    if once is None:
+        job = await engine.submit(submission)
+    else:
+        [job], replayed = await engine.submit_once(submission, once)
+        if replayed:
+            headers[REPLAYED] = "true"
     log.debug("submitted", extra={"job_id": job.id, "kind": job.kind})
-    return _answer(job, 202, {"Location": f"/v1/jobs/{job.id}"})
+    if preference.wait_s and not job.state.is_terminal:
+        job = await engine.wait(job.id, preference.wait_s)
+    headers["Location"] = f"/v1/jobs/{job.id}"
+    return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)
 
 
 async def get_job(request: Request) -> Response:
-    """`GET /v1/jobs/{id}`, at once or, with `?wait=N`, when the job has ended."""
-    check_request(request, "wait")
+    """Answer with a job, at once or, with `?wait=N`, when it has ended."""
     engine: Engine = request.app.state.engine
-    job_id = request.path_params["job_id"]
-    wait = _seconds(request.query_params.get("wait", "0"))
-    return _answer(await engine.wait(job_id, wait), 200)
+    query = request.query_params
+    job = await engine.wait(request.path_params["job_id"], read_wait(query))
+    extra = position_view(await engine.position(job))
+    if read_flag(query, "explain"):
+        reasons = [{"code": why.code, "message": why.message} for why in await engine.explain(job)]
+        extra["explain"] = reasons
+    body = job_json(job, extra)
+    tag = f'"{hashlib.blake2b(body.encode(), digest_size=12).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return answer_job(engine, job, 200, headers, body)
+
+
+async def list_jobs(request: Request) -> Response:
+    """Answer with a page of jobs, newest first, without their results."""
+    engine: Engine = request.app.state.engine
+    which = read_filter(request.query_params)
+    # One more than asked for tells whether there is another page.
+    found = await engine.list_jobs(which._replace(limit=which.limit + 1))
+    page = found[: which.limit]
+    more = write_cursor(page[-1].id) if len(found) > which.limit else None
+    jobs = ",".join(job_json(job) for job in page)
+    return Response(f'{{"jobs":[{jobs}],"next_cursor":{dumps(more)}}}', media_type=JSON)
+
+
+async def get_result(request: Request) -> Response:
+    """Answer with a job's result alone: 202 while there is none, 409 when there will be none."""
+    engine: Engine = request.app.state.engine
+    job = await engine.wait(request.path_params["job_id"], read_wait(request.query_params))
+    match job.state:
+        case State.SUCCEEDED:
+            return Response(job.result or "null", media_type=JSON)
+        case State.FAILED:
+            said = job.error.message if job.error else "no error was kept"
+            return problem(
+                409,
+                "job-failed",
+                f"job {job.id} failed: {said}",
+                extra={"error": failure_view(job.error), "reason": job.reason},
+            )
+        case State.CANCELLED:
+            return problem(409, "job-cancelled", f"job {job.id} was cancelled")
+    return answer_job(engine, job, 202)
 
 
 async def cancel_job(request: Request) -> Response:
-    """`POST /v1/jobs/{id}/cancel`: 200 when it is cancelled or had ended, 202 when it was told."""
-    check_request(request)
+    """Cancel a job: 200 when it is cancelled or had ended, 202 when its handler was told."""
     engine: Engine = request.app.state.engine
     job = await engine.cancel(request.path_params["job_id"])
     log.info("cancel asked", extra={"job_id": job.id, "kind": job.kind})
-    return _answer(job, 202 if job.state is State.RUNNING else 200)
+    return answer_job(engine, job, 200 if job.state.is_terminal else 202)
 
 
-def _answer(job: Job, status: int, headers: dict[str, str] | None = None) -> Response:
-    return Response(job_json(job), status, headers, "application/json")
+async def delete_job(request: Request) -> Response:
+    """Delete a job that has ended, and answer with a receipt."""
+    engine: Engine = request.app.state.engine
+    deleted = await engine.delete(request.path_params["job_id"])
+    log.info("deleted", extra={"job_id": deleted.job_id})
+    receipt = {
+        "id": deleted.job_id,
+        "deleted_at": to_rfc3339(engine.clock.now()),
+        "removed": {"jobs": 1, "payloads": deleted.payloads, "events": deleted.events},
+    }
+    return Response(dumps(receipt), media_type=JSON)
 
 
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= LONGEST_WAIT_S:
-        raise HTTPException(400, f"wait must be seconds between 0 and {LONGEST_WAIT_S:g}")
-    return seconds
+def read_traceparent(request: Request) -> str | None:
+    """Read the trace a request belongs to; what is malformed is as good as not there."""
+    given = request.headers.get("traceparent")
+    return given if given is not None and _TRACEPARENT.fullmatch(given) else None
+
+
+def answer_job(
+    engine: Engine,
+    job: Job,
+    status: int,
+    headers: dict[str, str] | None = None,
+    body: str | None = None,
+) -> Response:
+    """Answer with a job; while it has not ended, say when to ask again."""
+    headers = headers or {}
+    if not job.state.is_terminal:
+        headers["Retry-After"] = str(engine.retry_after(job))
+    return Response(job_json(job) if body is None else body, status, headers, JSON)

@@ -20,6 +20,7 @@ from coatcheck.errors import (
     Gone,
     InvalidInput,
     InvalidPayload,
+    KeyReused,
     NotFound,
     StoreUnavailable,
     UnknownKind,
@@ -37,6 +38,7 @@ _STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (UnknownKind, 422),
     (InvalidPayload, 422),
     (InvalidInput, 400),
+    (KeyReused, 422),
     (Conflict, 409),
     (StoreUnavailable, 503),
 )
@@ -46,6 +48,7 @@ _CODES = {
     404: "not-found",
     405: "method-not-allowed",
     406: "not-acceptable",
+    408: "timeout",
     413: "too-large",
     415: "unsupported-media-type",
 }
@@ -60,14 +63,16 @@ def problem(
     *,
     errors: Sequence[tuple[str, str]] = (),
     headers: Mapping[str, str] | None = None,
+    extra: Mapping[str, object] | None = None,
 ) -> Response:
-    """Make a problem document."""
+    """Make a problem document; `extra` are members of its own."""
     body: dict[str, object] = {
         "type": f"urn:coatcheck:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
         "detail": detail,
     }
+    body.update(extra or {})
     if errors:
         body["errors"] = [{"pointer": pointer, "detail": what} for pointer, what in errors]
     if (correlation := correlation_id.get()) is not None:

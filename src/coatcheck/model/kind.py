@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
 
 from coatcheck.errors import InvalidPayload
 from coatcheck.model.job import DEFAULT_QUEUE, Terms
@@ -76,6 +77,23 @@ class Kind:
         if len(text) > LONGEST_NUMBER and _LONG_NUMBER.search(text):
             json.loads(text)  # raises ValueError for a number that readers refuse
         return text
+
+    def input_schema(self, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
+        """Return the JSON Schema of what the kind takes; empty where there is none for it."""
+        return _schema(self.input_type, "validation", ref_template)
+
+    def result_schema(self, ref_template: str = "#/$defs/{model}") -> dict[str, Any]:
+        """Return the JSON Schema of what the kind gives."""
+        return _schema(self.result_type, "serialization", ref_template)
+
+
+def _schema(
+    adapter: TypeAdapter[Any], mode: Literal["validation", "serialization"], ref_template: str
+) -> dict[str, Any]:
+    try:
+        return adapter.json_schema(mode=mode, ref_template=ref_template)
+    except PydanticInvalidForJsonSchema:
+        return {}
 
 
 def pointer(location: Sequence[str | int]) -> str:

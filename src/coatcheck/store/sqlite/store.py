@@ -171,7 +171,15 @@ class SQLiteStore:
         )
         if earlier is None:
             await self._finish_batch(batch, now)
+        else:
+            await self._finish_accepted(now)  # the earlier one may be half-way
         return earlier
+
+    async def _finish_accepted(self, now: int) -> bool:
+        batch = await self._write(lambda tx: batches.unfinished(tx, now), Urgency.BULK)
+        if batch is not None:
+            await self._finish_batch(batch, now)
+        return batch is not None
 
     async def _finish_batch(self, batch: str, now: int) -> None:
         while await self._write(lambda tx: batches.apply_next_slice(tx, batch, now), Urgency.BULK):
@@ -293,11 +301,9 @@ class SQLiteStore:
         )
         if not found[0]:
             return Swept()
-        batch = await self._write(lambda tx: batches.unfinished(tx, now), Urgency.BULK)
-        if batch is not None:
-            await self._finish_batch(batch, now)
+        finished = await self._finish_accepted(now)
         swept = await self._write(lambda tx: housekeeping.sweep(tx, now), Urgency.BULK)
-        return swept._replace(batches=int(batch is not None), more=swept.more or batch is not None)
+        return swept._replace(batches=int(finished), more=swept.more or finished)
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues."""

@@ -1,0 +1,98 @@
+"""When to ask again: how long jobs of a kind have been taking, and what is queued before them.
+
+What is known is read from the store at most every few seconds, and only while somebody asks. An
+answer is given from the last reading, at once: the way in must not wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import re
+from collections.abc import Mapping
+
+from coatcheck.clock import Clock
+from coatcheck.engine.metrics import RUN_TIME
+from coatcheck.errors import StoreError
+from coatcheck.model.job import Job
+from coatcheck.model.state import State
+from coatcheck.store.base import Store
+
+log = logging.getLogger(__name__)
+
+REFRESH_S = 2.0
+# A reading that took long is made less often: it may cost this share of the time at most.
+SHARE = 0.02
+SHORTEST_S, LONGEST_S = 1, 300
+# How long a kind is thought to take of which nothing is known.
+UNKNOWN_S = 1.0
+
+_TOTAL = re.compile(rf'{RUN_TIME}_(ms|count)\{{kind="([^"]+)"\}}')
+
+
+class Estimates:
+    """The durations and depths one process knows of."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._seen: dict[str, tuple[int, int]] = {}  # kind -> (milliseconds, runs) so far
+        self._takes_s: dict[str, float] = {}
+        self._ready: dict[str, int] = {}
+        self._slots: dict[str, int] = {}
+        self._next_reading = 0.0
+        self._reading: asyncio.Task[None] | None = None
+
+    def retry_after(self, job: Job) -> int:
+        """Return in how many seconds it is worth asking about a job again."""
+        now = self._clock.monotonic()
+        if now >= self._next_reading and self._reading is None:
+            self._next_reading = now + REFRESH_S
+            self._reading = asyncio.create_task(self._read(), name="coatcheck-estimates")
+        return max(SHORTEST_S, min(LONGEST_S, math.ceil(self._seconds_left(job))))
+
+    def takes_s(self, kind: str) -> float | None:
+        """Return how long jobs of a kind have been taking lately, if any have run."""
+        return self._takes_s.get(kind)
+
+    def _seconds_left(self, job: Job) -> float:
+        takes = self._takes_s.get(job.kind, UNKNOWN_S)
+        now = self._clock.now()
+        if job.state is State.RUNNING and job.started_at is not None:
+            # Longer than usual already: look again after a while that grows with its age.
+            ran = (now - job.started_at) / 1000
+            return takes - ran if ran < takes else ran / 4
+        before = self._ready.get(job.queue, 0) / max(1, self._slots.get(job.kind, 1))
+        return max(0, job.run_at - now) / 1000 + (before + 1) * takes
+
+    async def _read(self) -> None:
+        began = self._clock.monotonic()
+        try:
+            self._learn(await self._store.counters())
+            self._ready = {queue.name: queue.ready for queue in await self._store.queues()}
+            slots: dict[str, int] = {}
+            for worker in await self._store.workers():
+                for kind in worker.info.kinds:
+                    slots[kind] = slots.get(kind, 0) + worker.info.slots
+            self._slots = slots
+        except StoreError:
+            log.debug("nothing could be read to estimate from")
+        finally:
+            took = self._clock.monotonic() - began
+            self._next_reading = began + max(REFRESH_S, took / SHARE)
+            self._reading = None
+
+    def _learn(self, counters: Mapping[str, int]) -> None:
+        totals: dict[str, dict[str, int]] = {}
+        for name, value in counters.items():
+            if found := _TOTAL.fullmatch(name):
+                totals.setdefault(found[2], {})[found[1]] = value
+        for kind, total in totals.items():
+            milliseconds, runs = total.get("ms", 0), total.get("count", 0)
+            before_ms, before_runs = self._seen.get(kind, (0, 0))
+            if runs > before_runs:
+                lately = (milliseconds - before_ms) / (runs - before_runs) / 1000
+                known = self._takes_s.get(kind, lately)
+                self._takes_s[kind] = (known + lately) / 2
+            self._seen[kind] = (milliseconds, runs)

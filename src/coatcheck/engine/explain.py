@@ -1,0 +1,95 @@
+"""Why is this job waiting? Everything that holds a job, each with what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from coatcheck.clock import to_rfc3339
+from coatcheck.model.job import Job
+from coatcheck.model.state import Reason, State
+from coatcheck.model.worker import WorkerInfo
+from coatcheck.store.base import QueueStatus
+
+
+class Because(NamedTuple):
+    """One thing that holds a job: a stable code, and a sentence for people."""
+
+    code: str
+    message: str
+
+
+def explain(
+    job: Job,
+    now: int,
+    *,
+    queue: QueueStatus | None,
+    workers: Sequence[WorkerInfo],
+    ahead: int,
+    most: int,
+) -> list[Because]:
+    """Say what holds a job, the most telling first."""
+    if job.state.is_terminal:
+        return [Because("ended", f"it has {job.state} and holds nothing up")]
+    if job.state is State.RUNNING:
+        return _running(job, workers)
+    if job.state is State.WAITING:
+        return [Because("waiting", "its handler waits, for a time, an event or other jobs")]
+    return _queued(job, now, queue, workers, ahead, most)
+
+
+def _running(job: Job, workers: Sequence[WorkerInfo]) -> list[Because]:
+    holder = next((worker for worker in workers if worker.id == job.worker), None)
+    if holder is None:
+        return [
+            Because(
+                "lost-worker",
+                f"its worker {job.worker} is gone; the next sweep gives the job to another one",
+            )
+        ]
+    reasons = []
+    if job.cancel_requested:
+        reasons.append(Because("cancelling", "it was told to stop and has not stopped yet"))
+    began = "" if job.started_at is None else f" since {to_rfc3339(job.started_at)}"
+    place = f"worker {holder.id} (process {holder.pid} on {holder.host})"
+    reasons.append(
+        Because("leased", f"{place} runs attempt {job.attempt} of {job.terms.max_attempts}{began}")
+    )
+    return reasons
+
+
+def _queued(
+    job: Job,
+    now: int,
+    queue: QueueStatus | None,
+    workers: Sequence[WorkerInfo],
+    ahead: int,
+    most: int,
+) -> list[Because]:
+    reasons = []
+    if job.run_at > now:
+        due = to_rfc3339(job.run_at)
+        if job.reason is Reason.RETRY:
+            why = f"attempt {job.attempt} failed; the next one is due at {due}"
+            reasons.append(Because("backing-off", why))
+        else:
+            reasons.append(Because("delayed", f"it was submitted to start at {due}"))
+    if queue is not None and queue.paused:
+        why = f"queue {job.queue!r} is paused; `coatcheck queues resume {job.queue}` lets it go on"
+        reasons.append(Because("paused", why))
+    able = [worker for worker in workers if job.kind in worker.kinds]
+    if not able:
+        seen = f"{len(workers)} other worker(s) are there" if workers else "there are no workers"
+        why = f"no worker that is running has kind {job.kind!r}; {seen}"
+        reasons.append(Because("no-worker", why))
+    if reasons:
+        return reasons
+    slots = sum(worker.slots for worker in able)
+    running = 0 if queue is None else queue.running
+    if ahead:
+        count = f"{most}+" if ahead >= most else str(ahead)
+        why = f"{count} job(s) of queue {job.queue!r} come first; {running} run, in {slots} slot(s)"
+        return [Because("behind", why)]
+    if running >= slots:
+        return [Because("busy", f"it is next; all {slots} slot(s) of {len(able)} worker(s) run")]
+    return [Because("due", "nothing holds it: a worker will take it any moment")]

@@ -1,0 +1,103 @@
+"""Counts of what this process does, on their way to the store.
+
+Any process of a system can show the counts of all of them, since they are added up in the store:
+a worker opens no port, and still its jobs are seen. Counting costs a dictionary entry; what has
+been counted is written every few seconds, all at once. A crash loses what was not written yet:
+these are numbers for people and alarms, nothing in the engine depends on their being complete.
+
+A count is named the way Prometheus writes it, `name{label="value"}`. Times are counted in
+milliseconds and shown in seconds (http/metrics.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import contextlib
+import logging
+from collections import Counter
+from dataclasses import dataclass
+
+from coatcheck.errors import StoreError
+from coatcheck.store.base import Store
+
+log = logging.getLogger(__name__)
+
+FLUSH_S = 2.0
+# Upper bounds of the histograms, in milliseconds.
+BUCKETS_MS = (5, 25, 100, 500, 1_000, 5_000, 15_000, 60_000, 300_000, 1_800_000, 7_200_000)
+
+SUBMITTED = "jobs_submitted"
+STARTED = "jobs_started"
+FINISHED = "jobs_finished"
+RETRIED = "jobs_retried"
+RUN_TIME = "job_run"
+WAIT_TIME = "job_wait"
+
+
+@dataclass(slots=True)
+class Latency:
+    """How often and how long something was waited for."""
+
+    seconds: float = 0.0
+    count: int = 0
+
+    def add(self, seconds: float) -> None:
+        """Add one wait."""
+        self.seconds += seconds
+        self.count += 1
+
+
+class Metrics:
+    """What one process has counted and not written yet."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._counts: Counter[str] = Counter()
+        self.store_latency = Latency()  # of this process alone
+
+    def submitted(self, kind: str, jobs: int = 1) -> None:
+        """Count jobs that were taken in."""
+        self._counts[f'{SUBMITTED}{{kind="{kind}"}}'] += jobs
+
+    def started(self, kind: str, waited_ms: int) -> None:
+        """Count an attempt that begins, and how long its job was due."""
+        self._counts[f'{STARTED}{{kind="{kind}"}}'] += 1
+        self._observe(WAIT_TIME, kind, waited_ms)
+
+    def finished(self, kind: str, state: str, ran_ms: int) -> None:
+        """Count a job that has ended, and how long its last attempt ran."""
+        self._counts[f'{FINISHED}{{kind="{kind}",state="{state}"}}'] += 1
+        self._observe(RUN_TIME, kind, ran_ms)
+
+    def retried(self, kind: str) -> None:
+        """Count an attempt after which there will be another."""
+        self._counts[f'{RETRIED}{{kind="{kind}"}}'] += 1
+
+    async def flush(self) -> None:
+        """Add what was counted to the store; while that cannot be done it is kept."""
+        counts, self._counts = self._counts, Counter()
+        if not counts:
+            return
+        try:
+            await self._store.count(counts)
+        except StoreError:
+            # Whether it was written is not known: rather too few than twice.
+            log.warning("the counts could not be written")
+
+    async def run(self) -> None:
+        """Write what was counted every few seconds, until cancelled; then once more."""
+        try:
+            while True:
+                await asyncio.sleep(FLUSH_S)
+                await self.flush()
+        finally:
+            with contextlib.suppress(StoreError):
+                await self.flush()
+
+    def _observe(self, name: str, kind: str, milliseconds: int) -> None:
+        at = bisect.bisect_left(BUCKETS_MS, milliseconds)
+        bound = BUCKETS_MS[at] if at < len(BUCKETS_MS) else "inf"
+        self._counts[f'{name}_bucket{{kind="{kind}",le="{bound}"}}'] += 1
+        self._counts[f'{name}_ms{{kind="{kind}"}}'] += max(0, milliseconds)
+        self._counts[f'{name}_count{{kind="{kind}"}}'] += 1

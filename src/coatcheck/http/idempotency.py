@@ -1,0 +1,44 @@
+"""The Idempotency-Key header: a request that is repeated under its key happens once.
+
+The key and what it stands for are written in one transaction, so there is no state in between:
+a crash leaves either both or nothing, and nobody ever waits for a reservation to run out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from coatcheck.engine.engine import Once
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotency-Replayed"
+_PRINTABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
+
+
+def read_key(request: Request) -> str | None:
+    """Read the key, quoted or bare; one that cannot be a key is refused."""
+    given = request.headers.getlist(HEADER)
+    if not given:
+        return None
+    key = given[0].strip()
+    if len(key) >= 2 and key[0] == key[-1] == '"':
+        key = key[1:-1]
+    if len(given) > 1 or not _PRINTABLE.fullmatch(key):
+        raise HTTPException(400, f"{HEADER} takes one key of 1 to 255 printable ASCII characters")
+    return key
+
+
+def once_for(request: Request, body: Any) -> Once | None:
+    """Return the request's key with the fingerprint of method, path and canonical body."""
+    key = read_key(request)
+    if key is None:
+        return None
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+    digest = hashlib.sha256(canonical).hexdigest()
+    return Once(key, f"{request.method} {request.url.path} {digest}")

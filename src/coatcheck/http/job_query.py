@@ -1,0 +1,87 @@
+"""Reading query parameters of the calls on jobs."""
+
+from __future__ import annotations
+
+from starlette.datastructures import QueryParams
+from starlette.exceptions import HTTPException
+
+from coatcheck.clock import from_rfc3339
+from coatcheck.http.cursor import read_cursor
+from coatcheck.http.prefer import LONGEST_WAIT_S
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.state import State
+from coatcheck.store.base import JobFilter
+
+PAGE, LARGEST_PAGE = 50, 200
+LARGEST_LOG_PAGE = 1000
+
+
+def read_filter(query: QueryParams) -> JobFilter:
+    """Read which jobs to list, and how many."""
+    return JobFilter(
+        DEFAULT_TENANT,
+        state=_state(query.get("state")),
+        kind=query.get("kind"),
+        queue=query.get("queue"),
+        labels=tuple(_label(text) for text in query.getlist("label")),
+        created_after=_moment(query.get("created_after")),
+        before=None if (cursor := query.get("cursor")) is None else read_cursor(cursor),
+        limit=read_number(query, "limit", PAGE, 1, LARGEST_PAGE),
+    )
+
+
+def read_wait(query: QueryParams) -> float:
+    """Read how many seconds to wait."""
+    text = query.get("wait", "0")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= LONGEST_WAIT_S:
+        raise HTTPException(400, f"wait must be seconds between 0 and {LONGEST_WAIT_S}")
+    return seconds
+
+
+def read_flag(query: QueryParams, name: str) -> bool:
+    """Read a parameter that is there or not."""
+    text = query.get(name, "0")
+    if text not in ("0", "1", "true", "false"):
+        raise HTTPException(400, f"{name} is 1 or 0")
+    return text in ("1", "true")
+
+
+def read_number(query: QueryParams, name: str, default: int, least: int, most: int) -> int:
+    """Read a whole number within bounds."""
+    text = query.get(name)
+    if text is None:
+        return default
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1
+    if not least <= number <= most:
+        raise HTTPException(400, f"{name} must be a whole number between {least} and {most}")
+    return number
+
+
+def _state(text: str | None) -> State | None:
+    if text is None:
+        return None
+    try:
+        return State(text)
+    except ValueError:
+        raise HTTPException(400, f"state is one of {', '.join(State)}") from None
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not name or not colon or "\0" in text:
+        raise HTTPException(400, "write a label as name:value")
+    return name, value
+
+
+def _moment(text: str | None) -> int | None:
+    if text is None:
+        return None
+    try:
+        return from_rfc3339(text.replace(" ", "+"))  # a plus sign that was not encoded
+    except ValueError:
+        message = "created_after is a time as RFC 3339, such as 2030-01-31T09:00:00Z"
+        raise HTTPException(400, message) from None

@@ -1,0 +1,139 @@
+"""OpenAPI 3.1, generated from the table of calls and the kinds that are declared.
+
+A submission is described for each kind apart, with the schema of its input, so that what a
+generated client lets through fits; the schema of a kind's result stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any
+
+from coatcheck.http.endpoint import Answer, Endpoint, Parameter, Schema, ref
+from coatcheck.http.problem import MEDIA_TYPE as PROBLEM
+from coatcheck.http.schemas import COUNT, ID, TEXT, components
+from coatcheck.model.kind import Kind
+
+# What can happen to any call: a bad parameter, a caller from elsewhere, one that takes no JSON,
+# a store that is away.
+ALWAYS = (400, 403, 406, 503)
+_PATH_NAME = re.compile(r"\{(\w+)\}")
+_PATH_SCHEMAS = {"job_id": ID, "kind": TEXT, "queue": TEXT}
+
+_HEADERS: dict[str, tuple[str, Schema]] = {
+    "Location": ("Where the job is.", TEXT),
+    "Retry-After": ("In how many seconds it is worth asking again.", COUNT),
+    "ETag": ("Changes when the job does.", TEXT),
+    "Preference-Applied": ("Which of the wishes in `Prefer` were heard.", TEXT),
+    "Idempotency-Replayed": ("`true`: an earlier request under this key did it.", TEXT),
+}
+
+
+def openapi(endpoints: Sequence[Endpoint], kinds: Mapping[str, Kind]) -> dict[str, Any]:
+    """Describe the API."""
+    shown = [endpoint for endpoint in endpoints if not endpoint.hidden]
+    paths: dict[str, Any] = {}
+    for endpoint in shown:
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Coatcheck",
+            "version": version("coatcheck"),
+            "description": "Hand in slow work, get a ticket, come back for the result.",
+        },
+        "paths": paths,
+        "components": {"schemas": {**components(), **_kind_schemas(kinds)}},
+        "tags": [{"name": tag} for tag in dict.fromkeys(endpoint.tag for endpoint in shown)],
+    }
+
+
+def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "description": endpoint.description or (endpoint.handler.__doc__ or "").strip(),
+        "tags": [endpoint.tag],
+        "parameters": [
+            *(_path_parameter(name) for name in _PATH_NAME.findall(endpoint.path)),
+            *(_parameter(found) for found in endpoint.parameters),
+        ],
+        "responses": {
+            **{str(status): _answer(answer) for status, answer in endpoint.answers.items()},
+            **{str(status): _refusal(status) for status in (*ALWAYS, *endpoint.refusals)},
+        },
+    }
+    if endpoint.body is not None:
+        operation["requestBody"] = {
+            "description": endpoint.body.description,
+            "required": endpoint.body.required,
+            "content": {media: {"schema": of} for media, of in endpoint.body.media.items()},
+        }
+    return operation
+
+
+def _path_parameter(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": _PATH_SCHEMAS[name]}
+
+
+def _parameter(found: Parameter) -> dict[str, Any]:
+    return {
+        "name": found.name,
+        "in": found.place,
+        "required": False,
+        "description": found.description,
+        "schema": found.schema,
+    }
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    described: dict[str, Any] = {"description": answer.description}
+    if answer.media:
+        described["content"] = {media: {"schema": of} for media, of in answer.media.items()}
+    if answer.headers:
+        described["headers"] = {
+            name: {"description": _HEADERS[name][0], "schema": _HEADERS[name][1]}
+            for name in answer.headers
+        }
+    if answer.links_to_job:
+        described["links"] = {
+            name: {"operationId": name, "parameters": {"job_id": "$response.body#/id"}}
+            for name in ("getJob", "getResult", "getEvents", "cancelJob", "deleteJob")
+        }
+    return described
+
+
+def _refusal(status: int) -> dict[str, Any]:
+    return {
+        "description": HTTPStatus(status).phrase,
+        "content": {PROBLEM: {"schema": ref("Problem")}},
+    }
+
+
+def _kind_schemas(kinds: Mapping[str, Kind]) -> dict[str, Schema]:
+    if not kinds:
+        return {}
+    found: dict[str, Schema] = {}
+    requests = []
+    general = components()["JobRequest"]
+    for name in sorted(kinds):
+        plain = name.replace(":", "_")
+        template = f"#/components/schemas/{plain}.{{model}}"
+        given = kinds[name].input_schema(template)
+        result = kinds[name].result_schema(template)
+        for schema in (given, result):
+            for model, of in schema.pop("$defs", {}).items():
+                found[f"{plain}.{model}"] = of
+        found[f"{plain}.input"], found[f"{plain}.result"] = given, result
+        request = {**general, "properties": {**general["properties"]}, "title": f"{name} job"}
+        request["properties"]["kind"] = {"const": name}
+        request["properties"]["input"] = ref(f"{plain}.input")
+        if "null" not in str(given.get("type", "null")) and "anyOf" not in given:
+            request["required"] = ["kind", "input"]
+        found[f"{plain}.job"] = request
+        requests.append(ref(f"{plain}.job"))
+    found["JobRequest"] = {"anyOf": requests}
+    return found

@@ -1,0 +1,112 @@
+// Shows /openapi.json. Everything is put in as text: what a description says is never markup.
+
+const element = (tag, properties = {}, ...children) => {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+};
+
+const code = (text) => element("code", {}, text);
+
+// Replaces references by what they name, a few levels deep: enough to read, and never endless.
+const resolve = (api, schema, depth = 0) => {
+  if (Array.isArray(schema)) return schema.map((part) => resolve(api, part, depth));
+  if (schema === null || typeof schema !== "object") return schema;
+  if (typeof schema.$ref === "string") {
+    const name = schema.$ref.split("/").pop();
+    return depth > 3 ? { "…": name } : resolve(api, api.components.schemas[name] ?? {}, depth + 1);
+  }
+  return Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => [key, resolve(api, value, depth)]),
+  );
+};
+
+const schemaBlock = (api, media, content) =>
+  element(
+    "details",
+    {},
+    element("summary", {}, code(media)),
+    element("div", {}, element("pre", {}, JSON.stringify(resolve(api, content.schema), null, 2))),
+  );
+
+const parameterTable = (parameters) =>
+  element(
+    "table",
+    {},
+    element("tr", {}, ...["parameter", "in", "what"].map((text) => element("th", {}, text))),
+    ...parameters.map((one) =>
+      element(
+        "tr",
+        {},
+        element("td", {}, code(one.name + (one.required ? " *" : ""))),
+        element("td", {}, one.in),
+        element("td", {}, one.description ?? one.schema.description ?? ""),
+      ),
+    ),
+  );
+
+const example = (method, path, operation) => {
+  const url = location.origin + path;
+  if (operation.operationId === "submitJob") {
+    const body = `'{"kind":"…","input":…}'`;
+    return `curl -H 'content-type: application/json' -d ${body} ${url}`;
+  }
+  return `curl ${method === "get" ? "" : `-X ${method.toUpperCase()} `}${url}`;
+};
+
+const call = (api, path, method, operation) =>
+  element(
+    "details",
+    { id: operation.operationId },
+    element(
+      "summary",
+      {},
+      element("span", { className: "method" }, method.toUpperCase()),
+      code(path),
+      element("span", { className: "what" }, operation.summary),
+    ),
+    element(
+      "div",
+      {},
+      element("p", {}, operation.description),
+      element("pre", {}, example(method, path, operation)),
+      operation.parameters.length ? parameterTable(operation.parameters) : null,
+      operation.requestBody ? element("h3", {}, "Takes") : null,
+      ...Object.entries(operation.requestBody?.content ?? {}).map(([media, content]) =>
+        schemaBlock(api, media, content),
+      ),
+      element("h3", {}, "Answers"),
+      ...Object.entries(operation.responses).flatMap(([status, answer]) => [
+        element("p", {}, code(status), ` ${answer.description}`),
+        ...Object.entries(answer.content ?? {})
+          .filter(([media]) => media !== "application/problem+json")
+          .map(([media, content]) => schemaBlock(api, media, content)),
+      ]),
+    ),
+  );
+
+const show = async () => {
+  const main = document.getElementById("calls");
+  try {
+    const answer = await fetch("/openapi.json");
+    if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+    const api = await answer.json();
+    const sections = api.tags.map(({ name }) =>
+      element(
+        "section",
+        {},
+        element("h2", {}, name),
+        ...Object.entries(api.paths).flatMap(([path, calls]) =>
+          Object.entries(calls)
+            .filter(([, operation]) => operation.tags.includes(name))
+            .map(([method, operation]) => call(api, path, method, operation)),
+        ),
+      ),
+    );
+    main.replaceChildren(...sections);
+  } catch (error) {
+    main.replaceChildren(element("p", {}, `The description could not be read: ${error.message}`));
+  }
+};
+
+show();

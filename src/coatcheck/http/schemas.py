@@ -1,0 +1,164 @@
+"""The shapes of what the API takes and answers, as JSON Schema, for OpenAPI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coatcheck.http.endpoint import Schema, ref
+from coatcheck.http.job_request import JobRequest
+from coatcheck.model.event import EventType
+from coatcheck.model.state import Reason, State
+
+TEXT: Schema = {"type": "string"}
+WHOLE: Schema = {"type": "integer"}
+COUNT: Schema = {"type": "integer", "minimum": 0}
+TIME: Schema = {"type": "string", "format": "date-time"}
+ID: Schema = {
+    "type": "string",
+    "description": "A ULID, or the public id that a surface gave the job.",
+}
+ANYTHING: Schema = {}
+
+
+def maybe(schema: Schema) -> Schema:
+    """Say that null is possible too."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def listed(schema: Schema) -> Schema:
+    """Say that there are several."""
+    return {"type": "array", "items": schema}
+
+
+def whole(properties: dict[str, Schema], optional: tuple[str, ...] = ()) -> Schema:
+    """Describe an object that has these members and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+STATE: Schema = {"type": "string", "enum": list(State)}
+
+_ERROR = whole(
+    {"code": TEXT, "message": TEXT, "detail": maybe(TEXT), "retryable": {"type": "boolean"}}
+)
+_PROGRESS = whole(
+    {
+        "done": {"type": "number"},
+        "total": maybe({"type": "number"}),
+        "message": maybe(TEXT),
+    }
+)
+_JOB = whole(
+    {
+        "id": TEXT,
+        "kind": TEXT,
+        "surface": TEXT,
+        "queue": TEXT,
+        "state": STATE,
+        "phase": maybe(TEXT),
+        "reason": maybe({"type": "string", "enum": list(Reason)}),
+        "attempt": COUNT,
+        "max_attempts": COUNT,
+        "priority": WHOLE,
+        "progress": maybe(_PROGRESS),
+        "created_at": TIME,
+        "run_at": TIME,
+        "started_at": maybe(TIME),
+        "finished_at": maybe(TIME),
+        "expires_at": maybe(TIME),
+        "labels": {"type": "object", "additionalProperties": TEXT},
+        "parent": maybe(TEXT),
+        "forked_from": maybe(TEXT),
+        "result": ANYTHING,
+        "error": maybe(ref("Error")),
+        "artifacts": listed(ANYTHING),
+        "links": {"type": "object", "additionalProperties": TEXT},
+        "position": {
+            "description": "Its place in the queue, from 1, while it waits for its turn.",
+            "anyOf": [COUNT, {"const": "1000+"}],
+        },
+        "explain": listed(whole({"code": TEXT, "message": TEXT})),
+    },
+    optional=("position", "explain"),
+)
+_EVENT = whole(
+    {
+        "seq": COUNT,
+        "type": {"type": "string", "enum": list(EventType)},
+        "at": TIME,
+        "data": {"type": "object"},
+    }
+)
+_PROBLEM: Schema = {
+    "type": "object",
+    "description": "RFC 9457; `type` is stable, the sentences may change.",
+    "properties": {
+        "type": {"type": "string", "format": "uri"},
+        "title": TEXT,
+        "status": WHOLE,
+        "detail": TEXT,
+        "errors": listed(whole({"pointer": TEXT, "detail": TEXT})),
+        "correlation_id": TEXT,
+    },
+    "required": ["type", "title", "status", "detail"],
+}
+_KIND = whole(
+    {
+        "name": TEXT,
+        "queue": TEXT,
+        "isolation": TEXT,
+        "max_attempts": COUNT,
+        "on_lost": TEXT,
+        "timeout_s": {"type": "number"},
+        "keep_succeeded_s": {"type": "number"},
+        "keep_failed_s": {"type": "number"},
+        "input_schema": {"type": "object"},
+        "result_schema": {"type": "object"},
+    }
+)
+_QUEUE = whole(
+    {
+        "name": TEXT,
+        "paused": {"type": "boolean"},
+        "ready": COUNT,
+        "delayed": COUNT,
+        "running": COUNT,
+        "oldest_ready_at": maybe(TIME),
+    }
+)
+_BATCHED = whole({"id": TEXT, "kind": TEXT, "state": STATE, "links": {"type": "object"}})
+_RECEIPT = whole(
+    {
+        "id": TEXT,
+        "deleted_at": TIME,
+        "removed": whole({"jobs": COUNT, "payloads": COUNT, "events": COUNT}),
+    }
+)
+
+
+def components() -> dict[str, Any]:
+    """Return every named shape."""
+    job_request = JobRequest.model_json_schema(ref_template="#/components/schemas/{model}")
+    job_request["properties"]["run_at"] = maybe(TIME)
+    return {
+        "Job": _JOB,
+        "JobRequest": job_request,
+        "JobPage": whole({"jobs": listed(ref("Job")), "next_cursor": maybe(TEXT)}),
+        "Batch": whole({"jobs": listed(_BATCHED)}),
+        "Event": _EVENT,
+        "EventPage": whole(
+            {"events": listed(ref("Event")), "last": COUNT, "ended": {"type": "boolean"}}
+        ),
+        "Error": _ERROR,
+        "Kind": _KIND,
+        "KindPage": whole({"kinds": listed(ref("Kind"))}),
+        "Problem": _PROBLEM,
+        "Queue": _QUEUE,
+        "QueuePage": whole({"queues": listed(ref("Queue"))}),
+        "Receipt": _RECEIPT,
+        "Status": whole({"status": TEXT}),
+    }

@@ -1,0 +1,100 @@
+"""A job's log: as server-sent events while it grows, or page by page.
+
+The stream tells every event from the one after `Last-Event-ID` (or `?after=`) on, then waits for
+more, and ends with `event: end` and the job itself. Whoever is cut off comes back with the last
+number they saw and misses nothing; after the end they are told 204, which stops an EventSource.
+Where the log no longer reaches back that far, or never reached that number, `event: reset` brings
+the job as it stands, and the stream goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from coatcheck.engine.engine import Engine
+from coatcheck.errors import NotFound, StoreUnavailable
+from coatcheck.http.checks import accepted_types
+from coatcheck.http.endpoint import JSON
+from coatcheck.http.job_query import LARGEST_LOG_PAGE, read_number, read_wait
+from coatcheck.http.job_view import event_json, events_json, job_json
+from coatcheck.model.job import Job
+
+EVENT_STREAM = "text/event-stream"
+HEARTBEAT_S = 15.0
+# How long a client waits before it comes back.
+RECONNECT_MS = 1000
+PAGE = 200
+_LARGEST = 2**63 - 1
+
+
+async def get_events(request: Request) -> Response:
+    """Stream a job's log, or answer with a page of it to those who take JSON and no stream."""
+    engine: Engine = request.app.state.engine
+    job = await engine.get(request.path_params["job_id"])
+    after = _read_after(request)
+    accepted = set(accepted_types(request.headers.get("accept", "*/*")))
+    if JSON in accepted and EVENT_STREAM not in accepted:
+        return await _page(request, engine, job, after or 0)
+    if after is not None and job.state.is_terminal and after == job.last_event:
+        return Response(status_code=204)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(_stream(engine, job, after or 0), 200, headers, EVENT_STREAM)
+
+
+async def _page(request: Request, engine: Engine, job: Job, after: int) -> Response:
+    limit = read_number(request.query_params, "limit", PAGE, 1, LARGEST_LOG_PAGE)
+    wait = read_wait(request.query_params)
+    if wait:
+        job = await engine.wait_for_event(job.id, after, wait)
+    events = await engine.events(job.id, after, limit)
+    return Response(events_json(events, job), media_type=JSON)
+
+
+async def _stream(engine: Engine, job: Job, after: int) -> AsyncIterator[str]:
+    yield f"retry: {RECONNECT_MS}\n\n"
+    if after > job.last_event:
+        yield _message("reset", job.last_event, job_json(job))
+        after = job.last_event
+    while True:
+        try:
+            events = await engine.events(job.id, after, PAGE)
+            if events and events[0].seq > after + 1:
+                job = await engine.get(job.id)
+                yield _message("reset", job.last_event, job_json(job))
+                after = job.last_event
+                continue
+            for event in events:
+                yield _message(event.type, event.seq, event_json(event))
+                after = event.seq
+            if len(events) == PAGE:
+                continue
+            job = await engine.wait_for_event(job.id, after, HEARTBEAT_S)
+        except (NotFound, StoreUnavailable):
+            return  # deleted, or the store is away: whoever comes back is told which
+        if job.state.is_terminal and after >= job.last_event:
+            yield _message("end", after, job_json(job))
+            return
+        if engine.stopping:
+            return
+        if job.last_event <= after:
+            yield ": still here\n\n"
+
+
+def _message(event: str, number: int, data: str) -> str:
+    # Our JSON has no line breaks: they are escaped inside strings.
+    return f"id: {number}\nevent: {event}\ndata: {data}\n\n"
+
+
+def _read_after(request: Request) -> int | None:
+    given = request.headers.get("last-event-id")
+    if given is None:
+        if "after" not in request.query_params:
+            return None
+        return read_number(request.query_params, "after", 0, 0, _LARGEST)
+    if not given.isascii() or not given.isdecimal() or len(given) > 18:
+        raise HTTPException(400, "Last-Event-ID is the number of an event, as the stream gave it")
+    return int(given)
