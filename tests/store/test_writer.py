@@ -73,7 +73,8 @@ async def writer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Writer]:
     # However slow the machine is, what is queued together is one batch.
-    monkeypatch.setattr(writer_module, "BATCH_SECONDS", 3_600.0)
+    monkeypatch.setattr(writer_module, "LOOP_SECONDS", 3_600.0)
+    monkeypatch.setattr(writer_module, "BULK_SECONDS", 3_600.0)
     lock = FileLock(database.with_suffix(".lock"))
 
     def on_commit(topics: set[Topic]) -> None:
@@ -84,14 +85,14 @@ async def writer(
 
     writer = Writer(database, lock, on_commit)
     yield writer
-    await asyncio.to_thread(writer.close)
+    await writer.close()
     lock.close()
 
 
 async def held(writer: Writer) -> Gate:
     """Keep the writer busy: what is queued from now on is one batch when the gate opens."""
     gate = Gate()
-    writer.write(gate, Urgency.WORKER)
+    writer.write(gate, Urgency.BULK)
     await gate.entered()
     return gate
 
@@ -108,7 +109,7 @@ async def test_nobody_is_answered_before_the_commit(
 ) -> None:
     gate, last = await held(writer), Gate()
     early = [writer.write(note(str(n)), Urgency.SUBMIT) for n in range(5)]
-    end = writer.write(last, Urgency.SUBMIT)
+    end = writer.write(last, Urgency.BULK)
     gate.open()
     await last.entered()  # the five have run, and their transaction is still open
     assert not any(future.done() for future in early)
@@ -133,7 +134,7 @@ async def test_waiters_are_woken_once_a_batch_and_after_its_commit(
 async def test_a_batch_is_bounded_in_time(
     writer: Writer, published: Published, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_module, "BATCH_SECONDS", 0.0)
+    monkeypatch.setattr(writer_module, "LOOP_SECONDS", 0.0)
     gate = await held(writer)
     queued = [writer.write(note(str(n)), Urgency.SUBMIT) for n in range(3)]
     gate.open()
@@ -229,7 +230,7 @@ async def test_who_goes_away_during_its_turn_disturbs_nobody(
     writer: Writer, notes: Callable[[], list[str]]
 ) -> None:
     gate, during = await held(writer), Gate()
-    going = writer.write(during, Urgency.SUBMIT)
+    going = writer.write(during, Urgency.BULK)
     staying = writer.write(note("staying"), Urgency.SUBMIT)
     gate.open()
     await during.entered()
@@ -325,7 +326,7 @@ async def test_a_database_out_of_reach_is_unavailable_until_it_is_back(tmp_path:
             await writer.write(lambda tx: tx.one("SELECT 1"), Urgency.SUBMIT)
     await asyncio.to_thread((tmp_path / "missing").mkdir)
     assert await writer.write(lambda tx: tx.one("SELECT 1"), Urgency.SUBMIT) == (1,)
-    await asyncio.to_thread(writer.close)
+    await writer.close()
     lock.close()
 
 
@@ -337,7 +338,7 @@ async def test_closing_finishes_what_is_queued_and_takes_no_more(
     gate = await held(writer)
     queued = [writer.write(note(str(n)), Urgency.BULK) for n in range(3)]
     gate.open()
-    await asyncio.to_thread(writer.close)
+    await writer.close()
     assert await asyncio.gather(*queued) == notes() == ["0", "1", "2"]
     with pytest.raises(StoreUnavailable, match="closed"):
         writer.write(note("late"), Urgency.WORKER)
@@ -357,5 +358,5 @@ async def test_every_commit_waits_for_the_lock_beside_the_file(
         other.tell()
         assert await waiting == "waiting"
     assert notes() == ["0", "1", "2", "3", "4", "waiting"]
-    await asyncio.to_thread(unhindered.close)
+    await unhindered.close()
     another_lock.close()

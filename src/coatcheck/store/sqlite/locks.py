@@ -36,11 +36,27 @@ class FileLock:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def __enter__(self) -> None:
+    def take(self) -> None:
+        """Wait for it."""
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
-    def __exit__(self, *_: object) -> None:
+    def take_at_once(self) -> bool:
+        """Take it if nobody else has it."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Let the next one have it."""
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def __enter__(self) -> None:
+        self.take()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def close(self) -> None:
         """Let go of the file."""

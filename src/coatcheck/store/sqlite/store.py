@@ -71,10 +71,7 @@ class SQLiteStore:
 
     async def open(self) -> None:
         """Make the file and its folders where they are missing, migrate, start the threads."""
-        await asyncio.to_thread(self._open)
-
-    def _open(self) -> None:
-        self._migrate()
+        await asyncio.to_thread(self._migrate)
         self._lock = FileLock(self._run_folder / "write.lock")
         self._life = LifeSigns(self._run_folder / "workers")
         self._wakeups = Wakeups(self._path, self._run_folder, self._new_id(), self._poll_s)
@@ -116,10 +113,10 @@ class SQLiteStore:
         """Finish the writes under way, then stop the threads; harmless where it is not open."""
         if self._is_open:
             self._is_open = False
+            await self._writer.close()
             await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
-        self._writer.close()
         self._reader.close()
         self._wakeups.close()
         self._life.close()

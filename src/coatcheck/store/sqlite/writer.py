@@ -1,18 +1,25 @@
-"""Group commit: one thread owns the write connection and every write goes through it.
+"""Group commit: every write of a process goes through one connection, many in one transaction.
 
 The protocol, for as long as the store is open:
 
 1. A caller hands in an *operation*, a function of a Transaction that can be run again, and waits.
-2. The thread takes what is queued, most urgent first (a worker's settles, claims and heartbeats,
-   then submits, then slices of bulk loads), takes the file lock, and runs the operations one after
-   the other in one transaction, for a bounded time.
-3. It commits; that is one sync of the disk for the whole batch. Only then is anybody answered.
-4. It wakes those who wait for what the batch changed, in this process and in the others.
+2. A *turn* begins when something is queued: the file lock is taken, and a transaction is begun.
+3. What is queued is run in it, most urgent first (a worker's settles, claims and heartbeats, then
+   submits), for a bounded time; at the end a little of what is bulky, if nothing else waits.
+4. It is committed: one sync of the disk for all. Only then is anybody answered.
+5. Those who wait for what the turn changed are woken, in this process and in the others.
+
+Who does what. Short operations run on the event loop itself: SQLite gives up the interpreter at
+every statement, and a thread that has to win it back from a busy loop, three times a job, costs
+several times what the statements do (docs/decisions/0007-statements-on-the-loop.md). A thread does
+whatever can take long: waiting for the lock of another process, the commit with its sync, bulky
+operations, checkpoints, and everything after a fault. A turn is in one place at a time, so the
+connection is too.
 
 What can fail, and what happens then:
 
 - An operation refuses (raises one of our own errors): it must do so before its first write, and
-  the rest of the batch goes on. One that had already written undoes the whole batch, as below.
+  the rest of the turn goes on. One that had already written undoes the whole turn, as below.
 - SQLite reports an error in a statement or in the commit. A full disk, an I/O error or a lack of
   memory may have rolled back the whole transaction already, so what was run before means nothing:
   roll back if it is still open, then run each operation again in a transaction of its own, so that
@@ -24,6 +31,8 @@ What can fail, and what happens then:
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import queue
 import threading
 import time
 from collections import deque
@@ -36,19 +45,21 @@ import apsw
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.store.base import Topic
-from coatcheck.store.sqlite.connection import connect, is_ours, translate
+from coatcheck.store.sqlite.connection import BUSY_TIMEOUT_MS, connect, is_ours, translate
 from coatcheck.store.sqlite.locks import FileLock
 
 T = TypeVar("T")
 
-# A batch stops taking operations after this long, so that nobody waits behind a long tail.
-BATCH_SECONDS = 0.010
+# A turn takes no more short operations after this long: the loop has others to serve.
+LOOP_SECONDS = 0.005
+# And no more bulky ones after this long, so that nobody waits behind a long tail.
+BULK_SECONDS = 0.010
 # Checkpoint once the write-ahead log has this many pages.
 CHECKPOINT_PAGES = 2_000
 
 
 class Urgency(IntEnum):
-    """The order in which queued operations are taken."""
+    """The order in which queued operations are taken; only what is bulky may take long."""
 
     WORKER = 0
     SUBMIT = 1
@@ -58,12 +69,14 @@ class Urgency(IntEnum):
 class Transaction:
     """What an operation works with: statements, and whom to wake once they are committed."""
 
-    __slots__ = ("changed", "execute", "topics")
+    __slots__ = ("began", "changed", "execute", "topics", "total_changes")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.execute = connection.cursor().execute
         # How many rows the last statement changed.
         self.changed = connection.changes
+        self.total_changes = connection.total_changes
+        self.began = time.monotonic()
         self.topics: set[Topic] = set()
 
     def one(self, sql: str, values: tuple[Any, ...] = ()) -> Any:
@@ -101,140 +114,220 @@ class Ticket(Generic[T]):
 
 
 class Writer:
-    """The thread, its queues and its connection."""
+    """The queues, the connection, and the thread for what takes long. It is made on the loop that
+    runs its short operations.
+    """
 
     def __init__(self, path: Path, lock: FileLock, on_commit: Callable[[set[Topic]], None]) -> None:
         self._path = path
         self._lock = lock
         self._on_commit = on_commit
-        self._queues: tuple[deque[Ticket[Any]], ...] = tuple(deque() for _ in Urgency)
-        self._arrived = threading.Condition()
+        self._home = asyncio.get_running_loop()
+        self._urgent: deque[Ticket[Any]] = deque()
+        self._submits: deque[Ticket[Any]] = deque()
+        self._bulk: deque[Ticket[Any]] = deque()
+        self._queues = (self._urgent, self._submits, self._bulk)
+        self._connection: apsw.Connection | None = None
+        self._transaction: Transaction
+        self._in_turn = False
         self._closing = False
+        self._idle = asyncio.Event()
         self._wal_pages = 0
-        self._thread = threading.Thread(target=self._run, name="coatcheck-writer", daemon=True)
+        self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name="coatcheck-writer", daemon=True)
         self._thread.start()
 
     def write(self, operation: Operation[T], urgency: Urgency) -> asyncio.Future[T]:
         """Queue an operation; the future is done when it is committed, or has failed alone."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        with self._arrived:
-            if self._closing:
-                raise StoreUnavailable("the store is closed")
-            self._queues[urgency].append(Ticket(operation, future))
-            self._arrived.notify()
+        loop = asyncio.get_running_loop()
+        if self._closing:
+            raise StoreUnavailable("the store is closed")
+        future: asyncio.Future[T] = loop.create_future()
+        ticket = Ticket(operation, future)
+        if loop is self._home:
+            self._enqueue(ticket, urgency)
+        else:
+            self._home.call_soon_threadsafe(self._enqueue, ticket, urgency)
         return future
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Finish what is queued, then end the thread."""
-        with self._arrived:
-            self._closing = True
-            self._arrived.notify()
-        self._thread.join()
+        self._closing = True
+        while self._in_turn:
+            self._idle.clear()
+            await self._idle.wait()
+        self._for_thread.put(None)
+        await asyncio.to_thread(self._thread.join)
 
-    def _run(self) -> None:
-        connection: apsw.Connection | None = None
-        while self._wait_for_work():
-            try:
-                if connection is None:
-                    connection = connect(self._path)
-                    connection.set_wal_hook(self._note_wal_size)
-                self._write_batch(connection)
-            except Exception as error:  # noqa: BLE001 - the thread must outlive any fault of the store
-                self._refuse_all(translate(error))
-                _drop(connection)
-                connection = None
-        if connection is not None:
-            self._checkpoint(connection)
-            _drop(connection)
+    # --- on the loop
 
-    def _wait_for_work(self) -> bool:
-        with self._arrived:
-            while not any(self._queues):
-                if self._closing:
-                    return False
-                self._arrived.wait()
+    def _enqueue(self, ticket: Ticket[Any], urgency: Urgency) -> None:
+        self._queues[urgency].append(ticket)
+        if not self._in_turn:
+            self._in_turn = True
+            # Not at once: what is asked for in the same round of the loop comes along.
+            self._home.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        if not any(self._queues):
+            self._in_turn = False
+            self._idle.set()
+        elif (self._urgent or self._submits) and self._begin_at_once():
+            self._run_short()
+        else:
+            self._for_thread.put(self._begin_in_thread)
+
+    def _begin_at_once(self) -> bool:
+        """Begin a transaction, unless that would mean waiting for anybody."""
+        connection = self._connection
+        if connection is None or not self._lock.take_at_once():
+            return False
+        try:
+            connection.set_busy_timeout(0)
+            self._transaction = Transaction(connection)
+            self._transaction.execute("BEGIN IMMEDIATE")
+        except apsw.Error:
+            self._lock.release()
+            return False  # the thread finds out what it is, or waits
         return True
 
-    def _write_batch(self, connection: apsw.Connection) -> None:
+    def _run_short(self) -> None:
         done: list[Ticket[Any]] = []
-        transaction = Transaction(connection)
-        with self._lock:
-            try:
-                transaction.execute("BEGIN IMMEDIATE")
-                self._run_queued(connection, transaction, done)
-                transaction.execute("COMMIT")
-            except Exception as error:
-                if not done:
-                    raise  # not even begun: the store is out of reach for all of them
-                transaction.topics.clear()
-                self._run_apart(connection, transaction, done, error)
-        _answer_all(done)
-        if transaction.topics:
-            self._on_commit(transaction.topics)
-        if self._wal_pages >= CHECKPOINT_PAGES:
-            with self._lock:
-                self._checkpoint(connection)
+        error = self._run_queued((self._urgent, self._submits), LOOP_SECONDS, done)
+        self._for_thread.put(lambda: self._end(done, error))
+
+    def _finish(self, done: list[Ticket[Any]]) -> None:
+        for ticket in done:
+            ticket.answer()
+        # After the callbacks of those who were just answered: they may want to write again.
+        self._home.call_soon(self._take_turn)
+
+    # --- wherever the turn is
 
     def _run_queued(
-        self, connection: apsw.Connection, transaction: Transaction, done: list[Ticket[Any]]
-    ) -> None:
-        until = time.monotonic() + BATCH_SECONDS
-        while (ticket := self._next_ticket()) is not None:
-            done.append(ticket)
-            changes = connection.total_changes()
-            try:
-                ticket.result = ticket.operation(transaction)
-            except Exception as error:
-                if not is_ours(error) or connection.total_changes() != changes:
-                    raise
-                ticket.error = error
-            if time.monotonic() >= until:
-                return
-
-    def _next_ticket(self) -> Ticket[Any] | None:
-        for queue in self._queues:
-            while queue:
-                ticket = queue.popleft()
-                if not ticket.future.cancelled():
-                    return ticket
+        self, queues: tuple[deque[Ticket[Any]], ...], seconds: float, done: list[Ticket[Any]]
+    ) -> Exception | None:
+        """Run what is queued, for a while; return the fault that means nothing of it counts."""
+        transaction = self._transaction
+        total_changes = transaction.total_changes
+        until = time.monotonic() + seconds
+        for waiting in queues:
+            while waiting:
+                ticket = waiting.popleft()
+                if ticket.future.cancelled():
+                    continue
+                done.append(ticket)
+                changes = total_changes()
+                try:
+                    ticket.result = ticket.operation(transaction)
+                except Exception as error:  # noqa: BLE001 - it is looked at once the turn ends
+                    if not is_ours(error) or total_changes() != changes:
+                        return error
+                    ticket.error = error
+                if time.monotonic() >= until:
+                    return None
         return None
 
-    def _run_apart(
-        self,
-        connection: apsw.Connection,
-        transaction: Transaction,
-        tickets: list[Ticket[Any]],
-        error: Exception,
-    ) -> None:
+    # --- in the thread
+
+    def _serve(self) -> None:
+        while (task := self._for_thread.get()) is not None:
+            task()
+        if self._connection is not None:
+            self._checkpoint(self._connection)
+            self._drop_connection()
+
+    def _begin_in_thread(self) -> None:
+        """Wait for the lock and begin; short operations go on from there on the loop."""
+        self._lock.take()
+        try:
+            if self._connection is None:
+                self._connection = connect(self._path)
+                self._connection.set_wal_hook(self._note_wal_size)
+            self._connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            self._transaction = Transaction(self._connection)
+            self._transaction.execute("BEGIN IMMEDIATE")
+        except Exception as error:  # noqa: BLE001 - not even begun: the store is out of reach for all
+            self._lock.release()
+            self._drop_connection()
+            self._refuse_all(translate(error))
+            return
+        if self._urgent or self._submits:
+            self._go_on(self._run_short)
+        else:
+            self._end([], None)
+
+    def _end(self, done: list[Ticket[Any]], error: Exception | None) -> None:
+        """Add something bulky if nothing else waits, commit, let go of the lock, tell everybody."""
+        transaction = self._transaction
+        try:
+            while error is None and self._bulk and not (self._urgent or self._submits):
+                before = len(done)
+                error = self._run_queued((self._bulk,), 0.0, done)
+                if len(done) == before or time.monotonic() >= transaction.began + BULK_SECONDS:
+                    break
+            if error is None:
+                try:
+                    transaction.execute("COMMIT")
+                except apsw.Error as fault:
+                    error = fault
+            if error is not None:
+                transaction.topics.clear()
+                self._run_apart(done, error)
+        finally:
+            self._lock.release()
+        if transaction.topics:
+            self._on_commit(transaction.topics)
+        self._answer(done)
+        if self._wal_pages >= CHECKPOINT_PAGES and self._connection is not None:
+            self._checkpoint(self._connection)
+
+    def _run_apart(self, tickets: list[Ticket[Any]], error: Exception) -> None:
+        connection = self._connection
+        assert connection is not None
         try:
             _roll_back(connection)
         except apsw.Error:
             # Not even that works: everybody hears so, and the connection is made anew.
             for ticket in tickets:
                 ticket.error = translate(error)
-            _answer_all(tickets)
-            raise
+            self._drop_connection()
+            return
         for ticket in tickets:
-            self._run_alone(connection, transaction, ticket)
+            self._run_alone(connection, ticket)
 
-    def _run_alone(
-        self, connection: apsw.Connection, transaction: Transaction, ticket: Ticket[Any]
-    ) -> None:
+    def _run_alone(self, connection: apsw.Connection, ticket: Ticket[Any]) -> None:
         ticket.error = None
+        transaction = self._transaction
         try:
             transaction.execute("BEGIN IMMEDIATE")
             ticket.result = ticket.operation(transaction)
             transaction.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - it becomes the answer to this one caller
-            _roll_back(connection)
             ticket.error = translate(error)
+            with contextlib.suppress(apsw.Error):
+                _roll_back(connection)
 
     def _refuse_all(self, error: Exception) -> None:
-        refused = []
-        while (ticket := self._next_ticket()) is not None:
-            ticket.error = error
-            refused.append(ticket)
-        _answer_all(refused)
+        refused: list[Ticket[Any]] = []
+        for waiting in self._queues:
+            while waiting:
+                ticket = waiting.popleft()
+                ticket.error = error
+                refused.append(ticket)
+        self._answer(refused)
+
+    def _answer(self, done: list[Ticket[Any]]) -> None:
+        here = [ticket for ticket in done if ticket.loop is self._home]
+        for ticket in done:
+            if ticket.loop is not self._home:
+                with contextlib.suppress(RuntimeError):  # that loop has been closed
+                    ticket.loop.call_soon_threadsafe(ticket.answer)
+        self._go_on(lambda: self._finish(here))
+
+    def _go_on(self, with_: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is gone, and everybody with it
+            self._home.call_soon_threadsafe(with_)
 
     def _note_wal_size(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
@@ -242,35 +335,17 @@ class Writer:
 
     def _checkpoint(self, connection: apsw.Connection) -> None:
         # Passive: it moves what readers allow and waits for nobody. A failure is no loss, the log
-        # still holds everything; the next batch tries again.
+        # still holds everything; the next turn tries again.
         self._wal_pages = 0
-        try:
+        with contextlib.suppress(apsw.Error):
             connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.Error:
-            return
 
-
-def _answer_all(tickets: list[Ticket[Any]]) -> None:
-    by_loop: dict[asyncio.AbstractEventLoop, list[Ticket[Any]]] = {}
-    for ticket in tickets:
-        by_loop.setdefault(ticket.loop, []).append(ticket)
-    for loop, group in by_loop.items():
-        try:
-            loop.call_soon_threadsafe(_answer, group)
-        except RuntimeError:
-            continue  # that loop has been closed: nobody is left to hear it
-
-
-def _answer(tickets: list[Ticket[Any]]) -> None:
-    for ticket in tickets:
-        ticket.answer()
+    def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close(True)
 
 
 def _roll_back(connection: apsw.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
-
-
-def _drop(connection: apsw.Connection | None) -> None:
-    if connection is not None:
-        connection.close(True)
