@@ -17,7 +17,7 @@ from coatcheck.engine.watch import Watch
 from coatcheck.errors import Gone, InvalidInput, KeyReused, NotFound
 from coatcheck.ids import UlidGenerator, ulids_from
 from coatcheck.model.event import Event
-from coatcheck.model.job import DEFAULT_TENANT, Job, Lease
+from coatcheck.model.job import DEFAULT_TENANT, Job, Lease, NewJob
 from coatcheck.model.kind import Kind
 from coatcheck.model.state import State
 from coatcheck.store.base import (
@@ -74,13 +74,17 @@ class Engine:
 
     async def submit(self, submission: Submission) -> Job:
         """Check a job, make it durable, and return it as it stands then."""
+        return as_submitted(await self.accept(submission))
+
+    async def accept(self, submission: Submission) -> NewJob:
+        """Do the same, and return only what was written."""
         now = self.clock.now()
         job = prepare(submission, self.kinds, self.new_id(), now)
         began = self.clock.monotonic()
         await self.store.submit(job, now)
         self.metrics.store_latency.add(self.clock.monotonic() - began)
         self.metrics.submitted(job.kind)
-        return as_submitted(job)
+        return job
 
     async def submit_once(self, submission: Submission, once: Once) -> Submitted:
         """Submit a job unless one was submitted under this key before; return that one then."""
@@ -167,7 +171,7 @@ class Engine:
             return None
         return await self.store.ahead_of(job, list(self.kinds), FARTHEST)
 
-    def retry_after(self, job: Job) -> int:
+    def retry_after(self, job: Job | NewJob) -> int:
         """Return in how many seconds it is worth asking about a job again."""
         return self._estimates.retry_after(job)
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from coatcheck.clock import Clock
 from coatcheck.engine.metrics import RUN_TIME
 from coatcheck.errors import StoreError
-from coatcheck.model.job import Job
+from coatcheck.model.job import Job, NewJob
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
 
@@ -44,27 +44,33 @@ class Estimates:
         self._next_reading = 0.0
         self._reading: asyncio.Task[None] | None = None
 
-    def retry_after(self, job: Job) -> int:
+    def retry_after(self, job: Job | NewJob) -> int:
         """Return in how many seconds it is worth asking about a job again."""
         now = self._clock.monotonic()
         if now >= self._next_reading and self._reading is None:
             self._next_reading = now + REFRESH_S
             self._reading = asyncio.create_task(self._read(), name="coatcheck-estimates")
-        return max(SHORTEST_S, min(LONGEST_S, math.ceil(self._seconds_left(job))))
+        if isinstance(job, Job) and job.state is State.RUNNING:
+            seconds = self._until_it_ends(job)
+        else:
+            seconds = self._until_it_has_run(job)
+        return max(SHORTEST_S, min(LONGEST_S, math.ceil(seconds)))
 
     def takes_s(self, kind: str) -> float | None:
         """Return how long jobs of a kind have been taking lately, if any have run."""
         return self._takes_s.get(kind)
 
-    def _seconds_left(self, job: Job) -> float:
+    def _until_it_ends(self, job: Job) -> float:
         takes = self._takes_s.get(job.kind, UNKNOWN_S)
-        now = self._clock.now()
-        if job.state is State.RUNNING and job.started_at is not None:
-            # Longer than usual already: look again after a while that grows with its age.
-            ran = (now - job.started_at) / 1000
-            return takes - ran if ran < takes else ran / 4
-        before = self._ready.get(job.queue, 0) / max(1, self._slots.get(job.kind, 1))
-        return max(0, job.run_at - now) / 1000 + (before + 1) * takes
+        ran = (self._clock.now() - (job.started_at or job.run_at)) / 1000
+        # Longer than usual already: look again after a while that grows with its age.
+        return takes - ran if ran < takes else ran / 4
+
+    def _until_it_has_run(self, job: Job | NewJob) -> float:
+        takes = self._takes_s.get(job.kind, UNKNOWN_S)
+        turns = self._ready.get(job.queue, 0) / max(1, self._slots.get(job.kind, 1)) + 1
+        delay = job.run_at - self._clock.now()
+        return turns * takes + (delay / 1000 if delay > 0 else 0)
 
     async def _read(self) -> None:
         began = self._clock.monotonic()

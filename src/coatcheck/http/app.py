@@ -16,9 +16,9 @@ from starlette.routing import Route
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError
 from coatcheck.http.checks import check_request
-from coatcheck.http.correlation import Correlation, ErrorBoundary
+from coatcheck.http.door import Door
 from coatcheck.http.endpoint import Endpoint, Handler
-from coatcheck.http.guard import LoopbackGuard
+from coatcheck.http.jobs import submit_job
 from coatcheck.http.openapi import openapi
 from coatcheck.http.problem import answer_error
 from coatcheck.http.routes import ENDPOINTS
@@ -28,11 +28,7 @@ def create_http_app(engine: Engine) -> Starlette:
     """Build the application over an engine."""
     app = Starlette(
         routes=_routes(ENDPOINTS),
-        middleware=[
-            Middleware(Correlation),
-            Middleware(ErrorBoundary),
-            Middleware(LoopbackGuard),
-        ],
+        middleware=[Middleware(Door, shortcuts=_shortcuts(ENDPOINTS))],
         exception_handlers={
             CoatcheckError: answer_error,
             HTTPException: answer_error,
@@ -58,6 +54,14 @@ def _routes(endpoints: Iterable[Endpoint]) -> list[Route]:
         Route(path, _by_method(found), methods=list(found), name=path)
         for path, found in by_path.items()
     ]
+
+
+def _shortcuts(endpoints: Iterable[Endpoint]) -> dict[tuple[str, str], Handler]:
+    return {
+        (endpoint.method, endpoint.path): _by_method({endpoint.method: endpoint})
+        for endpoint in endpoints
+        if endpoint.handler is submit_job
+    }
 
 
 def _by_method(endpoints: dict[str, Endpoint]) -> Handler:

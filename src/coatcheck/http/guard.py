@@ -11,11 +11,7 @@ import ipaddress
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.problem import problem
 
 
 def is_loopback(host: str) -> bool:
@@ -39,29 +35,13 @@ def refuse_public_bind(host: str) -> None:
 
 
 @lru_cache(maxsize=256)
-def _is_here(url: str) -> bool:
+def comes_from_here(host: bytes | None, origin: bytes | None) -> bool:
+    """Tell whether a request names a loopback host and, if a page sent it, a loopback origin."""
+    return _is_here(b"//" + (host or b"")) and (origin is None or _is_here(origin))
+
+
+def _is_here(url: bytes) -> bool:
     try:
-        return is_loopback(urlsplit(url).hostname or "")
+        return is_loopback(urlsplit(url.decode("latin-1")).hostname or "")
     except ValueError:
         return False
-
-
-class LoopbackGuard:
-    """ASGI middleware that lets only requests through that a loopback client made on purpose."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer 403."""
-        if scope["type"] == "http":
-            headers = Headers(scope=scope)
-            origin = headers.get("origin")
-            from_here = origin is None or _is_here(origin)
-            if not _is_here(f"//{headers.get('host', '')}") or not from_here:
-                refusal = problem(
-                    403, "not-loopback", "this server has no keys and serves loopback clients only"
-                )
-                await refusal(scope, receive, send)
-                return
-        await self._app(scope, receive, send)

@@ -12,6 +12,8 @@ from coatcheck.engine.submission import Submission
 from coatcheck.errors import InvalidPayload
 from coatcheck.model.kind import pointer
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 def _moment(value: object) -> object:
     if value is None:
@@ -51,7 +53,7 @@ def read_submission(
         raise InvalidPayload(f"this is not a job: {where}", problems) from None
     return Submission(
         kind=asked.kind,
-        input=json.dumps(asked.input, ensure_ascii=False, separators=(",", ":")),
+        input=_encode(asked.input),
         queue=asked.queue,
         priority=asked.priority,
         labels=asked.labels,

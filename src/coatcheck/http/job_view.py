@@ -9,7 +9,7 @@ from typing import Any
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import FARTHEST
 from coatcheck.model.event import Event
-from coatcheck.model.job import Failure, Job
+from coatcheck.model.job import Failure, Job, NewJob
 
 
 def job_json(job: Job, extra: Mapping[str, Any] | None = None) -> str:
@@ -19,6 +19,23 @@ def job_json(job: Job, extra: Mapping[str, Any] | None = None) -> str:
         after.update(extra)
     result = "null" if job.result is None else job.result
     return f'{dumps(before)[:-1]},"result":{result},{dumps(after)[1:]}'
+
+
+def submitted_json(job: NewJob) -> str:
+    """Write a job that was just taken in: what `job_json` makes of it, without the detours."""
+    created_at = to_rfc3339(job.created_at)
+    run_at = created_at if job.run_at == job.created_at else to_rfc3339(job.run_at)
+    return (
+        f'{{"id":"{job.id}","kind":"{job.kind}","surface":"{job.surface}","queue":"{job.queue}",'
+        '"state":"queued","phase":null,"reason":null,"attempt":0,'
+        f'"max_attempts":{job.terms.max_attempts},"priority":{job.priority},"progress":null,'
+        f'"created_at":"{created_at}","run_at":"{run_at}",'
+        '"started_at":null,"finished_at":null,"expires_at":null,'
+        f'"labels":{job.labels},"parent":null,"forked_from":null,"result":null,"error":null,'
+        f'"artifacts":[],"links":{{"self":"/v1/jobs/{job.id}",'
+        f'"result":"/v1/jobs/{job.id}/result","events":"/v1/jobs/{job.id}/events",'
+        f'"cancel":"/v1/jobs/{job.id}/cancel"}}}}'
+    )
 
 
 def position_view(ahead: int | None) -> dict[str, Any]:
@@ -53,9 +70,8 @@ def failure_view(error: Failure | None) -> dict[str, Any] | None:
     }
 
 
-def dumps(value: Any) -> str:
-    """Write JSON the way all of the API does: compact, and text as itself."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+# Writes JSON the way all of the API does: compact, and text as itself.
+dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _before_result(job: Job) -> dict[str, Any]:

@@ -17,11 +17,17 @@ from coatcheck.http.endpoint import JSON
 from coatcheck.http.idempotency import REPLAYED, once_for
 from coatcheck.http.job_query import read_filter, read_flag, read_wait
 from coatcheck.http.job_request import read_submission
-from coatcheck.http.job_view import dumps, failure_view, job_json, position_view
+from coatcheck.http.job_view import (
+    dumps,
+    failure_view,
+    job_json,
+    position_view,
+    submitted_json,
+)
 from coatcheck.http.prefer import read_preference
 from coatcheck.http.problem import problem
 from coatcheck.logs import correlation_id
-from coatcheck.model.job import Job
+from coatcheck.model.job import Job, NewJob
 from coatcheck.model.state import State
 
 log = logging.getLogger(__name__)
@@ -35,24 +41,32 @@ _TRACEPARENT = re.compile(
 async def submit_job(request: Request) -> Response:
     """Take a job: 202 once it is durable, 200 when it has ended by the time of the answer."""
     engine: Engine = request.app.state.engine
-    preference = read_preference(request)
     body = await read_json(request)
-    once = once_for(request, body)
     submission = read_submission(
         body, correlation=correlation_id.get(), traceparent=read_traceparent(request)
     )
-    headers = preference.headers
+    preference = read_preference(request)
+    once = once_for(request, body)
+    if once is None and not preference.wait_s:
+        return _accepted(engine, await engine.accept(submission), preference.headers)
     if once is None:
-        job = await engine.submit(submission)
+        job, replayed = await engine.submit(submission), False
     else:
         [job], replayed = await engine.submit_once(submission, once)
-        if replayed:
-            headers[REPLAYED] = "true"
-    log.debug("submitted", extra={"job_id": job.id, "kind": job.kind})
+    log.debug("submitted", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
     if preference.wait_s and not job.state.is_terminal:
         job = await engine.wait(job.id, preference.wait_s)
-    headers["Location"] = f"/v1/jobs/{job.id}"
+    headers = {"Location": f"/v1/jobs/{job.id}", **preference.headers}
+    if replayed:
+        headers[REPLAYED] = "true"
     return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)
+
+
+def _accepted(engine: Engine, job: NewJob, headers: dict[str, str]) -> Response:
+    log.debug("submitted", extra={"job_id": job.id, "kind": job.kind})
+    headers["Location"] = f"/v1/jobs/{job.id}"
+    headers["Retry-After"] = str(engine.retry_after(job))
+    return Response(submitted_json(job), 202, headers, JSON)
 
 
 async def get_job(request: Request) -> Response:

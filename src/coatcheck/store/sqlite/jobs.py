@@ -63,6 +63,8 @@ def submit(tx: Transaction, job: NewJob, now: int) -> None:
         return
     tx.execute(_INSERT_PAYLOAD, (job.tenant, job.id, "input", job.input))
     tx.execute(_INSERT_EVENT, (job.tenant, job.id, 1, EventType.STATE, now, event))
+    if job.labels != "{}":
+        tx.execute(SQL.insert_labels, (job.tenant, job.id, job.labels))
     tx.topics.add(Topic.WORK)
 
 

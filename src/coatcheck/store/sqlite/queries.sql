@@ -8,6 +8,10 @@ INSERT INTO jobs (
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) DO NOTHING
 
+-- name: insert_labels
+INSERT INTO labels (tenant, name, value, job_id)
+SELECT ?, label.key, label.value, ? FROM json_each(?) AS label
+
 -- name: insert_payload
 INSERT INTO payloads (tenant, job_id, role, data) VALUES (?, ?, ?, ?)
 ON CONFLICT (tenant, job_id, role) DO UPDATE SET data = excluded.data
