@@ -8,6 +8,27 @@ INSERT INTO jobs (
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, id) DO NOTHING
 
+-- name: insert_jobs_alike
+-- Jobs that differ only in what the JSON array of the last value tells of each: see merged.py.
+INSERT INTO jobs (
+  tenant, surface, kind, queue, priority, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+  keep_failed_ms, claimable, id, correlation_id, traceparent, created_at, run_at,
+  labels, state, attempt, fence, cancel_requested, last_event
+)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,
+  value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4,
+  '{}', 'queued', 0, 0, 0, 1
+FROM json_each(?12) WHERE true
+ON CONFLICT (tenant, id) DO NOTHING
+
+-- name: insert_inputs
+INSERT INTO payloads (tenant, job_id, role, data)
+SELECT ?1, value ->> 0, 'input', value ->> 6 FROM json_each(?2)
+
+-- name: insert_first_events
+INSERT INTO events (tenant, job_id, seq, type, at, data)
+SELECT ?1, value ->> 0, 1, 'state', value ->> 5, ?2 FROM json_each(?3)
+
 -- name: insert_labels
 INSERT INTO labels (tenant, name, value, job_id)
 SELECT ?, label.key, label.value, ? FROM json_each(?) AS label

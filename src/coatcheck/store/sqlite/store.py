@@ -39,7 +39,7 @@ from coatcheck.store.base import (
 )
 from coatcheck.store.migrations import Migration
 from coatcheck.store.rows import read_event, read_job
-from coatcheck.store.sqlite import batches, housekeeping, jobs, records, workers
+from coatcheck.store.sqlite import batches, housekeeping, jobs, merged, records, workers
 from coatcheck.store.sqlite.connection import connect, translate
 from coatcheck.store.sqlite.listing import list_query
 from coatcheck.store.sqlite.locks import FileLock, LifeSigns, refuse_network_filesystem
@@ -75,7 +75,7 @@ class SQLiteStore:
         self._lock = FileLock(self._run_folder / "write.lock")
         self._life = LifeSigns(self._run_folder / "workers")
         self._wakeups = Wakeups(self._path, self._run_folder, self._new_id(), self._poll_s)
-        self._writer = Writer(self._path, self._lock, self._wakeups.publish)
+        self._writer = Writer(self._path, self._lock, self._wakeups.publish, merged.merge)
         self._reader = Reader(self._path)
         self._is_open = True
 
@@ -132,10 +132,13 @@ class SQLiteStore:
         self, job: NewJob, now: int, once: Idempotency | None = None
     ) -> Earlier | None:
         """Make a job durable."""
-        if once is None:
-            await self._write(lambda tx: jobs.submit(tx, job, now), Urgency.SUBMIT)
-            return None
-        return await self._write(lambda tx: jobs.submit_once(tx, (job,), now, once), Urgency.SUBMIT)
+        if once is not None:
+            return await self._write(
+                lambda tx: jobs.submit_once(tx, (job,), now, once), Urgency.SUBMIT
+            )
+        merges = merged.Incoming(job, now) if merged.can_be_merged(job) else None
+        await self._writer.write(lambda tx: jobs.submit(tx, job, now), Urgency.SUBMIT, merges)
+        return None
 
     async def submit_batch(
         self, new: Sequence[NewJob], now: int, once: Idempotency | None = None

@@ -9,6 +9,10 @@ The protocol, for as long as the store is open:
 4. It is committed: one sync of the disk for all. Only then is anybody answered.
 5. Those who wait for what the turn changed are woken, in this process and in the others.
 
+Operations of one sort that come in crowds can be *merged*: one operation does what a number of
+them would do one after the other. It runs in the thread, at the end of a turn; if it fails, each
+of them is run apart, like after any other fault.
+
 Who does what. Short operations run on the event loop itself: SQLite gives up the interpreter at
 every statement, and a thread that has to win it back from a busy loop, three times a job, costs
 several times what the statements do (docs/decisions/0007-statements-on-the-loop.md). A thread does
@@ -54,6 +58,8 @@ T = TypeVar("T")
 LOOP_SECONDS = 0.005
 # And no more bulky ones after this long, so that nobody waits behind a long tail.
 BULK_SECONDS = 0.010
+# Fewer than this are not worth merging, more than that are left for the next turn.
+MERGED_AT_LEAST, MERGED_AT_MOST = 4, 400
 # Checkpoint once the write-ahead log has this many pages.
 CHECKPOINT_PAGES = 2_000
 
@@ -94,10 +100,13 @@ Operation = Callable[[Transaction], T]
 class Ticket(Generic[T]):
     """An operation that waits for its commit, and the caller that waits for its answer."""
 
-    __slots__ = ("error", "future", "loop", "operation", "result")
+    __slots__ = ("error", "future", "loop", "merges", "operation", "result")
 
-    def __init__(self, operation: Operation[T], future: asyncio.Future[T]) -> None:
+    def __init__(
+        self, operation: Operation[T], future: asyncio.Future[T], merges: Any = None
+    ) -> None:
         self.operation = operation
+        self.merges = merges
         self.future = future
         self.loop = future.get_loop()
         self.result: Any = None
@@ -118,15 +127,23 @@ class Writer:
     runs its short operations.
     """
 
-    def __init__(self, path: Path, lock: FileLock, on_commit: Callable[[set[Topic]], None]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        lock: FileLock,
+        on_commit: Callable[[set[Topic]], None],
+        merge: Callable[[list[Any]], Operation[None]] | None = None,
+    ) -> None:
         self._path = path
         self._lock = lock
         self._on_commit = on_commit
+        self._merge = merge
         self._home = asyncio.get_running_loop()
         self._urgent: deque[Ticket[Any]] = deque()
         self._submits: deque[Ticket[Any]] = deque()
         self._bulk: deque[Ticket[Any]] = deque()
-        self._queues = (self._urgent, self._submits, self._bulk)
+        self._mergeable: deque[Ticket[Any]] = deque()
+        self._queues = (self._urgent, self._submits, self._bulk, self._mergeable)
         self._connection: apsw.Connection | None = None
         self._transaction: Transaction
         self._in_turn = False
@@ -137,13 +154,18 @@ class Writer:
         self._thread = threading.Thread(target=self._serve, name="coatcheck-writer", daemon=True)
         self._thread.start()
 
-    def write(self, operation: Operation[T], urgency: Urgency) -> asyncio.Future[T]:
-        """Queue an operation; the future is done when it is committed, or has failed alone."""
+    def write(
+        self, operation: Operation[T], urgency: Urgency, merges: Any = None
+    ) -> asyncio.Future[T]:
+        """Queue an operation; the future is done when it is committed, or has failed alone.
+
+        `merges` is what `merge` needs to know of it, for one that may be merged with its like.
+        """
         loop = asyncio.get_running_loop()
         if self._closing:
             raise StoreUnavailable("the store is closed")
         future: asyncio.Future[T] = loop.create_future()
-        ticket = Ticket(operation, future)
+        ticket = Ticket(operation, future, merges)
         if loop is self._home:
             self._enqueue(ticket, urgency)
         else:
@@ -162,7 +184,7 @@ class Writer:
     # --- on the loop
 
     def _enqueue(self, ticket: Ticket[Any], urgency: Urgency) -> None:
-        self._queues[urgency].append(ticket)
+        (self._queues[urgency] if ticket.merges is None else self._mergeable).append(ticket)
         if not self._in_turn:
             self._in_turn = True
             # Not at once: what is asked for in the same round of the loop comes along.
@@ -172,7 +194,7 @@ class Writer:
         if not any(self._queues):
             self._in_turn = False
             self._idle.set()
-        elif (self._urgent or self._submits) and self._begin_at_once():
+        elif self._hurries() and self._begin_at_once():
             self._run_short()
         else:
             self._for_thread.put(self._begin_in_thread)
@@ -191,10 +213,28 @@ class Writer:
             return False  # the thread finds out what it is, or waits
         return True
 
+    def _hurries(self) -> bool:
+        """Whether something waits that a bulky operation must not hold up."""
+        return bool(self._urgent or self._submits or self._mergeable)
+
     def _run_short(self) -> None:
+        crowd, merged = self._merge_crowd()
+        alone = () if crowd else (self._mergeable,)
         done: list[Ticket[Any]] = []
-        error = self._run_queued((self._urgent, self._submits), LOOP_SECONDS, done)
-        self._for_thread.put(lambda: self._end(done, error))
+        error = self._run_queued((self._urgent, self._submits, *alone), LOOP_SECONDS, done)
+        done += crowd
+        self._for_thread.put(lambda: self._end(done, error, merged))
+
+    def _merge_crowd(self) -> tuple[list[Ticket[Any]], Operation[None] | None]:
+        """Take what can be merged, if it is worth it, and make one operation of it."""
+        if self._merge is None or len(self._mergeable) < MERGED_AT_LEAST:
+            return [], None
+        crowd: list[Ticket[Any]] = []
+        while self._mergeable and len(crowd) < MERGED_AT_MOST:
+            ticket = self._mergeable.popleft()
+            if not ticket.future.cancelled():
+                crowd.append(ticket)
+        return crowd, self._merge([ticket.merges for ticket in crowd])
 
     def _finish(self, done: list[Ticket[Any]]) -> None:
         for ticket in done:
@@ -252,25 +292,31 @@ class Writer:
             self._drop_connection()
             self._refuse_all(translate(error))
             return
-        if self._urgent or self._submits:
+        if self._hurries():
             self._go_on(self._run_short)
         else:
             self._end([], None)
 
-    def _end(self, done: list[Ticket[Any]], error: Exception | None) -> None:
-        """Add something bulky if nothing else waits, commit, let go of the lock, tell everybody."""
+    def _end(
+        self,
+        done: list[Ticket[Any]],
+        error: Exception | None,
+        merged: Operation[None] | None = None,
+    ) -> None:
+        """Run what was merged, and something bulky if nothing else waits; commit, let go of the
+        lock, tell everybody.
+        """
         transaction = self._transaction
         try:
-            while error is None and self._bulk and not (self._urgent or self._submits):
+            if error is None and merged is not None:
+                error = _fault_of(merged, transaction)
+            while error is None and self._bulk and not self._hurries():
                 before = len(done)
                 error = self._run_queued((self._bulk,), 0.0, done)
                 if len(done) == before or time.monotonic() >= transaction.began + BULK_SECONDS:
                     break
             if error is None:
-                try:
-                    transaction.execute("COMMIT")
-                except apsw.Error as fault:
-                    error = fault
+                error = _fault_of(lambda tx: tx.execute("COMMIT"), transaction)
             if error is not None:
                 transaction.topics.clear()
                 self._run_apart(done, error)
@@ -344,6 +390,14 @@ class Writer:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close(True)
+
+
+def _fault_of(operation: Operation[Any], transaction: Transaction) -> Exception | None:
+    try:
+        operation(transaction)
+    except Exception as error:  # noqa: BLE001 - then nothing of the turn counts
+        return error
+    return None
 
 
 def _roll_back(connection: apsw.Connection) -> None:

@@ -1,0 +1,76 @@
+"""Many submits as a few statements.
+
+Jobs that came in at the same time mostly differ in little: their ids, inputs, times and traces. So
+they are grouped by all the rest, and a group is three statements, each of which takes what differs
+as one JSON array. Such a statement runs from beginning to end without the interpreter, beside the
+loop that reads the next requests. What does not fit (labels, a public id, a deadline) is submitted
+one by one, and so is everything if anything about a group is unusual, such as an id that exists.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from coatcheck.model import transition as rules
+from coatcheck.model.job import NewJob
+from coatcheck.store.base import Topic
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Operation, Transaction
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class Incoming(NamedTuple):
+    """A job to be submitted, and when."""
+
+    job: NewJob
+    now: int
+
+
+class Unusual(Exception):
+    """A group cannot be submitted as one; each of its jobs can."""
+
+
+def can_be_merged(job: NewJob) -> bool:
+    """Tell whether a job has nothing that the merged statements have no column for."""
+    return (
+        job.labels == "{}"
+        and job.public_id is None
+        and job.limit_key is None
+        and job.terms.deadline_at is None
+    )
+
+
+def merge(incoming: Sequence[Incoming]) -> Operation[None]:
+    """Return one operation that submits them all."""
+    groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
+    for job, now in incoming:
+        common = (job.tenant, job.surface, job.kind, job.queue, job.priority, *job.terms[:-1])
+        groups[common, job.run_at <= now].append(
+            (
+                job.id,
+                job.correlation_id,
+                job.traceparent,
+                job.created_at,
+                job.run_at,
+                now,
+                job.input,
+            )
+        )
+    prepared = [(common, due, len(rows), _encode(rows)) for (common, due), rows in groups.items()]
+
+    def submit(tx: Transaction) -> None:
+        for common, due, count, rows in prepared:
+            # Where a job begins depends on its time only by whether that has come.
+            standing, event = rules.created(0 if due else 1, 0)
+            tx.execute(SQL.insert_jobs_alike, (*common, standing.claimable, rows))
+            if tx.changed() != count:
+                raise Unusual
+            tx.execute(SQL.insert_inputs, (common[0], rows))
+            tx.execute(SQL.insert_first_events, (common[0], event, rows))
+        tx.topics.add(Topic.WORK)
+
+    return submit
