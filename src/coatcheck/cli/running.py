@@ -18,6 +18,7 @@ from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.http.app import create_http_app
+from coatcheck.http.patience import PatientProtocol, close_silent
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
 from coatcheck.worker.runners import NewLoop
@@ -69,7 +70,7 @@ async def api_process(
 ) -> None:
     """Serve HTTP until SIGTERM."""
     async with open_engine(app, settings) as engine:
-        server = _server(engine, announce)
+        server = _Server(engine, announce)
         with _on_stop_signal(lambda: _stop_server(server, engine)):
             await server.serve(sockets=[listening])
 
@@ -87,7 +88,7 @@ async def single_process(
 ) -> None:
     """Serve HTTP and work in one process, until SIGTERM."""
     async with open_engine(app, settings) as engine:
-        server = _server(engine, announce)
+        server = _Server(engine, announce)
         stop = asyncio.Event()
 
         def stop_both() -> None:
@@ -99,29 +100,38 @@ async def single_process(
             await asyncio.gather(server.serve(sockets=[listening]), worker.run(stop))
 
 
-def _server(engine: Engine, announce: Callable[[], None]) -> uvicorn.Server:
-    class Announcing(uvicorn.Server):
-        """A server that says when it answers, and leaves the signals to us."""
+class _Server(uvicorn.Server):
+    """A server that says when it answers, closes silent connections, leaves the signals to us."""
 
-        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-            await super().startup(sockets)
-            announce()
-
-        @contextlib.contextmanager
-        def capture_signals(self) -> Any:
-            yield
-
-    return Announcing(
-        uvicorn.Config(
-            create_http_app(engine),
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=API_GRACE_S,
+    def __init__(self, engine: Engine, announce: Callable[[], None]) -> None:
+        super().__init__(
+            uvicorn.Config(
+                create_http_app(engine),
+                http=PatientProtocol,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=API_GRACE_S,
+            )
         )
-    )
+        self._announce = announce
+        self._closing_silent: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._closing_silent = asyncio.create_task(close_silent(self.server_state.connections))
+        self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._closing_silent is not None:
+            self._closing_silent.cancel()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Any:
+        yield
 
 
 def _stop_server(server: uvicorn.Server, engine: Engine) -> None:

@@ -1,0 +1,72 @@
+"""Slow and silent clients: how long a connection may owe us the rest of a request.
+
+A client that connects and says nothing, sends its headers byte by byte, or stops in the middle of a
+body holds a connection and its buffers for nothing. So each connection notes when it was last heard
+of, one task looks over all of them now and then, and those that owe us something and have been
+silent for too long are closed. Headers have a limit in size and in time as well. A client that
+waits for *us*, in a long poll or a stream, owes nothing and is never closed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+# Silence in the middle of a request, and the time that a request's headers may take in all.
+PATIENCE_S = 20.0
+HEAD_BYTES = 64 * 1024
+LOOK_EVERY_S = 2.0
+
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """A connection that knows when it was last heard of, and how much of a head it has taken."""
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self.last_heard = self.head_since = self.loop.time()
+        self._head_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what came, unless it is a head without end."""
+        self.last_heard = self.loop.time()
+        if self._waits_for_head():
+            if self._head_bytes == 0:
+                self.head_since = self.last_heard
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._waits_for_head() and self._head_bytes > HEAD_BYTES:
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, or to wait for a body."""
+        self._head_bytes = 0
+        super().on_headers_complete()
+
+    def silent_for(self, now: float) -> float:
+        """Return how long we have been waiting for this client in vain; 0 where it waits for us."""
+        if self.timeout_keep_alive_task is not None:
+            return 0.0  # idle between two requests: that has a timer of its own
+        if self._waits_for_head():
+            return now - self.head_since
+        return now - self.last_heard if self.cycle.more_body else 0.0
+
+    def _waits_for_head(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+
+async def close_silent(connections: Iterable[Any], patience_s: float = PATIENCE_S) -> None:
+    """Close those that owe us something, for as long as the server runs."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(min(LOOK_EVERY_S, patience_s / 2))
+        now = loop.time()
+        for connection in list(connections):
+            if connection.silent_for(now) > patience_s:
+                connection.transport.close()

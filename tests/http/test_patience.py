@@ -1,0 +1,135 @@
+"""Clients that owe us the rest of a request, over real sockets; time is told by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+
+from coatcheck.http import patience
+from coatcheck.http.patience import HEAD_BYTES, PatientProtocol
+from tests.http.arrange import Submit
+
+pytestmark = pytest.mark.anyio
+
+HOST = b"Host: localhost\r\n"
+
+
+class Served:
+    """The application on a real port."""
+
+    def __init__(self, app: Starlette) -> None:
+        config = uvicorn.Config(
+            app, port=0, http=PatientProtocol, lifespan="off", log_config=None, access_log=False
+        )
+        self._server = uvicorn.Server(config)
+        self._server.capture_signals = _no_signals  # type: ignore[method-assign]
+        self._running: asyncio.Task[None]
+
+    async def start(self) -> None:
+        self._running = asyncio.create_task(self._server.serve())
+        await _until(lambda: self._server.started)
+
+    async def stop(self) -> None:
+        self._server.should_exit = True
+        await self._running
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        port = self._server.servers[0].sockets[0].getsockname()[1]
+        known = self.connections
+        streams = await asyncio.open_connection("127.0.0.1", port)
+        await _until(lambda: bool(self.connections - known))
+        return streams
+
+    @property
+    def connections(self) -> set[Any]:
+        return set(self._server.server_state.connections)
+
+    def silent_for(self, seconds: float) -> list[float]:
+        """How long each connection would have been waited for, so much later."""
+        now = asyncio.get_running_loop().time() + seconds
+        return [connection.silent_for(now) for connection in self.connections]
+
+    async def heard(self, condition: Callable[[Any], bool]) -> None:
+        """Return once the one connection has taken in what was sent."""
+        [connection] = self.connections
+        await _until(lambda: condition(connection))
+
+    def close_silent(self) -> asyncio.Task[None]:
+        watched = self._server.server_state.connections
+        return asyncio.create_task(patience.close_silent(watched, patience_s=0.05))
+
+
+def _no_signals() -> Any:
+    return contextlib.nullcontext()
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something holds that has no signal of its own."""
+    while not condition():  # noqa: ASYNC110 - the server's state tells nobody when it changes
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def served(app: Starlette) -> AsyncIterator[Served]:
+    served = Served(app)
+    await served.start()
+    yield served
+    await served.stop()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"GET /hea",
+        b"GET /healthz HTTP/1.1\r\nHost: loc",
+        b"POST /v1/jobs HTTP/1.1\r\n" + HOST + b"Content-Type: application/json\r\n"
+        b'Content-Length: 40\r\n\r\n{"kind":',
+        b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\nGET /healthz HTTP/1.1\r\nHost",
+    ],
+    ids=["nothing", "half a line", "half a head", "half a body", "half a second head"],
+)
+async def test_who_stops_in_the_middle_of_a_request_is_closed(served: Served, sent: bytes) -> None:
+    reader, writer = await served.connect()
+    writer.write(sent)
+    closing = served.close_silent()
+
+    await asyncio.wait_for(reader.read(), 30)  # until the other side has closed it
+
+    closing.cancel()
+    writer.close()
+
+
+async def test_who_waits_for_us_is_not_closed(served: Served, submit: Submit) -> None:
+    job = await submit("echo")
+    _reader, writer = await served.connect()
+    path = f"/v1/jobs/{job['id']}?wait=60".encode()
+    writer.write(b"GET " + path + b" HTTP/1.1\r\n" + HOST + b"\r\n")
+    await served.heard(lambda connection: connection.cycle and not connection.cycle.more_body)
+    assert served.silent_for(3_600) == [0.0]
+    writer.close()
+
+
+async def test_who_is_idle_between_requests_has_the_time_of_keep_alive(served: Served) -> None:
+    reader, writer = await served.connect()
+    writer.write(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
+    await reader.readuntil(b'{"status":"ok"}')
+    await served.heard(lambda connection: connection.timeout_keep_alive_task is not None)
+    assert served.silent_for(3_600) == [0.0]
+    writer.close()
+
+
+async def test_a_head_without_end_is_refused(served: Served) -> None:
+    reader, writer = await served.connect()
+    writer.write(b"GET /healthz HTTP/1.1\r\n" + HOST)
+    writer.write(b"X-Long: " + b"a" * (2 * HEAD_BYTES))
+    with contextlib.suppress(ConnectionResetError):  # closed before all of it was sent
+        await reader.read()
+    await _until(lambda: not served.connections)
+    writer.close()
