@@ -20,7 +20,7 @@ PATIENCE_S = 20.0
 HEAD_BYTES = 64 * 1024
 LOOK_EVERY_S = 2.0
 
-_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+_TOO_LARGE = b"HTTP/1.1 431 Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -58,7 +58,8 @@ class PatientProtocol(HttpToolsProtocol):
         return now - self.last_heard if self.cycle.more_body else 0.0
 
     def _waits_for_head(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
+        cycle: Any = self.cycle  # None before the first request, whatever its type says
+        return cycle is None or cycle.response_complete
 
 
 async def close_silent(connections: Iterable[Any], patience_s: float = PATIENCE_S) -> None:
