@@ -18,7 +18,6 @@ never both: what `remove` or `clear` has returned is never started.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -28,7 +27,7 @@ from coatcheck.worker.execution import Execution
 class Backlog:
     """A number of slots, and a line before them."""
 
-    def __init__(self, slots: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, slots: int, clock: Callable[[], float]) -> None:
         self._slots = slots
         self._clock = clock
         self._lock = threading.Lock()

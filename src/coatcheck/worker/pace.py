@@ -15,8 +15,9 @@ Three more bounds keep it fair to other workers:
 
 - Jobs that hold a slot for more than `SHORT_S` are never claimed ahead. Slots that turn over that
   slowly are filled as fast as they come free, and there is nothing to win.
-- A claim asks for at most twice what the claim before it brought, or for the free slots. So it
-  starts small when there is little to do, and grows only while the queue keeps filling it.
+- A claim asks for at most twice what the claim just before it brought, or for the free slots. So
+  after a quiet moment it starts with the slots alone, which leaves the other workers theirs, and
+  grows only while there is more to do.
 - What has waited longer than `PATIENCE_S` is given back, and the estimate is then that bad.
 """
 
@@ -30,6 +31,8 @@ SHORT_S = 0.005
 MOST_AHEAD = 256
 # What waits longer is given back. Far above AHEAD_S: a machine that stumbles is no reason.
 PATIENCE_S = 0.100
+# A claim longer ago than this says nothing of the next.
+LATELY_S = 0.100
 # How much of the difference to the estimate is learnt from one job, that was longer or shorter.
 UP, DOWN = 1 / 4, 1 / 32
 
@@ -40,27 +43,29 @@ class Pace:
     def __init__(self) -> None:
         self._seconds = AHEAD_S  # how long a job holds a slot; too long until learnt otherwise
         self._brought = 0
+        self._brought_at = 0.0
 
     def ended(self, seconds: float) -> None:
         """A job has held its slot this long."""
         difference = seconds - self._seconds
         self._seconds += difference * (UP if difference > 0 else DOWN)
 
-    def claimed(self, jobs: int) -> None:
+    def claimed(self, jobs: int, now: float) -> None:
         """A claim has brought so many jobs."""
-        self._brought = jobs
+        self._brought, self._brought_at = jobs, now
 
     def gave_back(self) -> None:
         """A backlog was not worked off in time."""
         self._seconds = max(self._seconds, PATIENCE_S)
 
-    def limit(self, *, free: int, moving: int, waiting: int) -> int:
+    def limit(self, *, free: int, moving: int, waiting: int, now: float) -> int:
         """Return how many jobs to claim now, 0 for none: with so many slots free, so many (the
         free ones included) that are not held for long, and so many jobs that wait already.
         """
         ahead = 0
         if self._seconds <= SHORT_S:
-            ahead = min(MOST_AHEAD, int(moving * AHEAD_S / self._seconds))
+            ahead = int(min(MOST_AHEAD, moving * AHEAD_S / self._seconds))
         if waiting > ahead // 2:
             return 0  # rather many at a time than one for one
-        return min(free + ahead - waiting, max(free, 2 * self._brought))
+        brought = self._brought if now - self._brought_at < LATELY_S else 0
+        return min(free + ahead - waiting, max(free, 2 * brought))

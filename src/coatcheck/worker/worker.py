@@ -26,7 +26,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -70,6 +69,7 @@ class Worker:
         *,
         new_loop: NewLoop = asyncio.new_event_loop,
         probe: Probe = no_probe,
+        pace: Pace | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._engine = engine
@@ -84,8 +84,9 @@ class Worker:
             probe=probe,
             on_registered=self._wake.set,
         )
-        self._backlog = Backlog(settings.slots)
-        self._pace = Pace()
+        self._monotonic = engine.clock.monotonic
+        self._backlog = Backlog(settings.slots, self._monotonic)
+        self._pace = pace or Pace()
         finished = Finished(self._backlog, self._finished)
         self._async = AsyncRunner(partial(finished, "async"), new_loop)
         self._runners: dict[str, Runner] = {
@@ -156,7 +157,7 @@ class Worker:
                 self._probe("worker.claimed")
                 if life == self._lives:  # else they were claimed by one who is lost
                     self._take_on(claimed.claims)
-                self._pace.claimed(len(claimed.claims))
+                self._pace.claimed(len(claimed.claims), self._monotonic())
                 self._maybe_more = len(claimed.claims) == limit
                 if claimed.next_due is not None:
                     wait = min(NET_S, max(0, claimed.next_due - self._engine.clock.now()) / 1000)
@@ -173,6 +174,7 @@ class Worker:
             free=self._backlog.free,
             moving=self._settings.slots - self._backlog.running_longer_than(AHEAD_S),
             waiting=len(self._backlog),
+            now=self._monotonic(),
         )
 
     async def _give_back_unknown(self) -> None:
@@ -218,7 +220,7 @@ class Worker:
 
     def _start_timer(self, execution: Execution) -> None:
         terms = execution.claim.terms
-        left = terms.timeout_ms / 1000 - (time.monotonic() - execution.started_at)
+        left = terms.timeout_ms / 1000 - (self._monotonic() - execution.started_at)
         if terms.deadline_at is not None:
             left = min(left, (terms.deadline_at - self._engine.clock.now()) / 1000)
         execution.timer = self._loop.call_later(
