@@ -21,6 +21,7 @@ from coatcheck.engine.submission import Submission
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
+from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import Claimed, JobFilter, Settlement, Store
 from coatcheck.worker.pace import MOST_AHEAD, PATIENCE_S, Pace
 from coatcheck.worker.worker import Worker
@@ -49,17 +50,20 @@ class Clock(SystemClock):
 
 
 class Eager(Pace):
-    """Claims ahead whatever the jobs are like."""
+    """Claims ahead whatever the jobs are like; if told so, also while some still wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tops_up: bool = False) -> None:
         super().__init__()
+        self._tops_up = tops_up
         self.given_back = 0
 
     def gave_back(self) -> None:
         self.given_back += 1
 
     def limit(self, *, free: int, moving: int, waiting: int, now: float) -> int:
-        return 0 if self.given_back else max(0, free + 8 - waiting)
+        if self.given_back or (waiting and not self._tops_up):
+            return 0
+        return max(0, free + 8 - waiting)
 
 
 class Watched:
@@ -74,6 +78,9 @@ class Watched:
         self._lost = False
         self.down = False  # for settles
         self.refused = asyncio.Event()
+        self.remove_before_answer = False
+        self._registered = 0
+        self._registered_again = asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -85,12 +92,22 @@ class Watched:
             self.stop_before_answer.set()
             for _ in range(20):  # turns of the loop: the worker hears of it in three or four
                 await asyncio.sleep(0)
+        if self.remove_before_answer:
+            self.remove_before_answer = False
+            await self._store.remove_worker(worker_id, None, now)
+            await self._registered_again.wait()
         if self._lost and claimed.claims:
             self.claimed_after_loss.set()
         if self.lose_next and claimed.claims:
             self.lose_next, self._lost = False, True
             raise StoreUnavailable("the answer was lost")
         return claimed
+
+    async def register_worker(self, worker: WorkerInfo) -> None:
+        await self._store.register_worker(worker)
+        self._registered += 1
+        if self._registered == 2:
+            self._registered_again.set()
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
         if self.down:
@@ -332,7 +349,9 @@ async def test_what_waits_too_long_is_given_back_and_others_run_it(
 ) -> None:
     pace = Eager()
     long, *short = await submit(engine, "held", "quick", "quick", "quick")
-    async with working(engine, ONE_SLOT, pace):
+    # Patient with what runs, but nothing runs once the gate is open.
+    patient = replace(ONE_SLOT, drain_s=3600)
+    async with asyncio.timeout(60), working(engine, patient, pace):
         await gate.begun.wait()
         assert await running(engine) == 4
         async with working(engine):
@@ -365,7 +384,8 @@ async def test_a_stopping_worker_gives_back_what_waits_before_it_drains(
 ) -> None:
     long, *short = await submit(engine, "held", "quick", "quick")
     stop = asyncio.Event()
-    stopping = asyncio.create_task(Worker(engine, ONE_SLOT, pace=Eager()).run(stop))
+    patient = replace(ONE_SLOT, drain_s=3600)
+    stopping = asyncio.create_task(Worker(engine, patient, pace=Eager()).run(stop))
     await gate.begun.wait()
     assert await running(engine) == 3
     stop.set()
@@ -415,11 +435,21 @@ async def test_a_worker_taken_for_lost_starts_nothing_of_what_waits(
     assert (await engine.store.counters()).get("stale_writes", 0) == 0
 
 
+async def test_a_claim_that_is_answered_after_the_worker_was_taken_for_lost_starts_nothing(
+    engine: Engine, watched: Watched, started: list[tuple[str, int]]
+) -> None:
+    watched.remove_before_answer = True
+    jobs = await submit(engine, "quick", "quick")
+    async with working(engine, replace(ONE_SLOT, lease_s=0.2), Eager()):
+        await all_succeed(engine, jobs)
+    assert started == [(job.id, 2) for job in jobs]
+
+
 async def test_what_waits_is_not_mistaken_for_a_claim_that_was_never_answered(
     engine: Engine, watched: Watched, gate: Gate, started: list[tuple[str, int]]
 ) -> None:
     long, *short = await submit(engine, "held", "quick", "quick")
-    async with working(engine, ONE_SLOT, Eager()):
+    async with working(engine, ONE_SLOT, Eager(tops_up=True)):
         await gate.begun.wait()
         watched.lose_next = True
         [lost] = await submit(engine, "quick")
