@@ -83,6 +83,16 @@ def test_what_was_taken_out_never_starts(clock: Clock) -> None:
     assert backlog.take() == []
 
 
+def test_the_line_can_be_cut_at_a_place(clock: Clock) -> None:
+    backlog, jobs = Backlog(1, clock), executions(5)
+    backlog.put(jobs)
+    backlog.take()
+    assert backlog.cut(lambda each: False) == []
+    assert backlog.cut(lambda each: each is jobs[3]) == jobs[3:]
+    assert backlog.ended([jobs[0]], "async") == [jobs[1]]
+    assert backlog.clear() == [jobs[2]]
+
+
 def test_times_count_from_the_claim_and_from_the_start(clock: Clock) -> None:
     backlog, jobs = Backlog(1, clock), executions(2)
     assert backlog.longest_wait() is None

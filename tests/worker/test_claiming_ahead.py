@@ -61,7 +61,9 @@ class Eager(Pace):
         self.given_back += 1
 
     def limit(self, *, free: int, moving: int, waiting: int, now: float) -> int:
-        if self.given_back or (waiting and not self._tops_up):
+        if self.given_back:
+            return free
+        if waiting and not self._tops_up:
             return 0
         return max(0, free + 8 - waiting)
 
@@ -282,9 +284,9 @@ async def test_what_waits_is_started_in_order_whatever_runs_it(app: App, engine:
     assert most == 1
 
 
-@pytest.mark.parametrize("kind", ["waits", "waits_in_a_thread"])
+@pytest.mark.parametrize("kind", ["endless", "endless_in_a_thread"])
 async def test_a_job_that_follows_another_in_its_slot_has_a_timer_too(
-    app: App, engine: Engine, kind: str
+    app: App, engine: Engine, kind: str, gate: Gate
 ) -> None:
     @app.job
     async def quick(ctx: Context) -> None: ...
@@ -292,28 +294,33 @@ async def test_a_job_that_follows_another_in_its_slot_has_a_timer_too(
     @app.job
     def quick_in_a_thread(ctx: Context) -> None: ...
 
-    @app.job(timeout="50ms", retries=0)
-    async def waits(ctx: Context) -> None:
-        await asyncio.Event().wait()
+    @app.job(timeout="50ms")
+    async def endless(ctx: Context) -> None:
+        await gate.hold_politely()
 
-    @app.job(timeout="50ms", retries=0)
-    def waits_in_a_thread(ctx: Context) -> None:
-        while True:
-            ctx.progress(1)
+    @app.job(timeout="50ms")
+    def endless_in_a_thread(ctx: Context) -> None:
+        try:
+            while True:
+                ctx.progress(1)
+        finally:
+            gate.say_stopped()
 
-    before = "quick" if kind == "waits" else "quick_in_a_thread"
-    jobs = await submit(engine, before, kind)
+    before = "quick" if kind == "endless" else "quick_in_a_thread"
+    job = (await submit(engine, before, kind))[1]
     async with working(engine, ONE_SLOT, Eager()):
-        ended = await engine.wait(jobs[1].id, 30)
-    assert (ended.state, ended.reason) == (State.FAILED, Reason.TIMEOUT)
+        async with asyncio.timeout(30):
+            await gate.stopped.wait()
+        await engine.cancel(job.id)
+        assert (await engine.wait(job.id, 30)).fence == 1
 
 
 async def test_the_timer_of_a_job_starts_with_its_handler(app: App, engine: Engine) -> None:
-    @app.job(timeout="200ms", retries=0)
+    @app.job(timeout="800ms", retries=0)
     async def endless(ctx: Context) -> None:
         await asyncio.Event().wait()
 
-    @app.job(timeout="200ms", retries=0)
+    @app.job(timeout="400ms")
     async def patient(ctx: Context) -> None: ...
 
     # Claimed together; the first runs out of time, and only then is there a slot for the second.
@@ -363,6 +370,27 @@ async def test_what_waits_too_long_is_given_back_and_others_run_it(
         await all_succeed(engine, [long])
     assert [(job.attempt, job.fence) for job in ended] == [(1, 2)] * 3
     assert sorted(started) == [(job.id, 1) for job in short], "started twice"
+
+
+@pytest.mark.parametrize("terms", [{"on_lost": "fail"}, {"retries": 0}])
+async def test_a_job_that_would_fail_with_its_worker_does_not_wait_and_nothing_behind_it(
+    app: App, engine: Engine, gate: Gate, started: list[tuple[str, int]], terms: dict[str, Any]
+) -> None:
+    @app.job(**terms)
+    async def fragile(ctx: Context) -> None:
+        started.append((ctx.job_id, ctx.attempt))
+
+    jobs = await submit(engine, "held", "quick", "fragile", "quick")
+    long, before, *given_back = jobs
+    async with working(engine, ONE_SLOT, Eager()):
+        await gate.begun.wait()
+        async with working(engine):
+            ended = await all_succeed(engine, given_back)
+        assert [(job.attempt, job.fence) for job in ended] == [(1, 2)] * 2
+        assert (await engine.get(before.id)).state is State.RUNNING, "that one waits"
+        gate.open()
+        await all_succeed(engine, [long, before])
+    assert sorted(started) == [(job.id, 1) for job in jobs[1:]]
 
 
 async def test_a_job_that_waits_is_cancelled_at_once(

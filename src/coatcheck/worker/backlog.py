@@ -11,12 +11,13 @@ cost more than the job. It gets jobs of its own isolation only; when the first i
 another runner it gets none, and the worker's loop, which hears of the end anyway, sees to it.
 
 What waits can still be taken out: one job that is cancelled, or all of them, because they have
-waited too long, the worker stops, or it was taken for lost. A job is either taken or removed,
-never both: what `remove` or `clear` has returned is never started.
+waited too long, the worker stops, or it was taken for lost. A job is either started or taken out,
+never both: what `remove`, `cut` or `clear` has returned is never started.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -76,12 +77,18 @@ class Backlog:
                 return False
         return True
 
+    def cut(self, where: Callable[[Execution], bool]) -> list[Execution]:
+        """Take out the first of which this is true and all behind it, and return them in order."""
+        with self._lock:
+            stay = list(itertools.takewhile(lambda each: not where(each), self._waiting))
+            out = list(itertools.islice(self._waiting, len(stay), None))
+            if out:
+                self._waiting = deque(stay)
+        return out
+
     def clear(self) -> list[Execution]:
         """Take all out of the line and return them."""
-        with self._lock:
-            waiting = list(self._waiting)
-            self._waiting.clear()
-        return waiting
+        return self.cut(lambda _: True)
 
     def longest_wait(self) -> float | None:
         """Return how long the first in line has waited; None when nobody waits."""

@@ -46,6 +46,12 @@ class Execution:
         self.timer: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
 
+    @property
+    def must_not_be_lost(self) -> bool:
+        """Whether the job would fail if its worker died now."""
+        terms = self.claim.terms
+        return terms.on_lost == "fail" or self.claim.attempt >= terms.max_attempts
+
     def stop_timer(self) -> None:
         """Forget what was to happen to it."""
         if self.timer is not None:

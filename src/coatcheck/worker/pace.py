@@ -18,7 +18,8 @@ Three more bounds keep it fair to other workers:
 - A claim asks for at most twice what the claim just before it brought, or for the free slots. So
   after a quiet moment it starts with the slots alone, which leaves the other workers theirs, and
   grows only while there is more to do.
-- What has waited longer than `PATIENCE_S` is given back, and the estimate is then that bad.
+- What has waited longer than `PATIENCE_S`, or must not wait at all, is given back, and the
+  estimate is then as bad as if it had.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Pace:
         self._brought, self._brought_at = jobs, now
 
     def gave_back(self) -> None:
-        """A backlog was not worked off in time."""
+        """Jobs were claimed ahead and should not have been."""
         self._seconds = max(self._seconds, PATIENCE_S)
 
     def limit(self, *, free: int, moving: int, waiting: int, now: float) -> int:

@@ -9,7 +9,8 @@ The life of a worker:
 2. It claims when it is woken (a job was submitted, a slot came free, a delayed job is due) and as
    a net every few seconds. A claim takes at most as many jobs as there are free slots, unless they
    have lately been very short (pace.py), and only of kinds it has. What has no slot yet waits in
-   line for one (backlog.py), and is given back if that takes too long.
+   line for one (backlog.py), and is given back if that takes too long. A job that would fail if
+   the worker died never waits there: it must not fail without having been started.
 3. Each job that has started has a timer. When it runs out, when the job is cancelled, or when the
    worker must stop, the handler is *interrupted*: told to stop, given a grace period, and then left
    behind: the job is settled without it, and its slot stays taken until the handler really returns.
@@ -203,9 +204,12 @@ class Worker:
         self._held.update((execution.claim.lease, execution) for execution in executions)
         self._backlog.put(executions)
         if self._stopping:
-            self._give_back_waiting()
+            self._give_back(self._backlog.clear())
             return
         self._start_next()
+        if fragile := self._backlog.cut(lambda each: each.must_not_be_lost):
+            self._pace.gave_back()
+            self._give_back(fragile)
         if self._backlog and self._impatience is None:
             self._be_patient(PATIENCE_S)
 
@@ -236,15 +240,15 @@ class Worker:
         waited = self._backlog.longest_wait()
         if waited is not None and waited >= PATIENCE_S:
             self._pace.gave_back()
-            self._give_back_waiting()
+            self._give_back(self._backlog.clear())
         elif waited is not None:
             self._be_patient(PATIENCE_S - waited)
 
-    def _give_back_waiting(self) -> None:
-        waiting = [execution.claim.lease for execution in self._backlog.clear()]
-        for lease in waiting:
+    def _give_back(self, unstarted: list[Execution]) -> None:
+        leases = [execution.claim.lease for execution in unstarted]
+        for lease in leases:
             del self._held[lease]
-        self._settling.soon([Settlement(lease, Released()) for lease in waiting])
+        self._settling.soon([Settlement(lease, Released()) for lease in leases])
 
     # --- interrupting
 
@@ -331,7 +335,7 @@ class Worker:
     async def _stop_claiming(self, claiming: asyncio.Task[None]) -> None:
         # A claim on its way is waited for: cancelled, it could leave jobs that nobody runs.
         self._stopping = True
-        self._give_back_waiting()
+        self._give_back(self._backlog.clear())
         self._wake.set()
         await asyncio.wait([claiming], timeout=LAST_WRITES_S)
         await _end([claiming])
