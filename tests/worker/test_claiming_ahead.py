@@ -207,6 +207,19 @@ async def test_jobs_that_take_seconds_are_claimed_for_free_slots_only(
     assert max(watched.limits) <= 2
 
 
+async def test_jobs_that_would_fail_with_their_worker_are_claimed_for_free_slots_only(
+    app: App, engine: Engine, watched: Watched
+) -> None:
+    @app.job(retries=0)
+    async def quick(ctx: Context) -> None: ...
+
+    jobs = await submit(engine, *["quick"] * 500)
+    async with working(engine, TWO_SLOTS):
+        ended = await all_succeed(engine, jobs)
+    assert max(watched.limits) <= 2
+    assert {job.fence for job in ended} == {1}
+
+
 @pytest.mark.usefixtures("started")
 async def test_unknown_jobs_are_claimed_for_free_slots_only(engine: Engine, gate: Gate) -> None:
     await submit(engine, *["held"] * 10)

@@ -5,6 +5,8 @@ that do next to nothing the commits are all the work there is, so the worker the
 its slots. What it claims ahead nobody else can take, which is why it must not be much: at most
 what its slots get through in `AHEAD_S`.
 
+Why, and what it brought, is in docs/decisions/0006-claiming-ahead.md.
+
 It learns from how long jobs hold a slot, all kinds together, since a claim cannot know what it
 will bring. By Little's law that also tells how fast the backlog gets shorter, whatever the cause:
 handlers that compute on the one loop hold their slots while they wait for each other. The estimate
@@ -56,7 +58,7 @@ class Pace:
         self._brought, self._brought_at = jobs, now
 
     def gave_back(self) -> None:
-        """Jobs were claimed ahead and should not have been."""
+        """Jobs were claimed ahead that should not have been, or there are such jobs about."""
         self._seconds = max(self._seconds, PATIENCE_S)
 
     def limit(self, *, free: int, moving: int, waiting: int, now: float) -> int:

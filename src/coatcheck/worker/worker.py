@@ -210,8 +210,8 @@ class Worker:
         if fragile := self._backlog.cut(lambda each: each.must_not_be_lost):
             self._pace.gave_back()
             self._give_back(fragile)
-        if self._backlog and self._impatience is None:
-            self._be_patient(PATIENCE_S)
+        if self._impatience is None:
+            self._watch_waiting()
 
     def _start_next(self) -> None:
         """Start what waits, as far as there are slots for it."""
@@ -231,18 +231,18 @@ class Worker:
             max(0, left), self._interrupt, execution, Interrupt.TIMEOUT
         )
 
-    def _be_patient(self, seconds: float) -> None:
-        self._impatience = self._loop.call_later(seconds, self._lose_patience)
-
-    def _lose_patience(self) -> None:
-        """Give everything that waits back once the first of it has waited too long."""
+    def _watch_waiting(self) -> None:
+        """Give all that waits back once the first of it has waited too long."""
         self._impatience = None
         waited = self._backlog.longest_wait()
-        if waited is not None and waited >= PATIENCE_S:
+        if waited is None:
+            return
+        if waited >= PATIENCE_S:
             self._pace.gave_back()
             self._give_back(self._backlog.clear())
-        elif waited is not None:
-            self._be_patient(PATIENCE_S - waited)
+        else:
+            left = PATIENCE_S - waited
+            self._impatience = self._loop.call_later(left, self._watch_waiting)
 
     def _give_back(self, unstarted: list[Execution]) -> None:
         leases = [execution.claim.lease for execution in unstarted]
@@ -303,7 +303,10 @@ class Worker:
         for execution, outcome in ended:
             execution.stop_timer()
             del self._held[execution.claim.lease]
-            self._pace.ended(execution.ended_at - execution.started_at)
+            if execution.must_not_be_lost:
+                self._pace.gave_back()  # it would have been: the next may be like it
+            else:
+                self._pace.ended(execution.ended_at - execution.started_at)
             if not execution.abandoned:
                 settlements += settlements_of(execution, outcome)
         for execution in begun:
