@@ -241,8 +241,7 @@ class Worker:
             self._pace.gave_back()
             self._give_back(self._backlog.clear())
         else:
-            left = PATIENCE_S - waited
-            self._impatience = self._loop.call_later(left, self._watch_waiting)
+            self._impatience = self._loop.call_later(PATIENCE_S - waited, self._watch_waiting)
 
     def _give_back(self, unstarted: list[Execution]) -> None:
         leases = [execution.claim.lease for execution in unstarted]
