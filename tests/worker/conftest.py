@@ -14,6 +14,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.worker.pace import Pace
 from coatcheck.worker.worker import Worker
 
 SETTINGS = Settings(concurrency=8, lease_s=30, drain_s=5, grace_s=5)
@@ -45,9 +46,11 @@ def engine(app: App, store: Store) -> Engine:
 
 
 @contextlib.asynccontextmanager
-async def working(engine: Engine, settings: Settings = SETTINGS) -> AsyncIterator[Worker]:
+async def working(
+    engine: Engine, settings: Settings = SETTINGS, pace: Pace | None = None
+) -> AsyncIterator[Worker]:
     """Run a worker for as long as the block lasts, then let it drain."""
-    worker = Worker(engine, settings)
+    worker = Worker(engine, settings, pace=pace)
     stop, ready = asyncio.Event(), asyncio.Event()
     running = asyncio.create_task(worker.run(stop, ready.set))
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from coatcheck.worker.runners import Execution
+from coatcheck.worker.execution import Execution
 
 EVERY_S = 0.1
 

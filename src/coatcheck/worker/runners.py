@@ -5,9 +5,12 @@
   worker's own loop notices and names it.
 - `ThreadRunner`: every `def` handler, in a thread each.
 
-Both take executions from the worker's loop and hand their outcomes back to it in batches. A thread
-cannot be killed from outside: a handler that ignores its interruption keeps its thread until it
-returns, and the worker counts its slot as taken until then.
+A runner is given executions to start, and says when they have ended. What it gets in return is what
+it starts in their place: their slots pass from one job to the next without a word to the worker's
+loop, which hears of both, the ends and the new starts, in batches (`Finished`).
+
+A thread cannot be killed from outside: a handler that ignores its interruption keeps its thread
+until it returns, and its slot is taken until then.
 """
 
 from __future__ import annotations
@@ -18,77 +21,73 @@ import queue
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from coatcheck.model.job import Claim
-from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Outcome
 from coatcheck.worker.attempt import outcome_of, run_async, run_blocking
-from coatcheck.worker.context import Context, Interrupt
+from coatcheck.worker.backlog import Backlog
+from coatcheck.worker.execution import Execution
 
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
+Ended = list[tuple[Execution, Outcome]]
+# How a runner says that attempts have ended; it must start what it gets in return.
+Finish = Callable[[Ended], list[Execution]]
 
 
-class Execution:
-    """One attempt of one job, on its way."""
+class Runner(Protocol):
+    """A place where handlers run."""
 
-    __slots__ = (
-        "abandoned",
-        "begun",
-        "claim",
-        "context",
-        "interrupted",
-        "kind",
-        "report_noted",
-        "task",
-        "timer",
-    )
+    def start(self, executions: list[Execution]) -> None:
+        """Begin these attempts; each has a slot of its own until it is handed to `Finish`."""
+        ...
 
-    def __init__(self, claim: Claim, kind: Kind, on_report: Callable[[Execution], None]) -> None:
-        self.claim = claim
-        self.kind = kind
-        self.context = Context(
-            claim, blocking=kind.isolation == "thread", on_report=lambda: on_report(self)
-        )
-        self.interrupted: Interrupt | None = None
-        self.abandoned = False
-        self.begun = False
-        self.report_noted = False
-        self.timer: asyncio.TimerHandle | None = None
-        self.task: asyncio.Task[None] | None = None
+    def interrupt(self, execution: Execution) -> None:
+        """Make an attempt stop that was started; its context has been told already."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; nothing is started any more."""
+        ...
 
 
 class Finished:
-    """Carries outcomes from any thread to the worker's loop, many at a time."""
+    """Gives slots from one job to the next, and carries what happened from any thread to the
+    worker's loop, many at a time: who has ended, and who was begun without its doing.
+    """
 
-    def __init__(self, deliver: Callable[[list[tuple[Execution, Outcome]]], None]) -> None:
+    def __init__(self, backlog: Backlog, deliver: Callable[[Ended, list[Execution]], None]) -> None:
         self._loop = asyncio.get_running_loop()
+        self._backlog = backlog
         self._deliver = deliver
         self._lock = threading.Lock()
-        self._waiting: list[tuple[Execution, Outcome]] = []
+        self._ended: Ended = []
+        self._begun: list[Execution] = []
 
-    def __call__(self, outcomes: list[tuple[Execution, Outcome]]) -> None:
-        """Hand outcomes over; from any thread."""
+    def __call__(self, isolation: str, ended: Ended) -> list[Execution]:
+        """Hand outcomes over, and return what starts in their place; from any thread."""
+        following = self._backlog.ended([execution for execution, _ in ended], isolation)
         with self._lock:
-            on_its_way = bool(self._waiting)
-            self._waiting += outcomes
-        if on_its_way:
-            return  # a delivery that takes these along
-        with contextlib.suppress(RuntimeError):  # the worker is gone; its lease will end
-            self._loop.call_soon_threadsafe(self._deliver_all)
+            on_its_way = bool(self._ended)
+            self._ended += ended
+            self._begun += following
+        if not on_its_way:  # else that delivery takes these along
+            with contextlib.suppress(RuntimeError):  # the worker is gone; its lease will end
+                self._loop.call_soon_threadsafe(self._deliver_all)
+        return following
 
     def _deliver_all(self) -> None:
         with self._lock:
-            waiting, self._waiting = self._waiting, []
-        self._deliver(waiting)
+            ended, self._ended = self._ended, []
+            begun, self._begun = self._begun, []
+        self._deliver(ended, begun)
 
 
 class AsyncRunner:
     """The event loop of the `async def` handlers."""
 
-    def __init__(self, finished: Finished, new_loop: NewLoop) -> None:
-        self._finished = finished
-        self._ended: list[tuple[Execution, Outcome]] = []
+    def __init__(self, finish: Finish, new_loop: NewLoop) -> None:
+        self._finish = finish
+        self._ended: Ended = []
         self._loop = new_loop()
         self._thread = threading.Thread(target=self._run, name="coatcheck-handlers", daemon=True)
         self._thread.start()
@@ -143,6 +142,7 @@ class AsyncRunner:
         execution.task.cancel()
         if not execution.begun:
             # Cancelled before its first step: nothing of it will ever run to say so.
+            execution.begun = True
             outcome = outcome_of(asyncio.CancelledError(), execution.kind, execution.claim)
             self._hand_over(execution, outcome)
 
@@ -154,28 +154,36 @@ class AsyncRunner:
 
     def _hand_over_all(self) -> None:
         ended, self._ended = self._ended, []
-        self._finished(ended)
+        self._start_all(self._finish(ended))
 
 
 class ThreadRunner:
     """Threads for the `def` handlers, made as they are needed and used again."""
 
-    def __init__(self, finished: Finished) -> None:
-        self._finished = finished
+    def __init__(self, finish: Finish, slots: int) -> None:
+        self._finish = finish
+        self._most = slots
         self._queue: queue.SimpleQueue[Execution | None] = queue.SimpleQueue()
         self._idle = threading.Semaphore(0)
         self._threads = 0
 
     def start(self, executions: list[Execution]) -> None:
-        """Begin these attempts; the worker never has more of them than it has slots."""
+        """Begin these attempts, each in an idle thread or a new one.
+
+        With a thread for every slot no more are made: one that is just saying that its handler
+        has ended is not idle yet, and will be there for the next.
+        """
         for execution in executions:
-            if not self._idle.acquire(blocking=False):
+            if not self._idle.acquire(blocking=False) and self._threads < self._most:
                 self._threads += 1
                 # Daemons: a handler that never returns must not keep the process from ending.
                 threading.Thread(
                     target=self._run, name=f"coatcheck-thread-{self._threads}", daemon=True
                 ).start()
             self._queue.put(execution)
+
+    def interrupt(self, execution: Execution) -> None:
+        """Do nothing: a thread looks at its context when it next calls it."""
 
     def close(self) -> None:
         """Let the idle threads end."""
@@ -184,6 +192,9 @@ class ThreadRunner:
 
     def _run(self) -> None:
         while (execution := self._queue.get()) is not None:
-            outcome = run_blocking(execution.kind, execution.context, execution.claim)
+            following = [execution]
+            while following:
+                [execution] = following
+                outcome = run_blocking(execution.kind, execution.context, execution.claim)
+                following = self._finish([(execution, outcome)])
             self._idle.release()
-            self._finished([(execution, outcome)])

@@ -1,4 +1,4 @@
-"""The worker: claims jobs up to its free slots, has them run, and settles them.
+"""The worker: claims jobs for its slots, has them run, and settles them.
 
 Everything here runs on one event loop that no handler ever runs on (see runners.py), so a handler
 that blocks, hangs or eats the processor delays neither heartbeats nor settles.
@@ -7,17 +7,19 @@ The life of a worker:
 
 1. It registers under an id that is new at every start, and heartbeats from then on (presence.py).
 2. It claims when it is woken (a job was submitted, a slot came free, a delayed job is due) and as
-   a net every few seconds. A claim takes at most as many jobs as there are free slots, and only of
-   kinds it has.
-3. Each job has a timer. When it runs out, when the job is cancelled, or when the worker must stop,
-   the handler is *interrupted*: told to stop, given a grace period, and then left behind: the job
-   is settled without it, and its slot stays taken until the handler really returns.
+   a net every few seconds. A claim takes at most as many jobs as there are free slots, unless they
+   have lately been very short (pace.py), and only of kinds it has. What has no slot yet waits in
+   line for one (backlog.py), and is given back if that takes too long. A job that would fail if
+   the worker died never waits there: it must not fail without having been started.
+3. Each job that has started has a timer. When it runs out, when the job is cancelled, or when the
+   worker must stop, the handler is *interrupted*: told to stop, given a grace period, and then left
+   behind: the job is settled without it, and its slot stays taken until the handler really returns.
 4. While the store is down it keeps what its handlers have finished and tries again, with a pause
    that grows (outage.py); nothing is lost unless the process is.
-5. When it learns that it was taken for lost, its jobs belong to others. It interrupts what it runs,
-   writes nothing more about it, and registers anew.
-6. Told to stop, it claims no more, lets its jobs finish for the drain time, gives the rest back
-   without consuming their attempt, and says goodbye.
+5. When it learns that it was taken for lost, its jobs belong to others. It forgets what waits,
+   interrupts what it runs, writes nothing more about either, and registers anew.
+6. Told to stop, it claims no more and gives back what waits, lets its jobs finish for the drain
+   time, gives the rest back without consuming their attempt, and says goodbye.
 """
 
 from __future__ import annotations
@@ -26,22 +28,26 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from coatcheck.engine.engine import Engine
-from coatcheck.errors import StoreError, StoreUnavailable
-from coatcheck.model.job import Claim, Failure, Lease
-from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
-from coatcheck.model.state import Reason
+from coatcheck.errors import StoreUnavailable
+from coatcheck.model.job import Claim, Lease
+from coatcheck.model.outcome import Released
 from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement, Topic
-from coatcheck.worker.attempt import claim_delay
+from coatcheck.worker.backlog import Backlog
 from coatcheck.worker.context import Interrupt
+from coatcheck.worker.execution import Execution
 from coatcheck.worker.outage import Pauses, persist
+from coatcheck.worker.pace import AHEAD_S, PATIENCE_S, Pace
 from coatcheck.worker.presence import Presence
 from coatcheck.worker.probe import Probe, no_probe
 from coatcheck.worker.reports import Reports
-from coatcheck.worker.runners import AsyncRunner, Execution, Finished, NewLoop, ThreadRunner
+from coatcheck.worker.runners import AsyncRunner, Ended, Finished, NewLoop, Runner, ThreadRunner
+from coatcheck.worker.settling import Settling
+from coatcheck.worker.verdict import settlements_of
 from coatcheck.worker.watchdog import watch_for_blocking
 
 log = logging.getLogger(__name__)
@@ -52,7 +58,6 @@ NET_S = 10.0
 LAST_GRACE_S = 1.0
 # How long a stopping worker keeps trying to write what its handlers finished.
 LAST_WRITES_S = 5.0
-UNHEARD_OF_PAUSE_S = 1.0
 
 
 class Worker:
@@ -65,6 +70,7 @@ class Worker:
         *,
         new_loop: NewLoop = asyncio.new_event_loop,
         probe: Probe = no_probe,
+        pace: Pace | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._engine = engine
@@ -79,15 +85,23 @@ class Worker:
             probe=probe,
             on_registered=self._wake.set,
         )
-        finished = Finished(self._finished)
-        self._async = AsyncRunner(finished, new_loop)
-        self._threads = ThreadRunner(finished)
+        self._monotonic = engine.clock.monotonic
+        self._backlog = Backlog(settings.slots, self._monotonic)
+        self._pace = pace or Pace()
+        finished = Finished(self._backlog, self._finished)
+        self._async = AsyncRunner(partial(finished, "async"), new_loop)
+        self._runners: dict[str, Runner] = {
+            "async": self._async,
+            "thread": ThreadRunner(partial(finished, "thread"), settings.slots),
+        }
         self._reports = Reports(self._report_soon)
-        self._running: dict[Lease, Execution] = {}
-        self._settling: set[Lease] = set()  # finished, and not known to be written yet
+        self._held: dict[Lease, Execution] = {}  # what waits for a slot, and what runs
         self._writes: set[asyncio.Task[None]] = set()
+        self._settling = Settling(engine, self._write_soon, probe)
         self._moved = asyncio.Event()  # an execution has ended, or was left behind
-        self._maybe_more = False  # the last claim filled every slot
+        self._maybe_more = False  # the last claim brought all that was asked for
+        self._impatience: asyncio.TimerHandle | None = None
+        self._lives = 0  # how often it was taken for lost
         self._stopping = False
 
     @property
@@ -106,7 +120,7 @@ class Worker:
         others = [
             asyncio.create_task(self._follow_work()),
             asyncio.create_task(self._follow_cancels()),
-            asyncio.create_task(watch_for_blocking(self._async, lambda: bool(self._running))),
+            asyncio.create_task(watch_for_blocking(self._async, lambda: bool(self._held))),
         ]
         try:
             await _until_stopped(stop, [claiming, beating, *others])
@@ -115,8 +129,8 @@ class Worker:
             await self._drain()
             await _end([beating, *others])
             await self._presence.leave()
-            self._async.close()
-            self._threads.close()
+            for runner in self._runners.values():
+                runner.close()
             log.info("worker stopped", extra={"worker": self.id})
 
     # --- claiming
@@ -126,21 +140,26 @@ class Worker:
         unsure = False  # a claim was sent and its answer never came
         while not self._stopping:
             wait = NET_S
-            free = self._settings.slots - len(self._running)
-            if free > 0 and self._kinds:
+            limit = self._room()
+            if limit == 0:
+                self._maybe_more = True  # than could be asked for
+            else:
+                life = self._lives
                 try:
                     if unsure:
                         await self._give_back_unknown()
                         unsure = False
-                    claimed = await self._engine.claim(self.id, self._kinds, free)
+                    claimed = await self._engine.claim(self.id, self._kinds, limit)
                 except StoreUnavailable as error:
                     unsure = True
                     await pauses.pause(error)
                     continue
                 pauses.reset()
                 self._probe("worker.claimed")
-                self._start(claimed.claims)
-                self._maybe_more = len(claimed.claims) == free
+                if life == self._lives:  # else they were claimed by one who is lost
+                    self._take_on(claimed.claims)
+                self._pace.claimed(len(claimed.claims), self._monotonic())
+                self._maybe_more = len(claimed.claims) == limit
                 if claimed.next_due is not None:
                     wait = min(NET_S, max(0, claimed.next_due - self._engine.clock.now()) / 1000)
             with contextlib.suppress(TimeoutError):
@@ -148,10 +167,21 @@ class Worker:
                     await self._wake.wait()
             self._wake.clear()
 
+    def _room(self) -> int:
+        """Return how many jobs to claim now."""
+        if not self._kinds:
+            return 0
+        return self._pace.limit(
+            free=self._backlog.free,
+            moving=self._settings.slots - self._backlog.running_longer_than(AHEAD_S),
+            waiting=len(self._backlog),
+            now=self._monotonic(),
+        )
+
     async def _give_back_unknown(self) -> None:
         """Release what a claim took whose answer never came. No claim is on its way meanwhile."""
         held = await self._engine.store.held_by(self.id)
-        unknown = [item.lease for item in held if item.lease not in self._running]
+        unknown = [item.lease for item in held if item.lease not in self._held]
         unsettled = {lease for lease in unknown if lease not in self._settling}
         if unsettled:
             log.warning(
@@ -166,26 +196,58 @@ class Worker:
                 await signal.wait()
                 self._wake.set()
 
-    def _start(self, claims: list[Claim]) -> None:
-        by_isolation: dict[str, list[Execution]] = {"async": [], "thread": []}
-        for claim in claims:
-            kind = self._engine.kinds[claim.kind]
-            execution = Execution(claim, kind, self._reports.note)
-            self._running[claim.lease] = execution
-            execution.timer = self._loop.call_later(
-                self._seconds_left(claim), self._interrupt, execution, Interrupt.TIMEOUT
-            )
-            by_isolation[kind.isolation].append(execution)
-        if by_isolation["async"]:
-            self._async.start(by_isolation["async"])
-        if by_isolation["thread"]:
-            self._threads.start(by_isolation["thread"])
+    # --- starting
 
-    def _seconds_left(self, claim: Claim) -> float:
-        left = claim.terms.timeout_ms
-        if claim.terms.deadline_at is not None:
-            left = min(left, max(0, claim.terms.deadline_at - self._engine.clock.now()))
-        return left / 1000
+    def _take_on(self, claims: list[Claim]) -> None:
+        kinds = self._engine.kinds
+        executions = [Execution(claim, kinds[claim.kind], self._reports.note) for claim in claims]
+        self._held.update((execution.claim.lease, execution) for execution in executions)
+        self._backlog.put(executions)
+        if self._stopping:
+            self._give_back(self._backlog.clear())
+            return
+        self._start_next()
+        if fragile := self._backlog.cut(lambda each: each.must_not_be_lost):
+            self._pace.gave_back()
+            self._give_back(fragile)
+        if self._impatience is None:
+            self._watch_waiting()
+
+    def _start_next(self) -> None:
+        """Start what waits, as far as there are slots for it."""
+        by_isolation: dict[str, list[Execution]] = {}
+        for execution in self._backlog.take():
+            by_isolation.setdefault(execution.kind.isolation, []).append(execution)
+            self._start_timer(execution)
+        for isolation, executions in by_isolation.items():
+            self._runners[isolation].start(executions)
+
+    def _start_timer(self, execution: Execution) -> None:
+        terms = execution.claim.terms
+        left = terms.timeout_ms / 1000 - (self._monotonic() - execution.started_at)
+        if terms.deadline_at is not None:
+            left = min(left, (terms.deadline_at - self._engine.clock.now()) / 1000)
+        execution.timer = self._loop.call_later(
+            max(0, left), self._interrupt, execution, Interrupt.TIMEOUT
+        )
+
+    def _watch_waiting(self) -> None:
+        """Give all that waits back once the first of it has waited too long."""
+        self._impatience = None
+        waited = self._backlog.longest_wait()
+        if waited is None:
+            return
+        if waited >= PATIENCE_S:
+            self._pace.gave_back()
+            self._give_back(self._backlog.clear())
+        else:
+            self._impatience = self._loop.call_later(PATIENCE_S - waited, self._watch_waiting)
+
+    def _give_back(self, unstarted: list[Execution]) -> None:
+        leases = [execution.claim.lease for execution in unstarted]
+        for lease in leases:
+            del self._held[lease]
+        self._settling.soon([Settlement(lease, Released()) for lease in leases])
 
     # --- interrupting
 
@@ -195,114 +257,68 @@ class Worker:
         if execution.interrupted is not None and why is not Interrupt.LOST:
             return
         execution.interrupted = why
+        if self._backlog.remove(execution):
+            del self._held[execution.claim.lease]
+            self._settling.soon(settlements_of(execution, None))
+            return
         execution.context.interrupt(why)
-        if execution.kind.isolation == "async":
-            self._async.interrupt(execution)
-        _stop_timer(execution)
+        self._runners[execution.kind.isolation].interrupt(execution)
+        execution.stop_timer()
         grace = self._settings.grace_s if grace_s is None else grace_s
         execution.timer = self._loop.call_later(grace, self._leave_behind, execution)
 
     def _leave_behind(self, execution: Execution) -> None:
         """Settle a job whose handler does not stop; the slot stays taken until it does."""
-        fields = {**_fields(execution), "why": execution.interrupted}
+        fields = {**execution.fields(), "why": execution.interrupted}
         log.error("a handler did not stop when told to; its slot stays taken", extra=fields)
         execution.abandoned = True
         self._moved.set()
-        self._settle_soon(self._settlement(execution, None))
+        self._settling.soon(settlements_of(execution, None))
 
     async def _follow_cancels(self) -> None:
         signal = self._engine.store.subscribe(Topic.CANCELS)
         with contextlib.closing(signal):
             while True:
                 await signal.wait(NET_S)
-                if not self._running:
+                if not self._held:
                     continue
                 with contextlib.suppress(StoreUnavailable):
                     for lease, cancel_requested in await self._engine.store.held_by(self.id):
-                        execution = self._running.get(lease)
+                        execution = self._held.get(lease)
                         if cancel_requested and execution is not None:
                             self._interrupt(execution, Interrupt.CANCEL)
 
     def _taken_for_lost(self) -> None:
-        for execution in list(self._running.values()):
+        self._lives += 1
+        for execution in self._backlog.clear():
+            del self._held[execution.claim.lease]
+        for execution in list(self._held.values()):
             self._interrupt(execution, Interrupt.LOST)
 
     # --- finishing
 
-    def _finished(self, ended: list[tuple[Execution, Outcome]]) -> None:
+    def _finished(self, ended: Ended, begun: list[Execution]) -> None:
         settlements = []
         for execution, outcome in ended:
-            _stop_timer(execution)
-            del self._running[execution.claim.lease]
+            execution.stop_timer()
+            del self._held[execution.claim.lease]
+            if execution.must_not_be_lost:
+                self._pace.gave_back()  # it would have been: the next may be like it
+            else:
+                self._pace.ended(execution.ended_at - execution.started_at)
             if not execution.abandoned:
-                settlements += self._settlement(execution, outcome)
+                settlements += settlements_of(execution, outcome)
+        for execution in begun:
+            if not execution.ended_at and execution.interrupted is None:
+                self._start_timer(execution)
         self._moved.set()
-        if self._maybe_more:
+        self._start_next()
+        if self._maybe_more and self._room():
             self._wake.set()
-        self._settle_soon(settlements)
-
-    def _settlement(self, execution: Execution, outcome: Outcome | None) -> list[Settlement]:
-        verdict = self._verdict(execution, outcome)
-        if verdict is None:
-            return []
-        return [Settlement(execution.claim.lease, verdict, execution.context.take_report())]
-
-    def _verdict(self, execution: Execution, outcome: Outcome | None) -> Outcome | None:
-        """Say what to write about an attempt: a success is a success, else why it was stopped."""
-        if execution.interrupted is Interrupt.LOST:
-            return None
-        untouched = execution.interrupted is None
-        if outcome is not None and (untouched or isinstance(outcome, Succeeded)):
-            return outcome
-        match execution.interrupted:
-            case Interrupt.CANCEL:
-                return Cancelled()
-            case Interrupt.DRAIN:
-                return Released()
-        seconds = execution.claim.terms.timeout_ms / 1000
-        error = Failure("timeout", f"the job ran out of time ({seconds:g} s an attempt)")
-        return Errored(error, claim_delay(execution.kind, execution.claim), Reason.TIMEOUT)
-
-    def _settle_soon(self, settlements: list[Settlement]) -> None:
-        if settlements:
-            self._settling.update(settlement.lease for settlement in settlements)
-            self._write_soon(self._settle(settlements))
-
-    async def _settle(self, settlements: list[Settlement]) -> None:
-        self._probe("worker.before_settle")
-        try:
-            answers = await persist(lambda: self._engine.settle(settlements))
-        except (StoreError, TypeError, ValueError) as error:
-            await self._settle_apart(settlements, error)
-            return
-        except Exception as error:
-            # Unheard of: no verdict on the jobs. What they did is kept, and tried again.
-            log.exception("settling failed", exc_info=error)
-            await asyncio.sleep(UNHEARD_OF_PAUSE_S)
-            self._write_soon(self._settle(settlements))
-            return
-        self._probe("worker.after_settle")
-        self._settling.difference_update(settlement.lease for settlement in settlements)
-        for settlement, settled in zip(settlements, answers, strict=True):
-            if not settled:
-                fields = {"job_id": settlement.lease.job_id}
-                log.warning("a job had been taken away; its outcome is dropped", extra=fields)
-
-    async def _settle_apart(self, settlements: list[Settlement], error: Exception) -> None:
-        """One of these can never be written: let the others not suffer for it."""
-        if len(settlements) > 1:
-            for settlement in settlements:
-                await self._settle([settlement])
-            return
-        lease, outcome, _ = settlements[0]
-        log.error("an outcome cannot be written", exc_info=error, extra={"job_id": lease.job_id})
-        self._settling.discard(lease)
-        refused = GaveUp(Failure("invalid-outcome", "how the job ended could not be written down"))
-        if outcome != refused:
-            await self._settle([Settlement(lease, refused)])
+        self._settling.soon(settlements)
 
     def _report_soon(self, execution: Execution) -> None:
-        if execution.claim.lease in self._running:
+        if execution.claim.lease in self._held:
             self._write_soon(self._report(execution))
 
     async def _report(self, execution: Execution) -> None:
@@ -321,17 +337,18 @@ class Worker:
     async def _stop_claiming(self, claiming: asyncio.Task[None]) -> None:
         # A claim on its way is waited for: cancelled, it could leave jobs that nobody runs.
         self._stopping = True
+        self._give_back(self._backlog.clear())
         self._wake.set()
         await asyncio.wait([claiming], timeout=LAST_WRITES_S)
         await _end([claiming])
 
     async def _drain(self) -> None:
-        log.info("draining", extra={"worker": self.id, "jobs": len(self._running)})
-        await self._until(lambda: not self._running, self._settings.drain_s)
-        for execution in list(self._running.values()):
+        log.info("draining", extra={"worker": self.id, "jobs": len(self._held)})
+        await self._until(lambda: not self._held, self._settings.drain_s)
+        for execution in list(self._held.values()):
             self._interrupt(execution, Interrupt.DRAIN, LAST_GRACE_S)
         await self._until(
-            lambda: all(execution.abandoned for execution in self._running.values()),
+            lambda: all(execution.abandoned for execution in self._held.values()),
             LAST_GRACE_S * 2,
         )
         if self._writes:
@@ -359,19 +376,3 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _stop_timer(execution: Execution) -> None:
-    if execution.timer is not None:
-        execution.timer.cancel()
-        execution.timer = None
-
-
-def _fields(execution: Execution) -> dict[str, object]:
-    claim = execution.claim
-    return {
-        "job_id": claim.lease.job_id,
-        "kind": claim.kind,
-        "attempt": claim.attempt,
-        "correlation_id": claim.correlation_id,
-    }

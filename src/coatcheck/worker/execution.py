@@ -1,0 +1,68 @@
+"""One attempt of one job in the hands of this worker, from its claim to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from coatcheck.model.job import Claim
+from coatcheck.model.kind import Kind
+from coatcheck.worker.context import Context, Interrupt
+
+
+class Execution:
+    """An attempt that waits for a slot, runs, or has ended; its times are on the monotonic clock,
+    and 0 until the moment has come.
+    """
+
+    __slots__ = (
+        "abandoned",
+        "begun",
+        "claim",
+        "claimed_at",
+        "context",
+        "ended_at",
+        "interrupted",
+        "kind",
+        "report_noted",
+        "started_at",
+        "task",
+        "timer",
+    )
+
+    def __init__(self, claim: Claim, kind: Kind, on_report: Callable[[Execution], None]) -> None:
+        self.claim = claim
+        self.kind = kind
+        self.context = Context(
+            claim, blocking=kind.isolation == "thread", on_report=lambda: on_report(self)
+        )
+        self.claimed_at = 0.0
+        self.started_at = 0.0
+        self.ended_at = 0.0
+        self.interrupted: Interrupt | None = None
+        self.abandoned = False
+        self.begun = False
+        self.report_noted = False
+        self.timer: asyncio.TimerHandle | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def must_not_be_lost(self) -> bool:
+        """Whether the job would fail if its worker died now."""
+        terms = self.claim.terms
+        return terms.on_lost == "fail" or self.claim.attempt >= terms.max_attempts
+
+    def stop_timer(self) -> None:
+        """Forget what was to happen to it."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def fields(self) -> dict[str, object]:
+        """Return what a log line says to name it."""
+        return {
+            "job_id": self.claim.lease.job_id,
+            "kind": self.claim.kind,
+            "attempt": self.claim.attempt,
+            "correlation_id": self.claim.correlation_id,
+        }

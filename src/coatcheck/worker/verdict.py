@@ -1,0 +1,36 @@
+"""What to write about an attempt that has ended, or that was left behind."""
+
+from __future__ import annotations
+
+from coatcheck.model.job import Failure
+from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded
+from coatcheck.model.state import Reason
+from coatcheck.store.base import Settlement
+from coatcheck.worker.attempt import claim_delay
+from coatcheck.worker.context import Interrupt
+from coatcheck.worker.execution import Execution
+
+
+def settlements_of(execution: Execution, outcome: Outcome | None) -> list[Settlement]:
+    """Return the settlement of an attempt (None: its handler has not returned), if it has one."""
+    verdict = _verdict(execution, outcome)
+    if verdict is None:
+        return []
+    return [Settlement(execution.claim.lease, verdict, execution.context.take_report())]
+
+
+def _verdict(execution: Execution, outcome: Outcome | None) -> Outcome | None:
+    """A success is a success, else what counts is why it was stopped."""
+    if execution.interrupted is Interrupt.LOST:
+        return None
+    untouched = execution.interrupted is None
+    if outcome is not None and (untouched or isinstance(outcome, Succeeded)):
+        return outcome
+    match execution.interrupted:
+        case Interrupt.CANCEL:
+            return Cancelled()
+        case Interrupt.DRAIN:
+            return Released()
+    seconds = execution.claim.terms.timeout_ms / 1000
+    error = Failure("timeout", f"the job ran out of time ({seconds:g} s an attempt)")
+    return Errored(error, claim_delay(execution.kind, execution.claim), Reason.TIMEOUT)

@@ -1,0 +1,136 @@
+"""The line before the slots: who starts, in which order, and never twice."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import pytest
+
+from coatcheck import App, Context
+from coatcheck.model.job import Claim, Lease, Terms
+from coatcheck.worker.backlog import Backlog
+from coatcheck.worker.execution import Execution
+
+app = App()
+
+
+@app.job
+async def on_loop(ctx: Context) -> None: ...
+
+
+@app.job
+def in_thread(ctx: Context) -> None: ...
+
+
+def executions(count: int, kind: str = "on_loop") -> list[Execution]:
+    return [
+        Execution(
+            Claim(Lease("t", f"{kind} {n}", 1), kind, "api", "q", "null", 1, Terms(), None, None),
+            app.kinds[kind],
+            lambda _: None,
+        )
+        for n in range(count)
+    ]
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_no_more_start_than_there_are_slots_and_in_order(clock: Clock) -> None:
+    backlog, jobs = Backlog(3, clock), executions(5)
+    backlog.put(jobs)
+    assert backlog.take() == jobs[:3]
+    assert (backlog.free, len(backlog)) == (0, 2)
+    assert backlog.take() == []
+    assert backlog.ended([jobs[1]], "async") == [jobs[3]]
+    assert backlog.ended([jobs[0], jobs[2]], "async") == [jobs[4]]
+    assert (backlog.free, len(backlog)) == (1, 0)
+
+
+def test_a_runner_gets_only_what_is_for_it_and_nobody_is_overtaken(clock: Clock) -> None:
+    backlog = Backlog(2, clock)
+    first, second, last = executions(3)
+    [blocking] = executions(1, "in_thread")
+    backlog.put([first, second, blocking, last])
+    backlog.take()
+    assert backlog.ended([first], "async") == []
+    assert backlog.ended([second], "async") == []
+    assert backlog.take() == [blocking, last]
+
+
+def test_what_was_taken_out_never_starts(clock: Clock) -> None:
+    backlog, jobs = Backlog(1, clock), executions(4)
+    backlog.put(jobs)
+    backlog.take()
+    assert backlog.remove(jobs[2])
+    assert not backlog.remove(jobs[2])
+    assert not backlog.remove(jobs[0]), "it has started"
+    assert backlog.clear() == [jobs[1], jobs[3]]
+    assert backlog.ended([jobs[0]], "async") == []
+    assert backlog.take() == []
+
+
+def test_the_line_can_be_cut_at_a_place(clock: Clock) -> None:
+    backlog, jobs = Backlog(1, clock), executions(5)
+    backlog.put(jobs)
+    backlog.take()
+    assert backlog.cut(lambda each: False) == []
+    assert backlog.cut(lambda each: each is jobs[3]) == jobs[3:]
+    assert backlog.ended([jobs[0]], "async") == [jobs[1]]
+    assert backlog.clear() == [jobs[2]]
+
+
+def test_times_count_from_the_claim_and_from_the_start(clock: Clock) -> None:
+    backlog, jobs = Backlog(1, clock), executions(2)
+    assert backlog.longest_wait() is None
+    backlog.put(jobs)
+    backlog.take()
+    clock.now += 5
+    assert backlog.longest_wait() == 5
+    assert backlog.running_longer_than(4) == 1
+    assert backlog.running_longer_than(6) == 0
+    assert backlog.ended([jobs[0]], "async") == [jobs[1]]
+    assert backlog.longest_wait() is None
+    assert jobs[0].ended_at - jobs[0].started_at == 5
+    assert jobs[1].started_at - jobs[1].claimed_at == 5
+    assert backlog.running_longer_than(4) == 0
+
+
+def test_a_job_is_either_started_or_taken_out_whoever_is_first(clock: Clock) -> None:
+    slots, jobs = 4, executions(4_000)
+    backlog = Backlog(slots, clock)
+    started: list[Execution] = []
+    most = 0
+    backlog.put(jobs)
+
+    def run(execution: Execution) -> None:
+        nonlocal most
+        following = [execution]
+        while following:
+            started.extend(following)
+            most = max(most, slots - backlog.free)
+            following = backlog.ended(following, "async")
+
+    threads = [threading.Thread(target=run, args=(each,)) for each in backlog.take()]
+    for thread in threads:
+        thread.start()
+    removed = [execution for execution in jobs[::-3] if backlog.remove(execution)]
+    removed += backlog.clear()
+    for thread in threads:
+        thread.join()
+    assert Counter(started + removed) == Counter(jobs)
+    assert most <= slots
+    assert backlog.free == slots

@@ -1,0 +1,516 @@
+"""Claiming more jobs than there are slots: what waits starts in turn, or is given back unharmed.
+
+Most of these tests have a worker that always claims ahead, and a clock that stands still unless it
+is moved, so that nothing is given back for having waited too long before a test wants it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from coatcheck import App, Context
+from coatcheck.clock import SystemClock
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
+from coatcheck.errors import StoreUnavailable
+from coatcheck.model.job import Job
+from coatcheck.model.state import Reason, State
+from coatcheck.model.worker import WorkerInfo
+from coatcheck.store.base import Claimed, JobFilter, Settlement, Store
+from coatcheck.worker.pace import MOST_AHEAD, PATIENCE_S, Pace
+from coatcheck.worker.worker import Worker
+
+from .conftest import SETTINGS, working
+from .test_interrupting import Gate
+
+pytestmark = pytest.mark.anyio
+
+ONE_SLOT = replace(SETTINGS, concurrency=1)
+TWO_SLOTS = replace(SETTINGS, concurrency=2)
+
+
+class Clock(SystemClock):
+    """The machine's clock, but the monotonic one stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+        self.later_ms = 0
+
+    def now(self) -> int:
+        return super().now() + self.later_ms
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+class Eager(Pace):
+    """Claims ahead whatever the jobs are like; if told so, also while some still wait."""
+
+    def __init__(self, *, tops_up: bool = False) -> None:
+        super().__init__()
+        self._tops_up = tops_up
+        self.given_back = 0
+
+    def gave_back(self) -> None:
+        self.given_back += 1
+
+    def limit(self, *, free: int, moving: int, waiting: int, now: float) -> int:
+        if self.given_back:
+            return free
+        if waiting and not self._tops_up:
+            return 0
+        return max(0, free + 8 - waiting)
+
+
+class Watched:
+    """The real store; it notes how many jobs each claim asked for, and can be out of reach."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.limits: list[int] = []
+        self.stop_before_answer: asyncio.Event | None = None
+        self.lose_next = False  # the answer of the next claim
+        self.claimed_after_loss = asyncio.Event()
+        self._lost = False
+        self.down = False  # for settles
+        self.refused = asyncio.Event()
+        self.remove_before_answer = False
+        self._registered = 0
+        self._registered_again = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
+        self.limits.append(limit)
+        claimed = await self._store.claim(worker_id, kinds, limit, now)
+        if self.stop_before_answer is not None:
+            self.stop_before_answer.set()
+            for _ in range(20):  # turns of the loop: the worker hears of it in three or four
+                await asyncio.sleep(0)
+        if self.remove_before_answer:
+            self.remove_before_answer = False
+            await self._store.remove_worker(worker_id, None, now)
+            await self._registered_again.wait()
+        if self._lost and claimed.claims:
+            self.claimed_after_loss.set()
+        if self.lose_next and claimed.claims:
+            self.lose_next, self._lost = False, True
+            raise StoreUnavailable("the answer was lost")
+        return claimed
+
+    async def register_worker(self, worker: WorkerInfo) -> None:
+        await self._store.register_worker(worker)
+        self._registered += 1
+        if self._registered == 2:
+            self._registered_again.set()
+
+    async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
+        if self.down:
+            self.refused.set()
+            raise StoreUnavailable("switched off")
+        return await self._store.settle(settlements, now)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watched(store: Store) -> Watched:
+    return Watched(store)
+
+
+@pytest.fixture
+def engine(app: App, watched: Watched, clock: Clock) -> Engine:
+    return Engine(watched, app.kinds, clock)
+
+
+@pytest.fixture
+async def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def started(app: App, gate: Gate) -> list[tuple[str, int]]:
+    """Two kinds, one that is held at the gate; and which attempts of the other were started."""
+    starts: list[tuple[str, int]] = []
+
+    @app.job
+    def held(ctx: Context) -> None:
+        gate.hold()
+
+    @app.job
+    async def quick(ctx: Context) -> None:
+        starts.append((ctx.job_id, ctx.attempt))
+
+    return starts
+
+
+async def submit(engine: Engine, *kinds: str) -> list[Job]:
+    return await engine.submit_batch([Submission(kind) for kind in kinds])
+
+
+async def running(engine: Engine) -> int:
+    """How many jobs are claimed, as the store sees it."""
+    which = JobFilter("default", state=State.RUNNING, limit=200)
+    return len(await engine.list_jobs(which))
+
+
+async def all_succeed(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
+    ended = [await engine.wait(job.id, 30) for job in jobs]
+    assert [job.state for job in ended] == [State.SUCCEEDED] * len(jobs)
+    return ended
+
+
+# --- how much is claimed
+
+
+async def test_once_jobs_have_proved_short_it_claims_more_than_it_has_slots(
+    app: App, engine: Engine, watched: Watched
+) -> None:
+    at_once, most = 0, 0
+
+    @app.job
+    async def quick(ctx: Context) -> None:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0)
+        at_once -= 1
+
+    jobs = await submit(engine, *["quick"] * 1000)
+    async with working(engine, TWO_SLOTS):
+        await all_succeed(engine, jobs)
+    assert watched.limits[0] == 2
+    assert 2 < max(watched.limits) <= 2 + MOST_AHEAD
+    assert most == 2, "never more at once than slots"
+
+
+async def test_jobs_that_take_seconds_are_claimed_for_free_slots_only(
+    app: App, engine: Engine, watched: Watched, clock: Clock
+) -> None:
+    @app.job
+    async def slow(ctx: Context) -> None:
+        clock.seconds += 1
+
+    jobs = await submit(engine, *["slow"] * 200)
+    async with working(engine, TWO_SLOTS):
+        await all_succeed(engine, jobs)
+    assert max(watched.limits) <= 2
+
+
+async def test_jobs_that_would_fail_with_their_worker_are_claimed_for_free_slots_only(
+    app: App, engine: Engine, watched: Watched
+) -> None:
+    @app.job(retries=0)
+    async def quick(ctx: Context) -> None: ...
+
+    jobs = await submit(engine, *["quick"] * 500)
+    async with working(engine, TWO_SLOTS):
+        ended = await all_succeed(engine, jobs)
+    assert max(watched.limits) <= 2
+    assert {job.fence for job in ended} == {1}
+
+
+@pytest.mark.usefixtures("started")
+async def test_unknown_jobs_are_claimed_for_free_slots_only(engine: Engine, gate: Gate) -> None:
+    await submit(engine, *["held"] * 10)
+    async with working(engine, ONE_SLOT):
+        await gate.begun.wait()
+        assert await running(engine) == 1
+        gate.open()
+
+
+# With few jobs one worker must not take what another could start at once.
+async def test_two_idle_workers_share_few_jobs_however_short_they_were_before(
+    app: App, engine: Engine, clock: Clock
+) -> None:
+    here = asyncio.get_running_loop()
+    begun, all_begun = 0, asyncio.Event()
+    go_on = threading.Event()
+
+    def note() -> None:
+        nonlocal begun
+        begun += 1
+        if begun == 4:
+            all_begun.set()
+
+    @app.job
+    async def quick(ctx: Context) -> None: ...
+
+    @app.job
+    def held(ctx: Context) -> None:
+        here.call_soon_threadsafe(note)
+        assert go_on.wait(30)
+
+    async with working(engine, TWO_SLOTS), working(engine, TWO_SLOTS):
+        await all_succeed(engine, await submit(engine, *["quick"] * 1000))
+        clock.seconds += 1
+        jobs = await submit(engine, *["held"] * 4)
+        await all_begun.wait()
+        go_on.set()
+        await all_succeed(engine, jobs)
+
+
+# --- who starts
+
+
+async def test_what_waits_is_started_in_order_whatever_runs_it(app: App, engine: Engine) -> None:
+    lock, order = threading.Lock(), list[str]()
+    at_once, most = 0, 0
+
+    def enter(ctx: Context) -> None:
+        nonlocal at_once, most
+        with lock:
+            order.append(ctx.job_id)
+            at_once += 1
+            most = max(most, at_once)
+
+    def leave() -> None:
+        nonlocal at_once
+        with lock:
+            at_once -= 1
+
+    @app.job
+    async def on_loop(ctx: Context) -> None:
+        enter(ctx)
+        await asyncio.sleep(0)
+        leave()
+
+    @app.job
+    def in_thread(ctx: Context) -> None:
+        enter(ctx)
+        leave()
+
+    jobs = await submit(engine, *["on_loop", "in_thread", "in_thread"] * 30)
+    async with working(engine, ONE_SLOT, Eager()):
+        await all_succeed(engine, jobs)
+    assert order == [job.id for job in jobs]
+    assert most == 1
+
+
+@pytest.mark.parametrize("kind", ["endless", "endless_in_a_thread"])
+async def test_a_job_that_follows_another_in_its_slot_has_a_timer_too(
+    app: App, engine: Engine, kind: str, gate: Gate
+) -> None:
+    @app.job
+    async def quick(ctx: Context) -> None: ...
+
+    @app.job
+    def quick_in_a_thread(ctx: Context) -> None: ...
+
+    @app.job(timeout="50ms")
+    async def endless(ctx: Context) -> None:
+        await gate.hold_politely()
+
+    @app.job(timeout="50ms")
+    def endless_in_a_thread(ctx: Context) -> None:
+        try:
+            while True:
+                ctx.progress(1)
+        finally:
+            gate.say_stopped()
+
+    before = "quick" if kind == "endless" else "quick_in_a_thread"
+    job = (await submit(engine, before, kind))[1]
+    async with working(engine, ONE_SLOT, Eager()):
+        async with asyncio.timeout(30):
+            await gate.stopped.wait()
+        await engine.cancel(job.id)
+        assert (await engine.wait(job.id, 30)).fence == 1
+
+
+async def test_the_timer_of_a_job_starts_with_its_handler(app: App, engine: Engine) -> None:
+    @app.job(timeout="800ms", retries=0)
+    async def endless(ctx: Context) -> None:
+        await asyncio.Event().wait()
+
+    @app.job(timeout="400ms")
+    async def patient(ctx: Context) -> None: ...
+
+    # Claimed together; the first runs out of time, and only then is there a slot for the second.
+    first, second = await submit(engine, "endless", "patient")
+    async with working(engine, ONE_SLOT, Eager()):
+        assert (await engine.wait(first.id, 30)).reason is Reason.TIMEOUT
+        ended = await engine.wait(second.id, 30)
+    assert (ended.state, ended.attempt, ended.fence) == (State.SUCCEEDED, 1, 1)
+
+
+async def test_a_deadline_passes_for_a_job_that_waits_as_well(
+    app: App, engine: Engine, clock: Clock, gate: Gate, started: list[tuple[str, int]]
+) -> None:
+    @app.job
+    async def endless(ctx: Context) -> None:
+        await asyncio.Event().wait()
+
+    jobs = await engine.submit_batch([Submission("held"), Submission("endless", deadline_s=60)])
+    async with working(engine, ONE_SLOT, Eager()):
+        await gate.begun.wait()
+        assert await running(engine) == 2
+        clock.later_ms = 61_000
+        gate.open()
+        ended = await engine.wait(jobs[1].id, 30)
+    assert (ended.state, ended.reason) == (State.FAILED, Reason.TIMEOUT)
+
+
+# --- what never starts
+
+
+async def test_what_waits_too_long_is_given_back_and_others_run_it(
+    engine: Engine, clock: Clock, gate: Gate, started: list[tuple[str, int]]
+) -> None:
+    pace = Eager()
+    long, *short = await submit(engine, "held", "quick", "quick", "quick")
+    # Patient with what runs, but nothing runs once the gate is open.
+    patient = replace(ONE_SLOT, drain_s=3600)
+    async with asyncio.timeout(60), working(engine, patient, pace):
+        await gate.begun.wait()
+        assert await running(engine) == 4
+        async with working(engine):
+            clock.seconds += PATIENCE_S
+            ended = await all_succeed(engine, short)
+        assert pace.given_back == 1
+        assert (await engine.get(long.id)).state is State.RUNNING
+        gate.open()
+        await all_succeed(engine, [long])
+    assert [(job.attempt, job.fence) for job in ended] == [(1, 2)] * 3
+    assert sorted(started) == [(job.id, 1) for job in short], "started twice"
+
+
+@pytest.mark.parametrize("terms", [{"on_lost": "fail"}, {"retries": 0}])
+async def test_a_job_that_would_fail_with_its_worker_does_not_wait_and_nothing_behind_it(
+    app: App, engine: Engine, gate: Gate, started: list[tuple[str, int]], terms: dict[str, Any]
+) -> None:
+    @app.job(**terms)
+    async def fragile(ctx: Context) -> None:
+        started.append((ctx.job_id, ctx.attempt))
+
+    jobs = await submit(engine, "held", "quick", "fragile", "quick")
+    long, before, *given_back = jobs
+    async with working(engine, ONE_SLOT, Eager()):
+        await gate.begun.wait()
+        async with working(engine):
+            ended = await all_succeed(engine, given_back)
+        assert [(job.attempt, job.fence) for job in ended] == [(1, 2)] * 2
+        assert (await engine.get(before.id)).state is State.RUNNING, "that one waits"
+        gate.open()
+        await all_succeed(engine, [long, before])
+    assert sorted(started) == [(job.id, 1) for job in jobs[1:]]
+
+
+async def test_a_job_that_waits_is_cancelled_at_once(
+    engine: Engine, gate: Gate, started: list[tuple[str, int]]
+) -> None:
+    long, victim, other = await submit(engine, "held", "quick", "quick")
+    async with working(engine, ONE_SLOT, Eager()):
+        await gate.begun.wait()
+        assert (await engine.cancel(victim.id)).state is State.RUNNING, "it was claimed"
+        ended = await engine.wait(victim.id, 30)
+        assert (ended.state, ended.reason) == (State.CANCELLED, Reason.CANCELLED)
+        gate.open()
+        await all_succeed(engine, [long, other])
+    assert started == [(other.id, 1)]
+
+
+async def test_a_stopping_worker_gives_back_what_waits_before_it_drains(
+    engine: Engine, gate: Gate, started: list[tuple[str, int]]
+) -> None:
+    long, *short = await submit(engine, "held", "quick", "quick")
+    stop = asyncio.Event()
+    patient = replace(ONE_SLOT, drain_s=3600)
+    stopping = asyncio.create_task(Worker(engine, patient, pace=Eager()).run(stop))
+    await gate.begun.wait()
+    assert await running(engine) == 3
+    stop.set()
+    async with working(engine):
+        ended = await all_succeed(engine, short)
+        assert (await engine.get(long.id)).state is State.RUNNING
+        assert not stopping.done()
+        gate.open()
+        await all_succeed(engine, [long])
+        await stopping
+    assert [(job.attempt, job.fence) for job in ended] == [(1, 2)] * 2
+    assert sorted(started) == [(job.id, 1) for job in short]
+
+
+async def test_a_claim_that_is_answered_after_the_stop_starts_nothing(
+    engine: Engine, watched: Watched, started: list[tuple[str, int]]
+) -> None:
+    stop = asyncio.Event()
+    watched.stop_before_answer = stop
+    jobs = await submit(engine, "quick", "quick")
+    await Worker(engine, ONE_SLOT, pace=Eager()).run(stop)
+    assert started == []
+    for job in jobs:
+        back = await engine.get(job.id)
+        assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
+
+
+async def test_a_worker_taken_for_lost_starts_nothing_of_what_waits(
+    app: App, engine: Engine, gate: Gate, started: list[tuple[str, int]]
+) -> None:
+    first = Gate()
+
+    @app.job
+    async def polite(ctx: Context) -> None:
+        if ctx.attempt == 1:
+            await first.hold_politely()
+
+    jobs = await submit(engine, "polite", "quick", "quick")
+    async with working(engine, replace(ONE_SLOT, lease_s=0.2), Eager()) as worker:
+        await first.begun.wait()
+        assert await running(engine) == 3
+        assert await engine.store.remove_worker(worker.id, None, engine.clock.now()) == 3
+        await first.stopped.wait()
+        ended = await all_succeed(engine, jobs)
+    assert [job.attempt for job in ended] == [2, 2, 2]
+    assert started == [(job.id, 2) for job in jobs[1:]]
+    assert (await engine.store.counters()).get("stale_writes", 0) == 0
+
+
+async def test_a_claim_that_is_answered_after_the_worker_was_taken_for_lost_starts_nothing(
+    engine: Engine, watched: Watched, started: list[tuple[str, int]]
+) -> None:
+    watched.remove_before_answer = True
+    jobs = await submit(engine, "quick", "quick")
+    async with working(engine, replace(ONE_SLOT, lease_s=0.2), Eager()):
+        await all_succeed(engine, jobs)
+    assert started == [(job.id, 2) for job in jobs]
+
+
+async def test_what_waits_is_not_mistaken_for_a_claim_that_was_never_answered(
+    engine: Engine, watched: Watched, gate: Gate, started: list[tuple[str, int]]
+) -> None:
+    long, *short = await submit(engine, "held", "quick", "quick")
+    async with working(engine, ONE_SLOT, Eager(tops_up=True)):
+        await gate.begun.wait()
+        watched.lose_next = True
+        [lost] = await submit(engine, "quick")
+        await watched.claimed_after_loss.wait()
+        gate.open()
+        ended = await all_succeed(engine, [long, *short, lost])
+    assert [job.fence for job in ended] == [1, 1, 1, 2], "only the unanswered one is given back"
+    assert sorted(started) == [(job.id, 1) for job in (*short, lost)]
+
+
+async def test_what_waits_runs_while_the_store_is_down(
+    engine: Engine, watched: Watched, gate: Gate, started: list[tuple[str, int]]
+) -> None:
+    jobs = await submit(engine, "held", "quick", "quick")
+    async with working(engine, ONE_SLOT, Eager()):
+        await gate.begun.wait()
+        watched.down = True
+        gate.open()
+        await watched.refused.wait()
+        watched.down = False
+        ended = await all_succeed(engine, jobs)
+    assert [(job.attempt, job.fence) for job in ended] == [(1, 1)] * 3
+    assert sorted(started) == [(job.id, 1) for job in jobs[1:]]
