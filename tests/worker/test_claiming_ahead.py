@@ -155,7 +155,7 @@ def started(app: App, gate: Gate) -> list[tuple[str, int]]:
 
 
 async def submit(engine: Engine, *kinds: str) -> list[Job]:
-    return await engine.submit_batch([Submission(kind) for kind in kinds])
+    return (await engine.submit_batch([Submission(kind) for kind in kinds])).jobs
 
 
 async def running(engine: Engine) -> int:
@@ -351,7 +351,9 @@ async def test_a_deadline_passes_for_a_job_that_waits_as_well(
     async def endless(ctx: Context) -> None:
         await asyncio.Event().wait()
 
-    jobs = await engine.submit_batch([Submission("held"), Submission("endless", deadline_s=60)])
+    jobs = (
+        await engine.submit_batch([Submission("held"), Submission("endless", deadline_s=60)])
+    ).jobs
     async with working(engine, ONE_SLOT, Eager()):
         await gate.begun.wait()
         assert await running(engine) == 2
