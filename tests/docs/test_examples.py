@@ -66,6 +66,29 @@ def test_steering_a_job(tmp_path: Path) -> None:
         assert cancelled.stdout.strip() in ("cancelled", "running", "queued")
 
 
+def test_coming_back_for_a_result(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/come-back-for-the-result.md"
+    write_python_files(page, tmp_path)
+    commands = [block.text for block in blocks(page) if block.language == "sh"]
+    with serving(tmp_path, "tickets:app") as url:
+        here = [text.replace("http://127.0.0.1:8080", url) for text in commands]
+        first, again = run_curl(here[0]), run_curl(here[0])
+        assert (first.status_code, first.json()["result"]) == (200, "3 loaves")
+        assert first.headers["Preference-Applied"] == "wait=10"
+        assert again.headers["Idempotency-Replayed"] == "true"
+        assert again.json()["id"] == first.json()["id"]
+        answers = [
+            run_curl(text.replace("01M7GDTNAQ55VVM48585MMPRGK", first.json()["id"]))
+            for text in here[1:]
+        ]
+        waited, result, events, explained = answers
+        assert waited.json()["state"] == "succeeded"
+        assert result.json() == "3 loaves"
+        assert "event: progress" in events.text
+        assert events.text.rstrip().rpartition("event: ")[2].startswith("end\n")
+        assert explained.json()["explain"][0]["code"] == "ended"
+
+
 def test_the_python_reference(tmp_path: Path) -> None:
     write_python_files(ROOT / "docs/reference/python.md", tmp_path)
     with serving(tmp_path, "everything:app") as url, Client(url) as client:
@@ -84,7 +107,15 @@ def test_the_job_of_the_http_reference_has_the_shape_of_a_real_one(tmp_path: Pat
 
 def test_every_python_block_is_run_by_one_of_these() -> None:
     # shop.py needs PostgreSQL: tests/postgres/test_shop.py.
-    run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
+    run = {
+        "tasks.py",
+        "ask.py",
+        "steering.py",
+        "cancel.py",
+        "everything.py",
+        "shop.py",
+        "tickets.py",
+    }
     named = {
         block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
     }

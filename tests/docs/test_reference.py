@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from coatcheck.cli.main import cli
+from coatcheck.engine.engine import Engine
+from coatcheck.http.app import create_http_app
+from coatcheck.http.problem import CODES, STATUS
+from coatcheck.http.routes import ENDPOINTS
 from coatcheck.settings import PREFIX, Settings
+from coatcheck.store.sqlite.store import SQLiteStore
 
 from .pages import PAGES, ROOT, local_links
 
@@ -29,13 +36,35 @@ def test_every_command_is_there() -> None:
     assert set(re.findall(r"^\| `coatcheck (\w+)", text, re.MULTILINE)) == set(cli.commands)
 
 
+def test_every_call_of_the_api_is_there() -> None:
+    text = (ROOT / "docs/reference/http.md").read_text()
+    listed = set(re.findall(r"`((?:GET|POST|DELETE) /[^`]*)`", text))
+    shown = [endpoint for endpoint in ENDPOINTS if not endpoint.hidden]
+    assert {f"{endpoint.method} {endpoint.path}" for endpoint in shown} <= listed
+
+
 def test_every_error_type_of_the_api_is_there() -> None:
     text = (ROOT / "docs/reference/http.md").read_text()
-    source = (ROOT / "src/coatcheck/errors.py").read_text()
     listed = set(re.findall(r"urn:coatcheck:([\w-]+)", text))
-    for code in ("not-found", "gone", "unknown-kind", "invalid-payload", "store-unavailable"):
-        assert code in listed
-        assert f'code = "{code}"' in source
+    raised = {kind.code for kind, _ in STATUS} | set(CODES.values())
+    said = {"not-loopback", "internal", "job-failed", "job-cancelled"}
+    assert listed == raised | said
+
+
+def test_every_metric_is_there(tmp_path: Path) -> None:
+    async def scrape() -> str:
+        store = SQLiteStore(tmp_path / "jobs.db")
+        await store.open()
+        app = create_http_app(Engine(store, {}))
+        transport = httpx2.ASGITransport(app=app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as http:
+            answer = await http.get("/metrics")
+        await store.close()
+        return answer.text
+
+    shown = set(re.findall(r"^# TYPE (\w+)", asyncio.run(scrape()), re.MULTILINE))
+    text = (ROOT / "docs/reference/http.md").read_text()
+    assert set(re.findall(r"`(coatcheck_\w+)", text)) == shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -26,7 +26,9 @@ def in_thread(ctx: Context) -> None: ...
 def executions(count: int, kind: str = "on_loop") -> list[Execution]:
     return [
         Execution(
-            Claim(Lease("t", f"{kind} {n}", 1), kind, "api", "q", "null", 1, Terms(), None, None),
+            Claim(
+                Lease("t", f"{kind} {n}", 1), kind, "api", "q", "null", 1, Terms(), 0, None, None
+            ),
             app.kinds[kind],
             lambda _: None,
         )

@@ -217,7 +217,11 @@ class Engine:
 
     async def claim(self, worker_id: str, kinds: Sequence[str], limit: int) -> Claimed:
         """Take up to `limit` jobs for a worker."""
-        return await self.store.claim(worker_id, kinds, limit, self.clock.now())
+        now = self.clock.now()
+        claimed = await self.store.claim(worker_id, kinds, limit, now)
+        for claim in claimed.claims:
+            self.metrics.started(claim.kind, now - claim.run_at)
+        return claimed
 
     async def report(self, lease: Lease, report: Report) -> bool:
         """Write what a running job says of itself; False when the lease is stale."""

@@ -57,6 +57,8 @@ class Sweeper:
                         "batches": swept.batches,
                     },
                 )
+            if swept.expired:
+                await self._store.count({"jobs_expired": swept.expired})
             if not swept.more:
                 return
 

@@ -34,6 +34,7 @@ _COUNTERS = {
     STARTED: ("jobs_started_total", "Attempts begun."),
     FINISHED: ("jobs_finished_total", "Jobs ended, by the state they ended in."),
     RETRIED: ("jobs_retried_total", "Attempts that failed and will be made again."),
+    "jobs_expired": ("jobs_expired_total", "Jobs that were not begun before their deadline."),
     "stale_writes": ("stale_writes_total", "Writes of workers that had lost their job, refused."),
     "lapsed_leases": ("lapsed_leases_total", "Workers that were found lost."),
 }

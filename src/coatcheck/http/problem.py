@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 # The first entry that fits decides: the more particular error stands first.
-_STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
+STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (Gone, 410),
     (NotFound, 404),
     (UnknownKind, 422),
@@ -43,7 +43,7 @@ _STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (StoreUnavailable, 503),
 )
 # For what is refused before it reaches the engine.
-_CODES = {
+CODES = {
     400: "bad-request",
     404: "not-found",
     405: "method-not-allowed",
@@ -83,7 +83,7 @@ def problem(
 async def answer_error(_request: Request, error: Exception) -> Response:
     """Turn any exception of a route into its answer."""
     if isinstance(error, CoatcheckError):
-        for kind, status in _STATUS:
+        for kind, status in STATUS:
             if isinstance(error, kind):
                 pointers = (
                     error.problems if isinstance(error, (InvalidPayload, UnknownKind)) else ()
@@ -91,7 +91,7 @@ async def answer_error(_request: Request, error: Exception) -> Response:
                 retry = {"Retry-After": str(STORE_RETRY_S)} if status == 503 else None
                 return problem(status, error.code, str(error), errors=pointers, headers=retry)
     if isinstance(error, HTTPException):
-        code = _CODES.get(error.status_code, "refused")
+        code = CODES.get(error.status_code, "refused")
         return problem(error.status_code, code, error.detail, headers=error.headers)
     return answer_unexpected(error)
 

@@ -80,6 +80,7 @@ class Claim(NamedTuple):
     input: str
     attempt: int
     terms: Terms
+    run_at: int  # since when it was due
     correlation_id: str | None
     traceparent: str | None
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from coatcheck.engine.metrics import Metrics
 from coatcheck.model.job import Failure
-from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded
+from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.state import Reason
 from coatcheck.store.base import Settlement
 from coatcheck.worker.attempt import claim_delay
@@ -34,3 +35,20 @@ def _verdict(execution: Execution, outcome: Outcome | None) -> Outcome | None:
     seconds = execution.claim.terms.timeout_ms / 1000
     error = Failure("timeout", f"the job ran out of time ({seconds:g} s an attempt)")
     return Errored(error, claim_delay(execution.kind, execution.claim), Reason.TIMEOUT)
+
+
+def count(metrics: Metrics, execution: Execution, settlement: Settlement) -> None:
+    """Count how an attempt ended. What was given back counts as nothing."""
+    claim = execution.claim
+    ran_ms = round(1000 * max(0.0, execution.ended_at - execution.started_at))
+    match settlement.outcome:
+        case Succeeded():
+            metrics.finished(claim.kind, "succeeded", ran_ms)
+        case Cancelled():
+            metrics.finished(claim.kind, "cancelled", ran_ms)
+        case Errored() if claim.attempt < claim.terms.max_attempts:
+            metrics.retried(claim.kind)
+        case Errored() | GaveUp():
+            metrics.finished(claim.kind, "failed", ran_ms)
+        case Released():
+            pass

@@ -47,7 +47,7 @@ from coatcheck.worker.probe import Probe, no_probe
 from coatcheck.worker.reports import Reports
 from coatcheck.worker.runners import AsyncRunner, Ended, Finished, NewLoop, Runner, ThreadRunner
 from coatcheck.worker.settling import Settling
-from coatcheck.worker.verdict import settlements_of
+from coatcheck.worker.verdict import count, settlements_of
 from coatcheck.worker.watchdog import watch_for_blocking
 
 log = logging.getLogger(__name__)
@@ -307,7 +307,9 @@ class Worker:
             else:
                 self._pace.ended(execution.ended_at - execution.started_at)
             if not execution.abandoned:
-                settlements += settlements_of(execution, outcome)
+                for settlement in settlements_of(execution, outcome):
+                    count(self._engine.metrics, execution, settlement)
+                    settlements.append(settlement)
         for execution in begun:
             if not execution.ended_at and execution.interrupted is None:
                 self._start_timer(execution)

@@ -155,6 +155,7 @@ def _take(tx: Transaction, worker_id: str, kind: str, queue: str, row: Any, now:
         input=tx.one(_PAYLOAD, (tenant, job_id, "input"))[0],
         attempt=taken.standing.attempt,
         terms=Terms(*row[7 + STANDING_FIELDS :]),
+        run_at=standing.run_at,
         correlation_id=correlation_id,
         traceparent=traceparent,
     )
