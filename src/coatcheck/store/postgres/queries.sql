@@ -1,79 +1,136 @@
 -- Tables are named with their schema, `coatcheck.`; another schema's name is put in when the file is
--- read. Many rows go in as one array a column, so that a batch is one statement.
+-- read. Many rows go in as one text a column (see transport.py), so that a batch is one
+-- statement; keys alone as two arrays.
 
 -- name: submit
--- Jobs, their inputs and their first events: what was there already is left alone, events included.
-WITH new AS (
+-- Jobs and their first events. What is the same for all of them comes with the first one only.
+-- `/* already there */` is where a second try says what to do about ids that exist.
+WITH new AS MATERIALIZED (
   SELECT * FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[],
-    $9::text[], $10::text[], $11::text[], $12::bigint[],
-    $13::int[], $14::text[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
-    $19::text[], $20::bool[], $21::text[], $22::text[], $23::int[], $24::bigint[], $25::text[],
-    $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bool[], $31::text[],
-    $32::bigint[], $33::text[], $34::text[]
+    string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
+    string_to_array($6, $1, $2), string_to_array($7, $1, $2), string_to_array($8, $1, $2),
+    string_to_array($9, $1, $2), string_to_array($10, $1, $2), string_to_array($11, $1, $2),
+    string_to_array($12, $1, $2), string_to_array($13, $1, $2), string_to_array($14, $1, $2),
+    string_to_array($15, $1, $2), string_to_array($16, $1, $2), string_to_array($17, $1, $2),
+    string_to_array($18, $1, $2), string_to_array($19, $1, $2), string_to_array($20, $1, $2),
+    string_to_array($21, $1, $2), string_to_array($22, $1, $2), string_to_array($23, $1, $2),
+    string_to_array($24, $1, $2), string_to_array($25, $1, $2), string_to_array($26, $1, $2),
+    string_to_array($27, $1, $2), string_to_array($28, $1, $2), string_to_array($29, $1, $2),
+    string_to_array($30, $1, $2), string_to_array($31, $1, $2), string_to_array($32, $1, $2),
+    string_to_array($33, $1, $2), string_to_array($34, $1, $2), string_to_array($35, $1, $2)
   ) AS column_(
-    tenant, id, surface, public_id, kind, queue, priority, limit_key,
-    labels, correlation_id, traceparent, created_at,
-    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at,
-    state, claimable, phase, reason, attempt, fence, worker,
-    run_at, started_at, finished_at, expires_at, cancel_requested, error,
-    last_event, input, event
+    tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
+    traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
+    deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+    finished_at, expires_at, cancel_requested, error, last_event, input
   )
+  WHERE id IS NOT NULL
+), same AS (
+  SELECT * FROM new LIMIT 1
 ), inserted AS (
   INSERT INTO coatcheck.jobs (
     tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
     traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
     deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-    finished_at, expires_at, cancel_requested, error, last_event
+    finished_at, expires_at, cancel_requested, error, last_event, input
   )
   SELECT
-    tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-    traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-    deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-    finished_at, expires_at, cancel_requested, error, last_event
-  FROM new
-  ON CONFLICT (tenant, id) DO NOTHING
-  RETURNING tenant, id
-), inputs AS (
-  INSERT INTO coatcheck.payloads (tenant, job_id, role, data)
-  SELECT tenant, id, 'input', input FROM new JOIN inserted USING (tenant, id)
+    coalesce(new.tenant, same.tenant), coalesce(new.id, same.id),
+    coalesce(new.surface, same.surface), new.public_id, coalesce(new.kind, same.kind),
+    coalesce(new.queue, same.queue), coalesce(new.priority, same.priority)::int, new.limit_key,
+    coalesce(new.labels, same.labels), new.correlation_id, new.traceparent,
+    coalesce(new.created_at, same.created_at)::bigint,
+    coalesce(new.max_attempts, same.max_attempts)::int, coalesce(new.on_lost, same.on_lost),
+    coalesce(new.timeout_ms, same.timeout_ms)::bigint,
+    coalesce(new.keep_succeeded_ms, same.keep_succeeded_ms)::bigint,
+    coalesce(new.keep_failed_ms, same.keep_failed_ms)::bigint, new.deadline_at::bigint,
+    coalesce(new.state, same.state), coalesce(new.claimable, same.claimable)::bool, new.phase,
+    new.reason, coalesce(new.attempt, same.attempt)::int,
+    coalesce(new.fence, same.fence)::bigint, new.worker,
+    coalesce(new.run_at, same.run_at)::bigint, new.started_at::bigint, new.finished_at::bigint,
+    new.expires_at::bigint, coalesce(new.cancel_requested, same.cancel_requested)::bool,
+    new.error, coalesce(new.last_event, same.last_event)::bigint, coalesce(new.input, same.input)
+  FROM new CROSS JOIN same
+  /* already there */
+  RETURNING tenant, id, last_event
 )
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-SELECT tenant, id, last_event, 'state', $35, event FROM new JOIN inserted USING (tenant, id)
+SELECT tenant, id, last_event, 'state', $36, $37 FROM inserted
 
 -- name: write_transitions
 -- New standings, decided by the caller from rows it has locked, the events that tell of them, and
 -- the results of those that have one.
 -- A job that is queued again starts its progress anew.
-WITH change AS (
+WITH change AS MATERIALIZED (
   SELECT * FROM unnest(
-    $1::text[], $2::text[],
-    $3::text[], $4::bool[], $5::text[], $6::text[], $7::int[], $8::bigint[], $9::text[],
-    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bool[], $15::text[],
-    $16::bigint[], $17::text[], $18::text[]
+    string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
+    string_to_array($6, $1, $2), string_to_array($7, $1, $2), string_to_array($8, $1, $2),
+    string_to_array($9, $1, $2), string_to_array($10, $1, $2), string_to_array($11, $1, $2),
+    string_to_array($12, $1, $2), string_to_array($13, $1, $2), string_to_array($14, $1, $2),
+    string_to_array($15, $1, $2), string_to_array($16, $1, $2), string_to_array($17, $1, $2),
+    string_to_array($18, $1, $2), string_to_array($19, $1, $2), string_to_array($20, $1, $2)
   ) AS column_(
-    tenant, id,
-    state, claimable, phase, reason, attempt, fence, worker,
-    run_at, started_at, finished_at, expires_at, cancel_requested, error,
-    last_event, event, result
+    tenant, id, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+    finished_at, expires_at, cancel_requested, error, last_event, event, result
   )
-), results AS (
-  INSERT INTO coatcheck.payloads (tenant, job_id, role, data)
-  SELECT tenant, id, 'result', result FROM change WHERE result IS NOT NULL
-  ON CONFLICT (tenant, job_id, role) DO UPDATE SET data = excluded.data
+  WHERE id IS NOT NULL
 ), updated AS (
   UPDATE coatcheck.jobs SET
-    state = change.state, claimable = change.claimable, phase = change.phase,
-    reason = change.reason, attempt = change.attempt, fence = change.fence,
-    worker = change.worker, run_at = change.run_at, started_at = change.started_at,
-    finished_at = change.finished_at, expires_at = change.expires_at,
-    cancel_requested = change.cancel_requested, error = change.error,
-    last_event = change.last_event,
-    progress = CASE WHEN change.state = 'queued' THEN NULL ELSE jobs.progress END
+    state = change.state, claimable = change.claimable::bool, phase = change.phase,
+    reason = change.reason, attempt = change.attempt::int, fence = change.fence::bigint,
+    worker = change.worker, run_at = change.run_at::bigint,
+    started_at = change.started_at::bigint, finished_at = change.finished_at::bigint,
+    expires_at = change.expires_at::bigint, cancel_requested = change.cancel_requested::bool,
+    error = change.error, last_event = change.last_event::bigint,
+    progress = CASE WHEN change.state = 'queued' THEN NULL ELSE jobs.progress END,
+    result = coalesce(change.result, jobs.result)
   FROM change WHERE jobs.tenant = change.tenant AND jobs.id = change.id
 )
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-SELECT tenant, id, last_event, 'state', $19, event FROM change
+SELECT tenant, id, last_event::bigint, 'state', $21, event FROM change
+
+-- name: settle_as_claimed
+-- The same for jobs that still stand as their claim left them, which the fence and the number of the
+-- last event tell: all of them, or nothing where one does not. Rows are locked in the order of their
+-- keys, as everywhere.
+WITH change AS MATERIALIZED (
+  SELECT * FROM unnest(
+    string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
+    string_to_array($6, $1, $2), string_to_array($7, $1, $2), string_to_array($8, $1, $2),
+    string_to_array($9, $1, $2), string_to_array($10, $1, $2), string_to_array($11, $1, $2),
+    string_to_array($12, $1, $2), string_to_array($13, $1, $2), string_to_array($14, $1, $2),
+    string_to_array($15, $1, $2), string_to_array($16, $1, $2), string_to_array($17, $1, $2),
+    string_to_array($18, $1, $2), string_to_array($19, $1, $2), string_to_array($20, $1, $2)
+  ) AS column_(
+    tenant, id, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+    finished_at, expires_at, cancel_requested, error, last_event, event, result
+  )
+  WHERE id IS NOT NULL
+), locked AS MATERIALIZED (
+  SELECT jobs.ctid AS place, change.*
+  FROM change JOIN coatcheck.jobs
+    ON jobs.tenant = change.tenant AND jobs.id = change.id
+    AND jobs.fence = change.fence::bigint AND jobs.last_event = change.last_event::bigint - 1
+  ORDER BY jobs.tenant, jobs.id
+  FOR NO KEY UPDATE OF jobs
+), updated AS (
+  UPDATE coatcheck.jobs SET
+    state = change.state, claimable = change.claimable::bool, phase = change.phase,
+    reason = change.reason, attempt = change.attempt::int, fence = change.fence::bigint,
+    worker = change.worker, run_at = change.run_at::bigint,
+    started_at = change.started_at::bigint, finished_at = change.finished_at::bigint,
+    expires_at = change.expires_at::bigint, cancel_requested = change.cancel_requested::bool,
+    error = change.error, last_event = change.last_event::bigint,
+    progress = CASE WHEN change.state = 'queued' THEN NULL ELSE jobs.progress END,
+    result = coalesce(change.result, jobs.result)
+  FROM locked AS change
+  WHERE jobs.ctid = change.place AND (SELECT count(*) FROM locked) = $22
+  RETURNING jobs.tenant, jobs.id, jobs.last_event, change.event
+), told AS (
+  INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+  SELECT tenant, id, last_event, 'state', $21, event FROM updated
+)
+SELECT count(*) FROM updated
 
 -- name: lock_standings
 -- What transitions are decided from, locked in the order of their keys, so that two batches that
@@ -88,12 +145,6 @@ JOIN unnest($1::text[], $2::text[]) AS wanted(tenant, id)
 ORDER BY jobs.tenant, jobs.id
 FOR NO KEY UPDATE OF jobs
 
--- name: before_claim
--- Keeps the worker from being removed while it claims (a removal waits, then sees what was claimed;
--- a heartbeat does not), and tells when the next delayed job is due.
-SELECT (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable) AS next_due
-FROM coatcheck.workers WHERE id = $1 FOR KEY SHARE
-
 -- name: promote_due
 UPDATE coatcheck.jobs SET claimable = true
 WHERE (tenant, id) IN (
@@ -102,18 +153,24 @@ WHERE (tenant, id) IN (
   ORDER BY run_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
 )
 
--- name: next_due
-SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable
-
--- name: heads
--- The first jobs of every (kind, queue) pair that has something to claim: one seek a pair, however
--- many jobs wait in it, then a range read. What another claim has locked is passed over. The caller
--- takes the first of all of them, and lets others know if it held more than it took.
-WITH RECURSIVE lane (kind, queue) AS (
+-- name: claim
+-- Everything a claim does, in one round trip; see claiming.py. The worker's row is held first, so
+-- that it cannot be removed meanwhile (a removal waits, then sees what was claimed; a heartbeat does
+-- not wait). Then the first jobs of every (kind, queue) pair that has something to claim: one seek a
+-- pair, however many jobs wait in it, then a range read. What another claim has locked is passed
+-- over. Of all that was locked the first are taken. While a delayed job is due nothing is, unless $5
+-- says so: it has to be promoted first.
+WITH RECURSIVE me AS MATERIALIZED (
+  SELECT (
+    SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable
+  ) AS next_due
+  FROM coatcheck.workers WHERE id = $1 FOR KEY SHARE
+), lane (kind, queue) AS (
   SELECT wanted.kind, (
     SELECT queue FROM coatcheck.jobs WHERE claimable AND kind = wanted.kind ORDER BY queue LIMIT 1
   )
-  FROM (SELECT DISTINCT unnest($1::text[]) COLLATE "C") AS wanted(kind)
+  FROM me CROSS JOIN (SELECT DISTINCT unnest($2::text[]) COLLATE "C") AS wanted(kind)
+  WHERE me.next_due IS NULL OR me.next_due > $3 OR $5
   UNION ALL
   SELECT lane.kind, (
     SELECT jobs.queue FROM coatcheck.jobs
@@ -126,25 +183,33 @@ WITH RECURSIVE lane (kind, queue) AS (
   WHERE queue IS NOT NULL AND queue NOT IN (
     SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL
   )
-)
-SELECT head.*, (
-  SELECT data FROM coatcheck.payloads
-  WHERE tenant = head.tenant AND job_id = head.id AND role = 'input'
-) AS input
-FROM open CROSS JOIN LATERAL (
-  SELECT tenant, id, kind, surface, queue, correlation_id, traceparent, priority,
-    state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
-    expires_at, cancel_requested, error, last_event,
+), locked AS MATERIALIZED (
+  SELECT head.*
+  FROM open CROSS JOIN LATERAL (
+    SELECT ctid AS place, priority, id FROM coatcheck.jobs
+    WHERE claimable AND jobs.kind = open.kind AND jobs.queue = open.queue
+      AND (deadline_at IS NULL OR deadline_at > $3)
+    ORDER BY priority DESC, id
+    LIMIT $4
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) AS head
+), taken AS (
+  UPDATE coatcheck.jobs SET
+    state = 'running', claimable = false, reason = NULL, attempt = attempt + 1, fence = fence + 1,
+    worker = $1, started_at = $3, last_event = last_event + 1
+  WHERE ctid = ANY (ARRAY(SELECT place FROM locked ORDER BY priority DESC, id LIMIT $4))
+  RETURNING tenant, id, kind, surface, queue, correlation_id, traceparent, input, priority,
+    phase, attempt, fence, run_at, finished_at, expires_at, cancel_requested, error, last_event,
     max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
-  FROM coatcheck.jobs
-  WHERE claimable AND jobs.kind = open.kind AND jobs.queue = open.queue
-    AND (deadline_at IS NULL OR deadline_at > $2)
-  ORDER BY priority DESC, id
-  LIMIT $3
-  FOR NO KEY UPDATE SKIP LOCKED
-) AS head
-ORDER BY head.priority DESC, head.id
-LIMIT $3 + 1
+), told AS (
+  INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+  SELECT tenant, id, last_event, 'state', $3,
+    '{"state":"running","attempt":' || attempt || ',"previous":"queued"}'
+  FROM taken
+)
+SELECT me.next_due, (SELECT count(*) FROM locked) AS locked, taken.*
+FROM me LEFT JOIN taken ON true
+ORDER BY taken.priority DESC, taken.id
 
 -- name: write_reports
 WITH said AS (
@@ -164,27 +229,34 @@ FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[])
 AS event(tenant, id, seq, type, data)
 
 -- name: job_by_id
-SELECT jobs.*, payloads.data AS result FROM coatcheck.jobs
-LEFT JOIN coatcheck.payloads
-  ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
-WHERE jobs.tenant = $1 AND jobs.id = $2
+SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
+  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
+  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  finished_at, expires_at, cancel_requested, error, last_event, progress, result
+FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
 
 -- name: job_by_public_id
-SELECT jobs.*, payloads.data AS result FROM coatcheck.jobs
-LEFT JOIN coatcheck.payloads
-  ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
-WHERE jobs.tenant = $1 AND jobs.public_id = $2
+SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
+  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
+  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  finished_at, expires_at, cancel_requested, error, last_event, progress, result
+FROM coatcheck.jobs WHERE tenant = $1 AND public_id = $2
 
 -- name: jobs_by_ids
-SELECT jobs.*, payloads.data AS result
+SELECT jobs.tenant, jobs.id, surface, public_id, kind, queue, priority, limit_key, labels,
+  correlation_id, traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+  keep_failed_ms, deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at,
+  started_at, finished_at, expires_at, cancel_requested, error, last_event, progress, result
 FROM unnest($1::text[], $2::text[]) AS wanted(tenant, id)
 JOIN coatcheck.jobs ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
-LEFT JOIN coatcheck.payloads
-  ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
 
 -- name: list_jobs
 -- Results are left out: a page of jobs is for looking around, each job's own address has it all.
-SELECT jobs.*, NULL AS result FROM coatcheck.jobs WHERE /* conditions */ ORDER BY id DESC
+SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
+  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
+  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  finished_at, expires_at, cancel_requested, error, last_event, progress, NULL AS result
+FROM coatcheck.jobs WHERE /* conditions */ ORDER BY id DESC
 
 -- name: tombstone
 SELECT deleted_at FROM coatcheck.tombstones WHERE tenant = $1 AND id = $2
@@ -226,10 +298,6 @@ ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 -- name: delete_jobs
 DELETE FROM coatcheck.jobs USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
 WHERE jobs.tenant = gone.tenant AND jobs.id = gone.id
-
--- name: delete_payloads
-DELETE FROM coatcheck.payloads USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
-WHERE payloads.tenant = gone.tenant AND payloads.job_id = gone.id
 
 -- name: delete_events
 DELETE FROM coatcheck.events USING unnest($1::text[], $2::text[]) AS gone(tenant, id)

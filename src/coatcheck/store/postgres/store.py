@@ -34,7 +34,7 @@ from coatcheck.store.base import (
     Topic,
 )
 from coatcheck.store.migrations import Migration
-from coatcheck.store.postgres import jobs
+from coatcheck.store.postgres import claiming, jobs
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.notify import Notifications
@@ -66,6 +66,7 @@ class PostgresStore:
         self._database = Database(dsn, connections=connections)
         self._submits: Coalescer[tuple[NewJob, int], None] = Coalescer(self._submit_all)
         self._reports: Coalescer[tuple[Lease, Report, int], bool] = Coalescer(self._report_all)
+        self._handed = claiming.Handed()
         self._notifications: Notifications
 
     # --- opening and closing
@@ -195,7 +196,9 @@ class PostgresStore:
     async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
         """Take jobs that are due."""
         claimed, topics = await self._database.run(
-            lambda db: jobs.claim(db, self._sql, worker_id, kinds, limit, now), repeatable=False
+            lambda db: claiming.claim(db, self._sql, self._handed, worker_id, kinds, limit, now),
+            transaction=False,
+            repeatable=False,
         )
         self._notifications.publish(topics)
         return claimed
@@ -218,9 +221,17 @@ class PostgresStore:
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
         """End attempts."""
-        answers, topics = await self._database.run(
-            lambda db: jobs.settle(db, self._sql, settlements, now)
+        written = await self._database.run(
+            lambda db: claiming.settle_as_claimed(db, self._sql, self._handed, settlements, now),
+            transaction=False,
         )
+        if written is None:
+            answers, topics = await self._database.run(
+                lambda db: jobs.settle(db, self._sql, settlements, now)
+            )
+        else:
+            answers, topics = [True] * len(settlements), written
+        self._handed.forget(settlements)
         self._notifications.publish(topics)
         return answers
 
@@ -243,7 +254,6 @@ class PostgresStore:
         old = await db.fetch(self._sql.past_retention, now, SWEEP_AT_ONCE)
         if old:
             keys = jobs.columns([tuple(row) for row in old], 2)
-            await db.execute(self._sql.delete_payloads, *keys)
             await db.execute(self._sql.delete_events, *keys)
             await db.execute(self._sql.delete_jobs, *keys)
             await db.execute(self._sql.insert_tombstones, *keys, now)

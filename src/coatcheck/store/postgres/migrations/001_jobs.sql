@@ -1,4 +1,4 @@
--- Jobs, their log, their payloads and their workers.
+-- Jobs with their inputs and results, their log, and their workers.
 --
 -- The tenant leads every key that belongs to one tenant, so that the tables can be distributed by
 -- it. Only the claim looks across tenants. Times are milliseconds since the epoch. Texts that are
@@ -45,6 +45,10 @@ CREATE TABLE coatcheck.jobs (
   last_event bigint NOT NULL,
   -- what it says of itself while it runs
   progress text,
+  -- what goes in and what comes out: a large one is kept apart by the server, and new versions of
+  -- the row only refer to it
+  result text,
+  input text NOT NULL,
   PRIMARY KEY (tenant, id)
 ) WITH (
   fillfactor = 70,
@@ -66,15 +70,6 @@ CREATE INDEX jobs_expiring ON coatcheck.jobs (expires_at) WHERE expires_at IS NO
 CREATE INDEX jobs_by_state ON coatcheck.jobs (tenant, state, id);
 CREATE INDEX jobs_by_kind ON coatcheck.jobs (tenant, kind, id);
 CREATE INDEX jobs_by_queue ON coatcheck.jobs (tenant, queue, id);
-
--- Inputs and results, apart from the rows that every transition rewrites.
-CREATE TABLE coatcheck.payloads (
-  tenant text COLLATE "C" NOT NULL,
-  job_id text COLLATE "C" NOT NULL,
-  role text COLLATE "C" NOT NULL,          -- 'input' or 'result'
-  data text NOT NULL,
-  PRIMARY KEY (tenant, job_id, role)
-);
 
 CREATE TABLE coatcheck.events (
   tenant text COLLATE "C" NOT NULL,
@@ -134,9 +129,8 @@ LANGUAGE plpgsql AS $$
 DECLARE
   fresh coatcheck.jobs := jsonb_populate_record(NULL::coatcheck.jobs, job);
 BEGIN
+  fresh.input := input;
   INSERT INTO coatcheck.jobs SELECT fresh.*;
-  INSERT INTO coatcheck.payloads (tenant, job_id, role, data)
-  VALUES (fresh.tenant, fresh.id, 'input', input);
   INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
   VALUES (fresh.tenant, fresh.id, fresh.last_event, 'state', fresh.created_at, event);
   PERFORM pg_notify('coatcheck', '- work');

@@ -1,0 +1,124 @@
+"""Claiming in one round trip, and settling in one what still stands as its claim left it.
+
+*The claim* is one statement (`claim` in queries.sql). It is the one place where a rule of
+`coatcheck.model.transition` is written a second time, in SQL: what `claimed` makes of a standing,
+and the event that tells of it. A test compares the two, and so does every random history that both
+stores are driven through.
+
+*The settle.* A worker that settles a job has mostly claimed it through the same store, a moment
+before. So the store remembers, for the jobs it handed out, where they stood then. What becomes of
+them is decided from that, and written if it is still so: every transition and every report with an
+entry changes the fence or the number of the last event, so these two tell (a report that only names
+a phase changes neither, and its phase ends with the attempt anyway). If one job of a batch stands
+otherwise, or is not remembered, nothing is written and the batch goes the careful way: lock, read,
+decide, write. Nothing depends on the memory, so it may forget, and it does when it grows too large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from coatcheck.model import transition as rules
+from coatcheck.model.job import Claim, Lease, Terms
+from coatcheck.model.outcome import Succeeded
+from coatcheck.model.state import State
+from coatcheck.model.transition import Standing
+from coatcheck.store.base import Claimed, Settlement, Topic
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.transport import in_columns
+from coatcheck.store.rows import decode_failure, standing_row
+
+PROMOTE_AT_ONCE = 1_000
+# How many claimed jobs are remembered: far more than the workers of one process hold.
+MOST_REMEMBERED = 20_000
+# The columns of `claim`, from the ninth on those that a standing is made of, and the terms.
+_STANDING, _TERMS = 11, 20
+
+
+class Handed:
+    """Where the jobs stand that were handed to workers through this store."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[Lease, tuple[Any, Terms, str, int]] = {}
+
+    def remember(self, lease: Lease, row: Any, terms: Terms, worker: str, now: int) -> None:
+        """Note how a claim left a job."""
+        self._jobs[lease] = (row, terms, worker, now)
+
+    def forget(self, settlements: Sequence[Settlement]) -> None:
+        """Drop what was settled, and the oldest of what nobody ever settled here."""
+        for lease, _, _ in settlements:
+            self._jobs.pop(lease, None)
+        while len(self._jobs) > MOST_REMEMBERED:
+            del self._jobs[next(iter(self._jobs))]
+
+    def find(self, lease: Lease) -> tuple[Standing, Terms] | None:
+        """Return where a job stood after its claim, unless it is forgotten."""
+        found = self._jobs.get(lease)
+        if found is None:
+            return None
+        row, terms, worker, now = found
+        phase, attempt, fence, run_at, finished, expires, cancel, error, last = row[
+            _STANDING:_TERMS
+        ]
+        failure = None if error is None else decode_failure(error)
+        standing = Standing(
+            State.RUNNING, False, phase, None, attempt, fence, worker, run_at, now, finished,
+            expires, cancel, failure, last,
+        )  # fmt: skip
+        return standing, terms
+
+
+async def claim(
+    db: Any,
+    sql: Statements,
+    handed: Handed,
+    worker_id: str,
+    kinds: Sequence[str],
+    limit: int,
+    now: int,
+) -> tuple[Claimed, set[Topic]]:
+    """Hand the first jobs of all open lanes to a worker."""
+    rows = await db.fetch(sql.claim, worker_id, kinds, now, limit, False)
+    if rows and rows[0][0] is not None and rows[0][0] <= now:
+        await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
+        rows = await db.fetch(sql.claim, worker_id, kinds, now, limit, True)
+    if not rows:
+        return Claimed([], None), set()  # the worker is not known
+    next_due, locked = rows[0][:2]
+    claims = []
+    for row in rows if rows[0][2] is not None else ():
+        _, _, tenant, id_, kind, surface, queue, correlation_id, traceparent, input_ = row[:10]
+        lease, terms = Lease(tenant, id_, row[13]), Terms(*row[_TERMS:])
+        handed.remember(lease, row, terms, worker_id, now)
+        claims.append(
+            Claim(lease, kind, surface, queue, input_, row[12], terms, correlation_id, traceparent)
+        )
+    topics = {Topic.CHANGES} if claims else set()
+    if locked > len(claims):
+        topics.add(Topic.WORK)  # another claim may have passed over what was locked and not taken
+    return Claimed(claims, next_due), topics
+
+
+async def settle_as_claimed(
+    db: Any, sql: Statements, handed: Handed, settlements: Sequence[Settlement], now: int
+) -> set[Topic] | None:
+    """End attempts of jobs that stand as their claims left them; None when not all of them do."""
+    rows: dict[tuple[str, str], Any] = {}
+    topics = {Topic.CHANGES}
+    for lease, outcome, report in settlements:
+        found = handed.find(lease)
+        if found is None or report is not None:
+            return None
+        standing, event = rules.settled(*found, outcome, now)
+        if standing.state is State.QUEUED:
+            topics.add(Topic.WORK)
+        result = outcome.result if isinstance(outcome, Succeeded) else None
+        key = (lease.tenant, lease.job_id)
+        rows[key] = (*key, *standing_row(standing), event, result)
+    if not rows or len(rows) < len(settlements):
+        return None  # the same job twice
+    values = in_columns([rows[key] for key in sorted(rows)])
+    written = await db.fetchval(sql.settle_as_claimed, *values, now, len(rows))
+    return topics if written else None
