@@ -43,7 +43,8 @@ async def taken_apart(dsn: str, columns: list[list[Any]]) -> list[Any]:
 
 
 def test_values_that_are_no_texts_are_written_as_the_server_reads_them() -> None:
-    written = as_texts([[1, -2], [True, False], [State.QUEUED, State.RUNNING], [None, 3]])
+    columns: list[list[Any]] = [[1, -2], [True, False], [State.QUEUED, State.RUNNING], [None, 3]]
+    written = as_texts(columns)
     assert written[2:] == [
         f"1{SEPARATOR}-2",
         f"True{SEPARATOR}False",
@@ -53,7 +54,7 @@ def test_values_that_are_no_texts_are_written_as_the_server_reads_them() -> None
 
 
 def test_what_is_the_same_for_all_is_sent_once_where_that_is_enough() -> None:
-    columns = [["a", "a"], ["a", "a"], ["a", "b"], [None, None]]
+    columns: list[list[Any]] = [["a", "a"], ["a", "a"], ["a", "b"], [None, None]]
     assert as_texts(columns, once=[1, 2])[2:] == [f"a{SEPARATOR}a", "a", f"a{SEPARATOR}b", None]
 
 

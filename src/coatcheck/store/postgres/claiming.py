@@ -32,6 +32,7 @@ from coatcheck.store.rows import decode_failure, standing_row
 PROMOTE_AT_ONCE = 1_000
 # How many claimed jobs are remembered: far more than the workers of one process hold.
 MOST_REMEMBERED = 20_000
+NOTHING_WRITTEN = "INSERT 0 0"
 # The columns of `claim`, from the ninth on those that a standing is made of, and the terms.
 _STANDING, _TERMS = 11, 20
 
@@ -120,5 +121,5 @@ async def settle_as_claimed(
     if not rows or len(rows) < len(settlements):
         return None  # the same job twice
     values = in_columns([rows[key] for key in sorted(rows)])
-    written = await db.fetchval(sql.settle_as_claimed, *values, now, len(rows))
-    return topics if written else None
+    written = await db.execute(sql.settle_as_claimed, *values, now, len(rows))
+    return None if written == NOTHING_WRITTEN else topics

@@ -126,11 +126,9 @@ WITH change AS MATERIALIZED (
   FROM locked AS change
   WHERE jobs.ctid = change.place AND (SELECT count(*) FROM locked) = $22
   RETURNING jobs.tenant, jobs.id, jobs.last_event, change.event
-), told AS (
-  INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-  SELECT tenant, id, last_event, 'state', $21, event FROM updated
 )
-SELECT count(*) FROM updated
+INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+SELECT tenant, id, last_event, 'state', $21, event FROM updated
 
 -- name: lock_standings
 -- What transitions are decided from, locked in the order of their keys, so that two batches that
