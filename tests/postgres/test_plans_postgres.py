@@ -153,13 +153,20 @@ def standings(count: int) -> list[Any]:
 
 
 KINDS = ["kind-0", "kind-1"]
+CLAIM = ("worker-1", KINDS, NOW, 8, False)
 KEYS = {"jobs_pkey"}
 NAMED: list[tuple[str, tuple[Any, ...], set[str]]] = [
-    ("claim", ("worker-1", KINDS, NOW, 8, False), {"jobs_claimable", "jobs_delayed"}),
+    ("claim_everywhere", CLAIM, {"jobs_claimable", "jobs_delayed"}),
+    (
+        "claim_in_lanes",
+        (*CLAIM, ["queue-0"] * 2, [1, 2], [first_ulid_at(NOW)] * 2),
+        {"jobs_claimable", "jobs_delayed"},
+    ),
+    ("lanes", (KINDS,), {"jobs_claimable"}),
     ("promote_due", (NOW + 500, 1_000), {"jobs_delayed", "jobs_pkey"}),
     ("held_by", ("worker-1",), {"jobs_running"}),
     ("past_deadline", (NOW + 500, 200), {"jobs_with_deadline"}),
-    ("past_retention", (NOW + 500, 200), {"jobs_expiring"}),
+    ("past_retention", (NOW + 500, 200, 0), {"jobs_expiring"}),
     ("job_by_id", ("most", pairs(2)[1][0]), KEYS),
     ("job_by_public_id", ("most", "r_3"), {"jobs_by_public_id"}),
     ("events_after", ("most", pairs(2)[1][0], 0, 100), {"events_pkey"}),
@@ -204,14 +211,19 @@ def test_transitions_and_reports_find_their_jobs_by_key(planner: Planner, count:
 @pytest.mark.parametrize("name", ["past_deadline", "past_retention", "promote_due"])
 def test_what_is_due_is_read_in_order_and_not_sorted(planner: Planner, name: str) -> None:
     for now in (NOW, NOW + 500, NOW + JOBS):
-        plan = planner.plan(getattr(SQL, name), (now, 200))
+        values = (now, 200, 0) if name == "past_retention" else (now, 200)
+        plan = planner.plan(getattr(SQL, name), values)
         assert not [step for step in plan if "Sort" in step.kind], plan
 
 
 def test_the_lanes_of_a_claim_are_range_reads_that_are_never_sorted_inside(
     planner: Planner,
 ) -> None:
-    plan = planner.plan(SQL.claim, ("worker-1", KINDS, NOW, 8, False))
+    plan = planner.plan(SQL.claim_everywhere, CLAIM)
+    locked = [at for at, step in enumerate(plan) if step.kind == "LockRows"][-1]
+    assert plan[locked + 1].index_name == "jobs_claimable", plan
+    lanes = (["queue-0"] * 2, [1, 2], [first_ulid_at(NOW)] * 2)
+    plan = planner.plan(SQL.claim_in_lanes, (*CLAIM, *lanes))
     locked = [at for at, step in enumerate(plan) if step.kind == "LockRows"][-1]
     assert plan[locked + 1].index_name == "jobs_claimable", plan
 

@@ -16,6 +16,7 @@ decide, write. Nothing depends on the memory, so it may forget, and it does when
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ from coatcheck.model.outcome import Succeeded
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing
 from coatcheck.store.base import Claimed, Settlement, Topic
+from coatcheck.store.postgres.lanes import Lane, Lanes
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.transport import in_columns
 from coatcheck.store.rows import decode_failure, standing_row
@@ -54,6 +56,10 @@ class Handed:
         while len(self._jobs) > MOST_REMEMBERED:
             del self._jobs[next(iter(self._jobs))]
 
+    def lane(self, lease: Lease) -> tuple[Lane, str]:
+        """Return the lane of a job that is remembered, and its id."""
+        return _lane(self._jobs[lease][0])
+
     def find(self, lease: Lease) -> tuple[Standing, Terms] | None:
         """Return where a job stood after its claim, unless it is forgotten."""
         found = self._jobs.get(lease)
@@ -75,16 +81,14 @@ async def claim(
     db: Any,
     sql: Statements,
     handed: Handed,
+    lanes: Lanes,
     worker_id: str,
     kinds: Sequence[str],
     limit: int,
     now: int,
 ) -> tuple[Claimed, set[Topic]]:
     """Hand the first jobs of all open lanes to a worker."""
-    rows = await db.fetch(sql.claim, worker_id, kinds, now, limit, False)
-    if rows and rows[0][0] is not None and rows[0][0] <= now:
-        await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
-        rows = await db.fetch(sql.claim, worker_id, kinds, now, limit, True)
+    rows = await _look(db, sql, lanes, worker_id, kinds, limit, now)
     if not rows:
         return Claimed([], None), set()  # the worker is not known
     next_due, locked = rows[0][:2]
@@ -102,12 +106,58 @@ async def claim(
     return Claimed(claims, next_due), topics
 
 
+async def _look(
+    db: Any,
+    sql: Statements,
+    lanes: Lanes,
+    worker_id: str,
+    kinds: Sequence[str],
+    limit: int,
+    now: int,
+) -> list[Any]:
+    """Run the statement: in the lanes that are known, or everywhere."""
+    view = lanes.known(kinds)
+    if view is not None:
+        opened = view.start()
+        in_kinds, *others = view.columns()
+        rows: list[Any] = await db.fetch(
+            sql.claim_in_lanes, worker_id, in_kinds, now, limit, False, *others
+        )
+        if not _is_something_due(rows, now):
+            view.taken(opened, (_lane(row) for row in rows if row[2] is not None))
+            return rows
+        lanes.forget()
+    start = time.monotonic()
+    rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, False)
+    if _is_something_due(rows, now):
+        await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
+        lanes.forget()
+        rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, True)
+    if time.monotonic() - start > lanes.slow_s:
+        view = lanes.reading(kinds)
+        lanes.read(view, await db.fetch(sql.lanes, kinds), time.monotonic() - start)
+    return rows
+
+
+def _is_something_due(rows: Sequence[Any], now: int) -> bool:
+    return bool(rows) and rows[0][0] is not None and rows[0][0] <= now
+
+
+def _lane(row: Any) -> tuple[Lane, str]:
+    return (row[4], row[6], row[10]), row[3]
+
+
 async def settle_as_claimed(
-    db: Any, sql: Statements, handed: Handed, settlements: Sequence[Settlement], now: int
+    db: Any,
+    sql: Statements,
+    handed: Handed,
+    lanes: Lanes,
+    settlements: Sequence[Settlement],
+    now: int,
 ) -> set[Topic] | None:
     """End attempts of jobs that stand as their claims left them; None when not all of them do."""
     rows: dict[tuple[str, str], Any] = {}
-    topics = {Topic.CHANGES}
+    topics, again = {Topic.CHANGES}, []
     for lease, outcome, report in settlements:
         found = handed.find(lease)
         if found is None or report is not None:
@@ -115,6 +165,7 @@ async def settle_as_claimed(
         standing, event = rules.settled(*found, outcome, now)
         if standing.state is State.QUEUED:
             topics.add(Topic.WORK)
+            again.append(handed.lane(lease))
         result = outcome.result if isinstance(outcome, Succeeded) else None
         key = (lease.tenant, lease.job_id)
         rows[key] = (*key, *standing_row(standing), event, result)
@@ -122,4 +173,7 @@ async def settle_as_claimed(
         return None  # the same job twice
     values = in_columns([rows[key] for key in sorted(rows)])
     written = await db.execute(sql.settle_as_claimed, *values, now, len(rows))
-    return None if written == NOTHING_WRITTEN else topics
+    if written == NOTHING_WRITTEN:
+        return None
+    lanes.opened(again)
+    return topics

@@ -154,15 +154,35 @@ WHERE (tenant, id) IN (
 -- name: claim
 -- Everything a claim does, in one round trip; see claiming.py. The worker's row is held first, so
 -- that it cannot be removed meanwhile (a removal waits, then sees what was claimed; a heartbeat does
--- not wait). Then the first jobs of every (kind, queue) pair that has something to claim: one seek a
--- pair, however many jobs wait in it, then a range read. What another claim has locked is passed
--- over. Of all that was locked the first are taken. While a delayed job is due nothing is, unless $5
--- says so: it has to be promoted first.
+-- not wait). Then jobs are locked, in one of the two ways below; of all that was locked the first are
+-- taken. While a delayed job is due nothing is, unless $5 says so: it has to be promoted first.
 WITH RECURSIVE me AS MATERIALIZED (
   SELECT (
     SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable
   ) AS next_due
   FROM coatcheck.workers WHERE id = $1 FOR KEY SHARE
+  /* locked */
+), taken AS (
+  UPDATE coatcheck.jobs SET
+    state = 'running', claimable = false, reason = NULL, attempt = attempt + 1, fence = fence + 1,
+    worker = $1, started_at = $3, last_event = last_event + 1
+  WHERE ctid = ANY (ARRAY(SELECT place FROM locked ORDER BY priority DESC, id LIMIT $4))
+  RETURNING tenant, id, kind, surface, queue, correlation_id, traceparent, input, priority,
+    phase, attempt, fence, run_at, finished_at, expires_at, cancel_requested, error, last_event,
+    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+), told AS (
+  INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+  SELECT tenant, id, last_event, 'state', $3,
+    '{"state":"running","attempt":' || attempt || ',"previous":"queued"}'
+  FROM taken
+)
+SELECT me.next_due, (SELECT count(*) FROM locked) AS locked, taken.*
+FROM me LEFT JOIN taken ON true
+ORDER BY taken.priority DESC, taken.id
+
+-- name: locked_everywhere
+-- The first jobs of every (kind, queue) pair that has something to claim: one seek a pair, however
+-- many jobs wait in it, then a range read. What another claim has locked is passed over.
 ), lane (kind, queue) AS (
   SELECT wanted.kind, (
     SELECT queue FROM coatcheck.jobs WHERE claimable AND kind = wanted.kind ORDER BY queue LIMIT 1
@@ -191,23 +211,51 @@ WITH RECURSIVE me AS MATERIALIZED (
     LIMIT $4
     FOR NO KEY UPDATE SKIP LOCKED
   ) AS head
-), taken AS (
-  UPDATE coatcheck.jobs SET
-    state = 'running', claimable = false, reason = NULL, attempt = attempt + 1, fence = fence + 1,
-    worker = $1, started_at = $3, last_event = last_event + 1
-  WHERE ctid = ANY (ARRAY(SELECT place FROM locked ORDER BY priority DESC, id LIMIT $4))
-  RETURNING tenant, id, kind, surface, queue, correlation_id, traceparent, input, priority,
-    phase, attempt, fence, run_at, finished_at, expires_at, cancel_requested, error, last_event,
-    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
-), told AS (
-  INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-  SELECT tenant, id, last_event, 'state', $3,
-    '{"state":"running","attempt":' || attempt || ',"previous":"queued"}'
-  FROM taken
+
+-- name: locked_in_lanes
+-- The first jobs of the lanes that are known (see lanes.py), each from where it begins.
+), locked AS MATERIALIZED (
+  SELECT head.*
+  FROM me CROSS JOIN unnest($2::text[], $6::text[], $7::int[], $8::text[])
+    AS lane(kind, queue, priority, begin_)
+  CROSS JOIN LATERAL (
+    SELECT ctid AS place, priority, id FROM coatcheck.jobs
+    WHERE claimable AND jobs.kind = lane.kind AND jobs.queue = lane.queue
+      AND jobs.priority = lane.priority AND jobs.id >= lane.begin_
+      AND (deadline_at IS NULL OR deadline_at > $3)
+    ORDER BY id
+    LIMIT $4
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) AS head
+  WHERE (me.next_due IS NULL OR me.next_due > $3 OR $5)
+    AND lane.queue NOT IN (SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL)
+
+-- name: lanes
+-- Every (kind, queue, priority) that has something to claim, and its oldest job: one seek a lane.
+WITH RECURSIVE lane AS (
+  SELECT head.*
+  FROM (SELECT DISTINCT unnest($1::text[]) COLLATE "C") AS wanted(kind) CROSS JOIN LATERAL (
+    SELECT kind, queue, priority, id FROM coatcheck.jobs WHERE claimable AND kind = wanted.kind
+    ORDER BY queue, priority DESC, id LIMIT 1
+  ) AS head
+  UNION ALL
+  SELECT head.*
+  FROM lane CROSS JOIN LATERAL (
+    (
+      SELECT kind, queue, priority, id FROM coatcheck.jobs
+      WHERE claimable AND kind = lane.kind AND queue = lane.queue AND priority < lane.priority
+      ORDER BY priority DESC, id LIMIT 1
+    )
+    UNION ALL
+    (
+      SELECT kind, queue, priority, id FROM coatcheck.jobs
+      WHERE claimable AND kind = lane.kind AND queue > lane.queue
+      ORDER BY queue, priority DESC, id LIMIT 1
+    )
+    LIMIT 1
+  ) AS head
 )
-SELECT me.next_due, (SELECT count(*) FROM locked) AS locked, taken.*
-FROM me LEFT JOIN taken ON true
-ORDER BY taken.priority DESC, taken.id
+SELECT kind, queue, priority, id FROM lane
 
 -- name: write_reports
 WITH said AS (
@@ -290,7 +338,8 @@ WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at
 ORDER BY deadline_at LIMIT $2
 
 -- name: past_retention
-SELECT tenant, id FROM coatcheck.jobs WHERE expires_at IS NOT NULL AND expires_at <= $1
+SELECT tenant, id, expires_at FROM coatcheck.jobs
+WHERE expires_at IS NOT NULL AND expires_at <= $1 AND expires_at >= $3
 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 
 -- name: delete_jobs

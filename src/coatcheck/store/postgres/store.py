@@ -37,6 +37,7 @@ from coatcheck.store.migrations import Migration
 from coatcheck.store.postgres import claiming, jobs
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.lanes import Lanes
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
@@ -67,6 +68,8 @@ class PostgresStore:
         self._submits: Coalescer[tuple[NewJob, int], None] = Coalescer(self._submit_all)
         self._reports: Coalescer[tuple[Lease, Report, int], bool] = Coalescer(self._report_all)
         self._handed = claiming.Handed()
+        self._lanes = Lanes()
+        self._swept_to = 0
         self._notifications: Notifications
 
     # --- opening and closing
@@ -109,6 +112,7 @@ class PostgresStore:
         now = max(now for _, now in batch)
         new = [job for job, _ in batch]
         await self._database.run(lambda db: jobs.submit(db, self._sql, new, now), transaction=False)
+        self._lanes.opened(((job.kind, job.queue, job.priority), job.id) for job in new)
         self._notifications.publish({Topic.WORK})
         return [None] * len(batch)
 
@@ -118,6 +122,7 @@ class PostgresStore:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs, not {len(new):,}")
         await self._database.run(lambda db: jobs.submit(db, self._sql, new, now), transaction=False)
         if new:
+            self._lanes.opened(((job.kind, job.queue, job.priority), job.id) for job in new)
             self._notifications.publish({Topic.WORK})
 
     async def get(self, tenant: str, job_id: str) -> Job:
@@ -189,17 +194,27 @@ class PostgresStore:
             return await jobs.move(db, self._sql, held, rules.lost, now)
 
         removed = await self._database.run(remove)
+        self._lanes.forget()
         # Also when nothing was removed: an earlier try may have done it, and told nobody.
         self._notifications.publish({Topic.WORK, Topic.CHANGES})
         return removed
 
     async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
         """Take jobs that are due."""
-        claimed, topics = await self._database.run(
-            lambda db: claiming.claim(db, self._sql, self._handed, worker_id, kinds, limit, now),
-            transaction=False,
-            repeatable=False,
-        )
+        try:
+            claimed, topics = await self._database.run(
+                lambda db: claiming.claim(
+                    db, self._sql, self._handed, self._lanes, worker_id, kinds, limit, now
+                ),
+                transaction=False,
+                repeatable=False,
+            )
+        except BaseException:
+            self._lanes.forget()  # what it took, or passed over, may be there again
+            raise
+        view = self._lanes.known(kinds)
+        if view is not None and view.old_at is not None and len(claimed.claims) < limit:
+            self._notifications.wake_at(Topic.WORK, view.old_at)
         self._notifications.publish(topics)
         return claimed
 
@@ -222,13 +237,16 @@ class PostgresStore:
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
         """End attempts."""
         written = await self._database.run(
-            lambda db: claiming.settle_as_claimed(db, self._sql, self._handed, settlements, now),
+            lambda db: claiming.settle_as_claimed(
+                db, self._sql, self._handed, self._lanes, settlements, now
+            ),
             transaction=False,
         )
         if written is None:
             answers, topics = await self._database.run(
                 lambda db: jobs.settle(db, self._sql, settlements, now)
             )
+            self._lanes.forget()
         else:
             answers, topics = [True] * len(settlements), written
         self._handed.forget(settlements)
@@ -251,9 +269,11 @@ class PostgresStore:
         return Swept(expired=expired, deleted=deleted, more=SWEEP_AT_ONCE in (expired, deleted))
 
     async def _delete_old(self, db: Any, now: int) -> int:
-        old = await db.fetch(self._sql.past_retention, now, SWEEP_AT_ONCE)
+        old = await db.fetch(self._sql.past_retention, now, SWEEP_AT_ONCE, self._swept_to)
+        # A full hand means another round, which need not walk over what this one has deleted.
+        self._swept_to = old[-1][2] if len(old) == SWEEP_AT_ONCE else 0
         if old:
-            keys = jobs.columns([tuple(row) for row in old], 2)
+            keys = jobs.columns([(row[0], row[1]) for row in old], 2)
             await db.execute(self._sql.delete_events, *keys)
             await db.execute(self._sql.delete_jobs, *keys)
             await db.execute(self._sql.insert_tombstones, *keys, now)
@@ -280,6 +300,7 @@ class PostgresStore:
     async def pause_queue(self, name: str, paused: bool, now: int) -> None:
         """Stop or resume claims from a queue."""
         await self._execute(self._sql.pause_queue, name, now if paused else None)
+        self._lanes.forget()
         self._notifications.publish({Topic.WORK})
 
     async def counters(self) -> dict[str, int]:
