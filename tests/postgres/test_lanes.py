@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 async def always_slow(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes, "PATIENCE", 1e9)
     monkeypatch.setattr(lanes, "LONGEST_S", 3_600.0)
-    store._lanes = Lanes(slow_s=-1.0)
+    store._lanes = Lanes(slow_s=-60.0, slow_looks=1)
     await store.register_worker(worker_info(WORKER))
 
 
@@ -59,6 +59,13 @@ async def test_after_a_slow_look_claims_go_by_the_lanes(store: PostgresStore) ->
     assert await claim(store, 5) == in_order[5:10]
     assert await claim(store, 5) == in_order[10:]
     assert await claim(store, 5) == []
+
+
+async def test_only_what_is_slow_again_is_slow() -> None:
+    known = Lanes(slow_s=0.001, slow_looks=2)
+    looks = [(0.5, 1), (0.001, 1), (0.5, 1), (0.5, 1), (0.5, 1), (0.02, 1_000), (0.02, 10)]
+    found = [known.is_slow(took, jobs) for took, jobs in looks]
+    assert found == [False, False, False, True, True, False, False]
 
 
 async def test_a_job_queued_again_behind_the_beginning_is_found_in_its_order(

@@ -95,7 +95,7 @@ async def claim(
     claims = []
     for row in rows if rows[0][2] is not None else ():
         _, _, tenant, id_, kind, surface, queue, correlation_id, traceparent, input_ = row[:10]
-        lease, terms = Lease(tenant, id_, row[13]), Terms(*row[_TERMS:])
+        lease, terms = Lease(tenant, id_, row[13]), Terms(*row[_TERMS:-1])
         handed.remember(lease, row, terms, worker_id, now)
         claims.append(
             Claim(lease, kind, surface, queue, input_, row[12], terms, correlation_id, traceparent)
@@ -133,7 +133,7 @@ async def _look(
         await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
         lanes.forget()
         rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, True)
-    if time.monotonic() - start > lanes.slow_s:
+    if rows and lanes.is_slow(rows[0]["took"].total_seconds(), rows[0]["jobs"]):
         view = lanes.reading(kinds)
         lanes.read(view, await db.fetch(sql.lanes, kinds), time.monotonic() - start)
     return rows

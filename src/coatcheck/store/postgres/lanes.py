@@ -4,10 +4,11 @@ The index of claimable jobs keeps an entry for every job that was ever in it unt
 clean up, and beside a reader with an old snapshot (a backup, a forgotten session) it may not. A
 claim then walks over all that was claimed since before it comes to the first job that is there.
 
-So a claim that looks everywhere is timed. While that is quick, nothing else happens. When one was
-slow, the *lanes* are read: every (kind, queue, priority) that has something to claim, and its
-oldest job. The claims that follow look into these lanes only, from there on, and move the beginning
-on as they take jobs. What could be missed that way:
+So a claim that looks everywhere is timed, by the server: finding and locking, without the commit.
+While that is quick, nothing else happens. When it was slow twice in a row, the *lanes* are read:
+every (kind, queue, priority) that has something to claim, and its oldest job. The claims that
+follow look into these lanes only, from there on, and move the beginning on as they take jobs. What
+could be missed that way:
 
 - What this store does itself is noted: a job that is submitted or queued again opens its lane, or
   moves its beginning back, also for the claims that are under way just then. Where more than that
@@ -26,8 +27,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# A claim that looked everywhere and took longer than this has walked over much that is gone.
-SLOW_S = 0.02
+# A claim that took longer than this to find and lock its jobs has walked over much that is gone.
+SLOW_S = 0.001
+SLOW_S_A_JOB = 0.00002
+SLOW_LOOKS = 2
 PATIENCE = 20.0
 LONGEST_S = 10.0
 
@@ -73,8 +76,10 @@ class View:
 class Lanes:
     """What is known of the lanes, while looking everywhere is slow."""
 
-    def __init__(self, slow_s: float = SLOW_S) -> None:
-        self.slow_s = slow_s
+    def __init__(self, slow_s: float = SLOW_S, slow_looks: int = SLOW_LOOKS) -> None:
+        self._slow_s = slow_s
+        self._slow_looks = slow_looks
+        self._slow_so_far = 0
         self._views: dict[tuple[str, ...], View] = {}
 
     def known(self, kinds: Sequence[str]) -> View | None:
@@ -86,6 +91,12 @@ class Lanes:
             del self._views[view.kinds]
             return None
         return view
+
+    def is_slow(self, took_s: float, jobs: int) -> bool:
+        """Say whether looking everywhere has become slow, by how long the last look took."""
+        slow = took_s > self._slow_s + SLOW_S_A_JOB * jobs
+        self._slow_so_far = self._slow_so_far + 1 if slow else 0
+        return self._slow_so_far >= self._slow_looks
 
     def reading(self, kinds: Sequence[str]) -> View:
         """Note from now on what is opened in these lanes: they are about to be read."""

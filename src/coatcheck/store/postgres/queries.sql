@@ -159,7 +159,7 @@ WHERE (tenant, id) IN (
 WITH RECURSIVE me AS MATERIALIZED (
   SELECT (
     SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable
-  ) AS next_due
+  ) AS next_due, clock_timestamp() AS began
   FROM coatcheck.workers WHERE id = $1 FOR KEY SHARE
   /* locked */
 ), taken AS (
@@ -176,8 +176,12 @@ WITH RECURSIVE me AS MATERIALIZED (
     '{"state":"running","attempt":' || attempt || ',"previous":"queued"}'
   FROM taken
 )
-SELECT me.next_due, (SELECT count(*) FROM locked) AS locked, taken.*
-FROM me LEFT JOIN taken ON true
+SELECT me.next_due, looked.jobs, taken.*, looked.ended - me.began AS took
+FROM me
+CROSS JOIN (
+  SELECT jobs, clock_timestamp() AS ended FROM (SELECT count(*) AS jobs FROM locked) AS counted
+) AS looked
+LEFT JOIN taken ON true
 ORDER BY taken.priority DESC, taken.id
 
 -- name: locked_everywhere
