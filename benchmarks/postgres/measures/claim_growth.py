@@ -31,7 +31,7 @@ from coatcheck.store.postgres.store import PostgresStore
 
 WORKER = "bench"
 # What belongs to a job, and the column that names it there.
-COPIED = {"jobs": "id", "events": "job_id"}
+COPIED = {"jobs": "id", "listing": "id", "events": "job_id"}
 AS_USUAL = Terms()
 
 new_id = UlidGenerator()

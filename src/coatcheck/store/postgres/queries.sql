@@ -52,7 +52,10 @@ WITH new AS MATERIALIZED (
     new.error, coalesce(new.last_event, same.last_event)::bigint, coalesce(new.input, same.input)
   FROM new CROSS JOIN same
   /* already there */
-  RETURNING tenant, id, last_event
+  RETURNING tenant, id, kind, queue, last_event
+), listed AS (
+  INSERT INTO coatcheck.listing (tenant, id, kind, queue)
+  SELECT tenant, id, kind, queue FROM inserted
 )
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
 SELECT tenant, id, last_event, 'state', $36, $37 FROM inserted
@@ -302,11 +305,26 @@ JOIN coatcheck.jobs ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
 
 -- name: list_jobs
 -- Results are left out: a page of jobs is for looking around, each job's own address has it all.
-SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-  finished_at, expires_at, cancel_requested, error, last_event, progress, NULL AS result
-FROM coatcheck.jobs WHERE /* conditions */ ORDER BY id DESC
+SELECT jobs.tenant, jobs.id, surface, public_id, jobs.kind, jobs.queue, priority, limit_key, labels,
+  correlation_id, traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+  keep_failed_ms, deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at,
+  started_at, finished_at, expires_at, cancel_requested, error, last_event, progress,
+  NULL AS result
+FROM /* source */ WHERE /* conditions */
+
+-- name: from_jobs
+coatcheck.jobs
+
+-- name: from_listing
+-- By kind or queue alone. `OFFSET 0` keeps it a walk from the listing's end that looks up each job:
+-- a merge with all jobs seems cheap where a queue is thought to be spread evenly over time.
+coatcheck.listing CROSS JOIN LATERAL (
+  SELECT * FROM coatcheck.jobs WHERE jobs.tenant = listing.tenant AND jobs.id = listing.id OFFSET 0
+) AS jobs
+
+-- name: from_listing_or_state
+-- With a state as well: whatever is rarer.
+coatcheck.listing JOIN coatcheck.jobs ON jobs.tenant = listing.tenant AND jobs.id = listing.id
 
 -- name: tombstone
 SELECT deleted_at FROM coatcheck.tombstones WHERE tenant = $1 AND id = $2
@@ -342,13 +360,18 @@ WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at
 ORDER BY deadline_at LIMIT $2
 
 -- name: past_retention
-SELECT tenant, id, expires_at FROM coatcheck.jobs
+SELECT tenant, id, kind, expires_at FROM coatcheck.jobs
 WHERE expires_at IS NOT NULL AND expires_at <= $1 AND expires_at >= $3
 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 
 -- name: delete_jobs
 DELETE FROM coatcheck.jobs USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
 WHERE jobs.tenant = gone.tenant AND jobs.id = gone.id
+
+-- name: delete_listing
+DELETE FROM coatcheck.listing
+USING unnest($1::text[], $2::text[], $3::text[]) AS gone(tenant, id, kind)
+WHERE listing.tenant = gone.tenant AND listing.kind = gone.kind AND listing.id = gone.id
 
 -- name: delete_events
 DELETE FROM coatcheck.events USING unnest($1::text[], $2::text[]) AS gone(tenant, id)

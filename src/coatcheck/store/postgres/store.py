@@ -271,9 +271,10 @@ class PostgresStore:
     async def _delete_old(self, db: Any, now: int) -> int:
         old = await db.fetch(self._sql.past_retention, now, SWEEP_AT_ONCE, self._swept_to)
         # A full hand means another round, which need not walk over what this one has deleted.
-        self._swept_to = old[-1][2] if len(old) == SWEEP_AT_ONCE else 0
+        self._swept_to = old[-1][3] if len(old) == SWEEP_AT_ONCE else 0
         if old:
-            keys = jobs.columns([(row[0], row[1]) for row in old], 2)
+            *keys, kinds, _ = jobs.columns(old, 4)
+            await db.execute(self._sql.delete_listing, *keys, kinds)
             await db.execute(self._sql.delete_events, *keys)
             await db.execute(self._sql.delete_jobs, *keys)
             await db.execute(self._sql.insert_tombstones, *keys, now)
@@ -368,11 +369,17 @@ def list_query(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]
             values.append(value)
             conditions.append(f"{condition} ${len(values)}")
 
-    add("tenant =", which.tenant)
+    table, source = "jobs", sql.from_jobs
+    if which.kind is not None or which.queue is not None:
+        table = "listing"
+        source = sql.from_listing if which.state is None else sql.from_listing_or_state
+    add(f"{table}.tenant =", which.tenant)
     add("state =", which.state)
-    add("kind =", which.kind)
-    add("queue =", which.queue)
-    add("id >=", None if which.created_after is None else first_ulid_at(which.created_after))
-    add("id <", which.before)
-    text = sql.list_jobs.replace("/* conditions */", " AND ".join(conditions))
-    return f"{text} LIMIT {int(which.limit)}", tuple(values)
+    add("listing.kind =", which.kind)
+    add("listing.queue =", which.queue)
+    since = None if which.created_after is None else first_ulid_at(which.created_after)
+    add(f"{table}.id >=", since)
+    add(f"{table}.id <", which.before)
+    text = sql.list_jobs.replace("/* source */", source)
+    text = text.replace("/* conditions */", " AND ".join(conditions))
+    return f"{text} ORDER BY {table}.id DESC LIMIT {int(which.limit)}", tuple(values)
