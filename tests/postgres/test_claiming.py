@@ -11,6 +11,7 @@ from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing
 from coatcheck.store.base import JobFilter, Report, Settlement
+from coatcheck.store.postgres import jobs
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import BOOM, NOW, WORKER, new_job, worker_info
 
@@ -80,6 +81,17 @@ async def test_a_settle_numbers_its_event_after_those_of_reports(store: Postgres
     assert (job.state, job.progress, job.phase) == (State.SUCCEEDED, Progress(1, 2), None)
     events = await store.events(DEFAULT_TENANT, lease.job_id, 0, 100)
     assert [event.seq for event in events] == [1, 2, 3, 4, 5]
+
+
+async def test_reports_do_not_keep_a_job_from_being_settled_as_it_is_remembered(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.submit(new_job(), NOW)
+    lease = await claim_one(store)
+    for _ in range(2):
+        assert await store.report(lease, Report(Progress(1, 2)), NOW)
+    monkeypatch.setattr(jobs, "settle", None)  # the careful way
+    assert await store.settle([Settlement(lease, Succeeded("1"))], NOW) == [True]
 
 
 async def test_a_settle_after_a_report_of_a_phase_alone_ends_the_phase(

@@ -6,12 +6,13 @@ and the event that tells of it. A test compares the two, and so does every rando
 stores are driven through.
 
 *The settle.* A worker that settles a job has mostly claimed it through the same store, a moment
-before. So the store remembers, for the jobs it handed out, where they stood then. What becomes of
-them is decided from that, and written if it is still so: every transition and every report with an
-entry changes the fence or the number of the last event, so these two tell (a report that only names
-a phase changes neither, and its phase ends with the attempt anyway). If one job of a batch stands
-otherwise, or is not remembered, nothing is written and the batch goes the careful way: lock, read,
-decide, write. Nothing depends on the memory, so it may forget, and it does when it grows too large.
+before. So the store remembers, for the jobs it handed out, where they stood then, and how many
+entries their reports have added to their logs since. What becomes of them is decided from that, and
+written if it is still so: every transition and every report with an entry changes the fence or the
+number of the last event, so these two tell (a report that only names a phase changes neither, and
+its phase ends with the attempt anyway). If one job of a batch stands otherwise, or is not
+remembered, nothing is written and the batch goes the careful way: lock, read, decide, write.
+Nothing depends on the memory, so it may forget, and it does when it grows too large.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ class Handed:
 
     def __init__(self) -> None:
         self._jobs: dict[Lease, tuple[Any, Terms, str, int]] = {}
+        self._said: dict[Lease, int] = {}
 
     def remember(self, lease: Lease, row: Any, terms: Terms, worker: str, now: int) -> None:
         """Note how a claim left a job."""
@@ -53,8 +55,16 @@ class Handed:
         """Drop what was settled, and the oldest of what nobody ever settled here."""
         for lease, _, _ in settlements:
             self._jobs.pop(lease, None)
+            self._said.pop(lease, None)
         while len(self._jobs) > MOST_REMEMBERED:
-            del self._jobs[next(iter(self._jobs))]
+            oldest = next(iter(self._jobs))
+            del self._jobs[oldest]
+            self._said.pop(oldest, None)
+
+    def said(self, lease: Lease, entries: int) -> None:
+        """Note that a report has added entries to a job's log."""
+        if entries and lease in self._jobs:
+            self._said[lease] = self._said.get(lease, 0) + entries
 
     def lane(self, lease: Lease) -> tuple[Lane, str]:
         """Return the lane of a job that is remembered, and its id."""
@@ -72,7 +82,7 @@ class Handed:
         failure = None if error is None else decode_failure(error)
         standing = Standing(
             State.RUNNING, False, phase, None, attempt, fence, worker, run_at, now, finished,
-            expires, cancel, failure, last,
+            expires, cancel, failure, last + self._said.get(lease, 0),
         )  # fmt: skip
         return standing, terms
 

@@ -231,6 +231,9 @@ class PostgresStore:
         now = max(now for _, _, now in batch)
         reports = [(lease, report) for lease, report, _ in batch]
         answers = await self._database.run(lambda db: jobs.report(db, self._sql, reports, now))
+        for (lease, said), written in zip(reports, answers, strict=True):
+            if written:
+                self._handed.said(lease, jobs.entries_in(said))
         self._notifications.publish({Topic.CHANGES})
         return answers
 
