@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from coatcheck.errors import CoatcheckError
 from coatcheck.store.base import Store
+from coatcheck.store.postgres.lanes import SLOW_S, Lanes
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.machine import StoreMachine
@@ -59,11 +60,13 @@ def _comparable(verb: str, answer: Any) -> Any:
 # I10, I11, I12: SQLite by default, PostgreSQL for several instances, one interface before both.
 class MirroredMachine(StoreMachine):
     dsn: ClassVar[str]
+    slow_s: ClassVar[float] = SLOW_S  # what looking everywhere may take
 
     def new_store(self) -> Store:
         self.schema = f"machine_{os.getpid()}_{next(_numbers)}"
         self.folder = Path(tempfile.mkdtemp(prefix="coatcheck-machine-"))
         postgres = PostgresStore(self.dsn, schema=self.schema, connections=2, poll_s=60)
+        postgres._lanes = Lanes(self.slow_s, slow_looks=1)
         sqlite = SQLiteStore(self.folder / "jobs.db", poll_s=60)
         return Mirrored(postgres, sqlite)
 
@@ -88,6 +91,16 @@ TestMirroredMachine.settings = settings(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+
+
+class LanesMachine(MirroredMachine):
+    """Looking everywhere is always slow: claims go by the lanes that are known where they can."""
+
+    slow_s = -60.0
+
+
+TestLanesMachine = LanesMachine.TestCase
+TestLanesMachine.settings = settings(TestMirroredMachine.settings, max_examples=15)
 
 
 @pytest.fixture(autouse=True, scope="module")

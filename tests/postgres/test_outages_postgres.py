@@ -286,7 +286,7 @@ async def test_a_claim_is_never_repeated_and_what_it_took_can_be_asked_for(
     await store.register_worker(worker_info(WORKER))
     first, second = new_job(), new_job()
     await store.submit_batch([first, second], NOW)
-    proxy.cut_on("COMMIT")
+    proxy.cut_on("SELECT 1")
     with pytest.raises(StoreUnavailable):
         await far.claim(WORKER, ["mail"], 1, NOW)
     [held] = await far.held_by(WORKER)
@@ -301,7 +301,7 @@ async def test_a_worker_gives_back_and_runs_what_it_did_not_hear_it_had_claimed(
     engine = Engine(far, workshop.app.kinds)
     jobs = [workshop.new_job(engine, "quick", n) for n in range(3)]
     await store.submit_batch(jobs, engine.clock.now())
-    proxy.cut_on("COMMIT")
+    proxy.cut_on("SELECT 3")
     async with working(engine):
         await check_that_each_succeeded_once(Engine(store, workshop.app.kinds), jobs)
     assert proxy.cuts == 1
@@ -320,7 +320,7 @@ async def test_a_worker_settles_again_when_it_did_not_hear_that_it_had(
     async with working(engine):
         await store.submit(job, engine.clock.now())
         await workshop.started()
-        proxy.cut_on("COMMIT")
+        proxy.cut_on("INSERT 0 1")
         workshop.gate.set()
         await proxy.has_cut.wait()
         await check_that_each_succeeded_once(Engine(store, workshop.app.kinds), [job])

@@ -20,12 +20,13 @@ from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.store import list_query
+from coatcheck.store.postgres.transport import as_texts
 
 JOBS = 60_000
 NOW = 1_700_000_000_000
 SCHEMA = f"plans_{os.getpid()}"
 SQL = Statements(SCHEMA)
-LARGE = {"jobs", "events", "payloads"}
+LARGE = {"jobs", "listing", "events"}
 
 # One job in ten is queued (half of them delayed), one in a hundred runs, the others have ended.
 # Most belong to one tenant, as where there is only one, the others to four more.
@@ -33,7 +34,7 @@ _FILL = f"""
 INSERT INTO "{SCHEMA}".jobs (
   tenant, id, surface, public_id, kind, queue, priority, labels, created_at, max_attempts, on_lost,
   timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, state, claimable, attempt, fence,
-  worker, run_at, expires_at, cancel_requested, last_event
+  worker, run_at, expires_at, cancel_requested, last_event, input
 )
 SELECT CASE WHEN n % 7 = 0 THEN 'tenant-' || n % 4 ELSE 'most' END,
   %s || lpad(n::text, 16, '0'), 'api', CASE WHEN n % 3 = 0 THEN 'r_' || n END,
@@ -42,17 +43,15 @@ SELECT CASE WHEN n % 7 = 0 THEN 'tenant-' || n % 4 ELSE 'most' END,
   CASE WHEN n % 10 = 0 THEN 'queued' WHEN n % 100 = 1 THEN 'running'
        WHEN n % 3 = 0 THEN 'failed' ELSE 'succeeded' END,
   n % 20 = 0, 1, 1, CASE WHEN n % 100 = 1 THEN 'worker-' || n % 8 END, %s + n,
-  CASE WHEN n % 10 <> 0 AND n % 100 <> 1 THEN %s + n END, n % 200 = 1, 2
+  CASE WHEN n % 10 <> 0 AND n % 100 <> 1 THEN %s + n END, n % 200 = 1, 2, '{{}}'
 FROM generate_series(0, %s) AS number(n)
 """
 _FILL_OTHERS = f"""
-INSERT INTO "{SCHEMA}".payloads SELECT tenant, id, 'input', '{{}}' FROM "{SCHEMA}".jobs;
-INSERT INTO "{SCHEMA}".payloads
-SELECT tenant, id, 'result', '{{}}' FROM "{SCHEMA}".jobs WHERE state = 'succeeded';
+INSERT INTO "{SCHEMA}".listing SELECT tenant, id, kind, queue FROM "{SCHEMA}".jobs;
 INSERT INTO "{SCHEMA}".events
 SELECT tenant, id, seq, 'state', created_at, '{{}}' FROM "{SCHEMA}".jobs, generate_series(1, 2) seq;
 INSERT INTO "{SCHEMA}".workers VALUES ('worker-1', 'here', 1, '[]', 8, 0, 0);
-ANALYZE "{SCHEMA}".jobs, "{SCHEMA}".payloads, "{SCHEMA}".events, "{SCHEMA}".workers;
+ANALYZE "{SCHEMA}".jobs, "{SCHEMA}".listing, "{SCHEMA}".events, "{SCHEMA}".workers;
 """
 
 
@@ -146,34 +145,37 @@ def pairs(count: int) -> tuple[list[str], list[str]]:
     return ["most"] * len(numbers), [f"{prefix}{n:016d}" for n in numbers]
 
 
-def standings(count: int) -> tuple[list[Any], ...]:
-    """Return what `write_transitions` is given."""
+def standings(count: int) -> list[Any]:
+    """Return what transitions are written with."""
     tenants, ids = pairs(count)
     each: tuple[Any, ...] = ("succeeded", False, None, None, 1, 1, None, 1, 1, 1, 1, False, None, 3)
     events = results = ["{}"] * len(ids)
-    return (tenants, ids, *([value] * len(ids) for value in each), events, results)
+    return as_texts([tenants, ids, *([value] * len(ids) for value in each), events, results])
 
 
 KINDS = ["kind-0", "kind-1"]
+CLAIM = ("worker-1", KINDS, NOW, 8, False)
 KEYS = {"jobs_pkey"}
-WITH_RESULT = {"jobs_pkey", "payloads_pkey"}
 NAMED: list[tuple[str, tuple[Any, ...], set[str]]] = [
-    ("heads", (KINDS, NOW, 8), {"jobs_claimable", "payloads_pkey"}),
-    ("before_claim", ("worker-1",), {"jobs_delayed"}),
-    ("next_due", (), {"jobs_delayed"}),
+    ("claim_everywhere", CLAIM, {"jobs_claimable", "jobs_delayed"}),
+    (
+        "claim_in_lanes",
+        (*CLAIM, ["queue-0"] * 2, [1, 2], [first_ulid_at(NOW)] * 2),
+        {"jobs_claimable", "jobs_delayed"},
+    ),
+    ("lanes", (KINDS,), {"jobs_claimable"}),
     ("promote_due", (NOW + 500, 1_000), {"jobs_delayed", "jobs_pkey"}),
     ("held_by", ("worker-1",), {"jobs_running"}),
     ("past_deadline", (NOW + 500, 200), {"jobs_with_deadline"}),
-    ("past_retention", (NOW + 500, 200), {"jobs_expiring"}),
-    ("job_by_id", ("most", pairs(2)[1][0]), WITH_RESULT),
-    ("job_by_public_id", ("most", "r_3"), {"jobs_by_public_id", "payloads_pkey"}),
+    ("past_retention", (NOW + 500, 200, 0), {"jobs_expiring"}),
+    ("job_by_id", ("most", pairs(2)[1][0]), KEYS),
+    ("job_by_public_id", ("most", "r_3"), {"jobs_by_public_id"}),
     ("events_after", ("most", pairs(2)[1][0], 0, 100), {"events_pkey"}),
 ]
 MANY: list[tuple[str, set[str]]] = [
     ("lock_standings", KEYS),
-    ("jobs_by_ids", WITH_RESULT),
+    ("jobs_by_ids", KEYS),
     ("delete_jobs", KEYS),
-    ("delete_payloads", {"payloads_pkey"}),
     ("delete_events", {"events_pkey"}),
 ]
 
@@ -199,6 +201,8 @@ def test_many_jobs_are_found_by_their_keys(
 def test_transitions_and_reports_find_their_jobs_by_key(planner: Planner, count: int) -> None:
     plan = planner.plan(SQL.write_transitions, (*standings(count), NOW))
     assert indexes_read(plan) == KEYS, plan
+    plan = planner.plan(SQL.settle_as_claimed, (*standings(count), NOW, count))
+    assert indexes_read(plan) == KEYS, plan
     tenants, ids = pairs(count)
     nothing = [None] * len(ids)
     plan = planner.plan(SQL.write_reports, (tenants, ids, nothing, nothing, [3] * len(ids)))
@@ -208,15 +212,20 @@ def test_transitions_and_reports_find_their_jobs_by_key(planner: Planner, count:
 @pytest.mark.parametrize("name", ["past_deadline", "past_retention", "promote_due"])
 def test_what_is_due_is_read_in_order_and_not_sorted(planner: Planner, name: str) -> None:
     for now in (NOW, NOW + 500, NOW + JOBS):
-        plan = planner.plan(getattr(SQL, name), (now, 200))
+        values = (now, 200, 0) if name == "past_retention" else (now, 200)
+        plan = planner.plan(getattr(SQL, name), values)
         assert not [step for step in plan if "Sort" in step.kind], plan
 
 
 def test_the_lanes_of_a_claim_are_range_reads_that_are_never_sorted_inside(
     planner: Planner,
 ) -> None:
-    plan = planner.plan(SQL.heads, (KINDS, NOW, 8))
-    locked = next(at for at, step in enumerate(plan) if step.kind == "LockRows")
+    plan = planner.plan(SQL.claim_everywhere, CLAIM)
+    locked = [at for at, step in enumerate(plan) if step.kind == "LockRows"][-1]
+    assert plan[locked + 1].index_name == "jobs_claimable", plan
+    lanes = (["queue-0"] * 2, [1, 2], [first_ulid_at(NOW)] * 2)
+    plan = planner.plan(SQL.claim_in_lanes, (*CLAIM, *lanes))
+    locked = [at for at, step in enumerate(plan) if step.kind == "LockRows"][-1]
     assert plan[locked + 1].index_name == "jobs_claimable", plan
 
 
@@ -258,10 +267,17 @@ def test_a_listing_walks_one_index_from_its_end(planner: Planner, before: int | 
         by = filters_of(which)
         if len(by) <= 1:
             plan = planner.plan(*list_query(SQL, which))
-            index = f"jobs_by_{by[0]}" if by else "jobs_pkey"
-            assert [(step.kind, step.index_name) for step in plan] == [
+            if by in (["kind"], ["queue"]):
+                walk = [
+                    ("Nested Loop", None),
+                    ("Index Scan Backward", f"listing_by_{by[0]}"),
+                    ("Index Scan", "jobs_pkey"),
+                ]
+            else:
+                walk = [("Index Scan Backward", "jobs_by_state" if by else "jobs_pkey")]
+            assert [(step.kind.replace(" Only", ""), step.index_name) for step in plan] == [
                 ("Limit", None),
-                ("Index Scan Backward", index),
+                *walk,
             ], which
 
 
@@ -274,7 +290,7 @@ def test_with_several_filters_their_indexes_may_be_combined(
         by = filters_of(which)
         if len(by) > 1:
             plan = planner.plan(*list_query(SQL, which))
-            good = {f"jobs_by_{name}" for name in by}
+            good = {"jobs_by_state", "jobs_pkey"} | {f"listing_by_{name}" for name in by}
             if which.state is State.RUNNING:
                 good.add("jobs_running")
             read = indexes_read(plan)
@@ -288,4 +304,5 @@ def test_a_common_combination_walks_one_index_whatever_the_others_are(
     planner = Planner(database, generic=False)
     which = JobFilter("most", State.SUCCEEDED, "kind-1", "queue-1")
     plan = planner.plan(*list_query(SQL, which))
-    assert [step.kind for step in plan] == ["Limit", "Index Scan Backward"], plan
+    walk = ["Limit", "Nested Loop", "Index Scan Backward", "Index Scan"]
+    assert [step.kind for step in plan] == walk, plan

@@ -38,7 +38,7 @@ MB = 1_000_000
 SHOWN = 10
 SIZES = """
 SELECT pg_table_size('coatcheck.jobs'), pg_indexes_size('coatcheck.jobs'),
-  pg_total_relation_size('coatcheck.payloads') + pg_total_relation_size('coatcheck.events'),
+  pg_total_relation_size('coatcheck.listing') + pg_total_relation_size('coatcheck.events'),
   pg_relation_size('coatcheck.jobs_claimable'),
   (SELECT n_dead_tup FROM pg_stat_user_tables WHERE relid = 'coatcheck.jobs'::regclass)
 """
@@ -174,7 +174,7 @@ def _written(series: Series, jobs: int) -> list[str]:
         lines += [f"**Cut** when its time was up: {done:,} of {jobs:,} jobs.", ""]
     lines.append(
         "| jobs so far | claim, µs/job | slice, s | jobs table, MB | its indexes, MB | of them "
-        "`jobs_claimable`, MB | payloads and events, MB | dead rows (estimate) |"
+        "`jobs_claimable`, MB | listing and events, MB | dead rows (estimate) |"
     )
     lines.append("|---|---|---|---|---|---|---|---|")
     lines += [

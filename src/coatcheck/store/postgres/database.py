@@ -121,6 +121,20 @@ async def _run_on(connection: Any, operation: Operation[T], transaction: bool) -
         # The server has said goodbye on it, and the driver is lost between two states.
         connection.terminate()
         raise
+    except TypeError as error:
+        if not _raised_by_the_protocol(error):
+            raise
+        # The same, noticed by the driver in the midst of an answer.
+        connection.terminate()
+        raise asyncpg.InternalClientError("the driver got lost in an answer") from error
+
+
+def _raised_by_the_protocol(error: BaseException) -> bool:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    file = "" if trace is None else trace.tb_frame.f_code.co_filename
+    return "asyncpg/protocol/coreproto" in file
 
 
 async def connect(dsn: str) -> asyncpg.Connection:

@@ -7,19 +7,23 @@ decides anything. Each returns, beside its answer, whom to wake once the transac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import asyncpg
+
 from coatcheck.model import transition as rules
 from coatcheck.model.event import EventType
-from coatcheck.model.job import Claim, Lease, NewJob, Terms
+from coatcheck.model.job import Lease, NewJob, Terms
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing, Transition
-from coatcheck.store.base import Claimed, Report, Settlement, Topic
+from coatcheck.store.base import Report, Settlement, Topic
 from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.transport import as_texts, in_columns
 from coatcheck.store.rows import (
+    NEW_JOB_COLUMNS,
     STANDING_FIELDS,
     encode_progress,
     new_job_row,
@@ -28,7 +32,14 @@ from coatcheck.store.rows import (
 )
 
 STALE_WRITES = "stale_writes"
-PROMOTE_AT_ONCE = 1_000
+# Columns that are never NULL and name no job: where all values are the same, one is sent.
+_NULLABLE = {"public_id", "limit_key", "correlation_id", "traceparent", "deadline_at", "phase"}
+_NULLABLE |= {"reason", "worker", "started_at", "finished_at", "expires_at", "error"}
+SENT_ONCE = [
+    number
+    for number, name in enumerate(NEW_JOB_COLUMNS)
+    if name not in _NULLABLE and name not in ("tenant", "id")
+]
 
 Key = tuple[str, str]
 
@@ -45,55 +56,33 @@ def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * width
 
 
-async def submit(db: Any, sql: Statements, new: Iterable[NewJob], now: int) -> None:
+async def submit(
+    db: Any, sql: Statements, new: Sequence[NewJob], now: int, *, in_transaction: bool = False
+) -> None:
     """Insert jobs; ids that are there already are left as they are."""
-    rows = {}
-    for job in new:
-        standing, event = rules.created(job.run_at, now)
-        rows[job.tenant, job.id] = (*new_job_row(job, standing), job.input, event)
-    if rows:
-        await db.execute(sql.submit, *columns(list(rows.values()), 34), now)
+    if not new:
+        return
+    # The first of those with one id, as if they had come one after another.
+    rows = {(job.tenant, job.id): job for job in reversed(new)}
+    values = new_job_columns(list(reversed(rows.values())), now)
+    guarded = sql.submit.replace("/* already there */", "ON CONFLICT (tenant, id) DO NOTHING")
+    if in_transaction:  # which an error would end
+        await db.execute(guarded, *values)
+        return
+    try:
+        await db.execute(sql.submit, *values)
+    except asyncpg.UniqueViolationError:
+        # Rare, and dear to guard against: see which ids are there, and leave those alone.
+        await db.execute(guarded, *values)
 
 
-async def claim(
-    db: Any, sql: Statements, worker_id: str, kinds: Sequence[str], limit: int, now: int
-) -> tuple[Claimed, set[Topic]]:
-    """Hand the first jobs of all open lanes to a worker."""
-    known = await db.fetchrow(sql.before_claim, worker_id)
-    if known is None:
-        return Claimed([], None), set()
-    next_due = known["next_due"]
-    if next_due is not None and next_due <= now:
-        await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
-        next_due = await db.fetchval(sql.next_due)
-    locked = await db.fetch(sql.heads, list(kinds), now, limit)
-    heads = locked[:limit]
-    if not heads:
-        return Claimed([], next_due), set()
-    taken = {
-        (head[0], head[1]): rules.claimed(
-            read_standing(head[8 : 8 + STANDING_FIELDS]), worker_id, now
-        )
-        for head in heads
-    }
-    await write(db, sql, taken, now)
-    claims = [
-        Claim(
-            lease=Lease(head[0], head[1], taken[head[0], head[1]].standing.fence),
-            kind=head[2],
-            surface=head[3],
-            queue=head[4],
-            input=head["input"],
-            attempt=taken[head[0], head[1]].standing.attempt,
-            terms=Terms(*head[8 + STANDING_FIELDS : -1]),
-            correlation_id=head[5],
-            traceparent=head[6],
-        )
-        for head in heads
-    ]
-    # Another claim may have passed over what was locked here and not taken.
-    passed_over = {Topic.WORK} if len(locked) > limit else set()
-    return Claimed(claims, next_due), {Topic.CHANGES} | passed_over
+def new_job_columns(new: Sequence[NewJob], now: int) -> list[Any]:
+    """Lay new jobs out as `submit` takes them."""
+    # Most jobs of a batch are due at one time, and all that are begin in the same way.
+    beginnings = {run_at: rules.created(run_at, now) for run_at in {job.run_at for job in new}}
+    [event] = {beginning.event for beginning in beginnings.values()}
+    rows = [(*new_job_row(job, beginnings[job.run_at].standing), job.input) for job in new]
+    return [*as_texts(list(zip(*rows, strict=True)), SENT_ONCE), now, event]
 
 
 async def settle(
@@ -193,7 +182,7 @@ async def write(
             (*key, *standing_row(change.standing), change.event, results.get(key))
             for key, change in changes.items()
         ]
-        await db.execute(sql.write_transitions, *columns(rows, 18), now)
+        await db.execute(sql.write_transitions, *in_columns(rows), now)
 
 
 async def write_reports(

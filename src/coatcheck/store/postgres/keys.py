@@ -50,5 +50,5 @@ async def submit_once(
         answers.append(None if won else holder)
         if won:
             winners.extend(item.new)
-    await jobs.submit(db, sql, winners, now)
+    await jobs.submit(db, sql, winners, now, in_transaction=True)
     return answers

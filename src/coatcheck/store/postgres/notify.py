@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 
 import asyncpg
 
@@ -49,6 +50,7 @@ class Notifications:
         self._listening: asyncio.Task[None] | None = None
         self._polling: asyncio.Task[None] | None = None
         self._is_listening = False
+        self._later: dict[Topic, asyncio.TimerHandle] = {}
 
     def subscribe(self, topic: Topic) -> LoopSignal:
         """Make a signal that this and other processes' commits set."""
@@ -65,8 +67,22 @@ class Notifications:
             if self._sending is None or self._sending.done():
                 self._sending = asyncio.create_task(self._send(), name="coatcheck-notify")
 
+    def wake_at(self, topic: Topic, when: float) -> None:
+        """Wake this process's own waiters at a time of the monotonic clock, once for many calls."""
+        if topic not in self._later:
+            loop = asyncio.get_running_loop()
+            wait = max(0.0, when - time.monotonic())
+            self._later[topic] = loop.call_later(wait, self._wake_later, topic)
+
+    def _wake_later(self, topic: Topic) -> None:
+        del self._later[topic]
+        self._hub.wake([topic])
+
     async def close(self) -> None:
         """Send what is unsent, then stop."""
+        for timer in self._later.values():
+            timer.cancel()
+        self._later.clear()
         if self._sending is not None:
             await asyncio.gather(self._sending, return_exceptions=True)
         waiting = [task for task in (self._listening, self._polling) if task is not None]

@@ -1,45 +1,64 @@
 -- Tables are named with their schema, `coatcheck.`; another schema's name is put in when the file is
--- read. Many rows go in as one array a column, so that a batch is one statement.
+-- read. Many rows go in as one text a column (see transport.py), so that a batch is one
+-- statement; keys alone as two arrays.
 
 -- name: submit
--- Jobs, their inputs and their first events: what was there already is left alone, events included.
-WITH new AS (
+-- Jobs and their first events. What is the same for all of them comes with the first one only.
+-- `/* already there */` is where a second try says what to do about ids that exist.
+WITH new AS MATERIALIZED (
   SELECT * FROM unnest(
-    $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[],
-    $9::text[], $10::text[], $11::text[], $12::bigint[],
-    $13::int[], $14::text[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
-    $19::text[], $20::bool[], $21::text[], $22::text[], $23::int[], $24::bigint[], $25::text[],
-    $26::bigint[], $27::bigint[], $28::bigint[], $29::bigint[], $30::bool[], $31::text[],
-    $32::bigint[], $33::text[], $34::text[]
+    string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
+    string_to_array($6, $1, $2), string_to_array($7, $1, $2), string_to_array($8, $1, $2),
+    string_to_array($9, $1, $2), string_to_array($10, $1, $2), string_to_array($11, $1, $2),
+    string_to_array($12, $1, $2), string_to_array($13, $1, $2), string_to_array($14, $1, $2),
+    string_to_array($15, $1, $2), string_to_array($16, $1, $2), string_to_array($17, $1, $2),
+    string_to_array($18, $1, $2), string_to_array($19, $1, $2), string_to_array($20, $1, $2),
+    string_to_array($21, $1, $2), string_to_array($22, $1, $2), string_to_array($23, $1, $2),
+    string_to_array($24, $1, $2), string_to_array($25, $1, $2), string_to_array($26, $1, $2),
+    string_to_array($27, $1, $2), string_to_array($28, $1, $2), string_to_array($29, $1, $2),
+    string_to_array($30, $1, $2), string_to_array($31, $1, $2), string_to_array($32, $1, $2),
+    string_to_array($33, $1, $2), string_to_array($34, $1, $2), string_to_array($35, $1, $2)
   ) AS column_(
-    tenant, id, surface, public_id, kind, queue, priority, limit_key,
-    labels, correlation_id, traceparent, created_at,
-    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at,
-    state, claimable, phase, reason, attempt, fence, worker,
-    run_at, started_at, finished_at, expires_at, cancel_requested, error,
-    last_event, input, event
+    tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
+    traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
+    deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+    finished_at, expires_at, cancel_requested, error, last_event, input
   )
+  WHERE id IS NOT NULL
+), same AS (
+  SELECT * FROM new LIMIT 1
 ), inserted AS (
   INSERT INTO coatcheck.jobs (
     tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
     traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
     deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-    finished_at, expires_at, cancel_requested, error, last_event
+    finished_at, expires_at, cancel_requested, error, last_event, input
   )
   SELECT
-    tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-    traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-    deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-    finished_at, expires_at, cancel_requested, error, last_event
-  FROM new
-  ON CONFLICT (tenant, id) DO NOTHING
-  RETURNING tenant, id
-), inputs AS (
-  INSERT INTO coatcheck.payloads (tenant, job_id, role, data)
-  SELECT tenant, id, 'input', input FROM new JOIN inserted USING (tenant, id)
+    coalesce(new.tenant, same.tenant), coalesce(new.id, same.id),
+    coalesce(new.surface, same.surface), new.public_id, coalesce(new.kind, same.kind),
+    coalesce(new.queue, same.queue), coalesce(new.priority, same.priority)::int, new.limit_key,
+    coalesce(new.labels, same.labels), new.correlation_id, new.traceparent,
+    coalesce(new.created_at, same.created_at)::bigint,
+    coalesce(new.max_attempts, same.max_attempts)::int, coalesce(new.on_lost, same.on_lost),
+    coalesce(new.timeout_ms, same.timeout_ms)::bigint,
+    coalesce(new.keep_succeeded_ms, same.keep_succeeded_ms)::bigint,
+    coalesce(new.keep_failed_ms, same.keep_failed_ms)::bigint, new.deadline_at::bigint,
+    coalesce(new.state, same.state), coalesce(new.claimable, same.claimable)::bool, new.phase,
+    new.reason, coalesce(new.attempt, same.attempt)::int,
+    coalesce(new.fence, same.fence)::bigint, new.worker,
+    coalesce(new.run_at, same.run_at)::bigint, new.started_at::bigint, new.finished_at::bigint,
+    new.expires_at::bigint, coalesce(new.cancel_requested, same.cancel_requested)::bool,
+    new.error, coalesce(new.last_event, same.last_event)::bigint, coalesce(new.input, same.input)
+  FROM new CROSS JOIN same
+  /* already there */
+  RETURNING tenant, id, kind, queue, last_event
+), listed AS (
+  INSERT INTO coatcheck.listing (tenant, id, kind, queue)
+  SELECT tenant, id, kind, queue FROM inserted
 )
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-SELECT tenant, id, last_event, 'state', $35, event FROM new JOIN inserted USING (tenant, id)
+SELECT tenant, id, last_event, 'state', $36, $37 FROM inserted
 
 -- name: reserve_keys
 -- Each key and who holds it then: whoever had it before, unless that one has expired. A submit
@@ -57,35 +76,74 @@ RETURNING tenant, key, first_id, jobs, fingerprint
 -- New standings, decided by the caller from rows it has locked, the events that tell of them, and
 -- the results of those that have one.
 -- A job that is queued again starts its progress anew.
-WITH change AS (
+WITH change AS MATERIALIZED (
   SELECT * FROM unnest(
-    $1::text[], $2::text[],
-    $3::text[], $4::bool[], $5::text[], $6::text[], $7::int[], $8::bigint[], $9::text[],
-    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bool[], $15::text[],
-    $16::bigint[], $17::text[], $18::text[]
+    string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
+    string_to_array($6, $1, $2), string_to_array($7, $1, $2), string_to_array($8, $1, $2),
+    string_to_array($9, $1, $2), string_to_array($10, $1, $2), string_to_array($11, $1, $2),
+    string_to_array($12, $1, $2), string_to_array($13, $1, $2), string_to_array($14, $1, $2),
+    string_to_array($15, $1, $2), string_to_array($16, $1, $2), string_to_array($17, $1, $2),
+    string_to_array($18, $1, $2), string_to_array($19, $1, $2), string_to_array($20, $1, $2)
   ) AS column_(
-    tenant, id,
-    state, claimable, phase, reason, attempt, fence, worker,
-    run_at, started_at, finished_at, expires_at, cancel_requested, error,
-    last_event, event, result
+    tenant, id, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+    finished_at, expires_at, cancel_requested, error, last_event, event, result
   )
-), results AS (
-  INSERT INTO coatcheck.payloads (tenant, job_id, role, data)
-  SELECT tenant, id, 'result', result FROM change WHERE result IS NOT NULL
-  ON CONFLICT (tenant, job_id, role) DO UPDATE SET data = excluded.data
+  WHERE id IS NOT NULL
 ), updated AS (
   UPDATE coatcheck.jobs SET
-    state = change.state, claimable = change.claimable, phase = change.phase,
-    reason = change.reason, attempt = change.attempt, fence = change.fence,
-    worker = change.worker, run_at = change.run_at, started_at = change.started_at,
-    finished_at = change.finished_at, expires_at = change.expires_at,
-    cancel_requested = change.cancel_requested, error = change.error,
-    last_event = change.last_event,
-    progress = CASE WHEN change.state = 'queued' THEN NULL ELSE jobs.progress END
+    state = change.state, claimable = change.claimable::bool, phase = change.phase,
+    reason = change.reason, attempt = change.attempt::int, fence = change.fence::bigint,
+    worker = change.worker, run_at = change.run_at::bigint,
+    started_at = change.started_at::bigint, finished_at = change.finished_at::bigint,
+    expires_at = change.expires_at::bigint, cancel_requested = change.cancel_requested::bool,
+    error = change.error, last_event = change.last_event::bigint,
+    progress = CASE WHEN change.state = 'queued' THEN NULL ELSE jobs.progress END,
+    result = coalesce(change.result, jobs.result)
   FROM change WHERE jobs.tenant = change.tenant AND jobs.id = change.id
 )
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-SELECT tenant, id, last_event, 'state', $19, event FROM change
+SELECT tenant, id, last_event::bigint, 'state', $21, event FROM change
+
+-- name: settle_as_claimed
+-- The same for jobs that still stand as their claim left them, which the fence and the number of the
+-- last event tell: all of them, or nothing where one does not. Rows are locked in the order of their
+-- keys, as everywhere.
+WITH change AS MATERIALIZED (
+  SELECT * FROM unnest(
+    string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
+    string_to_array($6, $1, $2), string_to_array($7, $1, $2), string_to_array($8, $1, $2),
+    string_to_array($9, $1, $2), string_to_array($10, $1, $2), string_to_array($11, $1, $2),
+    string_to_array($12, $1, $2), string_to_array($13, $1, $2), string_to_array($14, $1, $2),
+    string_to_array($15, $1, $2), string_to_array($16, $1, $2), string_to_array($17, $1, $2),
+    string_to_array($18, $1, $2), string_to_array($19, $1, $2), string_to_array($20, $1, $2)
+  ) AS column_(
+    tenant, id, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+    finished_at, expires_at, cancel_requested, error, last_event, event, result
+  )
+  WHERE id IS NOT NULL
+), locked AS MATERIALIZED (
+  SELECT jobs.ctid AS place, change.*
+  FROM change JOIN coatcheck.jobs
+    ON jobs.tenant = change.tenant AND jobs.id = change.id
+    AND jobs.fence = change.fence::bigint AND jobs.last_event = change.last_event::bigint - 1
+  ORDER BY jobs.tenant, jobs.id
+  FOR NO KEY UPDATE OF jobs
+), updated AS (
+  UPDATE coatcheck.jobs SET
+    state = change.state, claimable = change.claimable::bool, phase = change.phase,
+    reason = change.reason, attempt = change.attempt::int, fence = change.fence::bigint,
+    worker = change.worker, run_at = change.run_at::bigint,
+    started_at = change.started_at::bigint, finished_at = change.finished_at::bigint,
+    expires_at = change.expires_at::bigint, cancel_requested = change.cancel_requested::bool,
+    error = change.error, last_event = change.last_event::bigint,
+    progress = CASE WHEN change.state = 'queued' THEN NULL ELSE jobs.progress END,
+    result = coalesce(change.result, jobs.result)
+  FROM locked AS change
+  WHERE jobs.ctid = change.place AND (SELECT count(*) FROM locked) = $22
+  RETURNING jobs.tenant, jobs.id, jobs.last_event, change.event
+)
+INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+SELECT tenant, id, last_event, 'state', $21, event FROM updated
 
 -- name: lock_standings
 -- What transitions are decided from, locked in the order of their keys, so that two batches that
@@ -100,12 +158,6 @@ JOIN unnest($1::text[], $2::text[]) AS wanted(tenant, id)
 ORDER BY jobs.tenant, jobs.id
 FOR NO KEY UPDATE OF jobs
 
--- name: before_claim
--- Keeps the worker from being removed while it claims (a removal waits, then sees what was claimed;
--- a heartbeat does not), and tells when the next delayed job is due.
-SELECT (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable) AS next_due
-FROM coatcheck.workers WHERE id = $1 FOR KEY SHARE
-
 -- name: promote_due
 UPDATE coatcheck.jobs SET claimable = true
 WHERE (tenant, id) IN (
@@ -114,18 +166,48 @@ WHERE (tenant, id) IN (
   ORDER BY run_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
 )
 
--- name: next_due
-SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable
+-- name: claim
+-- Everything a claim does, in one round trip; see claiming.py. The worker's row is held first, so
+-- that it cannot be removed meanwhile (a removal waits, then sees what was claimed; a heartbeat does
+-- not wait). Then jobs are locked, in one of the two ways below; of all that was locked the first are
+-- taken. While a delayed job is due nothing is, unless $5 says so: it has to be promoted first.
+WITH RECURSIVE me AS MATERIALIZED (
+  SELECT (
+    SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable
+  ) AS next_due, clock_timestamp() AS began
+  FROM coatcheck.workers WHERE id = $1 FOR KEY SHARE
+  /* locked */
+), taken AS (
+  UPDATE coatcheck.jobs SET
+    state = 'running', claimable = false, reason = NULL, attempt = attempt + 1, fence = fence + 1,
+    worker = $1, started_at = $3, last_event = last_event + 1
+  WHERE ctid = ANY (ARRAY(SELECT place FROM locked ORDER BY priority DESC, id LIMIT $4))
+  RETURNING tenant, id, kind, surface, queue, correlation_id, traceparent, input, priority,
+    phase, attempt, fence, run_at, finished_at, expires_at, cancel_requested, error, last_event,
+    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+), told AS (
+  INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+  SELECT tenant, id, last_event, 'state', $3,
+    '{"state":"running","attempt":' || attempt || ',"previous":"queued"}'
+  FROM taken
+)
+SELECT me.next_due, looked.jobs, taken.*, looked.ended - me.began AS took
+FROM me
+CROSS JOIN (
+  SELECT jobs, clock_timestamp() AS ended FROM (SELECT count(*) AS jobs FROM locked) AS counted
+) AS looked
+LEFT JOIN taken ON true
+ORDER BY taken.priority DESC, taken.id
 
--- name: heads
+-- name: locked_everywhere
 -- The first jobs of every (kind, queue) pair that has something to claim: one seek a pair, however
--- many jobs wait in it, then a range read. What another claim has locked is passed over. The caller
--- takes the first of all of them, and lets others know if it held more than it took.
-WITH RECURSIVE lane (kind, queue) AS (
+-- many jobs wait in it, then a range read. What another claim has locked is passed over.
+), lane (kind, queue) AS (
   SELECT wanted.kind, (
     SELECT queue FROM coatcheck.jobs WHERE claimable AND kind = wanted.kind ORDER BY queue LIMIT 1
   )
-  FROM (SELECT DISTINCT unnest($1::text[]) COLLATE "C") AS wanted(kind)
+  FROM me CROSS JOIN (SELECT DISTINCT unnest($2::text[]) COLLATE "C") AS wanted(kind)
+  WHERE me.next_due IS NULL OR me.next_due > $3 OR $5
   UNION ALL
   SELECT lane.kind, (
     SELECT jobs.queue FROM coatcheck.jobs
@@ -138,25 +220,61 @@ WITH RECURSIVE lane (kind, queue) AS (
   WHERE queue IS NOT NULL AND queue NOT IN (
     SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL
   )
+), locked AS MATERIALIZED (
+  SELECT head.*
+  FROM open CROSS JOIN LATERAL (
+    SELECT ctid AS place, priority, id FROM coatcheck.jobs
+    WHERE claimable AND jobs.kind = open.kind AND jobs.queue = open.queue
+      AND (deadline_at IS NULL OR deadline_at > $3)
+    ORDER BY priority DESC, id
+    LIMIT $4
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) AS head
+
+-- name: locked_in_lanes
+-- The first jobs of the lanes that are known (see lanes.py), each from where it begins.
+), locked AS MATERIALIZED (
+  SELECT head.*
+  FROM me CROSS JOIN unnest($2::text[], $6::text[], $7::int[], $8::text[])
+    AS lane(kind, queue, priority, begin_)
+  CROSS JOIN LATERAL (
+    SELECT ctid AS place, priority, id FROM coatcheck.jobs
+    WHERE claimable AND jobs.kind = lane.kind AND jobs.queue = lane.queue
+      AND jobs.priority = lane.priority AND jobs.id >= lane.begin_
+      AND (deadline_at IS NULL OR deadline_at > $3)
+    ORDER BY id
+    LIMIT $4
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) AS head
+  WHERE (me.next_due IS NULL OR me.next_due > $3 OR $5)
+    AND lane.queue NOT IN (SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL)
+
+-- name: lanes
+-- Every (kind, queue, priority) that has something to claim, and its oldest job: one seek a lane.
+WITH RECURSIVE lane AS (
+  SELECT head.*
+  FROM (SELECT DISTINCT unnest($1::text[]) COLLATE "C") AS wanted(kind) CROSS JOIN LATERAL (
+    SELECT kind, queue, priority, id FROM coatcheck.jobs WHERE claimable AND kind = wanted.kind
+    ORDER BY queue, priority DESC, id LIMIT 1
+  ) AS head
+  UNION ALL
+  SELECT head.*
+  FROM lane CROSS JOIN LATERAL (
+    (
+      SELECT kind, queue, priority, id FROM coatcheck.jobs
+      WHERE claimable AND kind = lane.kind AND queue = lane.queue AND priority < lane.priority
+      ORDER BY priority DESC, id LIMIT 1
+    )
+    UNION ALL
+    (
+      SELECT kind, queue, priority, id FROM coatcheck.jobs
+      WHERE claimable AND kind = lane.kind AND queue > lane.queue
+      ORDER BY queue, priority DESC, id LIMIT 1
+    )
+    LIMIT 1
+  ) AS head
 )
-SELECT head.*, (
-  SELECT data FROM coatcheck.payloads
-  WHERE tenant = head.tenant AND job_id = head.id AND role = 'input'
-) AS input
-FROM open CROSS JOIN LATERAL (
-  SELECT tenant, id, kind, surface, queue, correlation_id, traceparent, priority,
-    state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
-    expires_at, cancel_requested, error, last_event,
-    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
-  FROM coatcheck.jobs
-  WHERE claimable AND jobs.kind = open.kind AND jobs.queue = open.queue
-    AND (deadline_at IS NULL OR deadline_at > $2)
-  ORDER BY priority DESC, id
-  LIMIT $3
-  FOR NO KEY UPDATE SKIP LOCKED
-) AS head
-ORDER BY head.priority DESC, head.id
-LIMIT $3 + 1
+SELECT kind, queue, priority, id FROM lane
 
 -- name: write_reports
 WITH said AS (
@@ -176,31 +294,54 @@ FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::text[])
 AS event(tenant, id, seq, type, data)
 
 -- name: job_by_id
-SELECT jobs.*, payloads.data AS result FROM coatcheck.jobs
-LEFT JOIN coatcheck.payloads
-  ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
-WHERE jobs.tenant = $1 AND jobs.id = $2
+SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
+  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
+  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  finished_at, expires_at, cancel_requested, error, last_event, progress, result
+FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
 
 -- name: job_by_public_id
-SELECT jobs.*, payloads.data AS result FROM coatcheck.jobs
-LEFT JOIN coatcheck.payloads
-  ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
-WHERE jobs.tenant = $1 AND jobs.public_id = $2
+SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
+  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
+  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  finished_at, expires_at, cancel_requested, error, last_event, progress, result
+FROM coatcheck.jobs WHERE tenant = $1 AND public_id = $2
 
 -- name: jobs_by_ids
-SELECT jobs.*, payloads.data AS result
+SELECT jobs.tenant, jobs.id, surface, public_id, kind, queue, priority, limit_key, labels,
+  correlation_id, traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+  keep_failed_ms, deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at,
+  started_at, finished_at, expires_at, cancel_requested, error, last_event, progress, result
 FROM unnest($1::text[], $2::text[]) AS wanted(tenant, id)
 JOIN coatcheck.jobs ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
-LEFT JOIN coatcheck.payloads
-  ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
 
 -- name: list_jobs
 -- Results are left out: a page of jobs is for looking around, each job's own address has it all.
-SELECT jobs.*, NULL AS result FROM coatcheck.jobs WHERE /* conditions */ ORDER BY id DESC
+SELECT jobs.tenant, jobs.id, surface, public_id, jobs.kind, jobs.queue, priority, limit_key, labels,
+  correlation_id, traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+  keep_failed_ms, deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at,
+  started_at, finished_at, expires_at, cancel_requested, error, last_event, progress,
+  NULL AS result
+FROM /* source */ WHERE /* conditions */
+
+-- name: from_jobs
+coatcheck.jobs
+
+-- name: from_listing
+-- By kind or queue alone. `OFFSET 0` keeps it a walk from the listing's end that looks up each job:
+-- a merge with all jobs seems cheap where a queue is thought to be spread evenly over time.
+coatcheck.listing CROSS JOIN LATERAL (
+  SELECT * FROM coatcheck.jobs WHERE jobs.tenant = listing.tenant AND jobs.id = listing.id OFFSET 0
+) AS jobs
+
+-- name: from_listing_or_state
+-- With a state as well: whatever is rarer.
+coatcheck.listing JOIN coatcheck.jobs ON jobs.tenant = listing.tenant AND jobs.id = listing.id
 
 -- name: has_label
 EXISTS (
-  SELECT 1 FROM coatcheck.labels WHERE labels.tenant = jobs.tenant AND labels.job_id = jobs.id
+  SELECT 1 FROM coatcheck.labels
+  WHERE labels.tenant = /* table */.tenant AND labels.job_id = /* table */.id
     AND labels.name = /* name */ AND labels.value = /* value */
 )
 
@@ -246,16 +387,18 @@ WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at
 ORDER BY deadline_at LIMIT $2
 
 -- name: past_retention
-SELECT tenant, id FROM coatcheck.jobs WHERE expires_at IS NOT NULL AND expires_at <= $1
+SELECT tenant, id, kind, expires_at FROM coatcheck.jobs
+WHERE expires_at IS NOT NULL AND expires_at <= $1 AND expires_at >= $3
 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 
 -- name: delete_jobs
 DELETE FROM coatcheck.jobs USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
 WHERE jobs.tenant = gone.tenant AND jobs.id = gone.id
 
--- name: delete_payloads
-DELETE FROM coatcheck.payloads USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
-WHERE payloads.tenant = gone.tenant AND payloads.job_id = gone.id
+-- name: delete_listing
+DELETE FROM coatcheck.listing
+USING unnest($1::text[], $2::text[], $3::text[]) AS gone(tenant, id, kind)
+WHERE listing.tenant = gone.tenant AND listing.kind = gone.kind AND listing.id = gone.id
 
 -- name: delete_events
 DELETE FROM coatcheck.events USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
@@ -279,8 +422,8 @@ DELETE FROM coatcheck.records WHERE (tenant, collection, key) IN (
   ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 
--- name: lock_state
-SELECT state FROM coatcheck.jobs WHERE tenant = $1 AND id = $2 FOR UPDATE
+-- name: lock_for_removal
+SELECT state, result IS NOT NULL FROM coatcheck.jobs WHERE tenant = $1 AND id = $2 FOR UPDATE
 
 -- name: delete_expired_keys
 DELETE FROM coatcheck.idempotency WHERE (tenant, key) IN (

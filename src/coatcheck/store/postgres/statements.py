@@ -23,6 +23,8 @@ class Statements(Queries):
         self.schema = schema
         self.channel = schema
         super().__init__(_FOLDER / "queries.sql", lambda text: for_schema(text, schema))
+        self.claim_everywhere = self.claim.replace("/* locked */", self.locked_everywhere)
+        self.claim_in_lanes = self.claim.replace("/* locked */", self.locked_in_lanes)
 
     def migrations(self) -> list[Migration]:
         """Return the migrations for this schema."""

@@ -38,10 +38,11 @@ from coatcheck.store.base import (
     Topic,
 )
 from coatcheck.store.migrations import Migration
-from coatcheck.store.postgres import jobs
+from coatcheck.store.postgres import claiming, jobs
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.keys import Keyed, submit_once
+from coatcheck.store.postgres.lanes import Lanes
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
@@ -72,6 +73,9 @@ class PostgresStore:
         self._submits: Coalescer[tuple[NewJob, int], None] = Coalescer(self._submit_all)
         self._keyed: Coalescer[Keyed, Earlier | None] = Coalescer(self._submit_once)
         self._reports: Coalescer[tuple[Lease, Report, int], bool] = Coalescer(self._report_all)
+        self._handed = claiming.Handed()
+        self._lanes = Lanes()
+        self._swept_to = 0
         self._notifications: Notifications
 
     # --- opening and closing
@@ -120,13 +124,13 @@ class PostgresStore:
         now = max(now for _, now in batch)
         new = [job for job, _ in batch]
         await self._database.run(lambda db: jobs.submit(db, self._sql, new, now), transaction=False)
-        self._notifications.publish({Topic.WORK})
+        self._taken_in(new)
         return [None] * len(batch)
 
     async def _submit_once(self, batch: Sequence[Keyed]) -> list[Earlier | None]:
         now = max(item.now for item in batch)
         answers = await self._database.run(lambda db: submit_once(db, self._sql, batch, now))
-        self._notifications.publish({Topic.WORK})
+        self._taken_in([job for item in batch for job in item.new])
         return answers
 
     async def submit_batch(
@@ -139,8 +143,12 @@ class PostgresStore:
             return (await self._submit_once([Keyed(new, now, once)]))[0]
         await self._database.run(lambda db: jobs.submit(db, self._sql, new, now), transaction=False)
         if new:
-            self._notifications.publish({Topic.WORK})
+            self._taken_in(new)
         return None
+
+    def _taken_in(self, new: Sequence[NewJob]) -> None:
+        self._lanes.opened(((job.kind, job.queue, job.priority), job.id) for job in new)
+        self._notifications.publish({Topic.WORK})
 
     async def get(self, tenant: str, job_id: str) -> Job:
         """Read a job by its id or its public id."""
@@ -182,13 +190,14 @@ class PostgresStore:
         job = await self.get(tenant, job_id)
 
         async def remove(db: Any) -> Deleted:
-            state = await db.fetchval(self._sql.lock_state, tenant, job.id)
-            if state is None:
+            row = await db.fetchrow(self._sql.lock_for_removal, tenant, job.id)
+            if row is None:
                 raise Gone(f"job {job_id} is gone: somebody else has deleted it")
+            state, has_result = row
             if not State(state).is_terminal:
                 raise Conflict(f"job {job_id} is {state}: only a job that has ended is deleted")
-            payloads, events = await self._remove(db, [(tenant, job.id)], now)
-            return Deleted(job.id, payloads, events)
+            events = await self._remove(db, [[tenant], [job.id]], [job.kind], now)
+            return Deleted(job.id, 1 + has_result, events)
 
         deleted = await self._database.run(remove)
         self._notifications.publish({Topic.CHANGES})
@@ -234,15 +243,27 @@ class PostgresStore:
             return await jobs.move(db, self._sql, held, rules.lost, now)
 
         removed = await self._database.run(remove)
+        self._lanes.forget()
         # Also when nothing was removed: an earlier try may have done it, and told nobody.
         self._notifications.publish({Topic.WORK, Topic.CHANGES})
         return removed
 
     async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
         """Take jobs that are due."""
-        claimed, topics = await self._database.run(
-            lambda db: jobs.claim(db, self._sql, worker_id, kinds, limit, now), repeatable=False
-        )
+        try:
+            claimed, topics = await self._database.run(
+                lambda db: claiming.claim(
+                    db, self._sql, self._handed, self._lanes, worker_id, kinds, limit, now
+                ),
+                transaction=False,
+                repeatable=False,
+            )
+        except BaseException:
+            self._lanes.forget()  # what it took, or passed over, may be there again
+            raise
+        view = self._lanes.known(kinds)
+        if view is not None and view.old_at is not None and len(claimed.claims) < limit:
+            self._notifications.wake_at(Topic.WORK, view.old_at)
         self._notifications.publish(topics)
         return claimed
 
@@ -259,14 +280,28 @@ class PostgresStore:
         now = max(now for _, _, now in batch)
         reports = [(lease, report) for lease, report, _ in batch]
         answers = await self._database.run(lambda db: jobs.report(db, self._sql, reports, now))
+        for (lease, said), written in zip(reports, answers, strict=True):
+            if written:
+                self._handed.said(lease, jobs.entries_in(said))
         self._notifications.publish({Topic.CHANGES})
         return answers
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
         """End attempts."""
-        answers, topics = await self._database.run(
-            lambda db: jobs.settle(db, self._sql, settlements, now)
+        written = await self._database.run(
+            lambda db: claiming.settle_as_claimed(
+                db, self._sql, self._handed, self._lanes, settlements, now
+            ),
+            transaction=False,
         )
+        if written is None:
+            answers, topics = await self._database.run(
+                lambda db: jobs.settle(db, self._sql, settlements, now)
+            )
+            self._lanes.forget()
+        else:
+            answers, topics = [True] * len(settlements), written
+        self._handed.forget(settlements)
         self._notifications.publish(topics)
         return answers
 
@@ -286,22 +321,24 @@ class PostgresStore:
         return Swept(expired=expired, deleted=deleted, more=SWEEP_AT_ONCE in (expired, deleted))
 
     async def _delete_old(self, db: Any, now: int) -> int:
-        old = await db.fetch(self._sql.past_retention, now, SWEEP_AT_ONCE)
+        old = await db.fetch(self._sql.past_retention, now, SWEEP_AT_ONCE, self._swept_to)
+        # A full hand means another round, which need not walk over what this one has deleted.
+        self._swept_to = old[-1][3] if len(old) == SWEEP_AT_ONCE else 0
         if old:
-            await self._remove(db, [tuple(row) for row in old], now)
+            *keys, kinds, _ = jobs.columns(old, 4)
+            await self._remove(db, keys, kinds, now)
         await db.execute(self._sql.delete_old_tombstones, now - TOMBSTONES_KEPT_MS, SWEEP_AT_ONCE)
         await db.execute(self._sql.delete_expired_records, now, SWEEP_AT_ONCE)
         await db.execute(self._sql.delete_expired_keys, now, SWEEP_AT_ONCE)
         return len(old)
 
-    async def _remove(self, db: Any, gone: Sequence[jobs.Key], now: int) -> tuple[int, int]:
-        """Delete jobs and all that belongs to them; return how many payloads and events."""
-        keys = jobs.columns(gone, 2)
-        payloads = await db.execute(self._sql.delete_payloads, *keys)
+    async def _remove(self, db: Any, keys: list[Any], kinds: list[str], now: int) -> int:
+        """Delete jobs and all that belongs to them; return how many events that were."""
+        await db.execute(self._sql.delete_listing, *keys, kinds)
         events = await db.execute(self._sql.delete_events, *keys)
         await db.execute(self._sql.delete_jobs, *keys)
         await db.execute(self._sql.insert_tombstones, *keys, now)
-        return _rows(payloads), _rows(events)
+        return int(events.rpartition(" ")[2])
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues."""
@@ -322,6 +359,7 @@ class PostgresStore:
     async def pause_queue(self, name: str, paused: bool, now: int) -> None:
         """Stop or resume claims from a queue."""
         await self._execute(self._sql.pause_queue, name, now if paused else None)
+        self._lanes.forget()
         self._notifications.publish({Topic.WORK})
 
     async def count(self, deltas: Mapping[str, int]) -> None:
@@ -393,20 +431,22 @@ def list_query(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]
             values.append(value)
             conditions.append(f"{condition} ${len(values)}")
 
-    add("tenant =", which.tenant)
+    table, source = "jobs", sql.from_jobs
+    if which.kind is not None or which.queue is not None:
+        table = "listing"
+        source = sql.from_listing if which.state is None else sql.from_listing_or_state
+    add(f"{table}.tenant =", which.tenant)
     add("state =", which.state)
-    add("kind =", which.kind)
-    add("queue =", which.queue)
-    add("id >=", None if which.created_after is None else first_ulid_at(which.created_after))
-    add("id <", which.before)
+    add("listing.kind =", which.kind)
+    add("listing.queue =", which.queue)
+    since = None if which.created_after is None else first_ulid_at(which.created_after)
+    add(f"{table}.id >=", since)
+    add(f"{table}.id <", which.before)
     for name, value in which.labels:
         values += [name, value]
         has_label = sql.has_label.replace("/* name */", f"${len(values) - 1}")
-        conditions.append(has_label.replace("/* value */", f"${len(values)}"))
-    text = sql.list_jobs.replace("/* conditions */", " AND ".join(conditions))
-    return f"{text} LIMIT {int(which.limit)}", tuple(values)
-
-
-def _rows(status: str) -> int:
-    """Read the number of rows from what a statement answers, such as DELETE 3."""
-    return int(status.rpartition(" ")[2])
+        has_label = has_label.replace("/* value */", f"${len(values)}")
+        conditions.append(has_label.replace("/* table */", table))
+    text = sql.list_jobs.replace("/* source */", source)
+    text = text.replace("/* conditions */", " AND ".join(conditions))
+    return f"{text} ORDER BY {table}.id DESC LIMIT {int(which.limit)}", tuple(values)

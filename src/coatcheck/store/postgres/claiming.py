@@ -1,0 +1,188 @@
+"""Claiming in one round trip, and settling in one what still stands as its claim left it.
+
+*The claim* is one statement (`claim` in queries.sql). It is the one place where a rule of
+`coatcheck.model.transition` is written a second time, in SQL: what `claimed` makes of a standing,
+and the event that tells of it. A test compares the two, and so does every random history that both
+stores are driven through.
+
+*The settle.* A worker that settles a job has mostly claimed it through the same store, a moment
+before. So the store remembers, for the jobs it handed out, where they stood then, and how many
+entries their reports have added to their logs since. What becomes of them is decided from that, and
+written if it is still so: every transition and every report with an entry changes the fence or the
+number of the last event, so these two tell (a report that only names a phase changes neither, and
+its phase ends with the attempt anyway). If one job of a batch stands otherwise, or is not
+remembered, nothing is written and the batch goes the careful way: lock, read, decide, write.
+Nothing depends on the memory, so it may forget, and it does when it grows too large.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from coatcheck.model import transition as rules
+from coatcheck.model.job import Claim, Lease, Terms
+from coatcheck.model.outcome import Succeeded
+from coatcheck.model.state import State
+from coatcheck.model.transition import Standing
+from coatcheck.store.base import Claimed, Settlement, Topic
+from coatcheck.store.postgres.lanes import Lane, Lanes
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.transport import in_columns
+from coatcheck.store.rows import decode_failure, standing_row
+
+PROMOTE_AT_ONCE = 1_000
+# How many claimed jobs are remembered: far more than the workers of one process hold.
+MOST_REMEMBERED = 20_000
+NOTHING_WRITTEN = "INSERT 0 0"
+# The columns of `claim`, from the ninth on those that a standing is made of, and the terms.
+_STANDING, _TERMS = 11, 20
+
+
+class Handed:
+    """Where the jobs stand that were handed to workers through this store."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[Lease, tuple[Any, Terms, str, int]] = {}
+        self._said: dict[Lease, int] = {}
+
+    def remember(self, lease: Lease, row: Any, terms: Terms, worker: str, now: int) -> None:
+        """Note how a claim left a job."""
+        self._jobs[lease] = (row, terms, worker, now)
+
+    def forget(self, settlements: Sequence[Settlement]) -> None:
+        """Drop what was settled, and the oldest of what nobody ever settled here."""
+        for lease, _, _ in settlements:
+            self._jobs.pop(lease, None)
+            self._said.pop(lease, None)
+        while len(self._jobs) > MOST_REMEMBERED:
+            oldest = next(iter(self._jobs))
+            del self._jobs[oldest]
+            self._said.pop(oldest, None)
+
+    def said(self, lease: Lease, entries: int) -> None:
+        """Note that a report has added entries to a job's log."""
+        if entries and lease in self._jobs:
+            self._said[lease] = self._said.get(lease, 0) + entries
+
+    def lane(self, lease: Lease) -> tuple[Lane, str]:
+        """Return the lane of a job that is remembered, and its id."""
+        return _lane(self._jobs[lease][0])
+
+    def find(self, lease: Lease) -> tuple[Standing, Terms] | None:
+        """Return where a job stood after its claim, unless it is forgotten."""
+        found = self._jobs.get(lease)
+        if found is None:
+            return None
+        row, terms, worker, now = found
+        phase, attempt, fence, run_at, finished, expires, cancel, error, last = row[
+            _STANDING:_TERMS
+        ]
+        failure = None if error is None else decode_failure(error)
+        standing = Standing(
+            State.RUNNING, False, phase, None, attempt, fence, worker, run_at, now, finished,
+            expires, cancel, failure, last + self._said.get(lease, 0),
+        )  # fmt: skip
+        return standing, terms
+
+
+async def claim(
+    db: Any,
+    sql: Statements,
+    handed: Handed,
+    lanes: Lanes,
+    worker_id: str,
+    kinds: Sequence[str],
+    limit: int,
+    now: int,
+) -> tuple[Claimed, set[Topic]]:
+    """Hand the first jobs of all open lanes to a worker."""
+    rows = await _look(db, sql, lanes, worker_id, kinds, limit, now)
+    if not rows:
+        return Claimed([], None), set()  # the worker is not known
+    next_due, locked = rows[0][:2]
+    claims = []
+    for row in rows if rows[0][2] is not None else ():
+        _, _, tenant, id_, kind, surface, queue, correlation_id, traceparent, input_ = row[:10]
+        lease, terms = Lease(tenant, id_, row[13]), Terms(*row[_TERMS:-1])
+        handed.remember(lease, row, terms, worker_id, now)
+        attempt, run_at, traces = row[12], row[14], (correlation_id, traceparent)
+        claims.append(Claim(lease, kind, surface, queue, input_, attempt, terms, run_at, *traces))
+    topics = {Topic.CHANGES} if claims else set()
+    if locked > len(claims):
+        topics.add(Topic.WORK)  # another claim may have passed over what was locked and not taken
+    return Claimed(claims, next_due), topics
+
+
+async def _look(
+    db: Any,
+    sql: Statements,
+    lanes: Lanes,
+    worker_id: str,
+    kinds: Sequence[str],
+    limit: int,
+    now: int,
+) -> list[Any]:
+    """Run the statement: in the lanes that are known, or everywhere."""
+    view = lanes.known(kinds)
+    if view is not None:
+        opened = view.start()
+        in_kinds, *others = view.columns()
+        rows: list[Any] = await db.fetch(
+            sql.claim_in_lanes, worker_id, in_kinds, now, limit, False, *others
+        )
+        if not _is_something_due(rows, now):
+            view.taken(opened, (_lane(row) for row in rows if row[2] is not None))
+            return rows
+        lanes.forget()
+    start = time.monotonic()
+    rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, False)
+    if _is_something_due(rows, now):
+        await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
+        lanes.forget()
+        rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, True)
+    if rows and lanes.is_slow(rows[0]["took"].total_seconds(), rows[0]["jobs"]):
+        view = lanes.reading(kinds)
+        lanes.read(view, await db.fetch(sql.lanes, kinds), time.monotonic() - start)
+    return rows
+
+
+def _is_something_due(rows: Sequence[Any], now: int) -> bool:
+    return bool(rows) and rows[0][0] is not None and rows[0][0] <= now
+
+
+def _lane(row: Any) -> tuple[Lane, str]:
+    return (row[4], row[6], row[10]), row[3]
+
+
+async def settle_as_claimed(
+    db: Any,
+    sql: Statements,
+    handed: Handed,
+    lanes: Lanes,
+    settlements: Sequence[Settlement],
+    now: int,
+) -> set[Topic] | None:
+    """End attempts of jobs that stand as their claims left them; None when not all of them do."""
+    rows: dict[tuple[str, str], Any] = {}
+    topics, again = {Topic.CHANGES}, []
+    for lease, outcome, report in settlements:
+        found = handed.find(lease)
+        if found is None or report is not None:
+            return None
+        standing, event = rules.settled(*found, outcome, now)
+        if standing.state is State.QUEUED:
+            topics.add(Topic.WORK)
+            again.append(handed.lane(lease))
+        result = outcome.result if isinstance(outcome, Succeeded) else None
+        key = (lease.tenant, lease.job_id)
+        rows[key] = (*key, *standing_row(standing), event, result)
+    if not rows or len(rows) < len(settlements):
+        return None  # the same job twice
+    values = in_columns([rows[key] for key in sorted(rows)])
+    written = await db.execute(sql.settle_as_claimed, *values, now, len(rows))
+    if written == NOTHING_WRITTEN:
+        return None
+    lanes.opened(again)
+    return topics

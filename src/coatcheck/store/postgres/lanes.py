@@ -1,0 +1,124 @@
+"""Where claims begin to look, while looking everywhere is slow.
+
+The index of claimable jobs keeps an entry for every job that was ever in it until the server may
+clean up, and beside a reader with an old snapshot (a backup, a forgotten session) it may not. A
+claim then walks over all that was claimed since before it comes to the first job that is there.
+
+So a claim that looks everywhere is timed, by the server: finding and locking, without the commit.
+While that is quick, nothing else happens. When it was slow twice in a row, the *lanes* are read:
+every (kind, queue, priority) that has something to claim, and its oldest job. The claims that
+follow look into these lanes only, from there on, and move the beginning on as they take jobs. What
+could be missed that way:
+
+- What this store does itself is noted: a job that is submitted or queued again opens its lane, or
+  moves its beginning back, also for the claims that are under way just then. Where more than that
+  happens (delayed jobs become due, a worker is removed, a queue is released, a claim fails) the
+  lanes are forgotten, and the next claim looks everywhere.
+- What other processes do is not known here: a job they queue again behind the beginning, or in a
+  lane that was empty, waits until the lanes are too old. They are after `PATIENCE` times what
+  reading them took, and `LONGEST_S` at most. So looking everywhere takes a small share of the time,
+  however slow it is. A claim that found less than it asked for has the workers woken at that time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+# A claim that took longer than this to find and lock its jobs has walked over much that is gone.
+SLOW_S = 0.001
+SLOW_S_A_JOB = 0.00002
+SLOW_LOOKS = 2
+PATIENCE = 20.0
+LONGEST_S = 10.0
+
+Lane = tuple[str, str, int]  # kind, queue, priority
+
+
+@dataclass
+class View:
+    """The lanes of some kinds, each with the oldest id that may be claimable in it."""
+
+    kinds: tuple[str, ...]
+    old_at: float | None = None  # None: the lanes are being read
+    begins: dict[Lane, str] = field(default_factory=dict)
+    # For each claim under way what was opened since it began, which it may not have seen.
+    under_way: list[dict[Lane, str]] = field(default_factory=list)
+
+    def columns(self) -> list[list[str] | list[int]]:
+        """Return kinds, queues, priorities and beginnings."""
+        lanes = list(self.begins)
+        kinds, queues = [lane[0] for lane in lanes], [lane[1] for lane in lanes]
+        return [kinds, queues, [lane[2] for lane in lanes], list(self.begins.values())]
+
+    def start(self) -> dict[Lane, str]:
+        """Begin a claim; the answer is for `taken`."""
+        opened: dict[Lane, str] = {}
+        self.under_way.append(opened)
+        return opened
+
+    def taken(self, opened: dict[Lane, str], jobs: Iterable[tuple[Lane, str]]) -> None:
+        """Move beginnings on to the last job taken, not over what the claim cannot have seen."""
+        self.under_way = [other for other in self.under_way if other is not opened]
+        for lane, id_ in jobs:
+            if lane in self.begins:
+                begin = max(id_, self.begins[lane])
+                self.begins[lane] = min(begin, opened.get(lane, begin))
+
+    def open(self, lane: Lane, id_: str) -> None:
+        """Note a job that has become claimable."""
+        for known in (self.begins, *self.under_way):
+            known[lane] = min(id_, known.get(lane, id_))
+
+
+class Lanes:
+    """What is known of the lanes, while looking everywhere is slow."""
+
+    def __init__(self, slow_s: float = SLOW_S, slow_looks: int = SLOW_LOOKS) -> None:
+        self._slow_s = slow_s
+        self._slow_looks = slow_looks
+        self._slow_so_far = 0
+        self._views: dict[tuple[str, ...], View] = {}
+
+    def known(self, kinds: Sequence[str]) -> View | None:
+        """Return the lanes to look into, or None when it is time to look everywhere."""
+        view = self._views.get(tuple(kinds))
+        if view is None or view.old_at is None:
+            return None
+        if time.monotonic() >= view.old_at:
+            del self._views[view.kinds]
+            return None
+        return view
+
+    def is_slow(self, took_s: float, jobs: int) -> bool:
+        """Say whether looking everywhere has become slow, by how long the last look took."""
+        slow = took_s > self._slow_s + SLOW_S_A_JOB * jobs
+        self._slow_so_far = self._slow_so_far + 1 if slow else 0
+        return self._slow_so_far >= self._slow_looks
+
+    def reading(self, kinds: Sequence[str]) -> View:
+        """Note from now on what is opened in these lanes: they are about to be read."""
+        view = View(tuple(kinds))
+        self._views[view.kinds] = view
+        return view
+
+    def read(self, view: View, found: Iterable[Sequence[Any]], took_s: float) -> None:
+        """Take what was read as known from now on."""
+        for kind, queue, priority, id_ in found:
+            lane = (kind, queue, priority)
+            view.begins[lane] = min(id_, view.begins.get(lane, id_))
+        view.old_at = time.monotonic() + min(LONGEST_S, PATIENCE * took_s)
+
+    def opened(self, jobs: Iterable[tuple[Lane, str]]) -> None:
+        """Note jobs that this store has made claimable."""
+        if self._views:
+            for lane, id_ in jobs:
+                for view in self._views.values():
+                    if lane[0] in view.kinds:
+                        view.open(lane, id_)
+
+    def forget(self) -> None:
+        """Have the next claim look everywhere."""
+        self._views.clear()

@@ -1,0 +1,135 @@
+"""The claim's rule in SQL is that of the model, and a settle never trusts what has changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from coatcheck.model import transition as rules
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.job import DEFAULT_TENANT, Job, Lease, Progress
+from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded
+from coatcheck.model.state import State
+from coatcheck.model.transition import Standing
+from coatcheck.store.base import JobFilter, Report, Settlement
+from coatcheck.store.postgres import jobs
+from coatcheck.store.postgres.store import PostgresStore
+from coatcheck.testing.conformance.arrange import BOOM, NOW, WORKER, new_job, worker_info
+
+pytestmark = pytest.mark.anyio
+
+JOBS = JobFilter(DEFAULT_TENANT)
+
+
+@pytest.fixture(autouse=True)
+async def worker(store: PostgresStore) -> None:
+    await store.register_worker(worker_info(WORKER))
+
+
+def standing_of(job: Job, *, claimable: bool) -> Standing:
+    fields = {name: getattr(job, name) for name in Standing._fields if name != "claimable"}
+    return Standing(**fields, claimable=claimable)
+
+
+async def claim_one(store: PostgresStore, now: int = NOW) -> Lease:
+    [claim] = (await store.claim(WORKER, ["mail"], 1, now)).claims
+    return claim.lease
+
+
+@pytest.mark.parametrize(
+    "before", [None, Errored(BOOM, 0), Released(0), Released(0, BOOM), Released(50)]
+)
+async def test_what_a_claim_makes_of_a_job_is_what_the_model_says(
+    store: PostgresStore, before: Outcome | None
+) -> None:
+    await store.submit(new_job(), NOW)
+    if before is not None:
+        lease = await claim_one(store)
+        await store.report(lease, Report(phase="loading"), NOW)
+        await store.settle([Settlement(lease, before)], NOW)
+    [queued] = await store.list_jobs(JOBS)
+    lease = await claim_one(store, NOW + 100)
+    [running] = await store.list_jobs(JOBS)
+    expected = rules.claimed(standing_of(queued, claimable=True), WORKER, NOW + 100)
+    assert standing_of(running, claimable=False) == expected.standing
+    assert lease.fence == expected.standing.fence
+    *_, event = await store.events(DEFAULT_TENANT, running.id, 0, 100)
+    assert (event.seq, event.type, event.at, event.data) == (
+        expected.standing.last_event,
+        EventType.STATE,
+        NOW + 100,
+        expected.event,
+    )
+
+
+async def test_a_settle_sees_a_cancel_that_came_after_the_claim(store: PostgresStore) -> None:
+    await store.submit_batch([new_job(), new_job()], NOW)
+    leases = [await claim_one(store), await claim_one(store)]
+    await store.cancel(DEFAULT_TENANT, leases[1].job_id, NOW)
+    outcome = Errored(BOOM, 0)
+    assert await store.settle([Settlement(lease, outcome) for lease in leases], NOW) == [True, True]
+    states = [(await store.get(DEFAULT_TENANT, lease.job_id)).state for lease in leases]
+    assert states == [State.QUEUED, State.CANCELLED]
+
+
+async def test_a_settle_numbers_its_event_after_those_of_reports(store: PostgresStore) -> None:
+    await store.submit(new_job(), NOW)
+    lease = await claim_one(store)
+    said = Report(Progress(1, 2), "loading", (NewEvent(EventType.LOG, "{}"),))
+    assert await store.report(lease, said, NOW)
+    assert await store.settle([Settlement(lease, Succeeded("1"))], NOW) == [True]
+    job = await store.get(DEFAULT_TENANT, lease.job_id)
+    assert (job.state, job.progress, job.phase) == (State.SUCCEEDED, Progress(1, 2), None)
+    events = await store.events(DEFAULT_TENANT, lease.job_id, 0, 100)
+    assert [event.seq for event in events] == [1, 2, 3, 4, 5]
+
+
+async def test_reports_do_not_keep_a_job_from_being_settled_as_it_is_remembered(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.submit(new_job(), NOW)
+    lease = await claim_one(store)
+    for _ in range(2):
+        assert await store.report(lease, Report(Progress(1, 2)), NOW)
+    monkeypatch.setattr(jobs, "settle", None)  # the careful way
+    assert await store.settle([Settlement(lease, Succeeded("1"))], NOW) == [True]
+
+
+async def test_a_settle_after_a_report_of_a_phase_alone_ends_the_phase(
+    store: PostgresStore,
+) -> None:
+    await store.submit(new_job(), NOW)
+    lease = await claim_one(store)
+    assert await store.report(lease, Report(phase="loading"), NOW)
+    assert await store.settle([Settlement(lease, Succeeded("1"))], NOW) == [True]
+    assert (await store.get(DEFAULT_TENANT, lease.job_id)).phase is None
+
+
+async def test_one_stale_lease_does_not_keep_the_others_from_being_settled(
+    store: PostgresStore,
+) -> None:
+    await store.submit_batch([new_job() for _ in range(3)], NOW)
+    leases = [await claim_one(store) for _ in range(3)]
+    await store.settle([Settlement(leases[1], Released())], NOW)
+    again = await claim_one(store)  # by the same worker, under a newer lease
+    assert again.job_id == leases[1].job_id
+    settlements = [Settlement(lease, Succeeded("1")) for lease in leases]
+    assert await store.settle(settlements, NOW) == [True, False, True]
+    assert (await store.counters())["stale_writes"] == 1
+    assert await store.settle([Settlement(again, Succeeded("2"))], NOW) == [True]
+    assert await store.settle([Settlement(again, Succeeded("3"))], NOW) == [True]
+    assert (await store.get(DEFAULT_TENANT, again.job_id)).result == "2"
+
+
+async def test_another_store_settles_what_it_has_not_claimed(
+    store: PostgresStore, dsn: str, schema: str
+) -> None:
+    await store.submit(new_job(), NOW)
+    lease = await claim_one(store)
+    other = PostgresStore(dsn, schema=schema, connections=2, poll_s=60)
+    await other.open()
+    try:
+        assert await other.settle([Settlement(lease, Succeeded("1"))], NOW) == [True]
+        assert await store.settle([Settlement(lease, Succeeded("2"))], NOW) == [True]
+        assert (await store.get(DEFAULT_TENANT, lease.job_id)).result == "1"
+    finally:
+        await other.close()
