@@ -129,9 +129,10 @@ async def report(
     """Write progress, phase and log entries of running jobs."""
     found = await lock(db, sql, [key_of(lease) for lease, _ in reports])
     answers = []
-    said: dict[Key, tuple[Lease, Report, Standing]] = {}
+    said: list[tuple[Lease, Report, Standing]] = []
     for lease, what in reports:
-        job = found.get(key_of(lease))
+        key = key_of(lease)
+        job = found.get(key)
         fits = (
             job is not None
             and job.standing.fence == lease.fence
@@ -139,8 +140,10 @@ async def report(
         )
         answers.append(fits)
         if fits and job is not None:
-            said[key_of(lease)] = (lease, what, job.standing)
-    await write_reports(db, sql, list(said.values()), now)
+            said.append((lease, what, job.standing))
+            last_event = job.standing.last_event + entries_in(what)
+            found[key] = Found(job.standing._replace(last_event=last_event), job.terms)
+    await write_reports(db, sql, said, now)
     await count_stale(db, sql, answers.count(False))
     return answers
 
@@ -189,19 +192,21 @@ async def write_reports(
     db: Any, sql: Statements, said: Sequence[tuple[Lease, Report, Standing]], now: int
 ) -> None:
     """Write what running jobs said: their log entries, and the last progress and phase of each."""
-    jobs, events = [], []
+    jobs: dict[Key, tuple[Any, ...]] = {}
+    events = []
     for lease, what, standing in said:
+        key = key_of(lease)
         entries = [(event.type, event.data) for event in what.events]
-        progress = None
+        *_, progress, phase, _ = jobs.get(key, (None, None, None))
         if what.progress is not None:
             progress = encode_progress(what.progress)
             entries.append((EventType.PROGRESS, progress))
         for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
-            events.append((*key_of(lease), seq, kind, data))
+            events.append((*key, seq, kind, data))
         last_event = standing.last_event + len(entries)
-        jobs.append((*key_of(lease), progress, what.phase, last_event))
+        jobs[key] = (*key, progress, what.phase or phase, last_event)
     if jobs:
-        await db.execute(sql.write_reports, *columns(jobs, 5))
+        await db.execute(sql.write_reports, *columns(list(jobs.values()), 5))
     if events:
         await db.execute(sql.insert_events, *columns(events, 5), now)
 

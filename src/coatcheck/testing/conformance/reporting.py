@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 from coatcheck.model.event import EventType, NewEvent
@@ -109,3 +110,24 @@ class ReportConformance(Conformance):
         await store.report(lease, Report(Progress(10, 10)), NOW)
         await settle(store, lease, Succeeded("1"), NOW)
         assert (await job_of(store, lease)).progress == Progress(10, 10)
+
+    async def test_reports_of_one_job_at_the_same_time_are_all_kept(
+        self, store: Store, worker: str
+    ) -> None:
+        """None of them is lost to another, and the last word wins."""
+        lease = await run_job(store)
+        said = [
+            Report(Progress(n, 20), None, (NewEvent(EventType.LOG, f'{{"message":"{n}"}}'),))
+            for n in range(20)
+        ]
+        said[7] = said[7]._replace(phase="seventh")
+        answers = await asyncio.gather(*(store.report(lease, one, NOW) for one in said))
+        assert all(answers)
+
+        job = await job_of(store, lease)
+        assert (job.progress, job.phase) == (Progress(19, 20), "seventh")
+        log = (await store.events(TENANT, lease.job_id, 0, 100))[2:]
+        assert [event.type for event in log] == [EventType.LOG, EventType.PROGRESS] * 20
+        assert [json.loads(event.data)["message"] for event in log[::2]] == [
+            str(n) for n in range(20)
+        ]
