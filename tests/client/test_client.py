@@ -1,4 +1,4 @@
-"""The Python client, used as its readers will use it."""
+"""The Python clients, used as their readers will use them: each test runs with both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from coatcheck import (
     InvalidPayload,
     JobCancelled,
     JobFailed,
-    JobHandle,
     NotFound,
     TimedOut,
 )
@@ -28,11 +27,10 @@ PATIENCE_S = 60.0
 def test_submit_a_job_and_come_back_for_its_result(client: Client) -> None:
     handle = client.submit("echo", {"tickets": [1, 2, 3]})
 
-    assert isinstance(handle, JobHandle)
     assert handle.job["state"] == "queued"
     assert handle.result(timeout=PATIENCE_S) == {"tickets": [1, 2, 3]}
     assert handle.job["state"] == "succeeded"
-    assert repr(handle) == f"<JobHandle {handle.id} echo succeeded>"
+    assert repr(handle).endswith(f"JobHandle {handle.id} echo succeeded>")
 
 
 def test_run_a_job_in_one_call(client: Client) -> None:
