@@ -4,14 +4,15 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from coatcheck import Client
 from tests.cli.processes import Running, running
 from tests.client import tasks
-from tests.client.both import FLAVOURS, Connect, Flavour, connected
+from tests.client.both import FLAVOURS, Connect, FakeTime, Flavour, connected, scripted
+from tests.client.script import URL, Play, Script
 
 ARGUMENTS = ("serve", f"{Path(tasks.__file__)}:app", "--port", "0")
 
@@ -45,6 +46,21 @@ def connect(flavour: Flavour) -> Iterator[Connect]:
 @pytest.fixture
 def client(server: Running, connect: Connect) -> Client:
     return connect(server.url())
+
+
+@pytest.fixture
+def fake() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def play(flavour: Flavour, connect: Connect, fake: FakeTime) -> Play:
+    """Connect to a scripted server, in a time that passes only where the client pauses."""
+
+    def play(script: Script, **options: Any) -> Client:
+        return connect(URL, **scripted(flavour, script, fake), **options)
+
+    return play
 
 
 @pytest.fixture

@@ -74,6 +74,7 @@ class FaultyProxy:
         self._target = (address.hostname or "", address.port or 0)
         self._plan = iter(plan)
         self._chance = random.Random(seed)
+        self._port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -103,13 +104,22 @@ class FaultyProxy:
             happened = self._changed.wait_for(lambda: condition(self.seen), PATIENCE_S)
         assert happened, f"it never happened: {what}; seen: {self.seen}"
 
+    def go_away(self) -> None:
+        """Cut every connection and refuse new ones, as a server that is stopped does."""
+        self._call(self._stop())
+
+    def come_back(self) -> None:
+        """Listen again, where it did before."""
+        self._call(self._start())
+
     def _call(self, coroutine: object) -> None:
         assert asyncio.iscoroutine(coroutine)
         asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE_S)
 
     async def _start(self) -> None:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._port}"
 
     async def _stop(self) -> None:
         self._server.close()
@@ -126,7 +136,7 @@ class FaultyProxy:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, TimeoutError):
                 await self._serve(reader, writer)
         finally:
-            writer.transport.abort()
+            _abort(writer)
             self._tasks.discard(task)
             self._note(opened=-1)
 
@@ -148,11 +158,11 @@ class FaultyProxy:
             await asyncio.sleep(self._chance.uniform(0, 0.05))
         async with contextlib.AsyncExitStack() as stack:
             if plan is Fault.TWICE:
-                other, _ = await self._send(stack, request)
-                answer, _ = await self._send(stack, request)
+                other = await self._send(stack, request)
+                answer = await self._send(stack, request)
                 await other.read(1)
             else:
-                answer, _ = await self._send(stack, request)
+                answer = await self._send(stack, request)
             # A client that hangs up ends this too, as it would without a proxy.
             passing = asyncio.create_task(self._pass_on(plan, answer, writer))
             gone = asyncio.create_task(reader.read(1))
@@ -163,14 +173,12 @@ class FaultyProxy:
                     task.cancel()
                 await asyncio.gather(passing, gone, return_exceptions=True)
 
-    async def _send(
-        self, stack: contextlib.AsyncExitStack, request: bytes
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _send(self, stack: contextlib.AsyncExitStack, request: bytes) -> asyncio.StreamReader:
         reader, writer = await asyncio.open_connection(*self._target)
-        stack.callback(writer.transport.abort)
+        stack.callback(_abort, writer)
         writer.write(request)
         await writer.drain()
-        return reader, writer
+        return reader
 
     async def _pass_on(
         self, plan: Plan, answer: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -195,6 +203,10 @@ class FaultyProxy:
             await writer.drain()
             piece = await answer.read(65536)
         await _close(writer)
+
+
+def _abort(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
