@@ -138,9 +138,16 @@ class ServerError(CoatcheckError):
 
 
 class Unreachable(ServerError):
-    """Nobody answers at the server's address."""
+    """Nobody answers at the server's address.
+
+    A submit may have arrived all the same: repeated under `idempotency_key`, it is the same job.
+    """
 
     code = "unreachable"
+
+    def __init__(self, message: str, idempotency_key: str | None = None) -> None:
+        super().__init__(message)
+        self.idempotency_key = idempotency_key
 
 
 class Overloaded(ServerError):

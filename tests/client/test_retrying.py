@@ -132,6 +132,20 @@ def test_a_server_that_is_not_there_is_said_in_a_sentence(play: Play, fake: Fake
     assert unreachable.value.__cause__ is None
 
 
+def test_a_submit_that_may_have_arrived_can_be_repeated_later(play: Play) -> None:
+    script = Script(httpx2.ReadError("reset"))
+    with pytest.raises(Unreachable) as unreachable:
+        play(script, retry_for=1).submit("echo")
+
+    [key] = {request.headers["idempotency-key"] for request in script.requests}
+    assert unreachable.value.idempotency_key == key
+
+
+def test_a_batch_that_is_replayed_in_part_is_no_batch(play: Play) -> None:
+    with pytest.raises(Gone, match="1 of the 2 jobs"):
+        play(Script(answer(202, {"jobs": [JOB]}))).submit_batch([NewJob("echo"), NewJob("echo")])
+
+
 def test_a_delete_whose_receipt_was_lost_has_been_done(play: Play) -> None:
     script = Script(httpx2.ReadError("reset"), answer(410, {"detail": "gone"}))
 

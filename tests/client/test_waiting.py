@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
@@ -93,6 +94,25 @@ def test_one_cut_changes_nothing(play: Play, fake: FakeTime) -> None:
         client.wait("7")
 
     assert waits(script) == ["25.000"] * 6
+
+
+def test_many_waits_that_are_cut_once_change_nothing(play: Play) -> None:
+    cut: set[str] = set()
+
+    def restart(request: httpx2.Request) -> httpx2.Response:
+        """What all who wait for a server see when it restarts."""
+        if request.url.path in cut:
+            return DONE
+        cut.add(request.url.path)
+        raise httpx2.ReadError("reset")
+
+    script = Script(restart)
+    client = play(script)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(client.wait, "12345678"))
+
+    assert set(waits(script)) == {"25.000"}
 
 
 @pytest.mark.parametrize("status", [None, 408, 502, 504])

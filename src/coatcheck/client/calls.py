@@ -17,7 +17,7 @@ from coatcheck.client.retrying import Patience
 from coatcheck.client.steps import Emit, Steps
 from coatcheck.client.waiting import Pieces, wait_for_end
 from coatcheck.client.wire import JSON, Request
-from coatcheck.errors import InvalidInput
+from coatcheck.errors import Gone, InvalidInput, Unreachable
 
 Job = dict[str, Any]
 Jobs = list[Job]
@@ -53,12 +53,15 @@ class Calls:
 
     def submit(self, job: NewJob, key: str | None) -> Steps[Job]:
         """Hand a job in, once, however often it must be said."""
-        return self._object(_keyed("/v1/jobs", write_job(job), key))
+        return self._once("/v1/jobs", write_job(job), key)
 
     def submit_batch(self, jobs: Sequence[NewJob], key: str | None) -> Steps[Jobs]:
         """Hand many jobs in, all or none, once."""
-        answer = yield from self._object(_keyed("/v1/batches", write_batch(jobs), key))
+        answer = yield from self._once("/v1/batches", write_batch(jobs), key)
         found: Jobs = answer["jobs"]
+        if len(found) != len(jobs):
+            gone = len(jobs) - len(found)
+            raise Gone(f"{gone:,} of the {len(jobs):,} jobs submitted under this key are gone")
         return found
 
     def get(self, job_id: str) -> Steps[Job]:
@@ -126,6 +129,20 @@ class Calls:
         """Start jobs of a queue again."""
         return self._object(Request("POST", f"/v1/queues/{quote(queue, safe='')}/resume"))
 
+    def _once(self, path: str, content: bytes, key: str | None) -> Steps[dict[str, Any]]:
+        """Ask for something that happens once: under a key of its own where none is given."""
+        if key is None:
+            key = uuid.uuid4().hex
+        elif not _PRINTABLE.fullmatch(key):
+            raise InvalidInput("an idempotency key has 1 to 255 printable ASCII characters")
+        headers = {"accept": JSON, "content-type": JSON, "idempotency-key": key}
+        try:
+            return (
+                yield from self._object(Request("POST", path, headers=headers, content=content))
+            )
+        except Unreachable as error:
+            raise Unreachable(str(error), key) from None
+
     def _listed(self, what: str) -> Steps[Listed]:
         found: Listed = (yield from self._object(Request("GET", f"/v1/{what}")))[what]
         return found
@@ -133,18 +150,6 @@ class Calls:
     def _object(self, request: Request) -> Steps[dict[str, Any]]:
         answer, _ = yield from self._patience.ask(request)
         return read_object(answer)
-
-
-def _keyed(path: str, content: bytes, key: str | None) -> Request:
-    """Make a request that happens once: under its own key where none is given."""
-    if key is not None and not _PRINTABLE.fullmatch(key):
-        raise InvalidInput("an idempotency key has 1 to 255 printable ASCII characters")
-    headers = {
-        "accept": JSON,
-        "content-type": JSON,
-        "idempotency-key": uuid.uuid4().hex if key is None else key,
-    }
-    return Request("POST", path, headers=headers, content=content)
 
 
 def _path(job_id: str) -> str:

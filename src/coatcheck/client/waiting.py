@@ -29,32 +29,50 @@ _CUT = frozenset({408, 502, 504})
 
 
 class Pieces:
-    """How long a long poll may be on the way to this server; 0 means to poll plainly."""
+    """How long a long poll may be on the way to this server; 0 means to poll plainly.
+
+    Threads share it without a lock: at worst one of two lessons at the same time is lost.
+    """
 
     def __init__(self) -> None:
         self.length_s = LONGEST_PIECE_S
-        self._cuts: list[float] = []
         self._good = 0
 
-    def was_cut(self, asked_s: float, after_s: float) -> None:
-        """Learn from a poll that was cut."""
+    def shorten(self, length_s: float) -> None:
+        """Learn that longer polls are cut."""
         self._good = 0
-        # Beyond what was asked for, it was we who stopped listening.
-        self._cuts.append(0.8 * after_s if after_s < asked_s else asked_s / 2)
-        if len(self._cuts) >= 2:
-            likely = max(self._cuts)
-            self.length_s = likely if likely >= SHORTEST_PIECE_S else 0.0
-            self._cuts = []
+        self.length_s = length_s if length_s >= SHORTEST_PIECE_S else 0.0
 
     def was_answered(self) -> None:
         """Learn from a poll that went well."""
-        self._cuts = []
         if self.length_s == LONGEST_PIECE_S:
             return
         self._good += 1
         if self._good >= GOOD_ANSWERS:
             self._good = 0
             self.length_s = min(LONGEST_PIECE_S, max(2 * SHORTEST_PIECE_S, 2 * self.length_s))
+
+
+class _Cuts:
+    """The polls of one wait that were cut, in a row.
+
+    Each wait counts for itself: a server that restarts cuts many waits, each of them once.
+    """
+
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = pieces
+        self._likely: list[float] = []
+
+    def add(self, asked_s: float, after_s: float) -> None:
+        # Beyond what was asked for, it was we who stopped listening.
+        self._likely.append(0.8 * after_s if after_s < asked_s else asked_s / 2)
+        if len(self._likely) == 2:
+            self._pieces.shorten(max(self._likely))
+            self._likely = []
+
+    def end(self) -> None:
+        self._likely = []
+        self._pieces.was_answered()
 
 
 def wait_for_end(
@@ -66,6 +84,7 @@ def wait_for_end(
     """
     until = patience.monotonic() + timeout_s
     job: dict[str, Any] | None = None
+    cuts = _Cuts(pieces)
     lost = early = 0  # in a row
     while True:
         asked_s = min(pieces.length_s, max(0.0, until - patience.monotonic()))
@@ -74,14 +93,14 @@ def wait_for_end(
         took_s = patience.monotonic() - began
         if is_answer(got):
             job, lost = read_object(got), 0
-            pieces.was_answered()
+            cuts.end()
             if job["finished_at"] is not None:
                 return job
             early = early + 1 if took_s < 0.9 * asked_s else 0
             pause = _pause_between(patience, got, asked_s, early)
         else:
             if asked_s and _is_cut(got):
-                pieces.was_cut(asked_s, took_s)
+                cuts.add(asked_s, took_s)
             pause = patience.pause_after(got, lost)
             lost += 1
         left = until - patience.monotonic()
