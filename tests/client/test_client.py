@@ -183,9 +183,10 @@ def test_a_time_without_an_offset_raises(client: Client) -> None:
         client.submit("echo", run_at=datetime(2030, 1, 31))  # noqa: DTZ001 - the mistake itself
 
 
-def test_an_input_that_is_too_large_raises(client: Client) -> None:
+@pytest.mark.parametrize("size", [1_100_000, 2_000_000, 10_000_000])
+def test_an_input_that_is_too_large_raises(client: Client, size: int) -> None:
     with pytest.raises(InvalidInput, match="larger than"):
-        client.submit("echo", "x" * 2_000_000)
+        client.submit("echo", "x" * size)
 
 
 def test_every_error_of_the_server_is_a_coatcheck_error(client: Client) -> None:

@@ -146,6 +146,16 @@ def test_a_batch_that_is_replayed_in_part_is_no_batch(play: Play) -> None:
         play(Script(answer(202, {"jobs": [JOB]}))).submit_batch([NewJob("echo"), NewJob("echo")])
 
 
+def test_a_submit_that_is_too_large_is_not_sent_again(play: Play) -> None:
+    script = Script(httpx2.WriteError("broken pipe"))
+    with pytest.raises(
+        InvalidInput, match=r"of 1,500,\d{3} bytes, which is larger than the 1,048,576"
+    ):
+        play(script).submit("echo", "x" * 1_500_000)
+
+    assert len(script.requests) == 1
+
+
 def test_a_delete_whose_receipt_was_lost_has_been_done(play: Play) -> None:
     script = Script(httpx2.ReadError("reset"), answer(410, {"detail": "gone"}))
 

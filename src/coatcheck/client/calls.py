@@ -23,6 +23,9 @@ Job = dict[str, Any]
 Jobs = list[Job]
 Reasons = list[dict[str, str]]
 Listed = list[dict[str, Any]]
+# What a server takes; it refuses more without reading it.
+JOB_BYTES = 1024 * 1024
+BATCH_BYTES = 16 * 1024 * 1024
 _PRINTABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
 
 
@@ -53,11 +56,11 @@ class Calls:
 
     def submit(self, job: NewJob, key: str | None) -> Steps[Job]:
         """Hand a job in, once, however often it must be said."""
-        return self._once("/v1/jobs", write_job(job), key)
+        return self._once("/v1/jobs", write_job(job), key, JOB_BYTES)
 
     def submit_batch(self, jobs: Sequence[NewJob], key: str | None) -> Steps[Jobs]:
         """Hand many jobs in, all or none, once."""
-        answer = yield from self._once("/v1/batches", write_batch(jobs), key)
+        answer = yield from self._once("/v1/batches", write_batch(jobs), key, BATCH_BYTES)
         found: Jobs = answer["jobs"]
         if len(found) != len(jobs):
             gone = len(jobs) - len(found)
@@ -129,17 +132,18 @@ class Calls:
         """Start jobs of a queue again."""
         return self._object(Request("POST", f"/v1/queues/{quote(queue, safe='')}/resume"))
 
-    def _once(self, path: str, content: bytes, key: str | None) -> Steps[dict[str, Any]]:
+    def _once(self, path: str, body: bytes, key: str | None, limit: int) -> Steps[dict[str, Any]]:
         """Ask for something that happens once: under a key of its own where none is given."""
         if key is None:
             key = uuid.uuid4().hex
         elif not _PRINTABLE.fullmatch(key):
             raise InvalidInput("an idempotency key has 1 to 255 printable ASCII characters")
         headers = {"accept": JSON, "content-type": JSON, "idempotency-key": key}
+        request = Request("POST", path, headers=headers, content=body)
         try:
-            return (
-                yield from self._object(Request("POST", path, headers=headers, content=content))
-            )
+            if len(body) > limit:
+                return read_object((yield from self._patience.ask_large(request, limit)))
+            return (yield from self._object(request))
         except Unreachable as error:
             raise Unreachable(str(error), key) from None
 

@@ -15,7 +15,7 @@ from typing import TypeGuard
 
 from coatcheck.client.steps import Pause, Steps, send
 from coatcheck.client.wire import Answer, Lost, Request
-from coatcheck.errors import Unreachable
+from coatcheck.errors import InvalidInput, Unreachable
 
 NOT_NOW = frozenset({408, 429, 502, 503, 504})
 FIRST_PAUSE_S = 0.1
@@ -52,6 +52,21 @@ class Patience:
                 return self.give_up(got), attempt
             yield Pause(pause)
             attempt += 1
+
+    def ask_large(self, request: Request, limit: int) -> Steps[Answer]:
+        """Send a request that is larger than servers take, once.
+
+        A server refuses it while it is still being sent and then closes the connection, and its
+        words may be lost with that: a cut is its answer, and saying it again brings another one.
+        """
+        got = yield from send(request, self.timeout_s)
+        if isinstance(got, Lost) and got.connected:
+            size = len(request.content or b"")
+            raise InvalidInput(
+                f"the server hung up on a request of {size:,} bytes, "
+                f"which is larger than the {limit:,} it takes"
+            )
+        return self.give_up(got)
 
     def give_up(self, got: Answer | Lost) -> Answer:
         """Return the last answer, whatever it says; raise where there was none."""
