@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coatcheck import Client
+from coatcheck import Client, Unreachable
 from coatcheck.client.address import find_address
 from coatcheck.errors import ConfigurationError
 
@@ -31,9 +31,29 @@ def test_a_key_is_never_shown() -> None:
     assert "secret" not in repr(find_address("http://localhost:1", "secret"))
 
 
+def test_a_password_in_the_address_is_never_shown() -> None:
+    with (
+        Client("http://somebody:secret@nowhere.invalid/base", retry_for=0) as client,
+        pytest.raises(Unreachable, match=r"at http://nowhere\.invalid/base: ") as unreachable,
+    ):
+        client.get("7")
+
+    assert "secret" not in str(unreachable.value)
+
+
 @pytest.mark.parametrize(
     "url",
-    ["localhost:8080", "ftp://localhost", "http://", "http://a:b", "http://a?x", "", "http://["],
+    [
+        "localhost:8080",
+        "ftp://localhost",
+        "http://",
+        "http://a:b",
+        "http://a?x",
+        "http://a b",
+        "http://☃.example",
+        "",
+        "http://[",
+    ],
 )
 def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
     with pytest.raises(ConfigurationError, match="is not the address of a server"):

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+import httpx2
+
 from coatcheck.errors import ConfigurationError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -19,8 +21,14 @@ class Address:
     url: str
     headers: Mapping[str, str]
 
+    @property
+    def shown(self) -> str:
+        """The address without the password that may be in it."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
     def __repr__(self) -> str:
-        return f"<Address {self.url}>"
+        return f"<Address {self.shown}>"
 
 
 def find_address(url: str | None, api_key: str | None) -> Address:
@@ -35,11 +43,14 @@ def _check_url(url: str) -> str:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
         usable = usable and not parts.query and not parts.fragment
-    except ValueError:
+        usable = usable and url.isprintable() and " " not in url
+        httpx2.URL(url)
+    except (ValueError, httpx2.InvalidURL):
         usable = False
     if not usable:
+        shown = url.rpartition("@")[2]
         raise ConfigurationError(
-            f"{url!r} is not the address of a server; write it as {DEFAULT_URL}"
+            f"{shown!r} is not the address of a server; write it as {DEFAULT_URL}"
         )
     return url.rstrip("/")
 

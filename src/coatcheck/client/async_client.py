@@ -84,7 +84,7 @@ class AsyncClient:
     ) -> None:
         address = find_address(base_url, api_key)
         self._driver = driver(address)
-        self._calls = Calls(Patience(address.url, timeout, retry_for, self._driver.monotonic))
+        self._calls = Calls(Patience(address.shown, timeout, retry_for, self._driver.monotonic))
 
     async def __aenter__(self) -> Self:
         return self

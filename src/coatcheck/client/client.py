@@ -91,7 +91,7 @@ class Client:
     ) -> None:
         address = find_address(base_url, api_key)
         self._driver = driver(address)
-        self._calls = Calls(Patience(address.url, timeout, retry_for, self._driver.monotonic))
+        self._calls = Calls(Patience(address.shown, timeout, retry_for, self._driver.monotonic))
 
     def __enter__(self) -> Self:
         return self
