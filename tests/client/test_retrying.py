@@ -198,6 +198,10 @@ def test_a_server_that_is_something_else_is_said_so(play: Play) -> None:
     page = httpx2.Response(200, text="<html>Welcome to the hotel")
     with pytest.raises(UnexpectedAnswer, match="no Coatcheck server"):
         play(Script(page)).get("7")
+    other = answer(200, {"status": "ok"})
+    for call in ("get", "wait", "explain", "cancel", "submit"):
+        with pytest.raises(UnexpectedAnswer, match="no Coatcheck server"):
+            getattr(play(Script(other)), call)("7")
     moved = httpx2.Response(308, headers={"location": "https://coats.example/v1/jobs/7"})
     with pytest.raises(UnexpectedAnswer, match=r"redirects \(308\) to https://coats.example"):
         play(Script(moved)).get("7")

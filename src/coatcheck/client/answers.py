@@ -22,6 +22,9 @@ from coatcheck.errors import (
     Unreachable,
 )
 
+# What this client relies on in a job.
+JOB_MEMBERS = ("id", "kind", "state", "finished_at")
+
 _BY_TYPE: dict[str, type[CoatcheckError]] = {
     "urn:coatcheck:unknown-kind": UnknownKind,
     "urn:coatcheck:idempotency-key-reused": KeyReused,
@@ -43,17 +46,20 @@ _BY_STATUS: dict[int, type[CoatcheckError]] = {
 }
 
 
-def read_object(answer: Answer) -> dict[str, Any]:
-    """Return the JSON object of a successful answer; raise what any other stands for."""
+def read_object(answer: Answer, *members: str) -> dict[str, Any]:
+    """Return the JSON object, with these members, of a successful answer; raise what any other
+    stands for.
+    """
     if not 200 <= answer.status < 300:
         raise error_of(answer)
     try:
         found = json.loads(answer.content)
     except ValueError:
         found = None
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not found.keys() >= {*members}:
         raise UnexpectedAnswer(
-            f"the answer ({answer.status}) is not JSON: what answers here is no Coatcheck server"
+            f"the answer ({answer.status}) is not what was asked for: "
+            "what answers here is no Coatcheck server"
         )
     return found
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, TypedDict
 from urllib.parse import quote
 
-from coatcheck.client.answers import read_object
+from coatcheck.client.answers import JOB_MEMBERS, read_object
 from coatcheck.client.following import Keep, follow
 from coatcheck.client.new_job import NewJob, write_batch, write_job
 from coatcheck.client.retrying import Patience
@@ -56,11 +56,11 @@ class Calls:
 
     def submit(self, job: NewJob, key: str | None) -> Steps[Job]:
         """Hand a job in, once, however often it must be said."""
-        return self._once("/v1/jobs", write_job(job), key, JOB_BYTES)
+        return self._once("/v1/jobs", write_job(job), key, JOB_BYTES, *JOB_MEMBERS)
 
     def submit_batch(self, jobs: Sequence[NewJob], key: str | None) -> Steps[Jobs]:
         """Hand many jobs in, all or none, once."""
-        answer = yield from self._once("/v1/batches", write_batch(jobs), key, BATCH_BYTES)
+        answer = yield from self._once("/v1/batches", write_batch(jobs), key, BATCH_BYTES, "jobs")
         found: Jobs = answer["jobs"]
         if len(found) != len(jobs):
             gone = len(jobs) - len(found)
@@ -69,7 +69,7 @@ class Calls:
 
     def get(self, job_id: str) -> Steps[Job]:
         """Read a job."""
-        return self._object(Request("GET", _path(job_id)))
+        return self._object(Request("GET", _path(job_id)), *JOB_MEMBERS)
 
     def wait(self, job_id: str, timeout: float) -> Steps[Job]:
         """Read a job when it has ended, or as it stands when the time runs out."""
@@ -81,13 +81,13 @@ class Calls:
 
     def explain(self, job_id: str) -> Steps[Reasons]:
         """Read what holds a job."""
-        job = yield from self._object(Request("GET", _path(job_id), (("explain", "1"),)))
+        job = yield from self._object(Request("GET", _path(job_id), (("explain", "1"),)), "explain")
         reasons: Reasons = job["explain"]
         return reasons
 
     def cancel(self, job_id: str) -> Steps[Job]:
         """Ask for a job to be cancelled."""
-        return self._object(Request("POST", f"{_path(job_id)}/cancel"))
+        return self._object(Request("POST", f"{_path(job_id)}/cancel"), *JOB_MEMBERS)
 
     def delete(self, job_id: str) -> Steps[dict[str, Any]]:
         """Delete a job that has ended; the receipt."""
@@ -102,7 +102,9 @@ class Calls:
         query = [*_query(which)]
         query += [] if limit is None else [("limit", str(limit))]
         query += [] if cursor is None else [("cursor", cursor)]
-        answer = yield from self._object(Request("GET", "/v1/jobs", tuple(query)))
+        answer = yield from self._object(
+            Request("GET", "/v1/jobs", tuple(query)), "jobs", "next_cursor"
+        )
         return Page(answer["jobs"], answer["next_cursor"])
 
     def iterate(self, which: JobFilter, page_size: int | None) -> Steps[None]:
@@ -132,7 +134,9 @@ class Calls:
         """Start jobs of a queue again."""
         return self._object(Request("POST", f"/v1/queues/{quote(queue, safe='')}/resume"))
 
-    def _once(self, path: str, body: bytes, key: str | None, limit: int) -> Steps[dict[str, Any]]:
+    def _once(
+        self, path: str, body: bytes, key: str | None, limit: int, *members: str
+    ) -> Steps[dict[str, Any]]:
         """Ask for something that happens once: under a key of its own where none is given."""
         if key is None:
             key = uuid.uuid4().hex
@@ -142,18 +146,18 @@ class Calls:
         request = Request("POST", path, headers=headers, content=body)
         try:
             if len(body) > limit:
-                return read_object((yield from self._patience.ask_large(request, limit)))
-            return (yield from self._object(request))
+                return read_object((yield from self._patience.ask_large(request, limit)), *members)
+            return (yield from self._object(request, *members))
         except Unreachable as error:
             raise Unreachable(str(error), key) from None
 
     def _listed(self, what: str) -> Steps[Listed]:
-        found: Listed = (yield from self._object(Request("GET", f"/v1/{what}")))[what]
+        found: Listed = (yield from self._object(Request("GET", f"/v1/{what}"), what))[what]
         return found
 
-    def _object(self, request: Request) -> Steps[dict[str, Any]]:
+    def _object(self, request: Request, *members: str) -> Steps[dict[str, Any]]:
         answer, _ = yield from self._patience.ask(request)
-        return read_object(answer)
+        return read_object(answer, *members)
 
 
 def _path(job_id: str) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coatcheck.client.answers import read_object
+from coatcheck.client.answers import JOB_MEMBERS, read_object
 from coatcheck.client.retrying import Patience, is_answer
 from coatcheck.client.steps import Pause, Steps, send
 from coatcheck.client.wire import Answer, Lost, Request
@@ -92,7 +92,7 @@ def wait_for_end(
         got = yield from send(_poll(path, asked_s), asked_s + min(GRACE_S, patience.timeout_s))
         took_s = patience.monotonic() - began
         if is_answer(got):
-            job, lost = read_object(got), 0
+            job, lost = read_object(got, *JOB_MEMBERS), 0
             cuts.end()
             if job["finished_at"] is not None:
                 return job
