@@ -4,26 +4,44 @@ These are the public names; everything else may move.
 """
 
 from coatcheck.app import App
+from coatcheck.client.async_client import AsyncClient, AsyncJobHandle
+from coatcheck.client.calls import Page
 from coatcheck.client.client import Client, JobHandle
+from coatcheck.client.event import Event
+from coatcheck.client.new_job import NewJob
 from coatcheck.errors import (
     CoatcheckError,
+    Conflict,
     Fail,
     Gone,
     InvalidInput,
     InvalidPayload,
     JobCancelled,
     JobFailed,
+    KeyReused,
     NotFound,
+    Overloaded,
     Retry,
+    ServerError,
+    StoreUnavailable,
     TimedOut,
+    Unauthorized,
+    UnexpectedAnswer,
+    UnexpectedResult,
+    UnknownKind,
+    Unreachable,
 )
 from coatcheck.worker.context import Context
 
 __all__ = [
     "App",
+    "AsyncClient",
+    "AsyncJobHandle",
     "Client",
     "CoatcheckError",
+    "Conflict",
     "Context",
+    "Event",
     "Fail",
     "Gone",
     "InvalidInput",
@@ -31,7 +49,18 @@ __all__ = [
     "JobCancelled",
     "JobFailed",
     "JobHandle",
+    "KeyReused",
+    "NewJob",
     "NotFound",
+    "Overloaded",
+    "Page",
     "Retry",
+    "ServerError",
+    "StoreUnavailable",
     "TimedOut",
+    "Unauthorized",
+    "UnexpectedAnswer",
+    "UnexpectedResult",
+    "UnknownKind",
+    "Unreachable",
 ]

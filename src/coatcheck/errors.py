@@ -5,6 +5,7 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   ├── UnknownKind            no such kind of job is declared
 │   ├── InvalidPayload         the input does not fit the kind's type (`problems` says where)
 │   └── ConfigurationError     a setting, an app reference or a declaration is wrong
+├── Unauthorized               no credential, a bad one, or one that may not do this
 ├── NotFound                   no such job (or it belongs to somebody else)
 │   └── Gone                   it existed; its retention has passed
 ├── KeyReused                  an idempotency key that belongs to another request
@@ -14,10 +15,15 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   ├── StoreUnavailable       it may work later: disk full, locked, unreachable
 │   ├── SchemaTooNew           a newer release has migrated this database
 │   └── SchemaOutdated         this database needs `coatcheck migrate` first
+├── ServerError                seen by the client: the server could not be talked to
+│   ├── Unreachable            nobody answers at its address
+│   ├── Overloaded             it takes no more from this client for now
+│   └── UnexpectedAnswer       what answers there failed, or is not a Coatcheck server
 └── JobError                   how a job ended, seen by the client that waited for it
-    ├── JobFailed              it failed (`error_code`, `message`)
+    ├── JobFailed              it failed (`error_code`, `message`, `detail`)
     ├── JobCancelled           somebody cancelled it
-    └── TimedOut               the wait ran out; the job goes on
+    ├── TimedOut               the wait ran out; the job goes on
+    └── UnexpectedResult       it succeeded, with a result that is not of the type asked for
 
 HandlerSignal                  raised *by* a handler to steer its own job
 ├── Retry                      try again later
@@ -63,6 +69,12 @@ class ConfigurationError(InvalidInput):
     """A setting, an app reference or a declaration is wrong."""
 
     code = "configuration"
+
+
+class Unauthorized(CoatcheckError):
+    """There is no credential, it is a bad one, or it may not do this."""
+
+    code = "unauthorized"
 
 
 class NotFound(CoatcheckError):
@@ -119,6 +131,37 @@ class SchemaOutdated(StoreError):
     code = "schema-outdated"
 
 
+class ServerError(CoatcheckError):
+    """The client could not talk to the server as it should."""
+
+    code = "server"
+
+
+class Unreachable(ServerError):
+    """Nobody answers at the server's address.
+
+    A submit may have arrived all the same: repeated under `idempotency_key`, it is the same job.
+    """
+
+    code = "unreachable"
+
+    def __init__(self, message: str, idempotency_key: str | None = None) -> None:
+        super().__init__(message)
+        self.idempotency_key = idempotency_key
+
+
+class Overloaded(ServerError):
+    """The server takes no more from this client for now."""
+
+    code = "overloaded"
+
+
+class UnexpectedAnswer(ServerError):
+    """What answers at the address failed, or is not a Coatcheck server."""
+
+    code = "unexpected-answer"
+
+
 class JobError(CoatcheckError):
     """How a job ended for the client that waited for it."""
 
@@ -130,14 +173,23 @@ class JobError(CoatcheckError):
 
 
 class JobFailed(JobError):
-    """The job failed; `error_code` and `reason` say how."""
+    """The job failed; `error_code`, `message`, `detail` and `reason` say how."""
 
     code = "job-failed"
 
-    def __init__(self, job_id: str, error_code: str, message: str, reason: str | None) -> None:
+    def __init__(
+        self,
+        job_id: str,
+        error_code: str,
+        message: str,
+        reason: str | None,
+        detail: str | None = None,
+    ) -> None:
         super().__init__(job_id, f"job {job_id} failed ({error_code}): {message}")
         self.error_code = error_code
+        self.message = message
         self.reason = reason
+        self.detail = detail
 
 
 class JobCancelled(JobError):
@@ -150,6 +202,22 @@ class TimedOut(JobError):
     """The wait for the job ran out; the job itself goes on."""
 
     code = "timed-out"
+
+
+class UnexpectedResult(JobError):
+    """The job succeeded, with a result that is not of the type asked for.
+
+    `problems` are (JSON pointer, detail) pairs; `result` is what it is.
+    """
+
+    code = "unexpected-result"
+
+    def __init__(
+        self, job_id: str, message: str, problems: Sequence[tuple[str, str]], result: object
+    ) -> None:
+        super().__init__(job_id, message)
+        self.problems = tuple(problems)
+        self.result = result
 
 
 class HandlerSignal(Exception):

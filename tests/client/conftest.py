@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from coatcheck import Client
 from tests.cli.processes import Running, running
 from tests.client import tasks
+from tests.client.both import FLAVOURS, Connect, FakeTime, Flavour, connected, scripted
+from tests.client.script import URL, Play, Script
 
 ARGUMENTS = ("serve", f"{Path(tasks.__file__)}:app", "--port", "0")
 
@@ -27,10 +31,36 @@ def own_server(tmp_path: Path) -> Iterator[Running]:
         yield server
 
 
+@pytest.fixture(params=FLAVOURS)
+def flavour(request: pytest.FixtureRequest) -> Flavour:
+    """Which of the two clients a test is about: every test is about both."""
+    return cast("Flavour", request.param)
+
+
 @pytest.fixture
-def client(server: Running) -> Iterator[Client]:
-    with Client(server.url()) as client:
-        yield client
+def connect(flavour: Flavour) -> Iterator[Connect]:
+    with contextlib.ExitStack() as stack:
+        yield lambda url, **options: stack.enter_context(connected(flavour, url, **options))
+
+
+@pytest.fixture
+def client(server: Running, connect: Connect) -> Client:
+    return connect(server.url())
+
+
+@pytest.fixture
+def fake() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def play(flavour: Flavour, connect: Connect, fake: FakeTime) -> Play:
+    """Connect to a scripted server, in a time that passes only where the client pauses."""
+
+    def play(script: Script, **options: Any) -> Client:
+        return connect(URL, **scripted(flavour, script, fake), **options)
+
+    return play
 
 
 @pytest.fixture

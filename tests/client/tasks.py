@@ -68,3 +68,20 @@ async def report_and_wait(ctx: Context, pipe: str) -> None:
     """Tell the test through a named pipe that the handler runs, then wait to be cancelled."""
     await asyncio.to_thread(Path(pipe).write_text, "running", encoding="utf-8")
     await asyncio.Event().wait()
+
+
+@app.job
+async def chat(ctx: Context, lines: int) -> int:
+    """Say so many lines into the log."""
+    for number in range(lines):
+        await ctx.log("line", number=number)
+    return lines
+
+
+@app.job
+def say_and_meet(ctx: Context, pipe: str) -> str:
+    """Say something, wait at a named pipe for what the test writes into it, and say that too."""
+    ctx.log("before")
+    said = Path(pipe).read_text(encoding="utf-8")
+    ctx.log("after", said=said)
+    return said

@@ -10,19 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck import Client
 from tests.cli.proc_files import children_of, connected_ports
 from tests.cli.processes import PATIENCE_S, Running, poll_until
+from tests.client.both import Connect
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
 
-def test_a_wait_outlives_the_api_process(own_server: Running, pipe: Path) -> None:
-    with (
-        Client(own_server.url()) as submitter,
-        Client(own_server.url()) as waiter,
-        ThreadPoolExecutor(1) as threads,
-    ):
+def test_a_wait_outlives_the_api_process(own_server: Running, pipe: Path, connect: Connect) -> None:
+    submitter, waiter = connect(own_server.url()), connect(own_server.url())
+    with ThreadPoolExecutor(1) as threads:
         handle = submitter.submit("meet", str(pipe))
         with pipe.open("w") as writing:
             api = _api_process(own_server)
@@ -42,15 +39,14 @@ def test_a_wait_outlives_the_api_process(own_server: Running, pipe: Path) -> Non
 
 
 def test_a_submit_amid_a_restart_waits_for_it_instead_of_being_refused(
-    own_server: Running,
+    own_server: Running, connect: Connect
 ) -> None:
     url = own_server.url()
     before = _api_process(own_server)
 
     os.kill(before, signal.SIGKILL)
     own_server.stderr.wait_for("a process ended and will be started again")
-    with Client(url) as client:
-        assert client.run("echo", "patience", timeout=PATIENCE_S) == "patience"
+    assert connect(url).run("echo", "patience", timeout=PATIENCE_S) == "patience"
 
     assert _api_process(own_server) != before
 

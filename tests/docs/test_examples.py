@@ -89,6 +89,25 @@ def test_coming_back_for_a_result(tmp_path: Path) -> None:
         assert explained.json()["explain"][0]["code"] == "ended"
 
 
+def test_using_the_client(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/use-the-client.md"
+    write_python_files(page, tmp_path)
+    with serving(tmp_path, "kitchen:app") as url:
+        _, *names = write_python_files(page, tmp_path, url)
+        said = {
+            name: subprocess.run(
+                [sys.executable, name], cwd=tmp_path, capture_output=True, text=True, check=True
+            ).stdout.splitlines()
+            for name in names
+        }
+    assert said["total.py"] == ["551", "negative-price - -1 cents is no price"]
+    assert said["total_async.py"] == ["[0, 2, 4, 6, 8]"]
+    *events, result = said["follow.py"]
+    assert [line.split()[0] for line in events] == [str(n + 1) for n in range(len(events))]
+    assert result == "630"
+    assert said["many.py"] == ["4950", "100"]
+
+
 def test_the_python_reference(tmp_path: Path) -> None:
     write_python_files(ROOT / "docs/reference/python.md", tmp_path)
     with serving(tmp_path, "everything:app") as url, Client(url) as client:
@@ -101,21 +120,15 @@ def test_the_job_of_the_http_reference_has_the_shape_of_a_real_one(tmp_path: Pat
     (sample,) = [b for b in blocks(ROOT / "docs/reference/http.md") if b.language == "json"]
     write_python_files(README, tmp_path)
     with serving(tmp_path, "tasks:app") as url, Client(url) as client:
-        real = client.submit("report", "2030-01").refresh()
+        real = client.wait(client.submit("report", "2030-01").id)
     assert list(json.loads(sample.text)) == list(real)
 
 
 def test_every_python_block_is_run_by_one_of_these() -> None:
     # shop.py needs PostgreSQL: tests/postgres/test_shop.py.
-    run = {
-        "tasks.py",
-        "ask.py",
-        "steering.py",
-        "cancel.py",
-        "everything.py",
-        "shop.py",
-        "tickets.py",
-    }
+    run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
+    run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}
+    run.add("tickets.py")
     named = {
         block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
     }

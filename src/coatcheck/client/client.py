@@ -1,86 +1,97 @@
-"""Client: submit a job from a Python program and come back for its result."""
+"""Client: submit a job from a Python program and come back for its result.
+
+AsyncClient is the same for asyncio. Neither decides anything: what to send, what to repeat and how
+to read it is in `calls`; a driver carries it out.
+"""
 
 from __future__ import annotations
 
-import time
-from datetime import datetime
+import builtins
+from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, Unpack, overload
 
-import httpx2
-from pydantic_core import to_jsonable_python
+from pydantic import TypeAdapter
 
-from coatcheck.errors import (
-    CoatcheckError,
-    Conflict,
-    Gone,
-    InvalidInput,
-    InvalidPayload,
-    JobCancelled,
-    JobFailed,
-    NotFound,
-    StoreUnavailable,
-    TimedOut,
-    UnknownKind,
-)
+from coatcheck.client.address import Address, find_address
+from coatcheck.client.calls import Calls, JobFilter, Page
+from coatcheck.client.driver import Driver
+from coatcheck.client.event import Event
+from coatcheck.client.handle import Handle, ResultT
+from coatcheck.client.new_job import JobOptions, NewJob
+from coatcheck.client.results import UNTYPED, read_type
+from coatcheck.client.retrying import Patience
 
+T = TypeVar("T")
+# For a result; the job goes on after it.
 DEFAULT_TIMEOUT_S = 900.0
-# One long poll; short enough that proxies between us and the server do not cut it.
-LONG_POLL_S = 25.0
-RETRY_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 5.0
-
-_ERRORS: dict[int, type[CoatcheckError]] = {
-    400: InvalidInput,
-    404: NotFound,
-    409: Conflict,
-    410: Gone,
-    413: InvalidInput,
-    415: InvalidInput,
-    503: StoreUnavailable,
-}
+# For the answer to one request, and for a request with all its repetitions.
+ANSWER_TIMEOUT_S = 30.0
+RETRY_FOR_S = 60.0
 
 
-class JobHandle:
+class JobHandle(Handle[ResultT]):
     """A submitted job, seen from the program that submitted it."""
 
-    def __init__(self, client: Client, job: dict[str, Any]) -> None:
+    def __init__(
+        self, client: Client, job: dict[str, Any], result_type: TypeAdapter[Any] = UNTYPED
+    ) -> None:
+        super().__init__(job, result_type)
         self._client = client
-        self.id: str = job["id"]
-        self.job = job
-
-    def __repr__(self) -> str:
-        return f"<JobHandle {self.id} {self.job['kind']} {self.job['state']}>"
 
     def refresh(self) -> dict[str, Any]:
         """Read how the job stands now."""
-        self.job = self._client.get(self.id)
-        return self.job
+        return self._keep(self._client.get(self.id))
 
-    def result(self, timeout: float = DEFAULT_TIMEOUT_S) -> Any:
-        """Wait for the job and return its result; raises JobFailed, JobCancelled or TimedOut."""
-        self.job = self._client.wait(self.id, timeout)
-        match self.job["state"]:
-            case "succeeded":
-                return self.job["result"]
-            case "failed":
-                error = self.job["error"] or {"code": "unknown", "message": "no error was kept"}
-                raise JobFailed(self.id, error["code"], error["message"], self.job["reason"])
-            case "cancelled":
-                raise JobCancelled(self.id, f"job {self.id} was cancelled")
-        raise TimedOut(self.id, f"job {self.id} is still {self.job['state']} after {timeout:g} s")
+    def result(self, timeout: float = DEFAULT_TIMEOUT_S) -> ResultT:
+        """Wait for the job and return its result; raises JobFailed, JobCancelled or TimedOut.
+
+        A server that restarts meanwhile is waited for. The job goes on when the wait is over.
+        """
+        return self._outcome(self._client.wait(self.id, timeout), timeout)
+
+    def events(self, after: int | None = None) -> Generator[Event, None, None]:
+        """Iterate over what happens to the job, from its beginning (or after an event) to its end.
+
+        Each event comes once and in order, however often the connection is cut.
+        """
+        client = self._client
+        return client._driver.iterate(client._calls.events(self.id, after, self._keep))
+
+    def explain(self) -> list[dict[str, str]]:
+        """Say what holds the job: a list of codes and sentences, the most telling first."""
+        return self._client.explain(self.id)
 
     def cancel(self) -> dict[str, Any]:
         """Ask for the job to be cancelled."""
-        self.job = self._client.cancel(self.id)
-        return self.job
+        return self._keep(self._client.cancel(self.id))
+
+    def delete(self) -> dict[str, Any]:
+        """Delete the job, which must have ended, and return a receipt."""
+        return self._client.delete(self.id)
 
 
 class Client:
-    """Talks to a Coatcheck server. Use it as a context manager, or close it."""
+    """Talks to a Coatcheck server. Use it as a context manager, or close it.
 
-    def __init__(self, base_url: str = "http://127.0.0.1:8080", *, timeout: float = 30.0) -> None:
-        self._http = httpx2.Client(base_url=base_url, timeout=timeout)
+    Threads may share one. `base_url` and `api_key` are COATCHECK_URL and COATCHECK_API_KEY where
+    they are not given. One request may take `timeout` seconds; where the server cannot be reached
+    or says "not now" it is repeated for up to `retry_for` seconds.
+    `driver` makes what sends the requests and lets time pass; tests give their own.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout: float = ANSWER_TIMEOUT_S,
+        retry_for: float = RETRY_FOR_S,
+        driver: Callable[[Address], Driver] = Driver,
+    ) -> None:
+        address = find_address(base_url, api_key)
+        self._driver = driver(address)
+        self._calls = Calls(Patience(address.shown, timeout, retry_for, self._driver.monotonic))
 
     def __enter__(self) -> Self:
         return self
@@ -95,86 +106,157 @@ class Client:
 
     def close(self) -> None:
         """Let go of the connections."""
-        self._http.close()
+        self._driver.close()
+
+    @overload
+    def submit(
+        self,
+        kind: str,
+        input: Any = None,
+        *,
+        result_type: type[T],
+        idempotency_key: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> JobHandle[T]: ...
+
+    @overload
+    def submit(
+        self,
+        kind: str,
+        input: Any = None,
+        *,
+        result_type: Any = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> JobHandle: ...
 
     def submit(
         self,
         kind: str,
         input: Any = None,  # noqa: A002 - the name the contract gives it
         *,
-        queue: str | None = None,
-        priority: int = 0,
-        labels: dict[str, str] | None = None,
-        run_at: datetime | None = None,
-        deadline_s: float | None = None,
-        max_attempts: int | None = None,
-    ) -> JobHandle:
-        """Hand a job in; when this returns, it is durable."""
-        body: dict[str, Any] = {"kind": kind, "input": to_jsonable_python(input)}
-        optional = {
-            "queue": queue,
-            "priority": priority or None,
-            "labels": labels,
-            "run_at": None if run_at is None else run_at.isoformat(),
-            "deadline_s": deadline_s,
-            "max_attempts": max_attempts,
-        }
-        body.update({name: value for name, value in optional.items() if value is not None})
-        return JobHandle(self, _read(self._http.post("/v1/jobs", json=body)))
+        result_type: Any = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> JobHandle[Any]:
+        """Hand a job in; when this returns, it is durable, and there is one of it.
 
-    def run(self, kind: str, input: Any = None, *, timeout: float = DEFAULT_TIMEOUT_S) -> Any:  # noqa: A002
+        It always goes under an idempotency key, so it can be repeated safely; give one of your own
+        to make it one job across restarts of your program too. `result_type` is what the result
+        must be. Options: `queue`, `priority`, `labels`, `run_at`, `deadline_s`, `max_attempts`.
+        """
+        adapter = read_type(result_type)
+        steps = self._calls.submit(NewJob(kind, input, **options), idempotency_key)
+        return JobHandle(self, self._driver.run(steps), adapter)
+
+    def submit_batch(
+        self, jobs: Sequence[NewJob], *, idempotency_key: str | None = None
+    ) -> builtins.list[JobHandle]:
+        """Hand up to 10,000 jobs in, all or none, and return their handles in order."""
+        found = self._driver.run(self._calls.submit_batch(jobs, idempotency_key))
+        return [JobHandle(self, job) for job in found]
+
+    @overload
+    def run(
+        self,
+        kind: str,
+        input: Any = None,
+        timeout: float = DEFAULT_TIMEOUT_S,
+        *,
+        result_type: type[T],
+        idempotency_key: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> T: ...
+
+    @overload
+    def run(
+        self,
+        kind: str,
+        input: Any = None,
+        timeout: float = DEFAULT_TIMEOUT_S,
+        *,
+        result_type: Any = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Any: ...
+
+    def run(
+        self,
+        kind: str,
+        input: Any = None,  # noqa: A002 - the name the contract gives it
+        timeout: float = DEFAULT_TIMEOUT_S,
+        *,
+        result_type: Any = None,
+        idempotency_key: str | None = None,
+        **options: Unpack[JobOptions],
+    ) -> Any:
         """Submit a job and wait for its result."""
-        return self.submit(kind, input).result(timeout)
+        handle = self.submit(
+            kind, input, result_type=result_type, idempotency_key=idempotency_key, **options
+        )
+        return handle.result(timeout)
+
+    @overload
+    def handle(self, job_id: str, *, result_type: type[T]) -> JobHandle[T]: ...
+
+    @overload
+    def handle(self, job_id: str, *, result_type: Any = None) -> JobHandle: ...
+
+    def handle(self, job_id: str, *, result_type: Any = None) -> JobHandle[Any]:
+        """Come back to a job by its id."""
+        return JobHandle(self, self.get(job_id), read_type(result_type))
 
     def get(self, job_id: str) -> dict[str, Any]:
         """Read a job."""
-        return _read(self._http.get(f"/v1/jobs/{job_id}"))
+        return self._driver.run(self._calls.get(job_id))
+
+    def wait(self, job_id: str, timeout: float = DEFAULT_TIMEOUT_S) -> dict[str, Any]:
+        """Read a job when it has ended, or as it stands when the time runs out."""
+        return self._driver.run(self._calls.wait(job_id, timeout))
+
+    def explain(self, job_id: str) -> builtins.list[dict[str, str]]:
+        """Say what holds a job: a list of codes and sentences, the most telling first."""
+        return self._driver.run(self._calls.explain(job_id))
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        cursor: str | None = None,
+        **which: Unpack[JobFilter],
+    ) -> Page:
+        """Read a page of jobs, newest first and without their results.
+
+        Filters: `state`, `kind`, `queue`, `labels` (all must be there), `created_after`.
+        """
+        return self._driver.run(self._calls.list(which, limit, cursor))
+
+    def iterate(
+        self, *, page_size: int | None = None, **which: Unpack[JobFilter]
+    ) -> Generator[dict[str, Any], None, None]:
+        """Iterate over all jobs that `list` would find, reading pages as they are wanted."""
+        return self._driver.iterate(self._calls.iterate(which, page_size))
 
     def cancel(self, job_id: str) -> dict[str, Any]:
         """Ask for a job to be cancelled."""
-        return _read(self._http.post(f"/v1/jobs/{job_id}/cancel"))
+        return self._driver.run(self._calls.cancel(job_id))
 
-    def wait(self, job_id: str, timeout: float = DEFAULT_TIMEOUT_S) -> dict[str, Any]:
-        """Read a job when it has ended, or as it stands when the time runs out.
+    def delete(self, job_id: str) -> dict[str, Any]:
+        """Delete a job that has ended, and return a receipt."""
+        return self._driver.run(self._calls.delete(job_id))
 
-        A server that restarts in between is waited for: the job is durable, and so is the wait.
-        """
-        until = time.monotonic() + timeout
-        pause = RETRY_PAUSE_S
-        while True:
-            left = max(0.0, until - time.monotonic())
-            wait = min(LONG_POLL_S, left)
-            try:
-                job = _read(
-                    self._http.get(
-                        f"/v1/jobs/{job_id}", params={"wait": f"{wait:.3f}"}, timeout=wait + 10
-                    )
-                )
-            except (httpx2.TransportError, StoreUnavailable):
-                if left <= 0:
-                    raise
-                time.sleep(min(pause, left))
-                pause = min(LONGEST_PAUSE_S, pause * 2)
-                continue
-            if job["finished_at"] is not None or left <= 0:
-                return job
-            pause = RETRY_PAUSE_S
-            if until - time.monotonic() > left - wait:
-                # Answered early: the server is about to stop, and another one will come.
-                time.sleep(min(pause, left))
+    def kinds(self) -> builtins.list[dict[str, Any]]:
+        """Read what can be submitted, with the schemas of inputs and results."""
+        return self._driver.run(self._calls.kinds())
 
+    def queues(self) -> builtins.list[dict[str, Any]]:
+        """Read the queues and how deep they are."""
+        return self._driver.run(self._calls.queues())
 
-def _read(response: httpx2.Response) -> dict[str, Any]:
-    if response.is_success:
-        return dict(response.json())
-    try:
-        said = response.json()
-        detail, said_type = str(said["detail"]), said.get("type")
-        problems = [(item["pointer"], item["detail"]) for item in said.get("errors", [])]
-    except (ValueError, KeyError, TypeError):
-        detail, said_type, problems = f"the server answered {response.status_code}", None, []
-    if said_type == "urn:coatcheck:unknown-kind":
-        raise UnknownKind(detail)
-    if response.status_code == 422:
-        raise InvalidPayload(detail, problems)
-    raise _ERRORS.get(response.status_code, CoatcheckError)(detail)
+    def pause(self, queue: str) -> dict[str, Any]:
+        """Stop starting jobs of a queue; what runs goes on."""
+        return self._driver.run(self._calls.pause(queue))
+
+    def resume(self, queue: str) -> dict[str, Any]:
+        """Start jobs of a queue again."""
+        return self._driver.run(self._calls.resume(queue))

@@ -90,7 +90,9 @@ class Engine:
         """Submit a job unless one was submitted under this key before; return that one then."""
         now = self.clock.now()
         job = prepare(submission, self.kinds, self.new_id(), now)
+        began = self.clock.monotonic()
         earlier = await self.store.submit(job, now, _held(once, now))
+        self.metrics.store_latency.add(self.clock.monotonic() - began)
         if earlier is None:
             self.metrics.submitted(job.kind)
             return Submitted([as_submitted(job)], replayed=False)
@@ -126,8 +128,8 @@ class Engine:
             except NotFound:
                 raise Gone(f"job {ids[0]}, submitted under this key, is gone") from None
         found = await self.store.get_many([(tenant, job_id) for job_id in ids])
-        if not found:
-            raise Gone("the jobs submitted under this key are gone")
+        if len(found) < len(ids):
+            raise Gone("jobs of the batch submitted under this key are gone")
         return Submitted(sorted(found, key=lambda job: job.id), replayed=True)
 
     # --- looking

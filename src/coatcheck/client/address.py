@@ -1,0 +1,63 @@
+"""Where the server is and how to be let in: given, or from the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import httpx2
+
+from coatcheck.errors import ConfigurationError
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A server's address and the key for it, which is never shown."""
+
+    url: str
+    headers: Mapping[str, str]
+
+    @property
+    def shown(self) -> str:
+        """The address without the password that may be in it."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+    def __repr__(self) -> str:
+        return f"<Address {self.shown}>"
+
+
+def find_address(url: str | None, api_key: str | None) -> Address:
+    """Read what was given, else COATCHECK_URL and COATCHECK_API_KEY, else this machine."""
+    found = url if url is not None else os.environ.get("COATCHECK_URL") or DEFAULT_URL
+    key = api_key if api_key is not None else os.environ.get("COATCHECK_API_KEY", "")
+    return Address(_check_url(found.strip()), _authorization(key.strip()))
+
+
+def _check_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        usable = usable and not parts.query and not parts.fragment
+        usable = usable and url.isprintable() and " " not in url
+        httpx2.URL(url)
+    except (ValueError, httpx2.InvalidURL):
+        usable = False
+    if not usable:
+        shown = url.rpartition("@")[2]
+        raise ConfigurationError(
+            f"{shown!r} is not the address of a server; write it as {DEFAULT_URL}"
+        )
+    return url.rstrip("/")
+
+
+def _authorization(key: str) -> dict[str, str]:
+    if not key:
+        return {}
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise ConfigurationError("the API key has characters that no key has")
+    return {"authorization": f"Bearer {key}"}

@@ -1,0 +1,174 @@
+"""Every call of the API, once, for both clients: what to send and how to read what comes back."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypedDict
+from urllib.parse import quote
+
+from coatcheck.client.answers import JOB_MEMBERS, read_object
+from coatcheck.client.following import Keep, follow
+from coatcheck.client.new_job import NewJob, write_batch, write_job
+from coatcheck.client.retrying import Patience
+from coatcheck.client.steps import Emit, Steps
+from coatcheck.client.waiting import Pieces, wait_for_end
+from coatcheck.client.wire import JSON, Request
+from coatcheck.errors import Gone, InvalidInput, Unreachable
+
+Job = dict[str, Any]
+Jobs = list[Job]
+Reasons = list[dict[str, str]]
+Listed = list[dict[str, Any]]
+# What a server takes; it refuses more without reading it.
+JOB_BYTES = 1024 * 1024
+BATCH_BYTES = 16 * 1024 * 1024
+_PRINTABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
+
+
+class JobFilter(TypedDict, total=False):
+    """Which jobs to list."""
+
+    state: str | None
+    kind: str | None
+    queue: str | None
+    labels: Mapping[str, str] | None
+    created_after: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some jobs, newest first; `next_cursor` leads to the next page, and is None on the last."""
+
+    jobs: Jobs
+    next_cursor: str | None
+
+
+class Calls:
+    """The calls of one client, as steps that a driver carries out."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._pieces = Pieces()
+
+    def submit(self, job: NewJob, key: str | None) -> Steps[Job]:
+        """Hand a job in, once, however often it must be said."""
+        return self._once("/v1/jobs", write_job(job), key, JOB_BYTES, *JOB_MEMBERS)
+
+    def submit_batch(self, jobs: Sequence[NewJob], key: str | None) -> Steps[Jobs]:
+        """Hand many jobs in, all or none, once."""
+        answer = yield from self._once("/v1/batches", write_batch(jobs), key, BATCH_BYTES, "jobs")
+        found: Jobs = answer["jobs"]
+        if len(found) != len(jobs):
+            gone = len(jobs) - len(found)
+            raise Gone(f"{gone:,} of the {len(jobs):,} jobs submitted under this key are gone")
+        return found
+
+    def get(self, job_id: str) -> Steps[Job]:
+        """Read a job."""
+        return self._object(Request("GET", _path(job_id)), *JOB_MEMBERS)
+
+    def wait(self, job_id: str, timeout: float) -> Steps[Job]:
+        """Read a job when it has ended, or as it stands when the time runs out."""
+        return wait_for_end(self._patience, self._pieces, _path(job_id), timeout)
+
+    def events(self, job_id: str, after: int | None, keep: Keep) -> Steps[None]:
+        """Emit a job's events."""
+        return follow(self._patience, f"{_path(job_id)}/events", after, keep)
+
+    def explain(self, job_id: str) -> Steps[Reasons]:
+        """Read what holds a job."""
+        job = yield from self._object(Request("GET", _path(job_id), (("explain", "1"),)), "explain")
+        reasons: Reasons = job["explain"]
+        return reasons
+
+    def cancel(self, job_id: str) -> Steps[Job]:
+        """Ask for a job to be cancelled."""
+        return self._object(Request("POST", f"{_path(job_id)}/cancel"), *JOB_MEMBERS)
+
+    def delete(self, job_id: str) -> Steps[dict[str, Any]]:
+        """Delete a job that has ended; the receipt."""
+        answer, lost = yield from self._patience.ask(Request("DELETE", _path(job_id)))
+        if lost and answer.status == 410:
+            # Deleted by a request of ours whose answer, with the receipt, was lost.
+            return {"id": job_id, "deleted_at": None, "removed": None}
+        return read_object(answer)
+
+    def list(self, which: JobFilter, limit: int | None, cursor: str | None) -> Steps[Page]:
+        """Read a page of jobs."""
+        query = [*_query(which)]
+        query += [] if limit is None else [("limit", str(limit))]
+        query += [] if cursor is None else [("cursor", cursor)]
+        answer = yield from self._object(
+            Request("GET", "/v1/jobs", tuple(query)), "jobs", "next_cursor"
+        )
+        return Page(answer["jobs"], answer["next_cursor"])
+
+    def iterate(self, which: JobFilter, page_size: int | None) -> Steps[None]:
+        """Emit every job, page by page as they are wanted."""
+        cursor: str | None = None
+        while True:
+            page = yield from self.list(which, page_size, cursor)
+            for job in page.jobs:
+                yield Emit(job)
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def kinds(self) -> Steps[Listed]:
+        """Read what can be submitted."""
+        return self._listed("kinds")
+
+    def queues(self) -> Steps[Listed]:
+        """Read the queues and how deep they are."""
+        return self._listed("queues")
+
+    def pause(self, queue: str) -> Steps[dict[str, Any]]:
+        """Stop starting jobs of a queue."""
+        return self._object(Request("POST", f"/v1/queues/{quote(queue, safe='')}/pause"))
+
+    def resume(self, queue: str) -> Steps[dict[str, Any]]:
+        """Start jobs of a queue again."""
+        return self._object(Request("POST", f"/v1/queues/{quote(queue, safe='')}/resume"))
+
+    def _once(
+        self, path: str, body: bytes, key: str | None, limit: int, *members: str
+    ) -> Steps[dict[str, Any]]:
+        """Ask for something that happens once: under a key of its own where none is given."""
+        if key is None:
+            key = uuid.uuid4().hex
+        elif not _PRINTABLE.fullmatch(key):
+            raise InvalidInput("an idempotency key has 1 to 255 printable ASCII characters")
+        headers = {"accept": JSON, "content-type": JSON, "idempotency-key": key}
+        request = Request("POST", path, headers=headers, content=body)
+        try:
+            if len(body) > limit:
+                return read_object((yield from self._patience.ask_large(request, limit)), *members)
+            return (yield from self._object(request, *members))
+        except Unreachable as error:
+            raise Unreachable(str(error), key) from None
+
+    def _listed(self, what: str) -> Steps[Listed]:
+        found: Listed = (yield from self._object(Request("GET", f"/v1/{what}"), what))[what]
+        return found
+
+    def _object(self, request: Request, *members: str) -> Steps[dict[str, Any]]:
+        answer, _ = yield from self._patience.ask(request)
+        return read_object(answer, *members)
+
+
+def _path(job_id: str) -> str:
+    return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _query(which: JobFilter) -> list[tuple[str, str]]:
+    plain = {"state": which.get("state"), "kind": which.get("kind"), "queue": which.get("queue")}
+    query = [(name, text) for name, text in plain.items() if text is not None]
+    query += [("label", f"{name}:{value}") for name, value in (which.get("labels") or {}).items()]
+    created_after = which.get("created_after")
+    if created_after is not None:
+        query.append(("created_after", created_after.isoformat()))
+    return query

@@ -1,0 +1,140 @@
+"""Driver: carries out a call's steps on the caller's thread. Any number of threads may share it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeVar
+
+import httpx2
+
+from coatcheck.client.address import Address
+from coatcheck.client.losses import lost
+from coatcheck.client.steps import Emit, Open, Pause, Read, Send, Step, Steps
+from coatcheck.client.wire import Answer, Lost, Request
+
+T = TypeVar("T")
+# As many connections as there are callers: who waits for a job must not hold up who submits one.
+LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+
+
+class Driver:
+    """Sends requests over httpx2 and lets time pass."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        transport: httpx2.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._http = httpx2.Client(
+            base_url=address.url,
+            headers=dict(address.headers),
+            limits=LIMITS,
+            transport=transport,
+        )
+        self._sleep = sleep
+        self.monotonic = monotonic
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._http.close()
+
+    def run(self, steps: Steps[T]) -> T:
+        """Carry out a call and return what it comes to."""
+        exchange = _Exchange(self._http, self._sleep)
+        outcome: Any = None
+        try:
+            while True:
+                try:
+                    step = steps.send(outcome)
+                except StopIteration as done:
+                    value: T = done.value
+                    return value
+                outcome = exchange.carry_out(step)
+        finally:
+            exchange.close()
+
+    def iterate(self, steps: Steps[None]) -> Generator[Any, None, None]:
+        """Carry out a call that emits values, as far as they are wanted."""
+        exchange = _Exchange(self._http, self._sleep)
+        outcome: Any = None
+        try:
+            while True:
+                try:
+                    step = steps.send(outcome)
+                except StopIteration:
+                    return
+                if isinstance(step, Emit):
+                    yield step.value
+                    outcome = None
+                else:
+                    outcome = exchange.carry_out(step)
+        finally:
+            exchange.close()
+
+
+class _Exchange:
+    """What one call holds while it lasts: at most one open stream."""
+
+    def __init__(self, http: httpx2.Client, sleep: Callable[[float], None]) -> None:
+        self._http = http
+        self._sleep = sleep
+        self._response: httpx2.Response | None = None
+        self._pieces: Iterator[bytes] = iter(())
+
+    def close(self) -> None:
+        if self._response is not None:
+            self._response.close()
+            self._response = None
+
+    def carry_out(self, step: Step) -> Answer | Lost | bytes | None:
+        try:
+            match step:
+                case Send():
+                    return self._send(step)
+                case Open():
+                    return self._open(step)
+                case Read():
+                    return next(self._pieces, b"")
+                case Pause():
+                    self.close()
+                    self._sleep(step.seconds)
+            return None
+        except (httpx2.RequestError, httpx2.StreamError) as error:
+            self.close()
+            return lost(error)
+
+    def _send(self, step: Send) -> Answer:
+        response = self._http.send(build(self._http, step.request, step.timeout_s))
+        return answer(response, response.content)
+
+    def _open(self, step: Open) -> Answer:
+        self.close()
+        request = build(self._http, step.request, step.timeout_s)
+        self._response = self._http.send(request, stream=True)
+        if self._response.status_code != 200:
+            return answer(self._response, self._response.read())
+        self._pieces = self._response.iter_bytes()
+        return answer(self._response, b"")
+
+
+def build(
+    http: httpx2.Client | httpx2.AsyncClient, request: Request, timeout_s: float
+) -> httpx2.Request:
+    """Make the library's request of ours."""
+    return http.build_request(
+        request.method,
+        request.path,
+        params=list(request.query) or None,
+        headers=dict(request.headers),
+        content=request.content,
+        timeout=timeout_s,
+    )
+
+
+def answer(response: httpx2.Response, content: bytes) -> Answer:
+    """Make our answer of the library's."""
+    return Answer(response.status_code, dict(response.headers), content)

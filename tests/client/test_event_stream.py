@@ -1,0 +1,41 @@
+"""Server-sent events are the same however the network cuts them."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coatcheck.client.event_stream import EventStream, Message
+
+STREAM = (
+    "\ufeffretry: 1500\n\n: still here\n\n"
+    'id: 1\nevent: log\ndata: {"said":"naïve 🎟️"}\n\n'
+    "id:2\r\nevent:state\r\ndata:one\r\ndata:two\r\n\r\n"
+    "event: forgotten\r\r"
+    "data\n\n"
+    "id: 3\rdata: x\rother: y\r\r"
+    "id: 4\ndata: never finished\n"
+).encode()
+MESSAGES = [
+    Message("log", '{"said":"naïve 🎟️"}', "1"),
+    Message("state", "one\ntwo", "2"),
+    Message("message", "", "2"),
+    Message("message", "x", "3"),
+]
+
+
+@given(st.sets(st.integers(0, len(STREAM))))
+def test_any_cuts_give_the_same_messages(cuts: set[int]) -> None:
+    stream = EventStream()
+    places = [0, *sorted(cuts), len(STREAM)]
+    pieces = [STREAM[begin:end] for begin, end in itertools.pairwise(places)]
+
+    assert [message for piece in pieces for message in stream.feed(piece)] == MESSAGES
+    assert stream.retry_ms == 1500
+
+
+@given(st.binary())
+def test_no_bytes_are_too_strange(noise: bytes) -> None:
+    list(EventStream().feed(noise))
