@@ -21,6 +21,7 @@ from coatcheck.http.app import create_http_app
 from coatcheck.http.patience import PatientProtocol, close_silent
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
+from coatcheck.tracing import start_tracing
 from coatcheck.worker.runners import NewLoop
 from coatcheck.worker.worker import Worker
 
@@ -42,6 +43,7 @@ API_GRACE_S = 5
 
 def run_process(main: Coroutine[Any, Any, None]) -> None:
     """Run a process of ours to its end, on the fastest loop there is."""
+    start_tracing("coatcheck")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(main)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
 from coatcheck.engine.estimates import Estimates
 from coatcheck.engine.explain import Because, explain
@@ -78,23 +80,31 @@ class Engine:
 
     async def accept(self, submission: Submission) -> NewJob:
         """Do the same, and return only what was written."""
-        now = self.clock.now()
-        job = prepare(submission, self.kinds, self.new_id(), now)
-        began = self.clock.monotonic()
-        await self.store.submit(job, now)
-        self.metrics.store_latency.add(self.clock.monotonic() - began)
-        self.metrics.submitted(job.kind)
-        return job
+        if not tracing.is_on():
+            job, _ = await self._submit(submission, None)
+            return job
+        with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
+            job, _ = await self._submit(replace(submission, traceparent=traceparent), None)
+            return job
 
-    async def submit_once(self, submission: Submission, once: Once) -> Submitted:
-        """Submit a job unless one was submitted under this key before; return that one then."""
+    async def _submit(
+        self, submission: Submission, once: Once | None
+    ) -> tuple[NewJob, Earlier | None]:
         now = self.clock.now()
         job = prepare(submission, self.kinds, self.new_id(), now)
         began = self.clock.monotonic()
-        earlier = await self.store.submit(job, now, _held(once, now))
+        earlier = await self.store.submit(job, now, None if once is None else _held(once, now))
         self.metrics.store_latency.add(self.clock.monotonic() - began)
         if earlier is None:
             self.metrics.submitted(job.kind)
+        return job, earlier
+
+    async def submit_once(self, submission: Submission, once: Once) -> Submitted:
+        """Submit a job unless one was submitted under this key before; return that one then."""
+        with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
+            traced = replace(submission, traceparent=traceparent)
+            job, earlier = await self._submit(traced, once)
+        if earlier is None:
             return Submitted([as_submitted(job)], replayed=False)
         return await self._replayed(earlier, once, job.tenant)
 

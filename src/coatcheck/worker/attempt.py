@@ -6,9 +6,11 @@ import asyncio
 import logging
 import math
 import traceback
+from contextlib import AbstractContextManager
 
 from pydantic_core import PydanticSerializationError
 
+from coatcheck import tracing
 from coatcheck.errors import Fail, InvalidPayload, Retry
 from coatcheck.model.job import Claim, Failure
 from coatcheck.model.kind import Kind
@@ -24,6 +26,29 @@ LONGEST_DETAIL = 16_000
 
 async def run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
     """Run an `async def` handler to its end. Never raises, not even when it is cancelled."""
+    if not tracing.is_on():
+        return await _run_async(kind, context, claim)
+    with _span(claim) as span:
+        outcome = await _run_async(kind, context, claim)
+        span.ended(type(outcome).__name__)
+    return outcome
+
+
+def run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
+    """Run a `def` handler to its end. Never raises."""
+    if not tracing.is_on():
+        return _run_blocking(kind, context, claim)
+    with _span(claim) as span:
+        outcome = _run_blocking(kind, context, claim)
+        span.ended(type(outcome).__name__)
+    return outcome
+
+
+def _span(claim: Claim) -> AbstractContextManager[tracing.AttemptSpan]:
+    return tracing.attempting(claim.kind, claim.lease.job_id, claim.attempt, claim.traceparent)
+
+
+async def _run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
     try:
         if kind.takes_input:
             value = await kind.handler(context, kind.read_input(claim.input))
@@ -34,8 +59,7 @@ async def run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
         return outcome_of(error, kind, claim)
 
 
-def run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
-    """Run a `def` handler to its end. Never raises."""
+def _run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
     try:
         if kind.takes_input:
             value = kind.handler(context, kind.read_input(claim.input))
