@@ -29,12 +29,12 @@ def test_a_full_disk_is_answered_with_503_and_outlived(tmp_path: Path, app_refer
         assert refused.json()["type"] == "urn:coatcheck:store-unavailable"
         assert int(refused.headers["retry-after"]) > 0
         assert http.get("/healthz").status_code == 200
-        assert http.get(before.headers["location"]).json() == before.json()
+        assert http.get(before.headers["location"]).json() == {**before.json(), "position": 1}
 
         _let_files_grow_to(server.pid, resource.RLIM_INFINITY)
         after = http.post("/v1/jobs", json={"kind": "process_id"})
         assert after.status_code == 202
-        assert http.get(after.headers["location"]).json() == after.json()
+        assert http.get(after.headers["location"]).json() == {**after.json(), "position": 2}
 
 
 def _let_files_grow_to(pid: int, size: int) -> None:
