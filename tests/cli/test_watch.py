@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from coatcheck import Client
+from tests.cli.proc_files import children_of
+from tests.cli.processes import running
 from tests.cli.shell import Shell
 
 HOSTILE = r"half [bold]way[/bold] \e[31m"
@@ -56,6 +61,24 @@ def test_the_way_back_names_the_server_where_it_is_not_the_usual_one(
         screen.end()
     assert f"coatcheck watch {job['id']} --url {shell.url}" in screen.text
     gate.write_text("")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+def test_a_server_that_goes_away_meanwhile_is_waited_for(
+    tmp_path: Path, app_reference: str, gate: Path
+) -> None:
+    with running("serve", app_reference, "--port", "0", folder=tmp_path) as server:
+        shell = Shell(server.url(), tmp_path)
+        with shell.on_terminal("submit", "gated", f'"{gate}"', "--wait") as screen:
+            screen.wait_for(" 50% ")
+            children = children_of(server.pid).items()
+            [api] = [pid for pid, command in children if "--no-worker" in command]
+            os.kill(api, signal.SIGKILL)
+            screen.wait_for("the server does not answer")
+            gate.write_text("in the end")
+
+            assert screen.end() == 0
+            assert '"in the end"' in screen.text
 
 
 def test_a_job_that_has_ended_is_shown_as_it_ended(shell: Shell, client: Client) -> None:

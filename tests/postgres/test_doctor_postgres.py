@@ -6,8 +6,8 @@ from pathlib import Path
 
 import psycopg
 
+from tests.cli.diagnosis import diagnose, of_area
 from tests.cli.processes import run_to_end
-from tests.cli.test_doctor import diagnose, of_area
 
 
 def test_a_schema_that_is_not_there_is_left_so(dsn: str, schema: str, tmp_path: Path) -> None:

@@ -52,13 +52,18 @@ class Api:
         self, url: str = DEFAULT_URL, api_key: str | None = None, *, timeout: float = TIMEOUT_S
     ) -> None:
         self.url = url
+        self.shown_url = without_password(url)
+        if not (api_key or "").isprintable() or not (api_key or "").isascii():
+            raise ApiError("the API key holds characters that no key has", exits.USAGE)
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         try:
             self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout)
-        except (httpx2.InvalidURL, ValueError) as error:
-            raise ApiError(f"{url!r} or the API key cannot be used: {error}", exits.USAGE) from None
-        if self._http.base_url.scheme not in ("http", "https") or not self._http.base_url.host:
-            raise ApiError(f"{url!r} is no address of a server; write {DEFAULT_URL}", exits.USAGE)
+            scheme, host = self._http.base_url.scheme, self._http.base_url.host
+        except (httpx2.InvalidURL, ValueError):
+            scheme = host = ""
+        if scheme not in ("http", "https") or not host:
+            said = f"{self.shown_url!r} is no address of a server; write {DEFAULT_URL}"
+            raise ApiError(said, exits.USAGE)
 
     def __enter__(self) -> Self:
         return self
@@ -75,6 +80,8 @@ class Api:
 
     def submit(self, body: Json, key: str) -> Json:
         """Hand a job in, once under a key."""
+        if not key.isprintable() or not key.isascii():
+            raise ApiError("an idempotency key is printable ASCII", exits.USAGE)
         return self._call("POST", "/v1/jobs", json=body, headers={"Idempotency-Key": key})
 
     def job(self, job_id: str, *, wait: float = 0, explain: bool = False) -> Json:
@@ -144,7 +151,7 @@ class Api:
             response = self._http.request(method, path, **request)
         except httpx2.TransportError as error:
             raise ApiError(
-                f"cannot reach a server at {self.url} ({_reason(error)}); is it running "
+                f"cannot reach a server at {self.shown_url} ({_reason(error)}); is it running "
                 "(`coatcheck serve`), and is the address right (--url, COATCHECK_URL)?",
                 exits.UNREACHABLE,
             ) from error
@@ -155,8 +162,15 @@ class Api:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise ApiError(f"what answers at {self.url} is not Coatcheck", exits.UNREACHABLE)
+            raise ApiError(f"what answers at {self.shown_url} is not Coatcheck", exits.UNREACHABLE)
         return answer
+
+
+def without_password(url: str) -> str:
+    """Return an address that may be shown."""
+    scheme, separator, rest = url.partition("://")
+    host = rest.rpartition("@")[2]
+    return url if host == rest else f"{scheme}{separator}(hidden)@{host}"
 
 
 def _job(job_id: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from coatcheck.cli.api import DEFAULT_URL, Api
+from coatcheck.cli.api import DEFAULT_URL, Api, without_password
 from coatcheck.errors import CoatcheckError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -69,7 +69,7 @@ def label_pairs(labels: Iterable[str]) -> list[tuple[str, str]]:
 def address_hint(url: str) -> str:
     """Return what must stand behind a command so that it finds the same server again."""
     known = os.environ.get("COATCHECK_URL") or DEFAULT_URL
-    return "" if url == known else f" --url {url}"
+    return "" if url == known else f" --url {without_password(url)}"
 
 
 def complete_jobs(

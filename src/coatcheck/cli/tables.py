@@ -30,7 +30,7 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> 
     """Print rows under their titles on stdout."""
     console = out()
     cells = [[column.title for column in columns], *([plain(cell) for cell in row] for row in rows)]
-    for number, line in enumerate(_lines(columns, cells, console.width)):
+    for number, line in enumerate(lay_out(columns, cells, console.width)):
         console.print(line, style="bold" if number == 0 else None, soft_wrap=True)
 
 
@@ -42,7 +42,8 @@ def print_pairs(pairs: Sequence[tuple[str, object]]) -> None:
         out().print(f"{name:<{width}}  {value}", soft_wrap=True)
 
 
-def _lines(columns: Sequence[Column], cells: list[list[str]], width: int) -> list[str]:
+def lay_out(columns: Sequence[Column], cells: list[list[str]], width: int) -> list[str]:
+    """Return the lines of a table that fits a width as well as it can."""
     widths = [max(cell_len(row[at]) for row in cells) for at in range(len(columns))]
     kept = list(range(len(columns)))
     while _width(kept, widths) > width:

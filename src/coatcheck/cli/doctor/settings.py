@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from coatcheck.cli.api import without_password
 from coatcheck.secrets import resolver_for
 from coatcheck.settings import Settings
 
@@ -19,7 +20,7 @@ def shown(settings: Settings, url: str, api_key: str | None) -> dict[str, Any]:
         name: _address(value) if name in ADDRESSES else value
         for name, value in dataclasses.asdict(settings).items()
     }
-    return {**values, "url": _without_password(url), "api_key": "(set)" if api_key else ""}
+    return {**values, "url": without_password(url), "api_key": "(set)" if api_key else ""}
 
 
 def differing(values: Mapping[str, Any]) -> str:
@@ -43,9 +44,3 @@ def _address(value: str) -> str:
     except Exception:  # noqa: BLE001 - whatever a foreign resolver does, nothing is shown
         return "(hidden)"
     return f"{scheme}://(hidden)" if separator and scheme.isalnum() else "(hidden)"
-
-
-def _without_password(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    host = rest.rpartition("@")[2]
-    return url if host == rest else f"{scheme}{separator}(hidden)@{host}"
