@@ -82,20 +82,21 @@ class Api:
         """Hand a job in, once under a key."""
         if not key.isprintable() or not key.isascii():
             raise ApiError("an idempotency key is printable ASCII", exits.USAGE)
-        return self._call("POST", "/v1/jobs", json=body, headers={"Idempotency-Key": key})
+        return self._call("POST", "/v1/jobs", "id", json=body, headers={"Idempotency-Key": key})
 
     def job(self, job_id: str, *, wait: float = 0, explain: bool = False) -> Json:
         """Read a job; `wait` for it to end, so many seconds at most."""
         query: Json = {"wait": f"{wait:.3f}"} if wait else {}
         if explain:
             query["explain"] = "1"
-        return self._call("GET", _job(job_id), params=query, timeout=wait + TIMEOUT_S)
+        return self._call("GET", _job(job_id), "id", params=query, timeout=wait + TIMEOUT_S)
 
     def events(self, job_id: str, after: int, wait: float) -> Json:
         """Read what follows in a job's log; `wait` for it, so many seconds at most."""
         return self._call(
             "GET",
             f"{_job(job_id)}/events",
+            "events",
             params={"after": str(after), "wait": f"{wait:.3f}"},
             headers={"Accept": "application/json"},
             timeout=wait + TIMEOUT_S,
@@ -109,7 +110,7 @@ class Api:
             asked = [*query, ("limit", str(size))]
             if cursor is not None:
                 asked.append(("cursor", cursor))
-            page = self._call("GET", "/v1/jobs", params=asked)
+            page = self._call("GET", "/v1/jobs", "jobs", params=asked)
             found, cursor = page["jobs"], page["next_cursor"]
             for number, job in enumerate(found, 1):
                 yield job, number < len(found) or cursor is not None
@@ -119,34 +120,35 @@ class Api:
 
     def cancel(self, job_id: str) -> Json:
         """Ask for a job to be cancelled."""
-        return self._call("POST", f"{_job(job_id)}/cancel")
+        return self._call("POST", f"{_job(job_id)}/cancel", "id")
 
     def delete(self, job_id: str) -> Json:
         """Delete a job that has ended."""
-        return self._call("DELETE", _job(job_id))
+        return self._call("DELETE", _job(job_id), "id")
 
     # --- kinds and queues
 
     def kinds(self) -> Json:
         """List what can be submitted."""
-        return self._call("GET", "/v1/kinds")
+        return self._call("GET", "/v1/kinds", "kinds")
 
     def queues(self) -> Json:
         """List the queues."""
-        return self._call("GET", "/v1/queues")
+        return self._call("GET", "/v1/queues", "queues")
 
     def set_paused(self, queue: str, *, paused: bool) -> Json:
         """Pause a queue, or let it go on."""
         verb = "pause" if paused else "resume"
-        return self._call("POST", f"/v1/queues/{quote(queue, safe='')}/{verb}")
+        return self._call("POST", f"/v1/queues/{quote(queue, safe='')}/{verb}", "name")
 
     # --- the server itself
 
     def ready(self) -> Json:
         """Ask whether the server can take jobs in."""
-        return self._call("GET", "/readyz")
+        return self._call("GET", "/readyz", "status")
 
-    def _call(self, method: str, path: str, **request: Any) -> Json:
+    def _call(self, method: str, path: str, holds: str, **request: Any) -> Json:
+        """Make a call; an answer without the member that tells it for ours is somebody else's."""
         try:
             response = self._http.request(method, path, **request)
         except httpx2.TransportError as error:
@@ -161,7 +163,7 @@ class Api:
             answer = response.json()
         except ValueError:
             answer = None
-        if not isinstance(answer, dict):
+        if not isinstance(answer, dict) or holds not in answer:
             raise ApiError(f"what answers at {self.shown_url} is not Coatcheck", exits.UNREACHABLE)
         return answer
 

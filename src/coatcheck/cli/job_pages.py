@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from coatcheck.cli.moments import age
+from coatcheck.cli.moments import age, relative
 from coatcheck.cli.tables import Column, print_pairs, print_table
 from coatcheck.cli.terminal import out, plain, pretty
 
@@ -57,7 +57,7 @@ def print_job(job: dict[str, Any]) -> None:
             ("started", _moment(job["started_at"])),
             ("finished", _moment(job["finished_at"])),
             ("took", _took(job)),
-            ("kept until", job["expires_at"]),
+            ("kept until", _moment(job["expires_at"])),
         ]
     )
     if job["state"] == "succeeded":
@@ -101,9 +101,4 @@ def _took(job: dict[str, Any]) -> str:
 
 
 def _moment(moment: str | None) -> str | None:
-    return None if moment is None else f"{moment} ({_ago(moment)})"
-
-
-def _ago(moment: str) -> str:
-    passed = age(moment)
-    return f"{passed} ago" if passed != "0ms" else "now or later"
+    return None if moment is None else f"{moment} ({relative(moment)})"

@@ -238,10 +238,12 @@ def _for_each(
 
 
 def _write_page(found: Iterable[tuple[dict[str, Any], bool]]) -> None:
-    """Write jobs as one JSON document, each as it comes: there may be very many."""
-    sys.stdout.write('{"jobs":[')
-    more = False
-    for number, (job, more_follow) in enumerate(found):
-        sys.stdout.write(("," if number else "") + dumps(job))
-        more = more_follow
-    sys.stdout.write(f'],"more":{dumps(more)}}}\n')
+    """Write jobs as one JSON document, each as it comes: there may be very many. Nothing is
+    written before the first answer has come.
+    """
+    before, more = '{"jobs":[', False
+    for job, more_follow in found:
+        sys.stdout.write(before + dumps(job))
+        before, more = ",", more_follow
+    opening = "" if before == "," else before
+    sys.stdout.write(f'{opening}],"more":{dumps(more)}}}\n')

@@ -57,6 +57,12 @@ def age(moment: str | None, until: str | None = None) -> str:
     return short(max(0, end - from_rfc3339(moment)))
 
 
+def relative(moment: str) -> str:
+    """Say how long ago a moment was, or how far off it is."""
+    ahead = from_rfc3339(moment) - now()
+    return f"in {short(ahead)}" if ahead > 0 else f"{short(-ahead)} ago"
+
+
 def short(duration_ms: float) -> str:
     """Write a duration in the one or two units that matter."""
     seconds = duration_ms / 1000

@@ -120,6 +120,10 @@ async def _use(settings: Settings, view: StoreView, place: str, migrations: int)
             await store.close()
     except CoatcheckError as error:
         return view._replace(findings=[_trouble(error)])
+    except OSError as error:
+        said = f"{place} cannot be opened: {error.strerror or type(error).__name__}"
+        advice = "look as the user that the server runs as, and at the rights of its folder"
+        return view._replace(findings=[problem(AREA, said, advice)])
     took = (time.monotonic() - began) * 1000
     findings = [
         ok(AREA, f"{place} takes writes (opened, written and read in {took:.0f} ms)"),
