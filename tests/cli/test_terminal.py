@@ -104,18 +104,20 @@ def test_times_are_read_as_people_write_them() -> None:
     assert read_seconds(CONTEXT, PARAMETER, "90") == 90
     assert read_seconds(CONTEXT, PARAMETER, "1h30m") == 5400
     assert read_since(CONTEXT, PARAMETER, "2030-01-31T10:00:00+01:00") == "2030-01-31T09:00:00.000Z"
-    ago, later = read_since(CONTEXT, PARAMETER, "1h"), read_moment(CONTEXT, PARAMETER, "1h")
+    ago, (later, from_now) = read_since(CONTEXT, PARAMETER, "1h"), read_moment("1h")
     assert ago is not None
-    assert later is not None
     assert ago < later
+    assert from_now
+    assert read_moment("2030-01-31T09:00:00Z") == ("2030-01-31T09:00:00.000Z", False)
     assert read_since(CONTEXT, PARAMETER, None) is None
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2030-01-31", "-1h", "99999999999999d", "nan"])
 def test_what_is_no_time_is_refused(text: str) -> None:
-    for read in (read_since, read_moment):
-        with pytest.raises(click.BadParameter):
-            read(CONTEXT, PARAMETER, text)
+    with pytest.raises(click.BadParameter):
+        read_since(CONTEXT, PARAMETER, text)
+    with pytest.raises(click.BadParameter):
+        read_moment(text)
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "nan", "inf", "soon"])

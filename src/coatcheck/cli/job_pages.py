@@ -83,7 +83,7 @@ def _standing(job: dict[str, Any]) -> str:
     if job["phase"]:
         said.append(f"({job['phase']})")
     if job["reason"]:
-        said.append(f"because of: {job['reason']}")
+        said.append(f"(reason: {job['reason']})")
     return " ".join(said)
 
 

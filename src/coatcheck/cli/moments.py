@@ -16,9 +16,16 @@ def read_since(_ctx: click.Context, _param: click.Parameter, given: str | None) 
     return None if given is None else _moment(given, -1, "1h, 30m, 2d (ago)")
 
 
-def read_moment(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
-    """Read a time, as RFC 3339 or as how long from now; return it as RFC 3339."""
-    return None if given is None else _moment(given, +1, "10m, 2h (from now)")
+def read_moment(given: str) -> tuple[str, bool]:
+    """Read a time, as RFC 3339 or as how long from now; return it as RFC 3339, and whether it
+    was told from now.
+    """
+    moment = _moment(given, +1, "10m, 2h (from now)")
+    try:
+        from_rfc3339(given)
+    except ValueError:
+        return moment, True
+    return moment, False
 
 
 def read_seconds(_ctx: click.Context, _param: click.Parameter, given: str | None) -> float | None:

@@ -27,7 +27,7 @@ from coatcheck.cli.watching import TIMEOUT_OPTION, watch_to_end
 
 @click.command()
 @click.argument("kind", metavar="KIND", shell_complete=complete_kinds)
-@click.argument("text", metavar="JSON", default="null")
+@click.argument("text", metavar="[JSON]", default="null")
 @click.option("--wait", is_flag=True, help="Watch the job until it ends, and print its result.")
 @options(TIMEOUT_OPTION)
 @click.option("--queue", shell_complete=complete_queues, help="Another queue than the kind's own.")
@@ -41,7 +41,6 @@ from coatcheck.cli.watching import TIMEOUT_OPTION, watch_to_end
 )
 @click.option(
     "--run-at",
-    callback=read_moment,
     metavar="TIME",
     help="Not before 2030-01-31T09:00:00Z, or in 10m.",
 )
@@ -60,6 +59,7 @@ def submit(
     wait: bool,
     timeout: float | None,
     labels: tuple[str, ...],
+    run_at: str | None,
     deadline: float | None,
     key: str | None,
     as_json: bool,
@@ -77,12 +77,17 @@ def submit(
     Examples:
         coatcheck submit greet '"you"'
         coatcheck submit report '{"month": "2030-01"}' --wait
-        coatcheck submit report @order.json --label customer=17 --run-at 10m --key order-17
+        coatcheck submit report @order.json --label customer=17 --key order-17
         generate-order | coatcheck submit report - --wait --timeout 15m > result.json
-        id=$(coatcheck submit greet '"you"')
+        id=$(coatcheck submit greet '"you"' --run-at 10m)
     """
     body = {"kind": kind, "input": _read_input(text)}
-    optional = {**terms, "deadline_s": deadline, "labels": dict(label_pairs(labels)) or None}
+    optional = {
+        **terms,
+        "run_at": None if run_at is None else _due(run_at, key),
+        "deadline_s": deadline,
+        "labels": dict(label_pairs(labels)) or None,
+    }
     body.update({name: value for name, value in optional.items() if value is not None})
     with Api(url, api_key) as api:
         job = _submit(api, body, key or f"cli-{uuid.uuid4()}")
@@ -109,6 +114,14 @@ def _submit(api: Api, body: dict[str, Any], key: str) -> dict[str, Any]:
             "Repeating the command under the same --key is safe."
         )
         raise
+
+
+def _due(run_at: str, key: str | None) -> str:
+    moment, from_now = read_moment(run_at)
+    if from_now and key is not None:
+        # Told from now, each repetition would be another request, and the key could not hold.
+        raise click.UsageError("with --key, write --run-at in full, as 2030-01-31T09:00:00Z")
+    return moment
 
 
 def _read_input(text: str) -> Any:
