@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 from pathlib import Path
 
@@ -129,6 +130,17 @@ def test_queues_that_stand_still_are_named(tmp_path: Path, app_reference: str) -
     assert any(said.startswith("queue 'held': 1 ready") and "paused" in said for said in warnings)
     assert "jobs of kind 'echo' wait, and no running worker has that kind" in warnings
     assert of_area(found, "workers") == [("warning", "no worker is running: jobs wait")]
+
+
+def test_a_store_whose_lock_is_held_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    run_to_end("migrate", folder=tmp_path)
+    with (tmp_path / "data" / "coatcheck.db.run" / "write.lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = diagnose(tmp_path)
+
+    [(level, said)] = of_area(found, "store")
+    assert (level, "no answer" in said) == ("problem", True)
+    assert of_area(found, "parts"), "the other checks are made all the same"
 
 
 @pytest.mark.parametrize(

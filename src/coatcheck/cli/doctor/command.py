@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,6 +16,7 @@ from coatcheck.cli.doctor.clock import check_clock, look
 from coatcheck.cli.doctor.disk import check_disk
 from coatcheck.cli.doctor.findings import Finding, Level, ok, problem
 from coatcheck.cli.doctor.parts import check_parts
+from coatcheck.cli.doctor.patience import NoAnswer, ask
 from coatcheck.cli.doctor.server import check_server
 from coatcheck.cli.doctor.settings import differing, shown
 from coatcheck.cli.doctor.state import check_inside
@@ -25,6 +26,9 @@ from coatcheck.cli.terminal import out, plain, print_json
 from coatcheck.errors import CoatcheckError
 from coatcheck.settings import Settings, load_settings
 
+_STUCK = (
+    "see whether a process that uses it is stopped or hangs, holding its lock, and end that one"
+)
 STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
 
 
@@ -68,7 +72,10 @@ def _examine(
 
     def store() -> Iterable[Finding]:
         nonlocal view
-        view = asyncio.run(look_at_store(settings))
+        try:
+            view = ask(lambda: look_at_store(settings))
+        except NoAnswer as error:
+            return [problem("store", f"the store gave {error}", _STUCK)]
         return view.findings
 
     def on_disk() -> Iterable[Finding]:
@@ -108,6 +115,9 @@ def _finish(as_json: bool, values: dict[str, Any], findings: list[Finding]) -> N
         for finding in findings:
             _print(finding)
         out().print(f"\n{problems} problem(s), {warnings} warning(s)")
+    sys.stdout.flush()
+    if any(finding.advice == _STUCK for finding in findings):
+        os._exit(exits.FAILED)  # a thread was left behind, which an orderly exit would wait for
     if problems:
         sys.exit(exits.FAILED)
 
