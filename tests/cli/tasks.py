@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-from coatcheck import App, Context
+from pydantic import JsonValue
+
+from coatcheck import App, Context, Fail
 
 app = App()
 not_an_app = "a text"
@@ -18,3 +21,22 @@ async def process_id(ctx: Context) -> int:
 @app.job(retries=0)
 async def crash(ctx: Context, message: str) -> None:
     raise RuntimeError(message)
+
+
+@app.job(keep_succeeded="1h")
+async def echo(ctx: Context, value: JsonValue) -> JsonValue:
+    return value
+
+
+@app.job(retries=0, queue="slow")
+def gated(ctx: Context, gate: str) -> str:
+    """Say something, then wait until somebody opens the other end of a named pipe."""
+    ctx.phase("loading")
+    ctx.log("has begun", attempt=ctx.attempt)
+    ctx.progress(1, 2, "half [bold]way[/bold] \x1b[31m")
+    return Path(gate).read_text()
+
+
+@app.job(retries=0)
+async def refuse(ctx: Context, message: str) -> None:
+    raise Fail("refused", message)

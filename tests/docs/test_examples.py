@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -106,6 +107,35 @@ def test_using_the_client(tmp_path: Path) -> None:
     assert [line.split()[0] for line in events] == [str(n + 1) for n in range(len(events))]
     assert result == "630"
     assert said["many.py"] == ["4950", "100"]
+
+
+def test_from_a_shell(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/from-a-shell.md"
+    write_python_files(README, tmp_path)
+    (session,) = [block.text for block in blocks(page) if block.language == "console"]
+    command, printed = session.removeprefix("$ ").split("\n", 1)
+    with serving(tmp_path, "tasks:app") as url:
+        assert run_shell(command, tmp_path, url) == printed
+        for block in blocks(page):
+            if block.language == "sh":
+                said = run_shell(block.text, tmp_path, url)
+                assert "2030-02" in said or "queue 'default' is paused" in said
+    assert json.loads((tmp_path / "report.json").read_text())["month"] == "2030-02"
+
+
+def run_shell(commands: str, folder: Path, url: str) -> str:
+    """Run commands of the documentation in a shell that stops at the first that fails."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    ended = subprocess.run(
+        ["sh", "-e", "-c", commands],
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COATCHECK_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 def test_the_python_reference(tmp_path: Path) -> None:

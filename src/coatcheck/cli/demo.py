@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -52,6 +53,20 @@ def _primes_up_to(limit: int) -> list[int]:
         if not composite[n]:
             composite[n * n :: n] = b"\1" * len(range(n * n, limit + 1, n))
     return [n for n in range(2, limit + 1) if not composite[n]]
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Exit when the jobs have ended, instead of staying up.")
+@click.option("--port", type=int, default=None, help="Port to listen on (8080, or a free one).")
+def demo(once: bool, port: int | None) -> None:
+    """Start a server and put a real job through it, with live progress.
+
+    \b
+    Examples:
+        coatcheck demo
+        coatcheck demo --once
+    """
+    sys.exit(run_demo(once=once, port=port))
 
 
 def run_demo(*, once: bool, port: int | None) -> int:

@@ -26,12 +26,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-log = logging.getLogger(__name__)
+from coatcheck.cli.exits import EXIT_CONFIGURATION
 
-# sysexits.h: the configuration is wrong, so starting again would end the same way.
-EXIT_CONFIGURATION = 78
-# It may work later; a supervisor tries again.
-EXIT_TEMPORARY = 75
+log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0

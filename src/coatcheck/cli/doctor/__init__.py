@@ -1,0 +1,1 @@
+"""`coatcheck doctor`: is all well, and what to do where it is not."""

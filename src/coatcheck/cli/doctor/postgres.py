@@ -1,0 +1,47 @@
+"""Looking at a PostgreSQL database without changing it."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import asyncpg
+
+from coatcheck.store.migrations import Migration, pending
+from coatcheck.store.postgres.database import connect, translate
+from coatcheck.store.postgres.statements import Statements
+
+
+class Seen(NamedTuple):
+    """What a server tells of itself and of our schema."""
+
+    version: str
+    missing: list[Migration]
+    known: int
+    ahead_ms: float  # how far its clock is ahead of ours
+
+
+async def look_at_postgres(dsn: str, schema: str) -> Seen:
+    """Ask for the version, the migrations and the time; raises what the store itself would."""
+    migrations = Statements(schema).migrations()
+    connection = await connect(dsn)
+    try:
+        version = str(await connection.fetchval("SHOW server_version")).split(" ")[0]
+        applied = await _applied(connection, schema)
+        before = time.time()
+        theirs = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+        ours = (before + time.time()) / 2
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        raise translate(error) from error
+    finally:
+        await connection.close()
+    missing = pending(migrations, applied)
+    return Seen(version, missing, len(migrations), (float(theirs) - ours) * 1000)
+
+
+async def _applied(connection: asyncpg.Connection, schema: str) -> int:
+    table = f'"{schema}".migrations'
+    if not await connection.fetchval("SELECT to_regclass($1) IS NOT NULL", table):
+        return 0
+    # The schema's name was checked by Statements.
+    return int(await connection.fetchval(f"SELECT coalesce(max(number), 0) FROM {table}"))  # noqa: S608

@@ -1,0 +1,27 @@
+"""The server at the address: does it answer, and can it take jobs in?"""
+
+from __future__ import annotations
+
+from coatcheck.cli import exits
+from coatcheck.cli.api import Api, ApiError
+from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
+
+AREA = "server"
+TIMEOUT_S = 5.0
+
+
+def check_server(url: str, shown: str, api_key: str | None, *, asked_for: bool) -> Finding:
+    """Ask a server whether it is ready. One that nobody named need not be there."""
+    try:
+        with Api(url, api_key, timeout=TIMEOUT_S) as api:
+            kinds = len(api.kinds()["kinds"])
+            api.ready()
+    except ApiError as error:
+        if error.__cause__ is None:
+            advice = "see its log" if error.exit_code == exits.UNREACHABLE else "correct --url"
+            return problem(AREA, f"{shown} answers: {error}", advice)
+        advice = "start one with coatcheck serve MODULE:APP, or name another with --url"
+        return (problem if asked_for else warning)(AREA, f"nothing answers at {shown}", advice)
+    except (LookupError, TypeError):
+        return problem(AREA, f"what answers at {shown} is not Coatcheck", "correct --url")
+    return ok(AREA, f"{shown} is ready and takes {kinds} kind(s)")

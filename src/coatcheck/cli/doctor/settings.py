@@ -1,0 +1,46 @@
+"""The settings in force, without their secrets."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from coatcheck.cli.api import without_password
+from coatcheck.secrets import resolver_for
+from coatcheck.settings import Settings
+
+# Addresses that may hold a password.
+ADDRESSES = ("database", "listen")
+
+
+def shown(settings: Settings, url: str, api_key: str | None) -> dict[str, Any]:
+    """Return every setting as it may be shown, and those of the command line."""
+    values = {
+        name: _address(value) if name in ADDRESSES else value
+        for name, value in dataclasses.asdict(settings).items()
+    }
+    return {**values, "url": without_password(url), "api_key": "(set)" if api_key else ""}
+
+
+def differing(values: Mapping[str, Any]) -> str:
+    """Say which settings differ from their defaults."""
+    defaults = {**dataclasses.asdict(Settings()), "api_key": ""}
+    return ", ".join(
+        f"{name}={value}"
+        for name, value in values.items()
+        if name in defaults and value != defaults[name]
+    )
+
+
+def _address(value: str) -> str:
+    """A reference and a file's path are shown; of any other address only its scheme."""
+    scheme, separator, _ = value.partition("://")
+    if not value or (scheme == "sqlite" and separator and "@" not in value):
+        return value
+    try:
+        if resolver_for(value) is not None:
+            return value
+    except Exception:  # noqa: BLE001 - whatever a foreign resolver does, nothing is shown
+        return "(hidden)"
+    return f"{scheme}://(hidden)" if separator and scheme.isalnum() else "(hidden)"

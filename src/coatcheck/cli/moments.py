@@ -1,0 +1,92 @@
+"""Times as people read and write them."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from coatcheck.clock import from_rfc3339, to_rfc3339
+from coatcheck.errors import ConfigurationError
+from coatcheck.model.duration import milliseconds
+
+
+def read_since(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
+    """Read a time, as RFC 3339 or as how long ago; return it as RFC 3339."""
+    return None if given is None else _moment(given, -1, "1h, 30m, 2d (ago)")
+
+
+def read_moment(given: str) -> tuple[str, bool]:
+    """Read a time, as RFC 3339 or as how long from now; return it as RFC 3339, and whether it
+    was told from now.
+    """
+    moment = _moment(given, +1, "10m, 2h (from now)")
+    try:
+        from_rfc3339(given)
+    except ValueError:
+        return moment, True
+    return moment, False
+
+
+def read_seconds(_ctx: click.Context, _param: click.Parameter, given: str | None) -> float | None:
+    """Read a duration, in seconds or as people write it; return it in seconds."""
+    if given is None:
+        return None
+    try:
+        return milliseconds(_number(given), "the duration") / 1000
+    except (ConfigurationError, OverflowError):
+        said = f"{given!r} is not a duration; write seconds (90) or 15m, 1h30m"
+        raise click.BadParameter(said) from None
+
+
+def _moment(given: str, direction: int, example: str) -> str:
+    try:
+        return to_rfc3339(from_rfc3339(given))
+    except ValueError:
+        pass
+    try:
+        return to_rfc3339(now() + direction * milliseconds(given, "the time"))
+    except (ConfigurationError, ValueError, OverflowError, OSError):
+        said = f"{given!r} is neither {example} nor 2030-01-31T09:00:00Z"
+        raise click.BadParameter(said) from None
+
+
+def now() -> int:
+    """Return the wall-clock time in milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def age(moment: str | None, until: str | None = None) -> str:
+    """Say how much time lies between a moment and another one, or now."""
+    if moment is None:
+        return ""
+    end = now() if until is None else from_rfc3339(until)
+    return short(max(0, end - from_rfc3339(moment)))
+
+
+def relative(moment: str) -> str:
+    """Say how long ago a moment was, or how far off it is."""
+    ahead = from_rfc3339(moment) - now()
+    return f"in {short(ahead)}" if ahead > 0 else f"{short(-ahead)} ago"
+
+
+def short(duration_ms: float) -> str:
+    """Write a duration in the one or two units that matter."""
+    seconds = duration_ms / 1000
+    if seconds < 1:
+        return f"{duration_ms:.0f}ms"
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for unit, size, below in (("d", 86_400, "h"), ("h", 3_600, "m"), ("m", 60, "s")):
+        if whole >= size:
+            rest = whole % size // {"h": 3_600, "m": 60, "s": 1}[below]
+            return f"{whole // size}{unit}{rest}{below}" if rest else f"{whole // size}{unit}"
+    return f"{whole}s"
+
+
+def _number(value: str) -> float | str:
+    try:
+        return float(value)
+    except ValueError:
+        return value

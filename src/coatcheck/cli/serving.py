@@ -1,0 +1,147 @@
+"""`coatcheck serve`, `coatcheck worker` and `coatcheck migrate`: what runs beside the database."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from coatcheck.app import App, load_app
+from coatcheck.cli.listen import listen, url_of
+from coatcheck.cli.options import SETTING_OPTIONS, WORKER_OPTIONS, options
+from coatcheck.cli.parent import die_with_parent
+from coatcheck.cli.running import api_process, run_process, single_process, worker_process
+from coatcheck.cli.supervisor import Child, Supervisor
+from coatcheck.errors import CoatcheckError, ConfigurationError
+from coatcheck.logs import configure_logging
+from coatcheck.settings import PREFIX, Settings, load_settings
+from coatcheck.store.open import place_of, store_for
+
+
+@click.command()
+@click.argument("app", metavar="MODULE:APP")
+@click.option("--host", help="Address to listen on (127.0.0.1).")
+@click.option("--port", type=int, help="Port to listen on (8080); 0 takes a free one.")
+@options(*SETTING_OPTIONS, *WORKER_OPTIONS)
+@click.option("--no-worker", is_flag=True, help="Only the API, as one plain process.")
+@click.option("--in-process", is_flag=True, help="API and worker in one process.")
+@click.option("--socket", "socket_fd", type=int, hidden=True)
+def serve(
+    app: str,
+    no_worker: bool,
+    in_process: bool,
+    supervisor_pipe: int | None,
+    socket_fd: int | None,
+    **flags: Any,
+) -> None:
+    """Serve an app: the HTTP API and a worker, as two supervised processes.
+
+    A handler that blocks, crashes or leaks takes down at most the worker, which is started again;
+    the API goes on answering. Stop with Ctrl-C: running jobs get time to finish
+    (COATCHECK_DRAIN_S), and what does not is given back to the queue.
+
+    \b
+    Examples:
+        coatcheck serve tasks:app
+        coatcheck serve shop/jobs.py:app --port 9000 --database sqlite:////var/lib/shop/jobs.db
+        coatcheck serve tasks:app --no-worker        # and elsewhere: coatcheck worker tasks:app
+    """
+    settings = _begin(flags, supervisor_pipe)
+    if socket_fd is not None:
+        listening = socket.socket(fileno=socket_fd)
+    else:
+        listening = listen(settings.host, settings.port)
+    if no_worker or in_process:
+        loaded = _load(app)
+        process = api_process if no_worker else single_process
+        announce = _announcement(listening, settings)
+        run_process(process(loaded, settings, listening, announce))
+        return
+    listening.set_inheritable(True)
+    descriptor = listening.fileno()
+    supervisor = Supervisor(
+        [
+            Child("api", ["serve", app, "--no-worker", "--socket", str(descriptor)], [descriptor]),
+            Child("worker", ["worker", app]),
+        ],
+        environment={**os.environ, **_as_environment(settings)},
+        drain_s=settings.drain_s,
+    )
+    sys.exit(supervisor.run())
+
+
+@click.command()
+@click.argument("app", metavar="MODULE:APP")
+@options(*SETTING_OPTIONS, *WORKER_OPTIONS)
+def worker(app: str, supervisor_pipe: int | None, **flags: Any) -> None:
+    """Run jobs of an app; no port is opened.
+
+    Start as many as the machine carries, beside `coatcheck serve MODULE:APP --no-worker` or on
+    their own. SIGTERM stops claiming, lets running jobs finish for COATCHECK_DRAIN_S seconds, and
+    gives the rest back without consuming an attempt.
+
+    \b
+    Examples:
+        coatcheck worker tasks:app
+        coatcheck worker tasks:app --concurrency 4 --database postgresql://jobs@db.example/jobs
+    """
+    settings = _begin(flags, supervisor_pipe)
+    run_process(worker_process(_load(app), settings))
+
+
+@click.command()
+@options(*SETTING_OPTIONS)
+def migrate(**flags: Any) -> None:
+    """Bring the database to the schema of this release.
+
+    Servers and workers do this at start; run it apart to do it before a deploy.
+
+    \b
+    Examples:
+        coatcheck migrate
+        coatcheck migrate --database sqlite:////var/lib/shop/jobs.db
+    """
+    settings = _begin(flags, None)
+    applied = asyncio.run(store_for(settings).migrate())
+    for migration in applied:
+        click.echo(f"applied {migration.number:03d} {migration.name}")
+    click.echo("the database is up to date")
+
+
+def _begin(flags: dict[str, Any], supervisor_pipe: int | None) -> Settings:
+    if supervisor_pipe is not None:
+        die_with_parent(supervisor_pipe)
+    settings = load_settings(flags)
+    configure_logging(settings)
+    return settings
+
+
+def _load(reference: str) -> App:
+    try:
+        return load_app(reference)
+    except CoatcheckError:
+        raise
+    except (Exception, SystemExit) as error:
+        traceback.print_exc()
+        raise ConfigurationError(f"{reference} could not be imported (see above)") from error
+
+
+def _announcement(listening: socket.socket, settings: Settings) -> Callable[[], None]:
+    def announce() -> None:
+        click.echo(f"Coatcheck listens on {url_of(listening)} (loopback only: there are no keys)")
+        click.echo(f"Jobs are kept in {place_of(settings)}")
+        sys.stdout.flush()
+
+    return announce
+
+
+def _as_environment(settings: Settings) -> dict[str, str]:
+    values = dataclasses.asdict(settings)
+    return {PREFIX + name.upper(): str(value) for name, value in values.items()}

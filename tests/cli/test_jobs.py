@@ -1,0 +1,193 @@
+"""`coatcheck jobs`, `coatcheck kinds` and `coatcheck queues`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from coatcheck import Client
+from tests.cli.shell import Shell
+
+MISSING = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
+def test_a_list_of_jobs_is_a_table_for_people(shell: Shell, client: Client) -> None:
+    first, second = client.submit("echo", 1), client.submit("refuse", "no")
+    first.result()
+    client.wait(second.id)
+
+    title, *rows = shell.run("jobs", "list", "--limit", "200").stdout.splitlines()
+
+    assert title.split() == ["ID", "KIND", "STATE", "QUEUE", "AGE", "TOOK", "PROGRESS"]
+    by_id = {row.split()[0]: row.split() for row in rows}
+    assert by_id[first.id][1:4] == ["echo", "succeeded", "default"]
+    assert by_id[second.id][-1] == "refused"
+    assert list(by_id) == sorted(by_id, reverse=True)
+
+
+def test_jobs_are_found_by_what_they_are(shell: Shell) -> None:
+    label = ("--label", f"test={shell.folder.name}")
+    one = shell.json("submit", "echo", "1", *label, "--label", "n=1", "--queue", "later")["id"]
+    two = shell.json("submit", "refuse", '"no"', *label, "--label", "n=2")["id"]
+    shell.run("watch", one)
+    shell.run("watch", two)
+
+    def found(*filters: str) -> list[str]:
+        return [job["id"] for job in shell.json("jobs", "list", *label, *filters)["jobs"]]
+
+    assert found() == [two, one]
+    assert found("--state", "failed") == [two]
+    assert found("--kind", "echo") == [one]
+    assert found("--queue", "later") == [one]
+    assert found("--label", "n=2") == [two]
+    assert found("--since", "1h") == [two, one]
+    assert found("--since", "2099-01-01T00:00:00Z") == []
+    assert found("--limit", "1") == [two]
+
+
+def test_a_long_list_is_paged_through(shell: Shell) -> None:
+    label = f"many-{shell.folder.name}"
+    jobs = [{"kind": "echo", "input": n, "labels": {"test": label}} for n in range(450)]
+    httpx2.post(f"{shell.url}/v1/batches", json={"jobs": jobs}).raise_for_status()
+    chosen = ("jobs", "list", "--label", f"test={label}")
+
+    everything = shell.json(*chosen, "--all")
+    some = shell.json(*chosen, "--limit", "250")
+
+    assert len({job["id"] for job in everything["jobs"]}) == 450
+    assert everything["more"] is False
+    newest = [job["id"] for job in everything["jobs"][:250]]
+    assert [job["id"] for job in some["jobs"]] == newest
+    assert some["more"] is True
+    assert shell.run(*chosen, "--limit", "3").stdout.count("\n") == 4
+
+
+def test_show_tells_all_of_a_job(shell: Shell, client: Client) -> None:
+    job = client.submit("echo", {"pages": 3}, labels={"customer": "17"})
+    job.result()
+
+    shown = shell.run("jobs", "show", job.id).stdout
+
+    assert job.id in shown
+    assert "customer=17" in shown
+    assert '"pages": 3' in shown
+    assert shell.json("jobs", "show", job.id) == client.get(job.id)
+
+
+def test_explain_names_what_holds_a_job(shell: Shell, client: Client) -> None:
+    job = shell.json("submit", "echo", "1", "--run-at", "1h")
+
+    shown = shell.run("jobs", "explain", job["id"]).stdout
+    told = shell.json("jobs", "explain", job["id"])
+
+    assert shown.splitlines()[0] == f"job {job['id']} is queued"
+    assert "delayed: it was submitted to start at" in shown
+    assert (told["id"], told["state"]) == (job["id"], "queued")
+    assert [set(reason) for reason in told["explain"]] == [{"code", "message"}]
+    client.cancel(job["id"])
+
+
+def test_a_result_is_printed_alone_or_the_exit_code_says_why_not(
+    shell: Shell, client: Client, gate: Path
+) -> None:
+    done, failed = client.submit("echo", [1]), client.submit("refuse", "no")
+    running = client.submit("gated", str(gate))
+    done.result()
+    client.wait(failed.id)
+
+    assert shell.run("jobs", "result", done.id).stdout == "[1]\n"
+    assert shell.run("jobs", "result", failed.id).returncode == 1
+    assert shell.run("jobs", "result", running.id).returncode == 6
+    assert shell.run("jobs", "result", MISSING).returncode == 3
+    gate.write_text("")
+
+
+def test_cancel_goes_through_all_of_them(shell: Shell, client: Client) -> None:
+    later = [shell.json("submit", "echo", "1", "--run-at", "1h")["id"] for _ in range(2)]
+    done = client.submit("echo", 1)
+    done.result()
+
+    ended = shell.run("jobs", "cancel", later[0], MISSING, done.id, later[1])
+
+    assert ended.returncode == 3
+    assert ended.stdout.splitlines() == [
+        f"{later[0]} cancelled",
+        f"{done.id} had succeeded before",
+        f"{later[1]} cancelled",
+    ]
+    assert MISSING in ended.stderr
+
+
+def test_delete_takes_what_has_ended(shell: Shell, client: Client, gate: Path) -> None:
+    done, running = client.submit("echo", 1), client.submit("gated", str(gate))
+    done.result()
+
+    ended = shell.run("jobs", "delete", running.id, done.id, "--json")
+
+    assert ended.returncode == 1
+    assert json.loads(ended.stdout)["id"] == done.id
+    assert running.id in ended.stderr
+    assert shell.run("jobs", "show", done.id).returncode == 3
+    gate.write_text("")
+
+
+def test_kinds_say_what_they_take(shell: Shell) -> None:
+    title, *rows = shell.run("kinds").stdout.splitlines()
+    kinds = shell.json("kinds")["kinds"]
+
+    assert title.split() == ["KIND", "QUEUE", "ATTEMPTS", "TIMEOUT", "INPUT"]
+    assert {row.split()[0] for row in rows} == {kind["name"] for kind in kinds}
+    assert ["gated", "slow", "1", "1h", "string"] in [row.split() for row in rows]
+
+
+def test_a_queue_is_paused_and_goes_on(shell: Shell) -> None:
+    paused = shell.json("queues", "pause", "held")
+    job = shell.run("submit", "echo", "1", "--queue", "held").stdout.strip()
+    explained = shell.run("jobs", "explain", job).stdout
+    listed = shell.json("queues")["queues"]
+    table = shell.run("queues", "list").stdout
+    resumed = shell.run("queues", "resume", "held")
+
+    assert paused["paused"] is True
+    assert "coatcheck queues resume held" in explained
+    assert [queue["ready"] for queue in listed if queue["name"] == "held"] == [1]
+    [row] = [row.split() for row in table.splitlines() if row.startswith("held ")]
+    assert (row[1:4], row[-1]) == (["1", "0", "0"], "paused")
+    assert resumed.stdout.startswith("queue held goes on")
+    assert shell.run("watch", job).stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["jobs", "list", "--state", "lost"],
+        ["jobs", "list", "--since", "yesterday"],
+        ["jobs", "list", "--limit", "0"],
+        ["jobs", "show"],
+        ["jobs", "cancel"],
+        ["queues", "--json", "pause", "x"],
+        ["queues", "pause", "no such name"],
+    ],
+)
+def test_wrong_usage(shell: Shell, arguments: list[str]) -> None:
+    ended = shell.run(*arguments)
+
+    assert (ended.returncode, ended.stdout) == (2, ""), ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_what_looks_like_a_path_is_only_an_id(shell: Shell) -> None:
+    assert shell.run("jobs", "show", "../kinds").returncode == 3
+    assert shell.run("jobs", "delete", "../queues").returncode == 3
+
+
+@pytest.mark.parametrize("columns", [30, 80])
+def test_an_id_is_never_cut(shell: Shell, client: Client, columns: int) -> None:
+    job = client.submit("echo", 1)
+    job.result()
+    with shell.on_terminal("jobs", "list", "--limit", "5", columns=columns) as screen:
+        screen.end()
+    assert job.id in screen.text
