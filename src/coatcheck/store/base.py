@@ -62,7 +62,9 @@ class Claimed(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a running job says of itself; what is None stays as it is."""
+    """What a running job says of itself; what is None stays as it is. A new progress or phase is
+    an entry of the log too, after the report's own.
+    """
 
     progress: Progress | None = None
     phase: str | None = None

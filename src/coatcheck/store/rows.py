@@ -10,6 +10,7 @@ from coatcheck.model.event import Event, EventType
 from coatcheck.model.job import Failure, Job, NewJob, Progress, Terms
 from coatcheck.model.state import Reason, State
 from coatcheck.model.transition import Standing
+from coatcheck.store.base import Report
 
 Row = Sequence[Any]
 
@@ -135,5 +136,20 @@ def decode_failure(text: str) -> Failure:
 
 
 def encode_progress(progress: Progress) -> str:
-    """Write progress as the JSON of its column, and of its event."""
-    return json.dumps({"done": progress.done, "total": progress.total, "message": progress.message})
+    """Write progress as the JSON of its column."""
+    return json.dumps(_progress_fields(progress))
+
+
+def report_entries(report: Report) -> list[tuple[EventType, str]]:
+    """Return what a report adds to a job's log: its entries, then one of progress and phase."""
+    entries = [(event.type, event.data) for event in report.events]
+    if report.progress is not None or report.phase is not None:
+        told = {} if report.progress is None else _progress_fields(report.progress)
+        if report.phase is not None:
+            told["phase"] = report.phase
+        entries.append((EventType.PROGRESS, json.dumps(told)))
+    return entries
+
+
+def _progress_fields(progress: Progress) -> dict[str, Any]:
+    return {"done": progress.done, "total": progress.total, "message": progress.message}

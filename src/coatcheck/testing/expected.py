@@ -184,9 +184,9 @@ class ExpectedStore:
             self.stale_writes += 1
             return False
         job.log.extend((str(event.type), now, None) for event in report.events)
-        if report.progress is not None:
-            job.progress = report.progress
+        if report.progress is not None or report.phase is not None:
             job.log.append(("progress", now, None))
+        job.progress = report.progress or job.progress
         job.phase = report.phase or job.phase
         return True
 

@@ -8,9 +8,8 @@ stores are driven through.
 *The settle.* A worker that settles a job has mostly claimed it through the same store, a moment
 before. So the store remembers, for the jobs it handed out, where they stood then, and how many
 entries their reports have added to their logs since. What becomes of them is decided from that, and
-written if it is still so: every transition and every report with an entry changes the fence or the
-number of the last event, so these two tell (a report that only names a phase changes neither, and
-its phase ends with the attempt anyway). If one job of a batch stands otherwise, or is not
+written if it is still so: every transition and every report changes the fence or the
+number of the last event, so these two tell. If one job of a batch stands otherwise, or is not
 remembered, nothing is written and the batch goes the careful way: lock, read, decide, write.
 Nothing depends on the memory, so it may forget, and it does when it grows too large.
 """

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from coatcheck.model import transition as rules
-from coatcheck.model.event import EventType
 from coatcheck.model.job import Lease, NewJob, Terms
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.state import State
@@ -28,6 +27,7 @@ from coatcheck.store.rows import (
     encode_progress,
     new_job_row,
     read_standing,
+    report_entries,
     standing_row,
 )
 
@@ -196,11 +196,10 @@ async def write_reports(
     events = []
     for lease, what, standing in said:
         key = key_of(lease)
-        entries = [(event.type, event.data) for event in what.events]
+        entries = report_entries(what)
         *_, progress, phase, _ = jobs.get(key, (None, None, None))
         if what.progress is not None:
             progress = encode_progress(what.progress)
-            entries.append((EventType.PROGRESS, progress))
         for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
             events.append((*key, seq, kind, data))
         last_event = standing.last_event + len(entries)
@@ -219,7 +218,7 @@ async def count_stale(db: Any, sql: Statements, stale: int) -> None:
 
 def entries_in(report: Report) -> int:
     """Return how many events a report makes."""
-    return len(report.events) + (report.progress is not None)
+    return len(report_entries(report))
 
 
 def key_of(lease: Lease) -> Key:

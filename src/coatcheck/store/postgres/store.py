@@ -157,7 +157,7 @@ class PostgresStore:
         if row is not None:
             return read_job(row)
         if await self._read_row(self._sql.tombstone, tenant, job_id) is not None:
-            raise Gone(f"job {job_id} is gone: its retention has passed")
+            raise Gone(f"job {job_id} is gone: it was deleted, or its retention has passed")
         raise NotFound(f"there is no job {job_id}")
 
     async def get_many(self, ids: Sequence[tuple[str, str]]) -> list[Job]:

@@ -33,6 +33,7 @@ from coatcheck.store.rows import (
     encode_progress,
     new_job_row,
     read_standing,
+    report_entries,
     standing_row,
 )
 from coatcheck.store.sqlite.statements import SQL
@@ -199,11 +200,8 @@ def report(tx: Transaction, lease: Lease, said: Report, now: int) -> bool:
 def _write_report(
     tx: Transaction, lease: Lease, rowid: int, standing: Standing, said: Report, now: int
 ) -> Standing:
-    entries = [(event.type, event.data) for event in said.events]
-    progress = None
-    if said.progress is not None:
-        progress = encode_progress(said.progress)
-        entries.append((EventType.PROGRESS, progress))
+    entries = report_entries(said)
+    progress = None if said.progress is None else encode_progress(said.progress)
     for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
         tx.execute(_INSERT_EVENT, (lease.tenant, lease.job_id, seq, kind, now, data))
     last_event = standing.last_event + len(entries)

@@ -197,7 +197,7 @@ class SQLiteStore:
         if row is not None:
             return read_job(row)
         if tombstone is not None:
-            raise Gone(f"job {job_id} is gone: its retention has passed")
+            raise Gone(f"job {job_id} is gone: it was deleted, or its retention has passed")
         raise NotFound(f"there is no job {job_id}")
 
     async def get_many(self, ids: Sequence[tuple[str, str]]) -> list[Job]:

@@ -46,6 +46,18 @@ class ReportConformance(Conformance):
         job = await job_of(store, lease)
         assert (job.phase, job.progress) == ("working", Progress(0.5))
 
+    async def test_a_phase_is_logged_like_progress(self, store: Store, worker: str) -> None:
+        """Alone or beside progress: whoever follows the log sees it."""
+        lease = await run_job(store)
+        await store.report(lease, Report(phase="loading"), NOW)
+        await store.report(lease, Report(Progress(1, 2, "half"), "working"), NOW)
+        log = await store.events(TENANT, lease.job_id, 2, 10)
+        assert [event.type for event in log] == [EventType.PROGRESS] * 2
+        assert [json.loads(event.data) for event in log] == [
+            {"phase": "loading"},
+            {"done": 1, "total": 2, "message": "half", "phase": "working"},
+        ]
+
     async def test_an_empty_report_changes_nothing(self, store: Store, worker: str) -> None:
         """Nothing said, nothing written."""
         lease = await run_job(store)
