@@ -47,6 +47,9 @@ class Box(BaseModel):
     height: int
 
 
+Shape = Annotated[Circle | Box, Field(discriminator="shape")]
+
+
 def interesting_app() -> App:
     """Declare kinds that end well, badly and not at all."""
     app = App()
@@ -56,7 +59,9 @@ def interesting_app() -> App:
         return parcel
 
     @app.job
-    async def area(ctx: Context, shape: Annotated[Circle | Box, Field(discriminator="shape")]) -> float:
+    async def area(
+        ctx: Context, shape: Annotated[Circle | Box, Field(discriminator="shape")]
+    ) -> float:
         return shape.radius**2 if isinstance(shape, Circle) else float(shape.width * shape.height)
 
     @app.job

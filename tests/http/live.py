@@ -7,8 +7,10 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coatcheck.app import App
 from coatcheck.engine.engine import Engine
@@ -32,6 +34,28 @@ class BriefEngine(Engine):
         return await super().wait_for_event(job, after, min(timeout, BRIEF_S))
 
 
+class _Cut(Exception):
+    pass
+
+
+class CutStreams:
+    """Ends every stream at its first sign of life, as a proxy may: else it goes on with its job."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_until_idle(message: Message) -> None:
+            if message.get("body", b"").startswith(b":"):
+                raise _Cut
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_until_idle)
+        except _Cut:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
 class _Live:
     def __init__(self, make_store: Callable[[], Store], app: App) -> None:
         self._make_store = make_store
@@ -39,7 +63,7 @@ class _Live:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
-        self._stop: Callable[[], None] = lambda: None
+        self._stop: Callable[[], object] = lambda: None
 
     @property
     def url(self) -> str:
@@ -57,7 +81,9 @@ class _Live:
         store = self._make_store()
         await store.open()
         engine = BriefEngine(store, self._app.kinds)
-        config = uvicorn.Config(create_http_app(engine), lifespan="off", log_config=None)
+        config = uvicorn.Config(
+            CutStreams(create_http_app(engine)), lifespan="off", log_config=None
+        )
         server = uvicorn.Server(config)
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 
@@ -66,7 +92,7 @@ class _Live:
             stopped.set()
             server.should_exit = True
 
-        self._stop = lambda: loop.call_soon_threadsafe(stop) and None
+        self._stop = partial(loop.call_soon_threadsafe, stop)
         worker = Worker(engine, Settings(concurrency=4, drain_s=0))
         try:
             await asyncio.gather(

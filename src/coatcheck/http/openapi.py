@@ -15,14 +15,14 @@ from typing import Any
 from coatcheck.errors import InvalidPayload
 from coatcheck.http.endpoint import Answer, Endpoint, Parameter, Schema, ref
 from coatcheck.http.problem import MEDIA_TYPE as PROBLEM
-from coatcheck.http.schemas import COUNT, ID, TEXT, components
+from coatcheck.http.schemas import COUNT, ID, NAME, TEXT, components
 from coatcheck.model.kind import Kind
 
 # What can happen to any call: a bad parameter, a caller from elsewhere, one that takes no JSON,
 # a store that is away.
 ALWAYS = (400, 403, 406, 503)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
-_PATH_SCHEMAS = {"job_id": ID, "kind": TEXT, "queue": TEXT}
+_PATH_SCHEMAS = {"job_id": ID, "kind": NAME, "queue": NAME}
 
 _HEADERS: dict[str, tuple[str, Schema]] = {
     "Location": ("Where the job is.", TEXT),

@@ -35,10 +35,12 @@ _LARGEST = 2**63 - 1
 async def get_events(request: Request) -> Response:
     """Stream a job's log, or answer with a page of it to those who take JSON and no stream."""
     engine: Engine = request.app.state.engine
-    job = await engine.get(request.path_params["job_id"])
     after = _read_after(request)
+    limit = read_number(request.query_params, "limit", PAGE, 1, LARGEST_LOG_PAGE)
+    wait = read_wait(request.query_params)
+    job = await engine.get(request.path_params["job_id"])
     if not _takes_stream(request.headers.get("accept", "*/*")):
-        return await _page(request, engine, job, after or 0)
+        return await _page(engine, job, after or 0, limit, wait)
     if after is not None and job.state.is_terminal and after == job.last_event:
         return Response(status_code=204)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -55,9 +57,7 @@ def _takes_stream(accept: str) -> bool:
     return JSON not in accepted and bool(accepted & {"text/*", "*/*"})
 
 
-async def _page(request: Request, engine: Engine, job: Job, after: int) -> Response:
-    limit = read_number(request.query_params, "limit", PAGE, 1, LARGEST_LOG_PAGE)
-    wait = read_wait(request.query_params)
+async def _page(engine: Engine, job: Job, after: int, limit: int, wait: float) -> Response:
     if wait and job.last_event <= after and not job.state.is_terminal:
         job = await engine.wait_for_event(job, after, wait) or job
     events = await engine.events(job.id, after, limit)
@@ -114,11 +114,11 @@ def _message(event: str, number: int, data: str) -> str:
 
 
 def _read_after(request: Request) -> int | None:
+    query = request.query_params
+    after = read_number(query, "after", 0, 0, _LARGEST) if "after" in query else None
     given = request.headers.get("last-event-id")
     if given is None:
-        if "after" not in request.query_params:
-            return None
-        return read_number(request.query_params, "after", 0, 0, _LARGEST)
+        return after
     if not given.isascii() or not given.isdecimal() or len(given) > 18:
         raise HTTPException(400, "Last-Event-ID is the number of an event, as the stream gave it")
     return int(given)
