@@ -25,7 +25,7 @@ def find_differences(url: str, folder: Path, *options: str) -> str:
         [
             *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
             *("run", f"{url}/openapi.json", "--no-color", "--generation-deterministic"),
-            *("--generation-database", "none", "--no-shrink", "--warnings", "off"),
+            *("--no-shrink", "--warnings", "off"),
             *("--suppress-health-check", "all", "--continue-on-failure"),
             *options,
         ],
