@@ -200,7 +200,7 @@ async def test_a_cursor_does_not_show_what_it_holds(
         "created_after=", "created_after=yesterday", "created_after=2033-05-18",
         "created_after=2033-05-18T03:33:20", "created_after=99999-01-01T00:00:00Z",
         "created_after=9999-12-31T23:59:59-23:00",
-        "stat=queued", "Limit=5", "offset=5", "=",
+        "kind=%00", "queue=a%00", "stat=queued", "Limit=5", "offset=5", "=",
     ],
 )  # fmt: skip
 async def test_a_query_that_makes_no_sense_is_refused(http: httpx2.AsyncClient, query: str) -> None:
@@ -212,7 +212,7 @@ async def test_text_that_no_job_can_have_finds_nothing(
 ) -> None:
     await submit("echo")
 
-    for query in ("kind=%00", "queue=%00", "kind=%FF", "queue=" + "q" * 5000, "kind='--"):
+    for query in ("kind=%FF", "queue=" + "q" * 5000, "kind='--"):
         answer = await http.get(f"/v1/jobs?{query}")
         assert answer.status_code == 200, answer.text
         assert answer.json()["jobs"] == []

@@ -144,6 +144,8 @@ class PostgresStore:
 
     async def get(self, tenant: str, job_id: str) -> Job:
         """Read a job by its id or its public id."""
+        if "\0" in job_id:
+            raise NotFound("there is no such job")  # PostgreSQL has no text with a NUL in it
         sql = self._sql.job_by_id if is_ulid(job_id) else self._sql.job_by_public_id
         row = await self._read_row(sql, tenant, job_id)
         if row is not None:
