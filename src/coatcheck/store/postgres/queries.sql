@@ -198,6 +198,16 @@ LEFT JOIN coatcheck.payloads
 -- Results are left out: a page of jobs is for looking around, each job's own address has it all.
 SELECT jobs.*, NULL AS result FROM coatcheck.jobs WHERE /* conditions */ ORDER BY id DESC
 
+-- name: list_labelled
+-- The same for jobs with a label, read in the order of that label's own index.
+SELECT jobs.*, NULL AS result FROM coatcheck.labels AS labelled
+JOIN coatcheck.jobs ON jobs.tenant = labelled.tenant AND jobs.id = labelled.job_id
+WHERE /* conditions */ ORDER BY labelled.job_id DESC
+
+-- name: plan_for_values
+-- How common a label is decides which index to begin with: a plan for all values cannot know.
+SET LOCAL plan_cache_mode = force_custom_plan
+
 -- name: has_label
 EXISTS (
   SELECT 1 FROM coatcheck.labels WHERE labels.tenant = jobs.tenant AND labels.job_id = jobs.id

@@ -162,7 +162,14 @@ class PostgresStore:
     async def list_jobs(self, which: JobFilter) -> list[Job]:
         """List jobs, newest first."""
         sql, values = list_query(self._sql, which)
-        return [read_job(row) for row in await self._read(sql, *values)]
+        if not which.labels:
+            return [read_job(row) for row in await self._read(sql, *values)]
+
+        async def read(db: Any) -> list[Any]:
+            await db.execute(self._sql.plan_for_values)
+            return list(await db.fetch(sql, *values))
+
+        return [read_job(row) for row in await self._database.run(read)]
 
     async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[Event]:
         """Read a job's log."""
@@ -395,17 +402,26 @@ def list_query(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]
             values.append(value)
             conditions.append(f"{condition} ${len(values)}")
 
-    add("tenant =", which.tenant)
+    first, others = which.labels[:1], which.labels[1:]
+    add("jobs.tenant =", which.tenant)
+    for name, value in first:
+        add("labelled.tenant =", which.tenant)
+        add("labelled.name =", name)
+        add("labelled.value =", value)
     add("state =", which.state)
     add("kind =", which.kind)
     add("queue =", which.queue)
-    add("id >=", None if which.created_after is None else first_ulid_at(which.created_after))
-    add("id <", which.before)
-    for name, value in which.labels:
+    # Bounds of the one are not seen to be bounds of the other, so both are told.
+    for id_ in ("jobs.id", "labelled.job_id") if first else ("jobs.id",):
+        since = which.created_after
+        add(f"{id_} >=", None if since is None else first_ulid_at(since))
+        add(f"{id_} <", which.before)
+    for name, value in others:
         values += [name, value]
         has_label = sql.has_label.replace("/* name */", f"${len(values) - 1}")
         conditions.append(has_label.replace("/* value */", f"${len(values)}"))
-    text = sql.list_jobs.replace("/* conditions */", " AND ".join(conditions))
+    listing = sql.list_labelled if first else sql.list_jobs
+    text = listing.replace("/* conditions */", " AND ".join(conditions))
     return f"{text} LIMIT {int(which.limit)}", tuple(values)
 
 
