@@ -11,6 +11,8 @@ import httpx2
 import pytest
 
 from coatcheck.clock import SystemClock
+from coatcheck.errors import StoreUnavailable
+from coatcheck.store.sqlite.store import SQLiteStore
 from tests.http.arrange import StoppedClock, StoredJobs
 
 pytestmark = pytest.mark.anyio
@@ -49,3 +51,24 @@ async def test_a_request_that_was_never_answered_is_answered_when_it_is_repeated
         assert {job["id"] for job in jobs} == made
 
     assert {job.id for job in await stored_jobs()} == made
+
+
+async def test_batches_that_were_cut_off_after_they_were_accepted_are_all_there_for_a_repeat(
+    http: httpx2.AsyncClient, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"jobs": [{"kind": "echo"}] * 450}
+
+    async def cut_off(*_arguments: Any) -> None:
+        raise StoreUnavailable("cut off")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "_finish_batch", cut_off)
+        for key in ("first", "second"):
+            answer = await http.post("/v1/batches", json=body, headers={"Idempotency-Key": key})
+            assert answer.status_code == 503
+
+    for key in ("second", "first"):
+        answer = await http.post("/v1/batches", json=body, headers={"Idempotency-Key": key})
+        assert answer.status_code == 202, answer.text
+        assert answer.headers["idempotency-replayed"] == "true"
+        assert len(answer.json()["jobs"]) == 450
