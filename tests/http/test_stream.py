@@ -262,11 +262,14 @@ async def test_who_hangs_up_leaves_nothing_behind_and_cancels_nothing(
     app: Starlette, http: httpx2.AsyncClient, submit: Submit
 ) -> None:
     job = await submit("echo")
-    before = len(asyncio.all_tasks())
+    ours = {"coatcheck-follow", "coatcheck-watch"}
     async with Stream(app, job["id"]) as stream:
         await stream.next_told()
+        async with asyncio.timeout(20):
+            while not ours <= {task.get_name() for task in asyncio.all_tasks()}:
+                await turns(1)
     async with asyncio.timeout(20):
-        while len(asyncio.all_tasks()) > before:
+        while ours & {task.get_name() for task in asyncio.all_tasks()}:
             await turns(1)
 
     assert (await http.get(f"/v1/jobs/{job['id']}")).json()["state"] == "queued"
