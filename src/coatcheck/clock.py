@@ -44,7 +44,8 @@ def to_rfc3339(milliseconds: int) -> str:
 @lru_cache(maxsize=1024)
 def _second(seconds: int) -> str:
     # Times come in crowds of the same second.
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+    # Not by strftime, which on some systems writes the year 221 with three digits.
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")[:19]
 
 
 def from_rfc3339(text: str) -> int:

@@ -18,8 +18,8 @@ from psycopg import sql as compose
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
+from coatcheck.store.postgres.listing import list_query
 from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.postgres.store import list_query
 from coatcheck.store.postgres.transport import as_texts
 
 JOBS = 60_000

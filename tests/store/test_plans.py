@@ -32,12 +32,12 @@ INSERT INTO jobs (
   timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, state, claimable, attempt, fence,
   worker, run_at, expires_at, cancel_requested, last_event
 )
-SELECT 'tenant-' || n % 5, :prefix || printf('%016d', n), 'api', iif(n % 3, NULL, 'r_' || n),
-  'kind-' || n % 4, 'queue-' || n % 7, n % 3, '{}', :now + n, 3, 'requeue', 1, 1, 1,
+SELECT 'tenant-' || (n % 5), :prefix || printf('%016d', n), 'api', iif(n % 3, NULL, 'r_' || n),
+  'kind-' || (n % 4), 'queue-' || (n % 7), n % 3, '{}', :now + n, 3, 'requeue', 1, 1, 1,
   iif(n % 20, NULL, :now + n),
   CASE WHEN n % 10 = 0 THEN 'queued' WHEN n % 100 = 1 THEN 'running'
        WHEN n % 3 = 0 THEN 'failed' ELSE 'succeeded' END,
-  n % 20 = 0, 1, 1, iif(n % 100 = 1, 'worker-' || n % 8, NULL), :now + n,
+  n % 20 = 0, 1, 1, iif(n % 100 = 1, 'worker-' || (n % 8), NULL), :now + n,
   iif(n % 10 = 0 OR n % 100 = 1, NULL, :now + n), n % 200 = 1, 2
 FROM number
 """

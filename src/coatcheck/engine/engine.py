@@ -152,11 +152,11 @@ class Engine:
         """Read a job when it has ended, or as it stands when the time runs out."""
         return await self._watch.until_ended(tenant, job_id, timeout)
 
-    async def wait_for_event(
-        self, job_id: str, after: int, timeout: float, tenant: str = DEFAULT_TENANT
-    ) -> Job:
-        """Read a job when it has an event after this one or has ended, or as it stands then."""
-        return await self._watch.until_moved(tenant, job_id, after, timeout)
+    async def wait_for_event(self, job: Job, after: int, timeout: float) -> Job | None:
+        """Read a job again when it has an event after this one or has ended; None if the time runs
+        out first, or this process is about to stop. Raises NotFound, Gone.
+        """
+        return await self._watch.until_moved((job.tenant, job.id), after, timeout)
 
     def release_waiters(self) -> None:
         """Let everybody who waits for a job go: this process is about to stop."""

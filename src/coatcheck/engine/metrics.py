@@ -75,7 +75,7 @@ class Metrics:
         self._counts[f'{RETRIED}{{kind="{kind}"}}'] += 1
 
     async def flush(self) -> None:
-        """Add what was counted to the store; while that cannot be done it is kept."""
+        """Add what was counted to the store; what cannot be written is dropped."""
         counts, self._counts = self._counts, Counter()
         if not counts:
             return

@@ -1,9 +1,11 @@
 """Waiting for jobs to move or to end: any number of waiters, one read of the store for all of them.
 
-A waiter reads its job once, registers, and has the task look again, so that a change between the
-two is not missed. One task waits for the store to say that something changed, reads every watched
-job in one go, and wakes the waiters of those that have come as far as they wait for. The task
-lives only while somebody waits.
+A waiter registers and has the task look at its job, so that a change before that is not missed:
+all who came since the last look share one read. From then on the task waits for the store to say
+that something changed, reads every watched job in one go, and wakes the waiters of those that have
+come as far as they wait for. A job that is not there any more was deleted: its waiters are let go
+to find that out. A look that fails is made again until it works, or the waiters' time runs out.
+The task lives only while somebody waits.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 
-from coatcheck.errors import StoreUnavailable
+from coatcheck.errors import StoreError
 from coatcheck.model.job import Job
 from coatcheck.store.base import Store, Topic
 
@@ -35,7 +38,7 @@ class _Waiter:
 
     def __init__(self, after: int | None) -> None:
         self.after = after
-        self.future: asyncio.Future[Job] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[Job | None] = asyncio.get_running_loop().create_future()
 
     def wants(self, job: Job) -> bool:
         return job.state.is_terminal or (self.after is not None and job.last_event > self.after)
@@ -55,31 +58,39 @@ class Watch:
 
     async def until_ended(self, tenant: str, job_id: str, timeout: float) -> Job:
         """Return the job when it has ended, or as it stands when the time runs out."""
-        return await self._wait(tenant, job_id, None, timeout)
+        job = await self._store.get(tenant, job_id)
+        if job.state.is_terminal or timeout <= 0 or self.released:
+            return job
+        ended = await self._wait((tenant, job.id), None, timeout)
+        return await self._store.get(tenant, job.id) if ended is None else ended
 
-    async def until_moved(self, tenant: str, job_id: str, after: int, timeout: float) -> Job:
-        """Return the job when it has an event after this one or has ended, or as above."""
-        return await self._wait(tenant, job_id, after, timeout)
+    async def until_moved(self, key: Key, after: int, timeout: float) -> Job | None:
+        """Return the job when it has an event after this one or has ended; None when the time runs
+        out first, or everybody is let go. Raises NotFound, Gone.
+
+        Whoever asks has seen the job before, and it is not read for each of them.
+        """
+        return await self._wait(key, after, timeout)
 
     def release(self) -> None:
-        """Let every waiter go with its job as it stands: this process is about to stop."""
+        """Let every waiter go, now and from now on: this process is about to stop."""
         self.released = True
         for waiters in self._waiters.values():
             for waiter in waiters:
                 waiter.future.cancel()
 
-    async def _wait(self, tenant: str, job_id: str, after: int | None, timeout: float) -> Job:
+    async def _wait(self, key: Key, after: int | None, timeout: float) -> Job | None:
+        if self.released:
+            return None
         waiter = _Waiter(after)
-        job = await self._store.get(tenant, job_id)
-        if waiter.wants(job) or timeout <= 0 or self.released:
-            return job
-        key = (tenant, job.id)
         self._enter(key, waiter)
         try:
-            done, _ = await asyncio.wait([waiter.future], timeout=timeout)
-            if done and not waiter.future.cancelled():
-                return waiter.future.result()
-            return await self._store.get(tenant, job.id)
+            await asyncio.wait([waiter.future], timeout=timeout)
+            if waiter.future.done() and not waiter.future.cancelled():
+                found = waiter.future.result()
+                # Not there any more: a read of its own says whether it was, and is gone.
+                return await self._store.get(*key) if found is None else found
+            return None
         finally:
             self._leave(key, waiter)
 
@@ -87,7 +98,8 @@ class Watch:
         self._waiters.setdefault(key, set()).add(waiter)
         self._fresh.add(key)
         self._look_now.set()
-        if not self._tasks:
+        if not self._tasks or any(task.done() for task in self._tasks):
+            self._stop()  # one that has failed is no reason to leave the next waiters alone
             self._tasks = [
                 asyncio.create_task(self._follow(), name="coatcheck-follow"),
                 asyncio.create_task(self._watch(), name="coatcheck-watch"),
@@ -101,9 +113,12 @@ class Watch:
             self._waiters.pop(key, None)
             self._fresh.discard(key)
         if not self._waiters:
-            for task in self._tasks:
-                task.cancel()
-            self._tasks = []
+            self._stop()
+
+    def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._tasks = []
 
     async def _follow(self) -> None:
         with contextlib.closing(self._store.subscribe(Topic.CHANGES)) as signal:
@@ -114,6 +129,7 @@ class Watch:
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
+        reachable = True
         while True:
             await self._look_now.wait()
             self._look_now.clear()
@@ -122,12 +138,23 @@ class Watch:
             self._changed = False
             self._fresh.clear()
             try:
-                jobs = await self._store.get_many(keys)
-            except StoreUnavailable:
-                log.warning("the store cannot be read; waiting for it")
-                jobs = []
-            for job in jobs:
-                for waiter in self._waiters.get((job.tenant, job.id), ()):
-                    if waiter.wants(job) and not waiter.future.done():
-                        waiter.future.set_result(job)
-            await asyncio.sleep(min(LONGEST_REST, REST * (loop.time() - began)))
+                self._wake(keys, await self._store.get_many(keys))
+            except StoreError:
+                if reachable:
+                    log.warning("the store cannot be read; waiting for it")
+                reachable = False
+                # What this look was for has not been seen yet.
+                self._changed = True
+                self._look_now.set()
+                await asyncio.sleep(LONGEST_REST)
+            else:
+                reachable = True
+                await asyncio.sleep(min(LONGEST_REST, REST * (loop.time() - began)))
+
+    def _wake(self, keys: Sequence[Key], jobs: Sequence[Job]) -> None:
+        found = {(job.tenant, job.id): job for job in jobs}
+        for key in keys:
+            job = found.get(key)
+            for waiter in self._waiters.get(key, ()):
+                if not waiter.future.done() and (job is None or waiter.wants(job)):
+                    waiter.future.set_result(job)

@@ -34,7 +34,7 @@ async def submit_batch(request: Request) -> Response:
     body = await read_bounded(request, BATCH_BYTES)
     # Megabytes of JSON take a while to read: in a thread, while others are answered.
     entries = await asyncio.to_thread(_parse, body, media_type)
-    once = once_for(request, entries)
+    once = await asyncio.to_thread(once_for, request, entries)
     submissions = await asyncio.to_thread(
         _read_all, entries, correlation_id.get(), read_traceparent(request)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from coatcheck.http.endpoint import Endpoint
 
 _PROBLEM = "application/problem+json"
+_NOT_WANTED = re.compile(r"q=0(\.0{0,3})?")
 
 
 def check_request(request: Request, endpoint: Endpoint) -> None:
@@ -47,6 +49,6 @@ def accepted_types(accept: str) -> Iterable[str]:
     """Return the media types an Accept header names, those with q=0 left out."""
     for part in accept.split(","):
         media, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        refused = any(parameter in ("q=0", "q=0.0", "q=0.00") for parameter in parameters)
+        refused = any(_NOT_WANTED.fullmatch(parameter) for parameter in parameters)
         if media and not refused:
             yield media

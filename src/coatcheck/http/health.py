@@ -6,6 +6,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from coatcheck.engine.engine import Engine
+from coatcheck.http.problem import problem
+
+_ELSEWHERE = {"Retry-After": "5"}
 
 
 async def healthz(_request: Request) -> Response:
@@ -18,5 +21,5 @@ async def readyz(request: Request) -> Response:
     engine: Engine = request.app.state.engine
     await engine.store.ping()
     if engine.stopping:
-        return JSONResponse({"status": "stopping"}, 503, {"Retry-After": "5"})
+        return problem(503, "stopping", "this server is about to stop", headers=_ELSEWHERE)
     return JSONResponse({"status": "ready"})

@@ -21,8 +21,8 @@ def read_filter(query: QueryParams) -> JobFilter:
     return JobFilter(
         DEFAULT_TENANT,
         state=_state(query.get("state")),
-        kind=query.get("kind"),
-        queue=query.get("queue"),
+        kind=_name(query.get("kind"), "kind"),
+        queue=_name(query.get("queue"), "queue"),
         labels=tuple(_label(text) for text in query.getlist("label")),
         created_after=_moment(query.get("created_after")),
         before=None if (cursor := query.get("cursor")) is None else read_cursor(cursor),
@@ -68,6 +68,13 @@ def _state(text: str | None) -> State | None:
         return State(text)
     except ValueError:
         raise HTTPException(400, f"state is one of {', '.join(State)}") from None
+
+
+def _name(text: str | None, parameter: str) -> str | None:
+    # Not every store can even look for this.
+    if text is not None and "\0" in text:
+        raise HTTPException(400, f"{parameter} has a NUL character in it")
+    return text
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -78,9 +78,7 @@ def _counter_lines(counters: Mapping[str, int]) -> Iterator[str]:
     for name, (shown, what) in _COUNTERS.items():
         yield from _head(shown, what, "counter")
         for labels, value in by_name.get(name, []):
-            yield (
-                f"coatcheck_{shown}{{{labels}}} {value}" if labels else f"coatcheck_{shown} {value}"
-            )
+            yield f"coatcheck_{shown}{labels} {value}"
 
 
 def _histogram_lines(counters: Mapping[str, int]) -> Iterator[str]:
@@ -94,7 +92,7 @@ def _histogram_lines(counters: Mapping[str, int]) -> Iterator[str]:
                 edge = "+Inf" if bound == "inf" else f"{int(bound) / 1000:g}"
                 yield f'coatcheck_{shown}_bucket{{kind="{kind}",le="{edge}"}} {below}'
             total = counters.get(f'{name}_ms{{kind="{kind}"}}', 0) / 1000
-            yield f'coatcheck_{shown}_sum{{kind="{kind}"}} {total:g}'
+            yield f'coatcheck_{shown}_sum{{kind="{kind}"}} {total}'
             yield f'coatcheck_{shown}_count{{kind="{kind}"}} {below}'
 
 
@@ -102,7 +100,7 @@ def _queue_lines(queues: list[QueueStatus], now: int) -> Iterator[str]:
     for name, what in _QUEUE_GAUGES.items():
         yield from _head(name, what, "gauge")
         for queue in queues:
-            yield f'coatcheck_{name}{{queue="{queue.name}"}} {_queue_value(name, queue, now):g}'
+            yield f'coatcheck_{name}{{queue="{queue.name}"}} {_queue_value(name, queue, now)}'
 
 
 def _queue_value(name: str, queue: QueueStatus, now: int) -> float:
@@ -120,13 +118,13 @@ def _queue_value(name: str, queue: QueueStatus, now: int) -> float:
 def _store_lines(engine: Engine) -> Iterator[str]:
     latency = engine.metrics.store_latency
     yield from _head("store_write_seconds", "How long this process waited for commits.", "summary")
-    yield f"coatcheck_store_write_seconds_sum {latency.seconds:g}"
+    yield f"coatcheck_store_write_seconds_sum {latency.seconds}"
     yield f"coatcheck_store_write_seconds_count {latency.count}"
 
 
 def _gauge(name: str, what: str, value: float) -> Iterator[str]:
     yield from _head(name, what, "gauge")
-    yield f"coatcheck_{name} {value:g}"
+    yield f"coatcheck_{name} {value}"
 
 
 def _head(name: str, what: str, kind: str) -> Iterator[str]:

@@ -7,21 +7,22 @@ generated client lets through fits; the schema of a kind's result stands beside 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any
 
+from coatcheck.errors import InvalidPayload
 from coatcheck.http.endpoint import Answer, Endpoint, Parameter, Schema, ref
 from coatcheck.http.problem import MEDIA_TYPE as PROBLEM
-from coatcheck.http.schemas import COUNT, ID, TEXT, components
+from coatcheck.http.schemas import COUNT, ID, NAME, TEXT, components
 from coatcheck.model.kind import Kind
 
 # What can happen to any call: a bad parameter, a caller from elsewhere, one that takes no JSON,
 # a store that is away.
 ALWAYS = (400, 403, 406, 503)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
-_PATH_SCHEMAS = {"job_id": ID, "kind": TEXT, "queue": TEXT}
+_PATH_SCHEMAS = {"job_id": ID, "kind": NAME, "queue": NAME}
 
 _HEADERS: dict[str, tuple[str, Schema]] = {
     "Location": ("Where the job is.", TEXT),
@@ -120,20 +121,36 @@ def _kind_schemas(kinds: Mapping[str, Kind]) -> dict[str, Schema]:
     requests = []
     general = components()["JobRequest"]
     for name in sorted(kinds):
-        plain = name.replace(":", "_")
-        template = f"#/components/schemas/{plain}.{{model}}"
-        given = kinds[name].input_schema(template)
-        result = kinds[name].result_schema(template)
-        for schema in (given, result):
-            for model, of in schema.pop("$defs", {}).items():
-                found[f"{plain}.{model}"] = of
-        found[f"{plain}.input"], found[f"{plain}.result"] = given, result
+        plain = _component_name(name)
+        # Apart, since a model may look different on its way in and on its way out.
+        found |= _named(kinds[name].input_schema, f"{plain}.input")
+        found |= _named(kinds[name].result_schema, f"{plain}.result")
         request = {**general, "properties": {**general["properties"]}, "title": f"{name} job"}
         request["properties"]["kind"] = {"const": name}
         request["properties"]["input"] = ref(f"{plain}.input")
-        if "null" not in str(given.get("type", "null")) and "anyOf" not in given:
+        if not _takes_nothing(kinds[name]):
             request["required"] = ["kind", "input"]
         found[f"{plain}.job"] = request
         requests.append(ref(f"{plain}.job"))
     found["JobRequest"] = {"anyOf": requests}
     return found
+
+
+def _component_name(kind: str) -> str:
+    """Write a kind's name without colons, which a component's has not; no two get the same."""
+    return kind.replace("-", "--").replace(":", "-.")
+
+
+def _named(make: Callable[[str], Schema], name: str) -> dict[str, Schema]:
+    """Return a schema and the models it refers to, each as a component of its own."""
+    schema = make(f"#/components/schemas/{name}.{{model}}")
+    models = schema.pop("$defs", {})
+    return {name: schema, **{f"{name}.{model}": of for model, of in models.items()}}
+
+
+def _takes_nothing(kind: Kind) -> bool:
+    try:
+        kind.check_input("null")
+    except InvalidPayload:
+        return False
+    return True

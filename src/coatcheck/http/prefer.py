@@ -28,12 +28,13 @@ def read_preference(request: Request) -> Preference:
     given = request.headers.getlist("prefer")
     if not given:
         return Preference()
-    wait_s, applied = 0, []
+    wait_s: int | None = None
+    applied: list[str] = []
     for wish in ",".join(given).split(","):
         text = wish.partition(";")[0].strip()
         if text.lower() == "respond-async" and "respond-async" not in applied:
             applied.append("respond-async")
-        elif (found := _WAIT.fullmatch(text)) and not wait_s:
+        elif (found := _WAIT.fullmatch(text)) and wait_s is None:
             wait_s = min(int(found[1]), LONGEST_WAIT_S)
             applied.append(f"wait={wait_s}")
-    return Preference(wait_s, ", ".join(applied))
+    return Preference(wait_s or 0, ", ".join(applied))

@@ -6,7 +6,7 @@ from coatcheck.http import batches, docs, health, jobs, kinds, metrics, queues, 
 from coatcheck.http.endpoint import Answer, Body, Endpoint, Parameter, Schema, as_json, ref
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, LARGEST_PAGE
 from coatcheck.http.prefer import LONGEST_WAIT_S
-from coatcheck.http.schemas import ANYTHING, STATE, TEXT, TIME, listed
+from coatcheck.http.schemas import ANYTHING, STATE, STREAMED, TEXT, TIME, listed
 
 _RETRY = ("Retry-After",)
 _A_JOB = as_json(ref("Job"))
@@ -34,6 +34,9 @@ _TRACEPARENT = Parameter(
     {"type": "string"},
     place="header",
 )
+
+
+_CURSOR: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
 
 
 def _whole_number(least: int, most: int) -> Schema:
@@ -110,7 +113,7 @@ _JOBS = (
             ),
             Parameter("created_after", "Only jobs submitted at this time or later.", TIME),
             Parameter("limit", "How many.", _whole_number(1, LARGEST_PAGE)),
-            Parameter("cursor", "`next_cursor` of the page before.", TEXT),
+            Parameter("cursor", "`next_cursor` of the page before.", _CURSOR),
         ),
     ),
     Endpoint(
@@ -156,7 +159,7 @@ _JOBS = (
             200: Answer(
                 "Server-sent events (`state`, `progress`, `log`, ..., and `end` with the job); a "
                 "page of the log for those who accept JSON only.",
-                {stream.EVENT_STREAM: TEXT, "application/json": ref("EventPage")},
+                {stream.EVENT_STREAM: STREAMED, "application/json": ref("EventPage")},
             ),
             204: Answer("The log has ended, and you have seen all of it.", {}),
         },

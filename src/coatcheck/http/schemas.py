@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from coatcheck.engine.submission import (
+    LABEL_KEY,
+    LABEL_VALUE_LENGTH,
+    LABELS_AT_MOST,
+    LONGEST_DEADLINE_S,
+    MAX_ATTEMPTS,
+    PRIORITIES,
+)
 from coatcheck.http.endpoint import Schema, ref
 from coatcheck.http.job_request import JobRequest
 from coatcheck.model.event import EventType
+from coatcheck.model.names import NAME_PATTERN, NAME_RULE
 from coatcheck.model.state import Reason, State
 
 TEXT: Schema = {"type": "string"}
@@ -18,6 +27,7 @@ ID: Schema = {
     "description": "A ULID, or the public id that a surface gave the job.",
 }
 ANYTHING: Schema = {}
+NAME: Schema = {"type": "string", "pattern": f"^{NAME_PATTERN}$", "description": NAME_RULE}
 
 
 def maybe(schema: Schema) -> Schema:
@@ -93,6 +103,17 @@ _EVENT = whole(
         "data": {"type": "object"},
     }
 )
+# As in the OpenAPI that comes: what one event of the stream looks like.
+STREAMED: Schema = {
+    "type": "object",
+    "description": "One event; its data is the JSON of an Event, or of the Job for reset and end.",
+    "properties": {
+        "id": {"type": "string", "pattern": "^[0-9]+$"},
+        "event": {"enum": [*EventType, "reset", "end"]},
+        "data": TEXT,
+        "retry": WHOLE,
+    },
+}
 _PROBLEM: Schema = {
     "type": "object",
     "description": "RFC 9457; `type` is stable, the sentences may change.",
@@ -139,11 +160,30 @@ _RECEIPT = whole(
     }
 )
 
+# What engine/submission.py asks of a job beyond the types of its members.
+_LIMITS: dict[str, Schema] = {
+    "queue": maybe(NAME),
+    "priority": {"type": "integer", "minimum": min(PRIORITIES), "maximum": max(PRIORITIES)},
+    "labels": {
+        "type": "object",
+        "maxProperties": LABELS_AT_MOST,
+        "propertyNames": {"pattern": f"^{LABEL_KEY.pattern}$"},
+        "additionalProperties": {"type": "string", "maxLength": LABEL_VALUE_LENGTH},
+    },
+    "run_at": maybe(TIME),
+    "deadline_s": maybe(
+        {"type": "number", "exclusiveMinimum": 0, "maximum": LONGEST_DEADLINE_S},
+    ),
+    "max_attempts": maybe(
+        {"type": "integer", "minimum": min(MAX_ATTEMPTS), "maximum": max(MAX_ATTEMPTS)}
+    ),
+}
+
 
 def components() -> dict[str, Any]:
     """Return every named shape."""
     job_request = JobRequest.model_json_schema(ref_template="#/components/schemas/{model}")
-    job_request["properties"]["run_at"] = maybe(TIME)
+    job_request["properties"] |= _LIMITS
     return {
         "Job": _JOB,
         "JobRequest": job_request,

@@ -9,7 +9,7 @@ the job as it stands, and the stream goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -21,6 +21,7 @@ from coatcheck.http.checks import accepted_types
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, read_number, read_wait
 from coatcheck.http.job_view import event_json, events_json, job_json
+from coatcheck.model.event import Event
 from coatcheck.model.job import Job
 
 EVENT_STREAM = "text/event-stream"
@@ -34,54 +35,77 @@ _LARGEST = 2**63 - 1
 async def get_events(request: Request) -> Response:
     """Stream a job's log, or answer with a page of it to those who take JSON and no stream."""
     engine: Engine = request.app.state.engine
-    job = await engine.get(request.path_params["job_id"])
     after = _read_after(request)
-    accepted = set(accepted_types(request.headers.get("accept", "*/*")))
-    if JSON in accepted and EVENT_STREAM not in accepted:
-        return await _page(request, engine, job, after or 0)
+    limit = read_number(request.query_params, "limit", PAGE, 1, LARGEST_LOG_PAGE)
+    wait = read_wait(request.query_params)
+    job = await engine.get(request.path_params["job_id"])
+    if not _takes_stream(request.headers.get("accept", "*/*")):
+        return await _page(engine, job, after or 0, limit, wait)
     if after is not None and job.state.is_terminal and after == job.last_event:
         return Response(status_code=204)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    if request.method == "HEAD":
+        return Response(status_code=200, headers=headers, media_type=EVENT_STREAM)
     return StreamingResponse(_stream(engine, job, after or 0), 200, headers, EVENT_STREAM)
 
 
-async def _page(request: Request, engine: Engine, job: Job, after: int) -> Response:
-    limit = read_number(request.query_params, "limit", PAGE, 1, LARGEST_LOG_PAGE)
-    wait = read_wait(request.query_params)
-    if wait:
-        job = await engine.wait_for_event(job.id, after, wait)
+def _takes_stream(accept: str) -> bool:
+    """Tell whether a caller wants the stream: unless it names JSON and no stream, it does."""
+    accepted = set(accepted_types(accept))
+    if EVENT_STREAM in accepted or not accepted:
+        return True
+    return JSON not in accepted and bool(accepted & {"text/*", "*/*"})
+
+
+async def _page(engine: Engine, job: Job, after: int, limit: int, wait: float) -> Response:
+    if wait and job.last_event <= after and not job.state.is_terminal:
+        job = await engine.wait_for_event(job, after, wait) or job
     events = await engine.events(job.id, after, limit)
     return Response(events_json(events, job), media_type=JSON)
 
 
 async def _stream(engine: Engine, job: Job, after: int) -> AsyncIterator[str]:
-    yield f"retry: {RECONNECT_MS}\n\n"
-    if after > job.last_event:
-        yield _message("reset", job.last_event, job_json(job))
-        after = job.last_event
+    yield _opening(job, after)
+    after = min(after, job.last_event)
+    looked_in_vain = False
     while True:
         try:
             events = await engine.events(job.id, after, PAGE)
-            if events and events[0].seq > after + 1:
+            if _is_cut_off(events, after) or (looked_in_vain and not events):
                 job = await engine.get(job.id)
                 yield _message("reset", job.last_event, job_json(job))
                 after = job.last_event
-                continue
             for event in events:
-                yield _message(event.type, event.seq, event_json(event))
-                after = event.seq
-            if len(events) == PAGE:
+                if event.seq > after:
+                    yield _message(event.type, event.seq, event_json(event))
+                    after = event.seq
+            # Either there is more, or the read began before the event was written: look once more.
+            looked_in_vain = not events and job.last_event > after
+            if job.last_event > after or len(events) == PAGE:
                 continue
-            job = await engine.wait_for_event(job.id, after, HEARTBEAT_S)
+            if job.state.is_terminal:
+                yield _message("end", after, job_json(job))
+                return
+            moved = await engine.wait_for_event(job, after, HEARTBEAT_S)
         except (NotFound, StoreUnavailable):
             return  # deleted, or the store is away: whoever comes back is told which
-        if job.state.is_terminal and after >= job.last_event:
-            yield _message("end", after, job_json(job))
+        if moved is not None:
+            job = moved
+        elif engine.stopping:
             return
-        if engine.stopping:
-            return
-        if job.last_event <= after:
+        else:
             yield ": still here\n\n"
+
+
+def _opening(job: Job, after: int) -> str:
+    """Write what a stream begins with; a caller who names an event that never was starts anew."""
+    reset = _message("reset", job.last_event, job_json(job)) if after > job.last_event else ""
+    return f"retry: {RECONNECT_MS}\n\n{reset}"
+
+
+def _is_cut_off(events: Sequence[Event], after: int) -> bool:
+    """Tell whether the log no longer reaches back to what follows an event."""
+    return bool(events) and events[0].seq > after + 1
 
 
 def _message(event: str, number: int, data: str) -> str:
@@ -90,11 +114,11 @@ def _message(event: str, number: int, data: str) -> str:
 
 
 def _read_after(request: Request) -> int | None:
+    query = request.query_params
+    after = read_number(query, "after", 0, 0, _LARGEST) if "after" in query else None
     given = request.headers.get("last-event-id")
     if given is None:
-        if "after" not in request.query_params:
-            return None
-        return read_number(request.query_params, "after", 0, 0, _LARGEST)
+        return after
     if not given.isascii() or not given.isdecimal() or len(given) > 18:
         raise HTTPException(400, "Last-Event-ID is the number of an event, as the stream gave it")
     return int(given)

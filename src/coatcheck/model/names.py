@@ -6,7 +6,9 @@ import re
 
 NAME_RULE = "use 1 to 100 letters, digits, and _ . : -"
 
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}")
+NAME_PATTERN = "[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}"
+
+_NAME = re.compile(NAME_PATTERN)
 
 
 def is_name(text: str) -> bool:

@@ -338,10 +338,18 @@ coatcheck.listing CROSS JOIN LATERAL (
 -- With a state as well: whatever is rarer.
 coatcheck.listing JOIN coatcheck.jobs ON jobs.tenant = listing.tenant AND jobs.id = listing.id
 
+-- name: from_labels
+-- By a label: in the order of that label's own index.
+coatcheck.labels AS labelled
+JOIN coatcheck.jobs ON jobs.tenant = labelled.tenant AND jobs.id = labelled.job_id
+
+-- name: plan_for_values
+-- How common a label is decides which index to begin with: a plan for all values cannot know.
+SET LOCAL plan_cache_mode = force_custom_plan
+
 -- name: has_label
 EXISTS (
-  SELECT 1 FROM coatcheck.labels
-  WHERE labels.tenant = /* table */.tenant AND labels.job_id = /* table */.id
+  SELECT 1 FROM coatcheck.labels WHERE labels.tenant = jobs.tenant AND labels.job_id = jobs.id
     AND labels.name = /* name */ AND labels.value = /* value */
 )
 

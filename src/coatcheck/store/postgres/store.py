@@ -14,7 +14,7 @@ from dataclasses import astuple
 from typing import Any
 
 from coatcheck.errors import Conflict, Gone, InvalidInput, NotFound
-from coatcheck.ids import UlidGenerator, first_ulid_at, is_ulid, ulid_time
+from coatcheck.ids import UlidGenerator, is_ulid, ulid_time
 from coatcheck.model import transition as rules
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
@@ -43,6 +43,7 @@ from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.keys import Keyed, submit_once
 from coatcheck.store.postgres.lanes import Lanes
+from coatcheck.store.postgres.listing import list_query
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
@@ -152,6 +153,8 @@ class PostgresStore:
 
     async def get(self, tenant: str, job_id: str) -> Job:
         """Read a job by its id or its public id."""
+        if "\0" in job_id:
+            raise NotFound("there is no such job")  # PostgreSQL has no text with a NUL in it
         sql = self._sql.job_by_id if is_ulid(job_id) else self._sql.job_by_public_id
         row = await self._read_row(sql, tenant, job_id)
         if row is not None:
@@ -168,7 +171,14 @@ class PostgresStore:
     async def list_jobs(self, which: JobFilter) -> list[Job]:
         """List jobs, newest first."""
         sql, values = list_query(self._sql, which)
-        return [read_job(row) for row in await self._read(sql, *values)]
+        if not which.labels:
+            return [read_job(row) for row in await self._read(sql, *values)]
+
+        async def read(db: Any) -> list[Any]:
+            await db.execute(self._sql.plan_for_values)
+            return list(await db.fetch(sql, *values))
+
+        return [read_job(row) for row in await self._database.run(read)]
 
     async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[Event]:
         """Read a job's log."""
@@ -419,34 +429,3 @@ class PostgresStore:
 
     async def _read_row(self, sql: str, *values: Any) -> Any:
         return await self._database.run(lambda db: db.fetchrow(sql, *values), transaction=False)
-
-
-def list_query(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]:
-    """Build the listing: one index range, walked from its end. Values are always bound."""
-    conditions: list[str] = []
-    values: list[Any] = []
-
-    def add(condition: str, value: Any) -> None:
-        if value is not None:
-            values.append(value)
-            conditions.append(f"{condition} ${len(values)}")
-
-    table, source = "jobs", sql.from_jobs
-    if which.kind is not None or which.queue is not None:
-        table = "listing"
-        source = sql.from_listing if which.state is None else sql.from_listing_or_state
-    add(f"{table}.tenant =", which.tenant)
-    add("state =", which.state)
-    add("listing.kind =", which.kind)
-    add("listing.queue =", which.queue)
-    since = None if which.created_after is None else first_ulid_at(which.created_after)
-    add(f"{table}.id >=", since)
-    add(f"{table}.id <", which.before)
-    for name, value in which.labels:
-        values += [name, value]
-        has_label = sql.has_label.replace("/* name */", f"${len(values) - 1}")
-        has_label = has_label.replace("/* value */", f"${len(values)}")
-        conditions.append(has_label.replace("/* table */", table))
-    text = sql.list_jobs.replace("/* source */", source)
-    text = text.replace("/* conditions */", " AND ".join(conditions))
-    return f"{text} ORDER BY {table}.id DESC LIMIT {int(which.limit)}", tuple(values)

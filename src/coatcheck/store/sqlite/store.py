@@ -172,7 +172,8 @@ class SQLiteStore:
         if earlier is None:
             await self._finish_batch(batch, now)
         else:
-            await self._finish_accepted(now)  # the earlier one may be half-way
+            while await self._finish_accepted(now):
+                continue  # the earlier one may be half-way, and not the only one
         return earlier
 
     async def _finish_accepted(self, now: int) -> bool:

@@ -1,0 +1,23 @@
+"""The tests of the HTTP API again, over PostgreSQL: each file brings in those of one."""
+
+import pytest
+
+pytest.register_assert_rewrite(
+    *(
+        f"tests.http.test_{name}"
+        for name in (
+            "batches",
+            "delete",
+            "event_pages",
+            "explain",
+            "idempotency",
+            "listing",
+            "metrics",
+            "missing_jobs",
+            "position",
+            "queues",
+            "result",
+            "stream",
+        )
+    )
+)
