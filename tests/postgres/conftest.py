@@ -21,12 +21,12 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def dsn() -> Iterator[str]:
     given = os.environ.get("COATCHECK_TEST_POSTGRES")
     if given:
         yield given
         return
-    with TrialServer(tmp_path_factory.mktemp("postgres")) as server:
+    with TrialServer() as server:
         yield server.dsn
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -20,11 +21,13 @@ START_TRIES = 5
 
 
 class TrialServer:
-    """A server with its data in a folder, reached through a socket there."""
+    """A server with its data in a folder of its own, reached through a socket there."""
 
-    def __init__(self, folder: Path) -> None:
-        # A socket's path is short: the folder of a test may not be.
-        self._folder = folder
+    def __init__(self) -> None:
+        # Not pytest's: those of older runs are cleared away while this one may still be used, and
+        # a socket's path must be short.
+        self._temporary = tempfile.TemporaryDirectory(prefix="trial-", ignore_cleanup_errors=True)
+        self._folder = Path(self._temporary.name)
         self._server: Any = None
 
     def __enter__(self) -> Self:
@@ -41,6 +44,7 @@ class TrialServer:
         trace: TracebackType | None,
     ) -> None:
         self._server.cleanup()
+        self._temporary.cleanup()
 
     @property
     def dsn(self) -> str:

@@ -38,9 +38,9 @@ BOUND_S = 20.0
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrialServer]:
+def server() -> Iterator[TrialServer]:
     """A server of this file's own, which it may stop."""
-    with TrialServer(tmp_path_factory.mktemp("outages")) as server:
+    with TrialServer() as server:
         yield server
 
 
@@ -223,6 +223,8 @@ async def test_a_connection_that_was_told_to_end_and_is_still_open_is_not_used(
 async def test_a_job_that_succeeded_is_not_failed_for_a_connection_that_was_told_to_end(
     proxy: Proxy, far: PostgresStore, store: PostgresStore, workshop: Workshop
 ) -> None:
+    # The driver may stumble over what it hears after a goodbye; what we make of it is tested here.
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
     engine = Engine(far, workshop.app.kinds)
     job = workshop.new_job(engine, "held", 7)
     async with working(engine):
