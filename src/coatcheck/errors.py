@@ -10,6 +10,7 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   └── Gone                   it existed; its retention has passed
 ├── KeyReused                  an idempotency key that belongs to another request
 ├── Conflict                   the job is not in a state that allows this
+│   ├── StaleLease             a worker writes to a job that is not its own any more
 │   └── IllegalTransition      a bug: a move the transition table does not have
 ├── StoreError                 the store could not do it
 │   ├── StoreUnavailable       it may work later: disk full, locked, unreachable
@@ -99,6 +100,12 @@ class Conflict(CoatcheckError):
     """The job is not in a state that allows this."""
 
     code = "conflict"
+
+
+class StaleLease(Conflict):
+    """The job was taken from this worker, or it has ended."""
+
+    code = "stale-lease"
 
 
 class IllegalTransition(Conflict):

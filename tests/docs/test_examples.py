@@ -18,9 +18,9 @@ README = ROOT / "README.md"
 
 
 @contextmanager
-def serving(folder: Path, app: str) -> Iterator[str]:
+def serving(folder: Path, app: str, *flags: str) -> Iterator[str]:
     """Serve an app of the documentation from a folder, on a free port."""
-    command = [sys.executable, "-m", "coatcheck", "serve", app, "--port", "0"]
+    command = [sys.executable, "-m", "coatcheck", "serve", app, "--port", "0", *flags]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
@@ -88,6 +88,17 @@ def test_coming_back_for_a_result(tmp_path: Path) -> None:
         assert "event: progress" in events.text
         assert events.text.rstrip().rpartition("event: ")[2].startswith("end\n")
         assert explained.json()["explain"][0]["code"] == "ended"
+
+
+def test_a_worker_in_any_language(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/a-worker-in-any-language.md"
+    write_python_files(page, tmp_path)
+    with serving(tmp_path, "gateway:app", "--no-worker") as url, Client(url) as client:
+        write_python_files(page, tmp_path, url)
+        handle = client.submit("shout", "hello")
+        subprocess.run([sys.executable, "remote.py"], cwd=tmp_path, check=True)
+        assert handle.result() == "HELLO"
+        assert handle.job["progress"]["message"] == "taking a breath"
 
 
 def test_using_the_client(tmp_path: Path) -> None:
@@ -158,7 +169,7 @@ def test_every_python_block_is_run_by_one_of_these() -> None:
     # shop.py needs PostgreSQL: tests/postgres/test_shop.py.
     run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
     run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}
-    run.add("tickets.py")
+    run |= {"tickets.py", "gateway.py", "remote.py"}
     named = {
         block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
     }

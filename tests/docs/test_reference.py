@@ -47,7 +47,7 @@ def test_every_error_type_of_the_api_is_there() -> None:
     text = (ROOT / "docs/reference/http.md").read_text()
     listed = set(re.findall(r"urn:coatcheck:([\w-]+)", text))
     raised = {kind.code for kind, _ in STATUS} | set(CODES.values())
-    said = {"not-loopback", "internal", "job-failed", "job-cancelled"}
+    said = {"not-loopback", "internal", "job-failed", "job-cancelled", "stale-lease"}
     assert listed == raised | said
 
 

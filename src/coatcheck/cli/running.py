@@ -56,7 +56,7 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
     await store.open()
     clock = SystemClock()
     sweeper = Sweeper(store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s)
-    engine = Engine(store, app.kinds, clock)
+    engine = Engine(store, app.kinds, clock, lease_s=settings.lease_s)
     tasks = [asyncio.create_task(sweeper.run()), asyncio.create_task(engine.metrics.run())]
     try:
         yield engine

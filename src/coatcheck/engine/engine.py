@@ -14,6 +14,7 @@ from coatcheck.engine.estimates import Estimates
 from coatcheck.engine.explain import Because, explain
 from coatcheck.engine.feed import Feed
 from coatcheck.engine.metrics import Metrics
+from coatcheck.engine.remote import RemoteWork
 from coatcheck.engine.submission import Submission, as_submitted, prepare, prepare_all
 from coatcheck.engine.watch import Watch
 from coatcheck.errors import Gone, InvalidInput, KeyReused, NotFound
@@ -62,12 +63,20 @@ class Submitted(NamedTuple):
 class Engine:
     """The verbs on jobs, for one set of kinds on one store."""
 
-    def __init__(self, store: Store, kinds: Mapping[str, Kind], clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        kinds: Mapping[str, Kind],
+        clock: Clock | None = None,
+        *,
+        lease_s: float = 30.0,
+    ) -> None:
         self.store = store
         self.kinds = kinds
         self.clock = clock or SystemClock()
         self.new_id = UlidGenerator(self.clock)
         self.metrics = Metrics(store)
+        self.remote = RemoteWork(self, lease_s)
         self._watch = Watch(store)
         self._feed = Feed(store)
         self._estimates = Estimates(store, self.clock)

@@ -22,7 +22,7 @@ from coatcheck.model.kind import Kind
 # a store that is away.
 ALWAYS = (400, 403, 406, 503)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
-_PATH_SCHEMAS = {"job_id": ID, "kind": NAME, "queue": NAME}
+_PATH_SCHEMAS = {"job_id": ID, "fence": COUNT, "kind": NAME, "queue": NAME}
 
 _HEADERS: dict[str, tuple[str, Schema]] = {
     "Location": ("Where the job is.", TEXT),

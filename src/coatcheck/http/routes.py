@@ -7,6 +7,7 @@ from coatcheck.http.endpoint import Answer, Body, Endpoint, Parameter, Schema, a
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, LARGEST_PAGE
 from coatcheck.http.prefer import LONGEST_WAIT_S
 from coatcheck.http.schemas import ANYTHING, STATE, STREAMED, TEXT, TIME, listed
+from coatcheck.http.work_routes import WORK
 
 _RETRY = ("Retry-After",)
 _A_JOB = as_json(ref("Job"))
@@ -320,4 +321,4 @@ _PAGES = (
     ),
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *_SYSTEM, *_PAGES)
+ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *WORK, *_SYSTEM, *_PAGES)

@@ -14,6 +14,7 @@ from coatcheck.engine.submission import (
 )
 from coatcheck.http.endpoint import Schema, ref
 from coatcheck.http.job_request import JobRequest
+from coatcheck.http.leases import ClaimRequest, CompleteRequest, FailRequest, ProgressRequest
 from coatcheck.model.event import EventType
 from coatcheck.model.names import NAME_PATTERN, NAME_RULE
 from coatcheck.model.state import Reason, State
@@ -178,6 +179,22 @@ _LIMITS: dict[str, Schema] = {
         {"type": "integer", "minimum": min(MAX_ATTEMPTS), "maximum": max(MAX_ATTEMPTS)}
     ),
 }
+_CLAIM = whole(
+    {
+        "job_id": TEXT,
+        "fence": COUNT,
+        "kind": TEXT,
+        "queue": TEXT,
+        "attempt": COUNT,
+        "max_attempts": COUNT,
+        "timeout_s": {"type": "number"},
+        "deadline_at": maybe(TIME),
+        "correlation_id": maybe(TEXT),
+        "traceparent": maybe(TEXT),
+        "links": {"type": "object", "additionalProperties": TEXT},
+        "input": ANYTHING,
+    }
+)
 
 
 def components() -> dict[str, Any]:
@@ -200,5 +217,14 @@ def components() -> dict[str, Any]:
         "Queue": _QUEUE,
         "QueuePage": whole({"queues": listed(ref("Queue"))}),
         "Receipt": _RECEIPT,
+        "Claims": whole({"lease_s": {"type": "number"}, "claims": listed(ref("Claim"))}),
+        "Claim": _CLAIM,
+        "ClaimRequest": ClaimRequest.model_json_schema(),
+        "CompleteRequest": CompleteRequest.model_json_schema(),
+        "FailRequest": FailRequest.model_json_schema(),
+        "ProgressRequest": ProgressRequest.model_json_schema(),
+        "Heartbeat": whole(
+            {"lease_s": {"type": "number"}, "cancel_requested": {"type": "boolean"}}
+        ),
         "Status": whole({"status": TEXT}),
     }

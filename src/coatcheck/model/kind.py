@@ -71,6 +71,17 @@ class Kind:
                 f"the input does not fit kind {self.name!r}: {where}", problems
             ) from error
 
+    def check_result(self, text: str) -> None:
+        """Raise InvalidPayload, saying where, unless a JSON text fits the kind's result type."""
+        try:
+            self.result_type.validate_json(text)
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_input=False)
+            problems = [(f"/result{pointer(item['loc'])}", item["msg"]) for item in found]
+            raise InvalidPayload(
+                f"the result does not fit kind {self.name!r}: {problems[0][1]}", problems
+            ) from error
+
     def write_result(self, value: object) -> str:
         """Turn what the handler returned into a JSON text; raises pydantic's error if it cannot."""
         text = self.result_type.dump_json(value, warnings="error").decode()

@@ -10,7 +10,8 @@ class WorkerInfo:
     """One start of one worker process: the id is new each time.
 
     `beats` goes up with every heartbeat. Whether a worker is alive is judged by whoever looks:
-    a counter that stands still for a whole lease on the observer's own monotonic clock.
+    a counter that stands still for a whole lease on the observer's own monotonic clock. A `pid` of
+    0 says that there is no process to look at: it works through the API.
     """
 
     id: str

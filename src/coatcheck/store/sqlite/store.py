@@ -243,8 +243,10 @@ class SQLiteStore:
 
     async def register_worker(self, worker: WorkerInfo) -> None:
         """Make a worker known."""
-        # Alive before it is known: nobody may ever see it registered and take it for dead.
-        self._life.hold(worker.id)
+        # Alive before it is known: nobody may ever see it registered and take it for dead. One
+        # without a process here has no sign of life but its heartbeat.
+        if worker.pid:
+            self._life.hold(worker.id)
         try:
             await self._write(lambda tx: workers.register(tx, worker), Urgency.WORKER)
         except BaseException:
@@ -261,7 +263,7 @@ class SQLiteStore:
         found = []
         for id_, host, pid, kinds, slots, started_at, beats in rows:
             info = WorkerInfo(id_, host, pid, tuple(json.loads(kinds)), slots, started_at, beats)
-            found.append(SeenWorker(info, self._life.is_dead(id_)))
+            found.append(SeenWorker(info, pid != 0 and self._life.is_dead(id_)))
         return found
 
     async def remove_worker(self, worker_id: str, beats: int | None, now: int) -> int | None:

@@ -1,0 +1,82 @@
+"""The part of the table of calls that is for workers in any language."""
+
+from __future__ import annotations
+
+from coatcheck.http import leases
+from coatcheck.http.endpoint import Answer, Body, Endpoint, as_json, ref
+
+_A_JOB = as_json(ref("Job"))
+_LEASE = "/v1/jobs/{job_id}/leases/{fence}"
+_LEASE_REFUSALS = (404, 409, 410)
+_BODY_REFUSALS = (408, 413, 415, 422)
+
+WORK: tuple[Endpoint, ...] = (
+    Endpoint(
+        "POST",
+        "/v1/claims",
+        leases.claim_jobs,
+        "claimJobs",
+        "Take jobs to run, from a worker in any language",
+        "working",
+        {
+            200: Answer(
+                "The jobs, if there are any, and how long they are yours.", as_json(ref("Claims"))
+            )
+        },
+        refusals=_BODY_REFUSALS,
+        body=Body("What the worker can run.", as_json(ref("ClaimRequest"))),
+    ),
+    Endpoint(
+        "POST",
+        f"{_LEASE}/heartbeat",
+        leases.beat,
+        "heartbeat",
+        "Keep a job, and hear whether to stop",
+        "working",
+        {200: Answer("It is yours for another lease.", as_json(ref("Heartbeat")))},
+        refusals=_LEASE_REFUSALS,
+    ),
+    Endpoint(
+        "POST",
+        f"{_LEASE}/progress",
+        leases.report_progress,
+        "reportProgress",
+        "Say how far a job has come",
+        "working",
+        {200: Answer("The job.", _A_JOB)},
+        refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
+        body=Body("What to say.", as_json(ref("ProgressRequest"))),
+    ),
+    Endpoint(
+        "POST",
+        f"{_LEASE}/complete",
+        leases.complete,
+        "completeJob",
+        "End a job well",
+        "working",
+        {200: Answer("The job.", _A_JOB)},
+        refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
+        body=Body("Its result.", as_json(ref("CompleteRequest"))),
+    ),
+    Endpoint(
+        "POST",
+        f"{_LEASE}/fail",
+        leases.fail,
+        "failJob",
+        "End an attempt badly",
+        "working",
+        {200: Answer("The job, queued again or failed.", _A_JOB)},
+        refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
+        body=Body("Why.", as_json(ref("FailRequest"))),
+    ),
+    Endpoint(
+        "POST",
+        f"{_LEASE}/release",
+        leases.release,
+        "releaseJob",
+        "Give a job back without counting the attempt",
+        "working",
+        {200: Answer("The job, queued again.", _A_JOB)},
+        refusals=_LEASE_REFUSALS,
+    ),
+)
