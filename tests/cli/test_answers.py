@@ -52,7 +52,7 @@ PROBLEM = json.dumps({"type": "urn:coatcheck:any", "detail": "so it is \x1b[31m"
         (429, PROBLEM, 5, "so it is"),
         (500, PROBLEM, 1, "so it is"),
         (503, PROBLEM, 5, "so it is"),
-        (502, "<html>Bad Gateway</html>", 5, "the server answered 502 Bad Gateway"),
+        (502, "<html>Bad Gateway</html>", 5, "the server answered 502"),
         (500, '{"detail"', 1, "the server answered 500"),
         (200, "<html>a page</html>", 5, "is not Coatcheck"),
         (200, "[]", 5, "is not Coatcheck"),

@@ -126,16 +126,16 @@ def test_results_survive_a_pipe_that_cannot_carry_them(shell: Shell) -> None:
     assert json.loads(ended.stdout) == "é"
 
 
-@pytest.mark.parametrize("key", ["ck_1_swordfish\n", "ck_1_swordfish\u00e9"])
+@pytest.mark.parametrize("key", ["ck_1_sword\nfish", "ck_1_swordfish\u00e9"])
 def test_a_key_that_cannot_be_sent_is_not_shown(shell: Shell, key: str) -> None:
     ended = shell.run("kinds", COATCHECK_API_KEY=key)
 
     assert ended.returncode == 2
-    assert "swordfish" not in ended.stderr
+    assert "sword" not in ended.stderr
 
 
 def test_a_password_in_the_address_is_not_shown(shell: Shell) -> None:
     ended = shell.run("kinds", "--url", "http://ada:swordfish@127.0.0.1:1")
 
     assert ended.returncode == 5
-    assert "swordfish" not in ended.stderr
+    assert "sword" not in ended.stderr

@@ -133,3 +133,18 @@ async def test_a_head_without_end_is_refused(served: Served) -> None:
         await reader.read()
     await _until(lambda: not served.connections)
     writer.close()
+
+
+@pytest.mark.parametrize("declared", [True, False], ids=["with its length", "in chunks"])
+async def test_a_refusal_reaches_who_is_still_sending(served: Served, declared: bool) -> None:
+    size = 6 * 1024 * 1024
+    length = f"Content-Length: {size}" if declared else "Transfer-Encoding: chunked"
+    for _ in range(10):
+        reader, writer = await served.connect()
+        head = f"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\n{length}\r\n"
+        writer.write(head.encode() + b"Content-Type: application/json\r\n\r\n")
+        writer.write(b"" if declared else f"{size:x}\r\n".encode())
+        writer.write(b"a" * size)
+        answer = await reader.readuntil(b"\r\n")
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        writer.close()

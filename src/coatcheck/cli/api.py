@@ -1,36 +1,49 @@
-"""The calls that the command line makes, over plain HTTP.
+"""The calls that the command line makes: those of the client, asked once.
 
 Every way a call can fail is one `ApiError`: a sentence for people and the exit code for scripts.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-import httpx2
-
 from coatcheck.cli import exits
-from coatcheck.errors import CoatcheckError
+from coatcheck.client.address import DEFAULT_URL, find_address
+from coatcheck.client.answers import read_object
+from coatcheck.client.driver import Driver
+from coatcheck.client.steps import send
+from coatcheck.client.wire import JSON, Lost, Request
+from coatcheck.errors import (
+    CoatcheckError,
+    ConfigurationError,
+    InvalidInput,
+    KeyReused,
+    NotFound,
+    Overloaded,
+    StoreUnavailable,
+    Unauthorized,
+    UnexpectedAnswer,
+    Unreachable,
+)
 
-DEFAULT_URL = "http://127.0.0.1:8080"
+__all__ = ["DEFAULT_URL", "Api", "ApiError", "Json"]
+
 TIMEOUT_S = 30.0
 PAGE = 200
-_EXIT_CODES = {
-    400: exits.USAGE,
-    401: exits.NOT_ALLOWED,
-    403: exits.NOT_ALLOWED,
-    404: exits.NOT_FOUND,
-    410: exits.NOT_FOUND,
-    413: exits.USAGE,
-    422: exits.USAGE,
-    429: exits.UNREACHABLE,
-    502: exits.UNREACHABLE,
-    503: exits.UNREACHABLE,
-    504: exits.UNREACHABLE,
-}
+# The first that fits decides.
+_EXIT_CODES: tuple[tuple[type[CoatcheckError], int], ...] = (
+    (InvalidInput, exits.USAGE),
+    (KeyReused, exits.USAGE),
+    (Unauthorized, exits.NOT_ALLOWED),
+    (NotFound, exits.NOT_FOUND),
+    (Overloaded, exits.UNREACHABLE),
+    (StoreUnavailable, exits.UNREACHABLE),
+    (Unreachable, exits.UNREACHABLE),
+)
 
 Json = dict[str, Any]
 
@@ -45,6 +58,10 @@ class ApiError(CoatcheckError):
         self.exit_code = exit_code
 
 
+class NoAnswer(ApiError):
+    """Nothing answers at the address."""
+
+
 class Api:
     """A server of Coatcheck's, as far as the command line needs it."""
 
@@ -52,18 +69,13 @@ class Api:
         self, url: str = DEFAULT_URL, api_key: str | None = None, *, timeout: float = TIMEOUT_S
     ) -> None:
         self.url = url
-        self.shown_url = without_password(url)
-        if not (api_key or "").isprintable() or not (api_key or "").isascii():
-            raise ApiError("the API key holds characters that no key has", exits.USAGE)
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._timeout_s = timeout
         try:
-            self._http = httpx2.Client(base_url=url, headers=headers, timeout=timeout)
-            scheme, host = self._http.base_url.scheme, self._http.base_url.host
-        except (httpx2.InvalidURL, ValueError):
-            scheme = host = ""
-        if scheme not in ("http", "https") or not host:
-            said = f"{self.shown_url!r} is no address of a server; write {DEFAULT_URL}"
-            raise ApiError(said, exits.USAGE)
+            address = find_address(url, api_key or "")
+        except ConfigurationError as error:
+            raise ApiError(str(error), exits.USAGE) from None
+        self.shown_url = address.shown
+        self._driver = Driver(address)
 
     def __enter__(self) -> Self:
         return self
@@ -74,7 +86,7 @@ class Api:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._http.close()
+        self._driver.close()
 
     # --- jobs
 
@@ -82,25 +94,20 @@ class Api:
         """Hand a job in, once under a key."""
         if not key.isprintable() or not key.isascii():
             raise ApiError("an idempotency key is printable ASCII", exits.USAGE)
-        return self._call("POST", "/v1/jobs", "id", json=body, headers={"Idempotency-Key": key})
+        headers = {"accept": JSON, "content-type": JSON, "idempotency-key": key}
+        content = json.dumps(body).encode()
+        return self._call(Request("POST", "/v1/jobs", headers=headers, content=content), "id")
 
     def job(self, job_id: str, *, wait: float = 0, explain: bool = False) -> Json:
         """Read a job; `wait` for it to end, so many seconds at most."""
-        query: Json = {"wait": f"{wait:.3f}"} if wait else {}
-        if explain:
-            query["explain"] = "1"
-        return self._call("GET", _job(job_id), "id", params=query, timeout=wait + TIMEOUT_S)
+        query = [("wait", f"{wait:.3f}")] if wait else []
+        query += [("explain", "1")] if explain else []
+        return self._call(Request("GET", _job(job_id), tuple(query)), "id", wait)
 
     def events(self, job_id: str, after: int, wait: float) -> Json:
         """Read what follows in a job's log; `wait` for it, so many seconds at most."""
-        return self._call(
-            "GET",
-            f"{_job(job_id)}/events",
-            "events",
-            params={"after": str(after), "wait": f"{wait:.3f}"},
-            headers={"Accept": "application/json"},
-            timeout=wait + TIMEOUT_S,
-        )
+        query = (("after", str(after)), ("wait", f"{wait:.3f}"))
+        return self._call(Request("GET", f"{_job(job_id)}/events", query), "events", wait)
 
     def jobs(self, query: list[tuple[str, str]], most: int | None) -> Iterator[tuple[Json, bool]]:
         """List jobs, newest first; with each comes whether there are more after it."""
@@ -110,7 +117,7 @@ class Api:
             asked = [*query, ("limit", str(size))]
             if cursor is not None:
                 asked.append(("cursor", cursor))
-            page = self._call("GET", "/v1/jobs", "jobs", params=asked)
+            page = self._call(Request("GET", "/v1/jobs", tuple(asked)), "jobs")
             found, cursor = page["jobs"], page["next_cursor"]
             for number, job in enumerate(found, 1):
                 yield job, number < len(found) or cursor is not None
@@ -120,75 +127,56 @@ class Api:
 
     def cancel(self, job_id: str) -> Json:
         """Ask for a job to be cancelled."""
-        return self._call("POST", f"{_job(job_id)}/cancel", "id")
+        return self._call(Request("POST", f"{_job(job_id)}/cancel"), "id")
 
     def delete(self, job_id: str) -> Json:
         """Delete a job that has ended."""
-        return self._call("DELETE", _job(job_id), "id")
+        return self._call(Request("DELETE", _job(job_id)), "id")
 
     # --- kinds and queues
 
     def kinds(self) -> Json:
         """List what can be submitted."""
-        return self._call("GET", "/v1/kinds", "kinds")
+        return self._call(Request("GET", "/v1/kinds"), "kinds")
 
     def queues(self) -> Json:
         """List the queues."""
-        return self._call("GET", "/v1/queues", "queues")
+        return self._call(Request("GET", "/v1/queues"), "queues")
 
     def set_paused(self, queue: str, *, paused: bool) -> Json:
         """Pause a queue, or let it go on."""
         verb = "pause" if paused else "resume"
-        return self._call("POST", f"/v1/queues/{quote(queue, safe='')}/{verb}", "name")
+        return self._call(Request("POST", f"/v1/queues/{quote(queue, safe='')}/{verb}"), "name")
 
     # --- the server itself
 
     def ready(self) -> Json:
         """Ask whether the server can take jobs in."""
-        return self._call("GET", "/readyz", "status")
+        return self._call(Request("GET", "/readyz"), "status")
 
-    def _call(self, method: str, path: str, holds: str, **request: Any) -> Json:
+    def _call(self, request: Request, holds: str, wait_s: float = 0) -> Json:
         """Make a call; an answer without the member that tells it for ours is somebody else's."""
-        try:
-            response = self._http.request(method, path, **request)
-        except httpx2.TransportError as error:
-            raise ApiError(
-                f"cannot reach a server at {self.shown_url} ({_reason(error)}); is it running "
+        got = self._driver.run(send(request, self._timeout_s + wait_s))
+        if isinstance(got, Lost):
+            raise NoAnswer(
+                f"cannot reach a server at {self.shown_url} ({got.reason}); is it running "
                 "(`coatcheck serve`), and is the address right (--url, COATCHECK_URL)?",
                 exits.UNREACHABLE,
-            ) from error
-        if not response.is_success:
-            raise _refusal(response)
+            )
         try:
-            answer = response.json()
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict) or holds not in answer:
-            raise ApiError(f"what answers at {self.shown_url} is not Coatcheck", exits.UNREACHABLE)
-        return answer
-
-
-def without_password(url: str) -> str:
-    """Return an address that may be shown."""
-    scheme, separator, rest = url.partition("://")
-    host = rest.rpartition("@")[2]
-    return url if host == rest else f"{scheme}{separator}(hidden)@{host}"
+            return read_object(got, holds)
+        except UnexpectedAnswer as error:
+            if got.status < 300:
+                said = f"what answers at {self.shown_url} is not Coatcheck"
+                raise ApiError(said, exits.UNREACHABLE) from None
+            raise ApiError(str(error), exits.FAILED) from None
+        except CoatcheckError as error:
+            found = (code for kind, code in _EXIT_CODES if isinstance(error, kind))
+            words = str(error)
+            if got.status == 401:
+                words += "; give a key with --api-key or COATCHECK_API_KEY"
+            raise ApiError(words, next(found, exits.FAILED)) from None
 
 
 def _job(job_id: str) -> str:
     return f"/v1/jobs/{quote(job_id, safe='')}"
-
-
-def _reason(error: httpx2.TransportError) -> str:
-    return str(error) or type(error).__name__
-
-
-def _refusal(response: httpx2.Response) -> ApiError:
-    status = response.status_code
-    try:
-        detail = str(response.json()["detail"])
-    except (ValueError, KeyError, TypeError):
-        detail = f"the server answered {status} {response.reason_phrase}"
-    if status == 401:
-        detail += "; give a key with --api-key or COATCHECK_API_KEY"
-    return ApiError(detail, _EXIT_CODES.get(status, exits.FAILED))

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from coatcheck.cli.api import DEFAULT_URL, Api, without_password
+from coatcheck.cli.api import DEFAULT_URL, Api
+from coatcheck.client.address import without_password
 from coatcheck.errors import CoatcheckError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -24,11 +24,16 @@ class Address:
     @property
     def shown(self) -> str:
         """The address without the password that may be in it."""
-        parts = urlsplit(self.url)
-        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        return without_password(self.url)
 
     def __repr__(self) -> str:
         return f"<Address {self.shown}>"
+
+
+def without_password(url: str) -> str:
+    """Return an address that may be shown."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def find_address(url: str | None, api_key: str | None) -> Address:

@@ -5,13 +5,17 @@ body holds a connection and its buffers for nothing. So each connection notes wh
 of, one task looks over all of them now and then, and those that owe us something and have been
 silent for too long are closed. Headers have a limit in size and in time as well. A client that
 waits for *us*, in a long poll or a stream, owes nothing and is never closed here.
+
+The other way round, a client that is refused in the middle of its body (413) is still sending. If
+the connection were closed at once, the kernel would answer what is yet to come with a reset, and
+with it the refusal would be lost on its way. So what it sends is thrown away for a moment first.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -19,6 +23,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 PATIENCE_S = 20.0
 HEAD_BYTES = 64 * 1024
 LOOK_EVERY_S = 2.0
+# How long, and how much, somebody who was refused may go on sending.
+LINGER_S = 2.0
+LINGER_BYTES = 32 * 1024 * 1024
 
 _TOO_LARGE = b"HTTP/1.1 431 Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -28,12 +35,14 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for a request."""
-        super().connection_made(transport)
+        super().connection_made(_Lingering(transport, self._is_still_sending))  # type: ignore[arg-type]  # it is one, by all it does
         self.last_heard = self.head_since = self.loop.time()
         self._head_bytes = 0
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came, unless it is a head without end."""
+        """Take in what came, unless nobody wants it any more, or it is a head without end."""
+        if cast("_Lingering", self.transport).throws_away(data):
+            return
         self.last_heard = self.loop.time()
         if self._waits_for_head():
             if self._head_bytes == 0:
@@ -57,9 +66,48 @@ class PatientProtocol(HttpToolsProtocol):
             return now - self.head_since
         return now - self.last_heard if self.cycle.more_body else 0.0
 
+    def _is_still_sending(self) -> bool:
+        cycle: Any = self.cycle
+        return cycle is not None and cycle.more_body
+
     def _waits_for_head(self) -> bool:
         cycle: Any = self.cycle  # None before the first request, whatever its type says
         return cycle is None or cycle.response_complete
+
+
+class _Lingering:
+    """A transport that, closed while the other side is still sending, says goodbye first."""
+
+    def __init__(self, transport: Any, is_still_sending: Callable[[], bool]) -> None:
+        self._transport = transport
+        self._is_still_sending = is_still_sending
+        self._left: int | None = None  # bytes that may still be thrown away
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        return self._left is not None or self._transport.is_closing()
+
+    def close(self) -> None:
+        if self._left is not None or self._transport.is_closing():
+            return
+        if not self._is_still_sending() or not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        self._left = LINGER_BYTES
+        self._transport.write_eof()
+        self._transport.resume_reading()
+        asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
+
+    def throws_away(self, data: bytes) -> bool:
+        """Tell whether what came is for nobody."""
+        if self._left is None:
+            return False
+        self._left -= len(data)
+        if self._left <= 0:
+            self._transport.close()
+        return True
 
 
 async def close_silent(connections: Iterable[Any], patience_s: float = PATIENCE_S) -> None:

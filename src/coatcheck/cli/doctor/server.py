@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.cli import exits
-from coatcheck.cli.api import Api, ApiError
+from coatcheck.cli.api import Api, ApiError, NoAnswer
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
 
 AREA = "server"
@@ -16,12 +16,12 @@ def check_server(url: str, shown: str, api_key: str | None, *, asked_for: bool) 
         with Api(url, api_key, timeout=TIMEOUT_S) as api:
             kinds = len(api.kinds()["kinds"])
             api.ready()
-    except ApiError as error:
-        if error.__cause__ is None:
-            advice = "see its log" if error.exit_code == exits.UNREACHABLE else "correct --url"
-            return problem(AREA, f"{shown} answers: {error}", advice)
+    except NoAnswer:
         advice = "start one with coatcheck serve MODULE:APP, or name another with --url"
         return (problem if asked_for else warning)(AREA, f"nothing answers at {shown}", advice)
+    except ApiError as error:
+        advice = "see its log" if error.exit_code == exits.UNREACHABLE else "correct --url"
+        return problem(AREA, f"{shown} answers: {error}", advice)
     except (LookupError, TypeError):
         return problem(AREA, f"what answers at {shown} is not Coatcheck", "correct --url")
     return ok(AREA, f"{shown} is ready and takes {kinds} kind(s)")

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from coatcheck.cli.api import without_password
+from coatcheck.client.address import without_password
 from coatcheck.secrets import resolver_for
 from coatcheck.settings import Settings
 

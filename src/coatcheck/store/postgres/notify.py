@@ -50,6 +50,7 @@ class Notifications:
         self._listening: asyncio.Task[None] | None = None
         self._polling: asyncio.Task[None] | None = None
         self._is_listening = False
+        self._closed = False  # cancelling alone does not end a task that misses its cancellation
         self._later: dict[Topic, asyncio.TimerHandle] = {}
 
     def subscribe(self, topic: Topic) -> LoopSignal:
@@ -80,6 +81,7 @@ class Notifications:
 
     async def close(self) -> None:
         """Send what is unsent, then stop."""
+        self._closed = True
         for timer in self._later.values():
             timer.cancel()
         self._later.clear()
@@ -108,7 +110,7 @@ class Notifications:
 
     async def _listen(self) -> None:
         pause = FIRST_PAUSE_S
-        while self._listen_dsn is not None:
+        while self._listen_dsn is not None and not self._closed:
             try:
                 if await self._listen_once(self._listen_dsn):
                     pause = FIRST_PAUSE_S
@@ -119,7 +121,7 @@ class Notifications:
             pause = min(LONGEST_PAUSE_S, pause * 2)
 
     async def _poll(self) -> None:
-        while True:
+        while not self._closed:
             await asyncio.sleep(self._poll_s)
             if not self._is_listening:
                 self._hub.wake(Topic)
@@ -136,11 +138,14 @@ class Notifications:
             await connection.add_listener(self._sql.channel, self._heard)
             self._is_listening = True
             self._hub.wake(Topic)  # whatever was published before is found by looking
-            while not broken.is_set():
+            while not broken.is_set() and not self._closed:
+                # Not wait_for: cancelled just when its wait is over, it would forget that it was.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(broken.wait(), CHECK_S)
+                    async with asyncio.timeout(CHECK_S):
+                        await broken.wait()
                     break
-                await asyncio.wait_for(connection.execute("SELECT 1"), CHECK_S)
+                async with asyncio.timeout(CHECK_S):
+                    await connection.execute("SELECT 1")
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             log.warning("the listening connection broke", extra={"why": type(error).__name__})
         finally:
