@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.environments import ROOT
+from benchmarks.environments import REQUIREMENTS, ROOT, python_for
 
 STOP_S = 30
 
@@ -61,6 +61,23 @@ def serving(under: Path, *flags: str) -> Iterator[Server]:
         except subprocess.TimeoutExpired:
             process.kill()  # its children notice and end themselves
             process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def serving_fastapi(under: Path) -> Iterator[Server]:
+    """Serve the hand-made jobs table of peers/fastapi_app.py, with the libraries it wants."""
+    folder = Path(tempfile.mkdtemp(prefix="fastapi-", dir=under))
+    database = folder / "jobs.db"
+    command = [str(python_for("fastapi")), str(REQUIREMENTS / "fastapi_app.py"), str(database)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield Server(_port(process), process.pid, database)
+    finally:
+        process.terminate()
+        process.wait(timeout=STOP_S)
         assert process.stdout is not None
         process.stdout.close()
         shutil.rmtree(folder, ignore_errors=True)

@@ -15,7 +15,7 @@ from benchmarks.ours import FINISHED, UNFINISHED
 from benchmarks.peers import protocol
 from benchmarks.plan import Plan
 from benchmarks.results import Bar, Measure, Row
-from benchmarks.serving import Server, cpu_seconds, serving
+from benchmarks.serving import Server, cpu_seconds, serving, serving_fastapi
 from coatcheck.store.sqlite.connection import connect
 
 CONNECTIONS = 64
@@ -29,27 +29,45 @@ def measure(plan: Plan) -> list[Measure]:
 def _submit(plan: Plan) -> Measure:
     submit = Row("durable submit, `POST /v1/jobs`", ours=True)
     empty = Row("empty handler, `GET /healthz`", ours=True)
-    costs: dict[str, list[float]] = {submit.label: [], empty.label: []}
+    by_hand = Row("a FastAPI route that inserts a row into SQLite")
+    costs: dict[str, list[float]] = {row.label: [] for row in (submit, empty, by_hand)}
+
+    def take(row: Row, server: Server, **request: str) -> None:
+        answer, cost = _with_cost(server, plan, **request)
+        row.samples.append(answer["answers"] / answer["seconds"])
+        costs[row.label].append(cost)
+
     for _ in range(plan.rounds):
         with serving(plan.folder, "--no-worker") as server:
-            for row, request in (
-                (empty, {"method": "GET", "path": "/healthz", "body": ""}),
-                (submit, {}),
-            ):
-                answer, cost = _with_cost(server, plan, **request)
-                row.samples.append(answer["answers"] / answer["seconds"])
-                costs[row.label].append(cost)
-    for row in (submit, empty):
+            take(empty, server, method="GET", path="/healthz", body="")
+            take(submit, server)
+        with serving_fastapi(plan.folder) as server:
+            take(by_hand, server)
+    for row in (submit, empty, by_hand):
         row.extra["server_cpu_us_per_request"] = statistics.median(costs[row.label])
-    share = statistics.median(
-        mine / most for mine, most in zip(submit.samples, empty.samples, strict=True)
-    )
+    share, times = _ratio(submit, empty), _ratio(submit, by_hand)
     title = f"Submit over HTTP, {CONNECTIONS} connections, `coatcheck serve --no-worker`"
-    table = Measure("http-submit", title, "requests/s", [submit, empty])
-    wanted = "at least 60 % of the same server's empty handler"
-    table.bars = [Bar(wanted, f"{100 * share:.0f} %", share >= 0.6)]
-    table.notes = ["The load generator is a second process on the same cores."]
+    table = Measure("http-submit", title, "requests/s", [submit, empty, by_hand])
+    table.bars = [
+        Bar(
+            "at least 60 % of the same server's empty handler",
+            f"{100 * share:.0f} %",
+            share >= 0.6,
+        ),
+        Bar("at least 2 × a FastAPI route doing the insert", f"{times:.1f} ×", times >= 2),
+    ]
+    table.notes = [
+        "The load generator is a second process on the same cores.",
+        (
+            "The FastAPI route (peers/fastapi_app.py) writes one row of one table; Coatcheck writes "
+            "the job with its indexes, its input and its first event."
+        ),
+    ]
     return table
+
+
+def _ratio(mine: Row, other: Row) -> float:
+    return statistics.median(a / b for a, b in zip(mine.samples, other.samples, strict=True))
 
 
 def _end_to_end(plan: Plan) -> Measure:
