@@ -152,7 +152,7 @@ def opaque(ctx: Any, thing: Opaque) -> None: ...
             "kind 'plain' is 'def', which runs with isolation='thread'",
         ),
         (natural, {"isolation": "thread"}, "is 'async def', which runs with isolation='async'"),
-        (plain, {"isolation": "rocket"}, "isolation is async or thread, not 'rocket'"),
+        (plain, {"isolation": "rocket"}, "isolation is async, thread or process, not 'rocket'"),
         (nothing_taken, {}, r"takes \(ctx, input\) or \(ctx\), not 0 arguments"),
         (too_much_taken, {}, "not 3 arguments"),
         (unreadable, {}, "its annotations cannot be read as types"),
