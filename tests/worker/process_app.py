@@ -119,12 +119,21 @@ def deaf(ctx: Context, port: int) -> None:
     meet(port)
 
 
+def hold_the_interpreter(port: int) -> None:
+    """Sleep in C with the interpreter lock held: no other thread of the process can run."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.sendall(f"{os.getpid()} \n".encode())
+    ctypes.PyDLL(None).sleep(3600)
+
+
 @app.job(isolation="process", timeout="300ms", retries=0)
 def holds_the_interpreter(ctx: Context, port: int) -> None:
-    """Sleep in C with the interpreter lock held: no other thread of the process can run."""
-    threading.Thread(target=meet, args=(port,), daemon=True).start()
-    time.sleep(0.1)
-    ctypes.PyDLL(None).sleep(3600)
+    hold_the_interpreter(port)
+
+
+@app.job(isolation="process", retries=0)
+def stuck(ctx: Context, port: int) -> None:
+    hold_the_interpreter(port)
 
 
 @app.job(isolation="process", timeout="300ms", retries=0)

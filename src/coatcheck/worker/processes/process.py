@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.processes.orphans import Guard
@@ -131,13 +131,12 @@ class Process(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send what was waiting for this."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's only behaves like one
         if self._gone:
-            transport.abort()
+            self._transport.abort()
             return
         for data in self._unsent:
-            transport.write(data)
+            self._transport.write(data)
         self._unsent.clear()
 
     def data_received(self, data: bytes) -> None:
