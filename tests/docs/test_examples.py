@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,10 +18,13 @@ README = ROOT / "README.md"
 
 
 @contextmanager
-def serving(folder: Path, app: str) -> Iterator[str]:
+def serving(folder: Path, app: str, **settings: str) -> Iterator[str]:
     """Serve an app of the documentation from a folder, on a free port."""
     command = [sys.executable, "-m", "coatcheck", "serve", app, "--port", "0"]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as server:
+    environment = {**os.environ, **settings}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    ) as server:
         try:
             assert server.stdout is not None
             yield server.stdout.readline().split()[3]
@@ -105,6 +109,19 @@ def test_the_job_of_the_http_reference_has_the_shape_of_a_real_one(tmp_path: Pat
     assert list(json.loads(sample.text)) == list(real)
 
 
+def test_isolating_a_handler(tmp_path: Path) -> None:
+    write_python_files(ROOT / "docs/how-to/isolate-a-handler.md", tmp_path)
+    settings = {"COATCHECK_GRACE_S": "0.1"}
+    with serving(tmp_path, "isolated:app", **settings) as url, Client(url) as client:
+        assert client.run("convert", 0.01) == "converted"
+        late = client.wait(client.submit("convert", 3600).id)
+        assert (late["state"], late["reason"]) == ("failed", "timeout")
+        assert client.run("measure", 100) == 100_000_000
+        large = client.wait(client.submit("measure", 500).id)
+        assert large["error"]["code"] == "out-of-memory"
+        assert client.run("fragile") == 2
+
+
 def test_every_python_block_is_run_by_one_of_these() -> None:
     # shop.py needs PostgreSQL: tests/postgres/test_shop.py.
     run = {
@@ -115,6 +132,7 @@ def test_every_python_block_is_run_by_one_of_these() -> None:
         "everything.py",
         "shop.py",
         "tickets.py",
+        "isolated.py",
     }
     named = {
         block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
