@@ -201,15 +201,16 @@ async def test_idle_processes_cost_nothing(engine: Engine) -> None:
         before = _switches(child)
         await run(engine, "on_the_loop")
         await asyncio.sleep(0.5)  # not to synchronise: it is the time that nothing happens in
-        assert _switches(child) == before
+        # A few, should it only just have become idle; looking 20 times a second would be ten.
+        assert _switches(child) - before < 5
 
 
-def _switches(pid: int) -> list[str]:
-    """How often the kernel has given each thread of a process a turn."""
-    found = []
+def _switches(pid: int) -> int:
+    """How often the threads of a process have gone to sleep or were sent to."""
+    found = 0
     for task in sorted(Path(f"/proc/{pid}/task").iterdir()):
         lines = (task / "status").read_text().splitlines()
-        found += [line for line in lines if "voluntary_ctxt_switches" in line]
+        found += sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
     return found
 
 
