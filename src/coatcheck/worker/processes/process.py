@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -20,6 +21,8 @@ from typing import Any, Protocol, cast
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.processes.orphans import Guard
 from coatcheck.worker.processes.wire import Message, Splitter, frame
+
+log = logging.getLogger(__name__)
 
 # A process told to stop has this long.
 STOP_S = 2.0
@@ -146,7 +149,11 @@ class Process(asyncio.Protocol):
         try:
             for message in self._splitter.feed(data):
                 self._listener.heard(self, message)
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError) as error:
+            fields = {"child_pid": self.pid}
+            log.error(
+                "what a process said cannot be read; it is ended", exc_info=error, extra=fields
+            )
             self.kill()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - theirs
@@ -162,7 +169,8 @@ class Process(asyncio.Protocol):
 
     def _wait(self) -> None:
         if hasattr(os, "waitid"):
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            with contextlib.suppress(ChildProcessError):  # somebody has reaped it before us
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         else:
             self._popen.wait()
         with contextlib.suppress(RuntimeError):  # the pool is gone, too
