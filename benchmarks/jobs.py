@@ -27,6 +27,24 @@ def job_in_thread(_ctx: Context, data: dict[str, int]) -> dict[str, int]:
     return data
 
 
+@app.job(isolation="process")
+def job_in_process(_ctx: Context, data: dict[str, int]) -> dict[str, int]:
+    """Do nothing, in a process."""
+    return data
+
+
+@app.job(isolation="process")
+def stamp_in_process(_ctx: Context, _data: dict[str, int]) -> float:
+    """Say when the handler was reached in its process."""
+    return time.monotonic()
+
+
+@app.job
+def stamp_in_thread(_ctx: Context, _data: dict[str, int]) -> float:
+    """Say when the handler was reached in its thread."""
+    return time.monotonic()
+
+
 @app.job
 async def stamp(_ctx: Context, data: dict[str, int]) -> float:
     """Say when the handler was reached; the monotonic clock is one for all processes."""

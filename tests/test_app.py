@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from coatcheck.app import App, load_app
 from coatcheck.errors import ConfigurationError, InvalidPayload
+from coatcheck.model.handler import reference_of
 
 
 class Letter(BaseModel):
@@ -127,6 +128,12 @@ def unreadable(ctx: Any, thing: "Missing") -> None: ...  # type: ignore[name-def
 def unusable(ctx: Any, thing: Callable[..., "Missing"]) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
+def nested() -> Callable[..., Any]:
+    def inside(ctx: Any) -> None: ...
+
+    return inside
+
+
 class Opaque:
     """A class pydantic knows nothing about."""
 
@@ -152,7 +159,11 @@ def opaque(ctx: Any, thing: Opaque) -> None: ...
             "kind 'plain' is 'def', which runs with isolation='thread'",
         ),
         (natural, {"isolation": "thread"}, "is 'async def', which runs with isolation='async'"),
-        (plain, {"isolation": "rocket"}, "isolation is async or thread, not 'rocket'"),
+        (plain, {"isolation": "rocket"}, "isolation is async, thread or process, not 'rocket'"),
+        (lambda ctx: None, {"name": "l", "isolation": "process"}, "its handler is a lambda"),
+        (nested(), {"isolation": "process"}, "its handler is defined inside a function"),
+        (plain, {"memory": "1GB"}, "memory can only be limited with isolation='process'"),
+        (plain, {"isolation": "process", "memory": "lots"}, "memory: 'lots' is not a size"),
         (nothing_taken, {}, r"takes \(ctx, input\) or \(ctx\), not 0 arguments"),
         (too_much_taken, {}, "not 3 arguments"),
         (unreadable, {}, "its annotations cannot be read as types"),
@@ -182,6 +193,27 @@ def test_saying_the_natural_isolation_is_fine() -> None:
     app.job(isolation="thread")(plain)
     app.job(isolation="async")(natural)
     assert [kind.isolation for kind in app.kinds.values()] == ["thread", "async"]
+
+
+def test_a_process_finds_a_handler_by_its_name() -> None:
+    app = App()
+    app.job(isolation="process", memory="1GB")(plain)
+    app.job(isolation="process")(natural)
+    kinds = app.kinds
+    assert [kind.isolation for kind in kinds.values()] == ["process", "process"]
+    assert [kind.memory for kind in kinds.values()] == [1_000_000_000, None]
+    assert reference_of(kinds["plain"]) == (__name__, "plain")
+
+
+def test_a_handler_that_another_decorator_hides_cannot_be_found() -> None:
+    app = App()
+
+    def hidden(ctx: Any) -> None: ...
+
+    hidden.__qualname__ = "plain"
+    app.job(isolation="process")(hidden)
+    with pytest.raises(ConfigurationError, match=r"make @app\.job the outermost one"):
+        reference_of(app.kinds["hidden"])
 
 
 # --- finding an app

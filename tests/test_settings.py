@@ -19,6 +19,8 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "host": ("0.0.0.0", "0.0.0.0"),
     "port": ("9000", 9000),
     "concurrency": ("3", 3),
+    "processes": ("2", 2),
+    "process_jobs": ("50", 50),
     "lease_s": ("7.5", 7.5),
     "sweep_s": ("2", 2.0),
     "drain_s": ("0", 0.0),

@@ -1,4 +1,6 @@
-"""What running a handler costs: `async def` on the handlers' loop, `def` in a thread each."""
+"""What running a handler costs: `async def` on the handlers' loop, `def` in a thread each, and
+either in a process.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +8,35 @@ import statistics
 
 from benchmarks.contestants import OURS, run
 from benchmarks.plan import Plan
-from benchmarks.results import Measure, Row
+from benchmarks.results import Measure, Row, percentile
+
+ISOLATIONS = ("async", "thread", "process")
+# The first probes meet cold caches, threads not yet started, and processes that still import.
+WARM_UP = 10
 
 
 def measure(plan: Plan) -> list[Measure]:
-    """A drain of no-op jobs of each, in turns: wall and CPU time a job, claim and settle too."""
-    rows = {isolation: Row(f"`{isolation}`", ours=True) for isolation in ("async", "thread")}
-    costs: dict[str, list[float]] = {isolation: [] for isolation in rows}
+    """A drain of no-op jobs of each, in turns: wall and CPU time a job, claim and settle and the
+    processes' own included; then how long a job waits on an idle system.
+    """
+    rows = {isolation: Row(f"`{isolation}`", ours=True) for isolation in ISOLATIONS}
+    waits = {isolation: Row(f"`{isolation}`", ours=True) for isolation in ISOLATIONS}
+    costs: dict[str, list[float]] = {isolation: [] for isolation in ISOLATIONS}
     for number in range(plan.rounds):
-        order = list(rows)
-        for isolation in order if number % 2 == 0 else reversed(order):
-            options = {"isolation": isolation, "seconds": plan.seconds / 2}
-            answer = run(OURS, "drain", plan.folder, **options)
+        for isolation in ISOLATIONS if number % 2 == 0 else reversed(ISOLATIONS):
+            # Jobs are handed in faster than processes get through them.
+            seconds = plan.seconds / (10 if isolation == "process" else 2)
+            answer = run(OURS, "drain-warm", plan.folder, isolation=isolation, seconds=seconds)
             rows[isolation].samples.append(1e6 / answer["per_second"])
             costs[isolation].append(answer["cpu_us_per_job"])
+            options = {"isolation": isolation, "count": plan.probes + WARM_UP}
+            waited = run(OURS, "pickup-inside", plan.folder, **options)["milliseconds"]
+            waits[isolation].samples.append(percentile(waited[WARM_UP:], 0.5))
     for isolation, row in rows.items():
         row.extra["cpu_us_per_job"] = statistics.median(costs[isolation])
     title = "Cost of a no-op job by isolation, from claim to settle"
-    return [Measure("isolation", title, "µs/job", list(rows.values()), False)]
+    pickup = "Pickup on an idle system by isolation, p50"
+    return [
+        Measure("isolation", title, "µs/job", list(rows.values()), False),
+        Measure("isolation-pickup", pickup, "ms", list(waits.values()), False),
+    ]

@@ -59,8 +59,8 @@ def _submit(plan: Plan) -> Measure:
     table.notes = [
         "The load generator is a second process on the same cores.",
         (
-            "The FastAPI route (peers/fastapi_app.py) writes one row of one table; Coatcheck writes "
-            "the job with its indexes, its input and its first event."
+            "The FastAPI route (peers/fastapi_app.py) writes one row of one table; Coatcheck "
+            "writes the job with its indexes, its input and its first event."
         ),
     ]
     return table

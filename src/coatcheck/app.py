@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from inspect import isawaitable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, get_type_hints, overload
+from typing import Any, TypeVar, overload
 
-from pydantic import TypeAdapter
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import to_json
 
 from coatcheck.clock import SystemClock, from_rfc3339
@@ -21,9 +18,11 @@ from coatcheck.engine.submission import Submission, prepare
 from coatcheck.errors import ConfigurationError
 from coatcheck.ids import UlidGenerator
 from coatcheck.model.duration import Duration, milliseconds
+from coatcheck.model.handler import isolation_of, signature_of
 from coatcheck.model.job import DEFAULT_QUEUE, Terms
 from coatcheck.model.kind import Isolation, Kind, OnLost
 from coatcheck.model.names import NAME_RULE, is_name
+from coatcheck.model.size import Size, size_in_bytes
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -52,6 +51,7 @@ class App:
         timeout: Duration = "1h",
         on_lost: OnLost = "requeue",
         isolation: Isolation | None = None,
+        memory: Size | None = None,
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
@@ -65,6 +65,7 @@ class App:
         timeout: Duration = "1h",
         on_lost: OnLost = "requeue",
         isolation: Isolation | None = None,
+        memory: Size | None = None,
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
@@ -72,8 +73,9 @@ class App:
         """Declare the decorated function as the handler of a kind, named like it unless told.
 
         The handler takes `(ctx, input)` or only `(ctx)`. An `async def` runs on the worker's
-        handler loop, a `def` in a thread. What its annotations say is what the input is checked
-        against before a job is accepted.
+        handler loop, a `def` in a thread; with `isolation="process"` both run in a process of
+        their own, where `memory` limits what a job may add to it. What its annotations say is
+        what the input is checked against before a job is accepted.
         """
 
         def declare(handler: Handler) -> Handler:
@@ -89,15 +91,23 @@ class App:
                 raise ConfigurationError(
                     f"kind {kind_name!r}: on_lost is requeue, resume or fail, not {on_lost!r}"
                 )
-            takes_input, input_type, result_type = _signature(kind_name, handler)
+            where = isolation_of(kind_name, handler, isolation)
+            if memory is not None and where != "process":
+                raise ConfigurationError(
+                    f"kind {kind_name!r}: memory can only be limited with isolation='process'"
+                )
+            takes_input, input_type, result_type = signature_of(kind_name, handler)
             self._kinds[kind_name] = Kind(
                 name=kind_name,
                 handler=handler,
                 takes_input=takes_input,
-                isolation=_isolation(kind_name, handler, isolation),
+                isolation=where,
                 input_type=input_type,
                 result_type=result_type,
                 queue=queue,
+                memory=None
+                if memory is None
+                else size_in_bytes(memory, f"kind {kind_name!r}: memory"),
                 terms=Terms(
                     max_attempts=retries + 1,
                     on_lost=on_lost,
@@ -178,42 +188,3 @@ def load_app(reference: str) -> App:
         found = "nothing" if app is None else f"a {type(app).__name__}"
         raise ConfigurationError(f"{reference!r} should be a coatcheck.App, but is {found}")
     return app
-
-
-def _isolation(name: str, handler: Callable[..., Any], wanted: str | None) -> Isolation:
-    natural: Isolation = "async" if inspect.iscoroutinefunction(handler) else "thread"
-    if wanted in (None, natural):
-        return natural
-    if wanted in ("async", "thread"):
-        shape = "async def" if natural == "async" else "def"
-        raise ConfigurationError(
-            f"kind {name!r} is {shape!r}, which runs with isolation={natural!r}, not {wanted!r}"
-        )
-    raise ConfigurationError(f"kind {name!r}: isolation is async or thread, not {wanted!r}")
-
-
-def _signature(
-    name: str, handler: Callable[..., Any]
-) -> tuple[bool, TypeAdapter[Any], TypeAdapter[Any]]:
-    parameters = [
-        parameter
-        for parameter in inspect.signature(handler).parameters.values()
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    ]
-    if len(parameters) not in (1, 2):
-        raise ConfigurationError(
-            f"kind {name!r}: a handler takes (ctx, input) or (ctx), not {len(parameters)} arguments"
-        )
-    takes_input = len(parameters) == 2
-    try:
-        hints = get_type_hints(handler, include_extras=True)
-        input_type: Any = hints.get(parameters[1].name, Any) if takes_input else None
-        adapters: tuple[TypeAdapter[Any], TypeAdapter[Any]] = (
-            TypeAdapter(input_type),
-            TypeAdapter(hints.get("return", Any)),
-        )
-    except (NameError, PydanticSchemaGenerationError, PydanticUserError) as error:
-        raise ConfigurationError(
-            f"kind {name!r}: its annotations cannot be read as types: {error}"
-        ) from error
-    return takes_input, *adapters

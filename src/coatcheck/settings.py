@@ -42,8 +42,12 @@ class Settings:
     # Address the API listens on.
     host: str = "127.0.0.1"
     port: int = 8080
-    # Jobs a worker runs at once; 0 means 8 per core.
+    # Jobs a worker runs at once on its loop and in threads; 0 means 8 per core.
     concurrency: int = 0
+    # Jobs it runs at once in processes of their own; 0 means one per core.
+    processes: int = 0
+    # A process is replaced after so many jobs, so that what handlers leak is bounded; 0: never.
+    process_jobs: int = 1000
     # A worker whose heartbeat stands still this long is called lost.
     lease_s: float = 30.0
     # How often lost workers, expired jobs and old results are looked for.
@@ -62,7 +66,7 @@ class Settings:
         for name in ("lease_s", "sweep_s", "poll_s"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be more than 0, not {getattr(self, name)}")
-        for name in ("drain_s", "grace_s", "concurrency"):
+        for name in ("drain_s", "grace_s", "concurrency", "processes", "process_jobs"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must not be negative: {getattr(self, name)}")
         if self.connections < 2:
@@ -80,8 +84,13 @@ class Settings:
 
     @property
     def slots(self) -> int:
-        """How many jobs a worker runs at once."""
+        """How many jobs a worker runs at once on its loop and in threads."""
         return self.concurrency or 8 * (os.cpu_count() or 1)
+
+    @property
+    def process_slots(self) -> int:
+        """How many jobs a worker runs at once in processes of their own."""
+        return self.processes or os.cpu_count() or 1
 
 
 def load_settings(

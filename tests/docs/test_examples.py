@@ -18,10 +18,13 @@ README = ROOT / "README.md"
 
 
 @contextmanager
-def serving(folder: Path, app: str, *flags: str) -> Iterator[str]:
+def serving(folder: Path, app: str, *flags: str, **settings: str) -> Iterator[str]:
     """Serve an app of the documentation from a folder, on a free port."""
     command = [sys.executable, "-m", "coatcheck", "serve", app, "--port", "0", *flags]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as server:
+    environment = {**os.environ, **settings}
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    ) as server:
         try:
             assert server.stdout is not None
             yield server.stdout.readline().split()[3]
@@ -161,15 +164,29 @@ def test_the_job_of_the_http_reference_has_the_shape_of_a_real_one(tmp_path: Pat
     (sample,) = [b for b in blocks(ROOT / "docs/reference/http.md") if b.language == "json"]
     write_python_files(README, tmp_path)
     with serving(tmp_path, "tasks:app") as url, Client(url) as client:
+        # Once it has ended: only what is queued has a position.
         real = client.wait(client.submit("report", "2030-01").id)
     assert list(json.loads(sample.text)) == list(real)
+
+
+def test_isolating_a_handler(tmp_path: Path) -> None:
+    write_python_files(ROOT / "docs/how-to/isolate-a-handler.md", tmp_path)
+    settings = {"COATCHECK_GRACE_S": "0.1"}
+    with serving(tmp_path, "isolated:app", **settings) as url, Client(url) as client:
+        assert client.run("convert", 0.01) == "converted"
+        late = client.wait(client.submit("convert", 3600).id)
+        assert (late["state"], late["reason"]) == ("failed", "timeout")
+        assert client.run("measure", 100) == 100_000_000
+        large = client.wait(client.submit("measure", 500).id)
+        assert large["error"]["code"] == "out-of-memory"
+        assert client.run("fragile") == 2
 
 
 def test_every_python_block_is_run_by_one_of_these() -> None:
     # shop.py needs PostgreSQL: tests/postgres/test_shop.py.
     run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
     run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}
-    run |= {"tickets.py", "gateway.py", "remote.py"}
+    run |= {"tickets.py", "gateway.py", "remote.py", "isolated.py"}
     named = {
         block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
     }

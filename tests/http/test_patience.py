@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
+from coatcheck.engine.engine import Engine
 from coatcheck.http import patience
 from coatcheck.http.patience import HEAD_BYTES, PatientProtocol
 from tests.http.arrange import Submit
@@ -76,10 +77,11 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-async def served(app: Starlette) -> AsyncIterator[Served]:
+async def served(app: Starlette, engine: Engine) -> AsyncIterator[Served]:
     served = Served(app)
     await served.start()
     yield served
+    engine.release_waiters()  # else the server would wait for them
     await served.stop()
 
 

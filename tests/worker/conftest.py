@@ -17,6 +17,8 @@ from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.pace import Pace
 from coatcheck.worker.worker import Worker
 
+from .meeting import Meeting
+
 SETTINGS = Settings(concurrency=8, lease_s=30, drain_s=5, grace_s=5)
 
 Working = Callable[..., contextlib.AbstractAsyncContextManager[Worker]]
@@ -43,6 +45,14 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 @pytest.fixture
 def engine(app: App, store: Store) -> Engine:
     return Engine(store, app.kinds)
+
+
+@pytest.fixture
+async def meeting() -> AsyncIterator[Meeting]:
+    meeting = Meeting()
+    await meeting.open()
+    yield meeting
+    await meeting.close()
 
 
 @contextlib.asynccontextmanager

@@ -22,7 +22,7 @@ from coatcheck.model.job import DEFAULT_QUEUE, Terms
 LONGEST_NUMBER = 4_300
 _LONG_NUMBER = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 
-Isolation = Literal["async", "thread"]
+Isolation = Literal["async", "thread", "process"]
 OnLost = Literal["requeue", "resume", "fail"]
 
 
@@ -52,6 +52,7 @@ class Kind:
     queue: str = DEFAULT_QUEUE
     terms: Terms = field(default_factory=Terms)
     backoff: Backoff = field(default_factory=Backoff)
+    memory: int | None = None  # bytes a job may add to its process; None: no limit
 
     def check_input(self, text: str | bytes) -> None:
         """Raise InvalidPayload, saying where, unless a JSON text fits the kind's input type."""

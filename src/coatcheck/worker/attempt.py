@@ -15,6 +15,7 @@ from coatcheck.errors import Fail, InvalidPayload, Retry
 from coatcheck.model.job import Claim, Failure
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
+from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
 from coatcheck.worker.context import Context, Interrupted
 
@@ -84,6 +85,9 @@ def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
         case asyncio.CancelledError() | Interrupted():
             failure = Failure("interrupted", "the handler was interrupted", retryable=True)
             return Errored(failure, claim_delay(kind, claim))
+    code, words = "handler-error", _words_of(error)
+    if isinstance(error, MemoryError) and kind.isolation == "process":
+        code, words = "out-of-memory", _words_on_memory(kind)
     log.warning(
         "a handler raised",
         exc_info=error,
@@ -95,7 +99,7 @@ def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
         },
     )
     detail = "".join(traceback.format_exception(error))[-LONGEST_DETAIL:]
-    failure = Failure("handler-error", _words_of(error), storable(detail), retryable=True)
+    failure = Failure(code, words, storable(detail), retryable=True)
     return Errored(failure, claim_delay(kind, claim))
 
 
@@ -116,6 +120,12 @@ def _words_of(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - an error that cannot say what it is about
         words = "(it has no words)"
     return storable(f"{type(error).__name__}: {words}"[:LONGEST_MESSAGE])
+
+
+def _words_on_memory(kind: Kind) -> str:
+    if kind.memory is None:
+        return "the handler needed more memory than there was"
+    return f"the handler needed more memory than its kind may use ({in_megabytes(kind.memory)})"
 
 
 def _succeeded(kind: Kind, value: object) -> Outcome:

@@ -131,6 +131,14 @@ class Context:
         """Tell the handler to stop."""
         self._interrupt = why
 
+    def repeat(self, report: Report) -> None:
+        """Say what the handler has said in another process."""
+        with self._lock:
+            self._progress = report.progress or self._progress
+            self._phase = report.phase or self._phase
+            self._events += report.events
+        self._on_report()
+
     def take_report(self) -> Report | None:
         """Return what was said since the last time, if anything was."""
         with self._lock:

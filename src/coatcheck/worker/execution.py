@@ -23,6 +23,7 @@ class Execution:
         "context",
         "ended_at",
         "interrupted",
+        "killed",
         "kind",
         "report_noted",
         "started_at",
@@ -41,6 +42,7 @@ class Execution:
         self.ended_at = 0.0
         self.interrupted: Interrupt | None = None
         self.abandoned = False
+        self.killed = False
         self.begun = False
         self.report_noted = False
         self.timer: asyncio.TimerHandle | None = None

@@ -4,6 +4,7 @@
   that blocks this loop holds up the other `async def` handlers and nothing else; a watchdog on the
   worker's own loop notices and names it.
 - `ThreadRunner`: every `def` handler, in a thread each.
+- `ProcessRunner` (processes/pool.py): handlers declared so, in processes of their own.
 
 A runner is given executions to start, and says when they have ended. What it gets in return is what
 it starts in their place: their slots pass from one job to the next without a word to the worker's
@@ -45,6 +46,12 @@ class Runner(Protocol):
         """Make an attempt stop that was started; its context has been told already."""
         ...
 
+    def kill(self, execution: Execution) -> bool:
+        """End an attempt that did not stop when told to, which is then handed to `Finish` like any
+        other; False where that cannot be done.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of everything; nothing is started any more."""
         ...
@@ -55,17 +62,16 @@ class Finished:
     worker's loop, many at a time: who has ended, and who was begun without its doing.
     """
 
-    def __init__(self, backlog: Backlog, deliver: Callable[[Ended, list[Execution]], None]) -> None:
+    def __init__(self, deliver: Callable[[Ended, list[Execution]], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._backlog = backlog
         self._deliver = deliver
         self._lock = threading.Lock()
         self._ended: Ended = []
         self._begun: list[Execution] = []
 
-    def __call__(self, isolation: str, ended: Ended) -> list[Execution]:
+    def __call__(self, backlog: Backlog, isolation: str, ended: Ended) -> list[Execution]:
         """Hand outcomes over, and return what starts in their place; from any thread."""
-        following = self._backlog.ended([execution for execution, _ in ended], isolation)
+        following = backlog.ended([execution for execution, _ in ended], isolation)
         with self._lock:
             on_its_way = bool(self._ended)
             self._ended += ended
@@ -99,6 +105,10 @@ class AsyncRunner:
     def interrupt(self, execution: Execution) -> None:
         """Cancel an attempt: its handler sees CancelledError at its next await."""
         self._loop.call_soon_threadsafe(self._cancel, execution)
+
+    def kill(self, execution: Execution) -> bool:  # noqa: ARG002 - no task can be killed
+        """Leave it: a handler that blocks the loop cannot be ended."""
+        return False
 
     def ping(self, answer: Callable[[], Any]) -> None:
         """Have the loop call back; how long that takes tells whether a handler blocks it."""
@@ -184,6 +194,10 @@ class ThreadRunner:
 
     def interrupt(self, execution: Execution) -> None:
         """Do nothing: a thread looks at its context when it next calls it."""
+
+    def kill(self, execution: Execution) -> bool:  # noqa: ARG002 - no thread can be killed
+        """Leave it: a thread cannot be ended."""
+        return False
 
     def close(self) -> None:
         """Let the idle threads end."""

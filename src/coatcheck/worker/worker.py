@@ -7,13 +7,15 @@ The life of a worker:
 
 1. It registers under an id that is new at every start, and heartbeats from then on (presence.py).
 2. It claims when it is woken (a job was submitted, a slot came free, a delayed job is due) and as
-   a net every few seconds. A claim takes at most as many jobs as there are free slots, unless they
-   have lately been very short (pace.py), and only of kinds it has. What has no slot yet waits in
+   a net every few seconds, apart for processes and for the rest, which have slots of their own
+   (lane.py). A claim takes at most as many jobs as there are free slots, unless they have lately
+   been very short (pace.py), and only of kinds it has. What has no slot yet waits in
    line for one (backlog.py), and is given back if that takes too long. A job that would fail if
    the worker died never waits there: it must not fail without having been started.
 3. Each job that has started has a timer. When it runs out, when the job is cancelled, or when the
-   worker must stop, the handler is *interrupted*: told to stop, given a grace period, and then left
-   behind: the job is settled without it, and its slot stays taken until the handler really returns.
+   worker must stop, the handler is *interrupted*: told to stop, and given a grace period. One in a
+   process is then killed. Others cannot be, and are left behind: the job is settled without them,
+   and their slot stays taken until they really return.
 4. While the store is down it keeps what its handlers have finished and tries again, with a pause
    that grows (outage.py); nothing is lost unless the process is.
 5. When it learns that it was taken for lost, its jobs belong to others. It forgets what waits,
@@ -37,13 +39,14 @@ from coatcheck.model.job import Claim, Lease
 from coatcheck.model.outcome import Released
 from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement, Topic
-from coatcheck.worker.backlog import Backlog
 from coatcheck.worker.context import Interrupt
 from coatcheck.worker.execution import Execution
+from coatcheck.worker.lane import Lane, lanes_of
 from coatcheck.worker.outage import Pauses, persist
-from coatcheck.worker.pace import AHEAD_S, PATIENCE_S, Pace
+from coatcheck.worker.pace import PATIENCE_S, Pace
 from coatcheck.worker.presence import Presence
 from coatcheck.worker.probe import Probe, no_probe
+from coatcheck.worker.processes.pool import ProcessRunner
 from coatcheck.worker.reports import Reports
 from coatcheck.worker.runners import AsyncRunner, Ended, Finished, NewLoop, Runner, ThreadRunner
 from coatcheck.worker.settling import Settling
@@ -56,6 +59,8 @@ log = logging.getLogger(__name__)
 NET_S = 10.0
 # Handlers that outlive the drain have this long to clean up before they are left behind.
 LAST_GRACE_S = 1.0
+# What was killed is gone by then, unless the kernel itself is stuck.
+KILL_S = 5.0
 # How long a stopping worker keeps trying to write what its handlers finished.
 LAST_WRITES_S = 5.0
 
@@ -77,30 +82,41 @@ class Worker:
         self._settings = settings
         self._probe = probe
         self._kinds = sorted(engine.kinds)
-        self._wake = asyncio.Event()  # there may be something to claim
+        self._monotonic = engine.clock.monotonic
+        self._lane_of = lanes_of(engine.kinds.values(), settings, self._monotonic, pace or Pace())
+        self._lanes = [lane for lane in dict.fromkeys(self._lane_of.values()) if lane.kinds]
+        self._slots = sum(lane.slots for lane in self._lanes)
+        self._wake = asyncio.Event()  # a lane is to look for work
         self._presence = Presence(
             engine,
-            slots=settings.slots,
+            slots=self._slots,
             lease_s=settings.lease_s,
             probe=probe,
-            on_registered=self._wake.set,
+            on_registered=self._look_everywhere,
         )
-        self._monotonic = engine.clock.monotonic
-        self._backlog = Backlog(settings.slots, self._monotonic)
-        self._pace = pace or Pace()
-        finished = Finished(self._backlog, self._finished)
-        self._async = AsyncRunner(partial(finished, "async"), new_loop)
+        finished = Finished(self._finished)
+        self._async = AsyncRunner(
+            partial(finished, self._lane_of["async"].backlog, "async"), new_loop
+        )
         self._runners: dict[str, Runner] = {
             "async": self._async,
-            "thread": ThreadRunner(partial(finished, "thread"), settings.slots),
+            "thread": ThreadRunner(
+                partial(finished, self._lane_of["thread"].backlog, "thread"), settings.slots
+            ),
         }
+        if (processes := self._lane_of["process"]).kinds:
+            self._runners["process"] = ProcessRunner(
+                partial(finished, processes.backlog, "process"),
+                [engine.kinds[name] for name in processes.kinds],
+                settings,
+                new_loop,
+            )
         self._reports = Reports(self._report_soon)
         self._held: dict[Lease, Execution] = {}  # what waits for a slot, and what runs
         self._writes: set[asyncio.Task[None]] = set()
         self._settling = Settling(engine, self._write_soon, probe)
         self._moved = asyncio.Event()  # an execution has ended, or was left behind
-        self._maybe_more = False  # the last claim brought all that was asked for
-        self._impatience: asyncio.TimerHandle | None = None
+        self._unsure = False  # a claim was sent and its answer never came
         self._lives = 0  # how often it was taken for lost
         self._stopping = False
 
@@ -113,7 +129,7 @@ class Worker:
         """Work until `stop` is set, then drain. `ready` is called once the worker is known."""
         await self._presence.register()
         ready()
-        fields = {"worker": self.id, "slots": self._settings.slots, "kinds": self._kinds}
+        fields = {"worker": self.id, "slots": self._slots, "kinds": self._kinds}
         log.info("worker started", extra=fields)
         claiming = asyncio.create_task(self._claim())
         beating = asyncio.create_task(self._presence.beat(self._taken_for_lost))
@@ -137,46 +153,54 @@ class Worker:
 
     async def _claim(self) -> None:
         pauses = Pauses()
-        unsure = False  # a claim was sent and its answer never came
         while not self._stopping:
-            wait = NET_S
-            limit = self._room()
-            if limit == 0:
-                self._maybe_more = True  # than could be asked for
-            else:
-                life = self._lives
-                try:
-                    if unsure:
-                        await self._give_back_unknown()
-                        unsure = False
-                    claimed = await self._engine.claim(self.id, self._kinds, limit)
-                except StoreUnavailable as error:
-                    unsure = True
-                    await pauses.pause(error)
-                    continue
-                pauses.reset()
-                self._probe("worker.claimed")
-                if life == self._lives:  # else they were claimed by one who is lost
-                    self._take_on(claimed.claims)
-                self._pace.claimed(len(claimed.claims), self._monotonic())
-                self._maybe_more = len(claimed.claims) == limit
-                if claimed.next_due is not None:
-                    wait = min(NET_S, max(0, claimed.next_due - self._engine.clock.now()) / 1000)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait):
+            try:
+                for lane in self._lanes:
+                    if lane.look:
+                        lane.look_at = self._loop.time() + await self._claim_for(lane)
+            except StoreUnavailable as error:
+                await pauses.pause(error)
+                continue
+            pauses.reset()
+            until = min((lane.look_at for lane in self._lanes), default=None)
+            try:
+                async with asyncio.timeout_at(until):
                     await self._wake.wait()
+            except TimeoutError:
+                self._look_everywhere()
             self._wake.clear()
 
-    def _room(self) -> int:
-        """Return how many jobs to claim now."""
-        if not self._kinds:
-            return 0
-        return self._pace.limit(
-            free=self._backlog.free,
-            moving=self._settings.slots - self._backlog.running_longer_than(AHEAD_S),
-            waiting=len(self._backlog),
-            now=self._monotonic(),
-        )
+    async def _claim_for(self, lane: Lane) -> float:
+        """Claim what a lane has room for; return how long it needs not look again unasked."""
+        limit = lane.room()
+        if limit <= 0:
+            lane.look = False
+            lane.maybe_more = True  # than could be asked for
+            return NET_S
+        life = self._lives
+        if self._unsure:
+            await self._give_back_unknown()
+        self._unsure = True
+        lane.look = False
+        try:
+            claimed = await self._engine.claim(self.id, lane.kinds, limit)
+        except StoreUnavailable:
+            lane.look = True
+            raise
+        self._unsure = False
+        self._probe("worker.claimed")
+        if life == self._lives:  # else they were claimed by one who is lost
+            self._take_on(lane, claimed.claims)
+        lane.claimed(len(claimed.claims), limit)
+        if claimed.next_due is None:
+            return NET_S
+        return min(NET_S, max(0, claimed.next_due - self._engine.clock.now()) / 1000)
+
+    def _look_everywhere(self) -> None:
+        """Have every lane look for work."""
+        for lane in self._lanes:
+            lane.look = True
+        self._wake.set()
 
     async def _give_back_unknown(self) -> None:
         """Release what a claim took whose answer never came. No claim is on its way meanwhile."""
@@ -188,35 +212,36 @@ class Worker:
                 "giving back jobs whose claim was not answered", extra={"jobs": len(unsettled)}
             )
             await self._engine.settle([Settlement(lease, Released()) for lease in unsettled])
+        self._unsure = False
 
     async def _follow_work(self) -> None:
         signal = self._engine.store.subscribe(Topic.WORK)
         with contextlib.closing(signal):
             while True:
                 await signal.wait()
-                self._wake.set()
+                self._look_everywhere()
 
     # --- starting
 
-    def _take_on(self, claims: list[Claim]) -> None:
+    def _take_on(self, lane: Lane, claims: list[Claim]) -> None:
         kinds = self._engine.kinds
         executions = [Execution(claim, kinds[claim.kind], self._reports.note) for claim in claims]
         self._held.update((execution.claim.lease, execution) for execution in executions)
-        self._backlog.put(executions)
+        lane.backlog.put(executions)
         if self._stopping:
-            self._give_back(self._backlog.clear())
+            self._give_back(lane.backlog.clear())
             return
-        self._start_next()
-        if fragile := self._backlog.cut(lambda each: each.must_not_be_lost):
-            self._pace.gave_back()
+        self._start_next(lane)
+        if fragile := lane.backlog.cut(lambda each: each.must_not_be_lost):
+            lane.gave_back()
             self._give_back(fragile)
-        if self._impatience is None:
-            self._watch_waiting()
+        if lane.impatience is None:
+            self._watch_waiting(lane)
 
-    def _start_next(self) -> None:
+    def _start_next(self, lane: Lane) -> None:
         """Start what waits, as far as there are slots for it."""
         by_isolation: dict[str, list[Execution]] = {}
-        for execution in self._backlog.take():
+        for execution in lane.backlog.take():
             by_isolation.setdefault(execution.kind.isolation, []).append(execution)
             self._start_timer(execution)
         for isolation, executions in by_isolation.items():
@@ -231,17 +256,17 @@ class Worker:
             max(0, left), self._interrupt, execution, Interrupt.TIMEOUT
         )
 
-    def _watch_waiting(self) -> None:
+    def _watch_waiting(self, lane: Lane) -> None:
         """Give all that waits back once the first of it has waited too long."""
-        self._impatience = None
-        waited = self._backlog.longest_wait()
+        lane.impatience = None
+        waited = lane.backlog.longest_wait()
         if waited is None:
             return
         if waited >= PATIENCE_S:
-            self._pace.gave_back()
-            self._give_back(self._backlog.clear())
+            lane.gave_back()
+            self._give_back(lane.backlog.clear())
         else:
-            self._impatience = self._loop.call_later(PATIENCE_S - waited, self._watch_waiting)
+            lane.impatience = self._loop.call_later(PATIENCE_S - waited, self._watch_waiting, lane)
 
     def _give_back(self, unstarted: list[Execution]) -> None:
         leases = [execution.claim.lease for execution in unstarted]
@@ -257,7 +282,7 @@ class Worker:
         if execution.interrupted is not None and why is not Interrupt.LOST:
             return
         execution.interrupted = why
-        if self._backlog.remove(execution):
+        if self._lane_of[execution.kind.isolation].backlog.remove(execution):
             del self._held[execution.claim.lease]
             self._settling.soon(settlements_of(execution, None))
             return
@@ -268,8 +293,15 @@ class Worker:
         execution.timer = self._loop.call_later(grace, self._leave_behind, execution)
 
     def _leave_behind(self, execution: Execution) -> None:
-        """Settle a job whose handler does not stop; the slot stays taken until it does."""
+        """Kill a handler that does not stop, where that can be done. Where not, settle the job
+        without it; the slot stays taken until it returns.
+        """
         fields = {**execution.fields(), "why": execution.interrupted}
+        if not execution.killed and self._runners[execution.kind.isolation].kill(execution):
+            log.warning("a handler did not stop when told to; it is killed", extra=fields)
+            execution.killed = True  # its end is heard of like any other
+            execution.timer = self._loop.call_later(KILL_S, self._leave_behind, execution)
+            return
         log.error("a handler did not stop when told to; its slot stays taken", extra=fields)
         execution.abandoned = True
         self._moved.set()
@@ -290,8 +322,9 @@ class Worker:
 
     def _taken_for_lost(self) -> None:
         self._lives += 1
-        for execution in self._backlog.clear():
-            del self._held[execution.claim.lease]
+        for lane in self._lanes:
+            for execution in lane.backlog.clear():
+                del self._held[execution.claim.lease]
         for execution in list(self._held.values()):
             self._interrupt(execution, Interrupt.LOST)
 
@@ -302,10 +335,11 @@ class Worker:
         for execution, outcome in ended:
             execution.stop_timer()
             del self._held[execution.claim.lease]
+            lane = self._lane_of[execution.kind.isolation]
             if execution.must_not_be_lost:
-                self._pace.gave_back()  # it would have been: the next may be like it
+                lane.gave_back()  # it would have been: the next may be like it
             else:
-                self._pace.ended(execution.ended_at - execution.started_at)
+                lane.ended(execution.ended_at - execution.started_at)
             if not execution.abandoned:
                 for settlement in settlements_of(execution, outcome):
                     count(self._engine.metrics, execution, settlement)
@@ -314,9 +348,11 @@ class Worker:
             if not execution.ended_at and execution.interrupted is None:
                 self._start_timer(execution)
         self._moved.set()
-        self._start_next()
-        if self._maybe_more and self._room():
-            self._wake.set()
+        for lane in self._lanes:
+            self._start_next(lane)
+            if lane.maybe_more and lane.room() > 0:
+                lane.look = True
+                self._wake.set()
         self._settling.soon(settlements)
 
     def _report_soon(self, execution: Execution) -> None:
@@ -339,7 +375,8 @@ class Worker:
     async def _stop_claiming(self, claiming: asyncio.Task[None]) -> None:
         # A claim on its way is waited for: cancelled, it could leave jobs that nobody runs.
         self._stopping = True
-        self._give_back(self._backlog.clear())
+        for lane in self._lanes:
+            self._give_back(lane.backlog.clear())
         self._wake.set()
         await asyncio.wait([claiming], timeout=LAST_WRITES_S)
         await _end([claiming])

@@ -1,0 +1,114 @@
+"""What can be read off a handler: its types, where it runs, and how another process finds it."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_type_hints
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.model.kind import Isolation, Kind
+
+_ISOLATIONS = "async, thread or process"
+
+
+class Reference(NamedTuple):
+    """Where another process finds a handler."""
+
+    module: str
+    name: str
+
+
+def is_async(handler: Callable[..., Any]) -> bool:
+    """Whether a handler is an `async def`."""
+    return inspect.iscoroutinefunction(handler)
+
+
+def isolation_of(name: str, handler: Callable[..., Any], wanted: str | None) -> Isolation:
+    """Return where a kind's handler runs; raise ConfigurationError where it cannot run there."""
+    natural: Isolation = "async" if is_async(handler) else "thread"
+    if wanted in (None, natural):
+        return natural
+    if wanted == "process":
+        _refuse_without_a_name(name, handler)
+        return "process"
+    if wanted in ("async", "thread"):
+        shape = "async def" if natural == "async" else "def"
+        raise ConfigurationError(
+            f"kind {name!r} is {shape!r}, which runs with isolation={natural!r}, not {wanted!r}"
+        )
+    raise ConfigurationError(f"kind {name!r}: isolation is {_ISOLATIONS}, not {wanted!r}")
+
+
+def signature_of(
+    name: str, handler: Callable[..., Any]
+) -> tuple[bool, TypeAdapter[Any], TypeAdapter[Any]]:
+    """Return whether a kind's handler takes an input, the type of that, and of the result."""
+    parameters = [
+        parameter
+        for parameter in inspect.signature(handler).parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(parameters) not in (1, 2):
+        raise ConfigurationError(
+            f"kind {name!r}: a handler takes (ctx, input) or (ctx), not {len(parameters)} arguments"
+        )
+    takes_input = len(parameters) == 2
+    try:
+        hints = get_type_hints(handler, include_extras=True)
+        input_type: Any = hints.get(parameters[1].name, Any) if takes_input else None
+        adapters: tuple[TypeAdapter[Any], TypeAdapter[Any]] = (
+            TypeAdapter(input_type),
+            TypeAdapter(hints.get("return", Any)),
+        )
+    except (NameError, PydanticSchemaGenerationError, PydanticUserError) as error:
+        raise ConfigurationError(
+            f"kind {name!r}: its annotations cannot be read as types: {error}"
+        ) from error
+    return takes_input, *adapters
+
+
+def reference_of(kind: Kind) -> Reference:
+    """Return where a new process finds a kind's handler; raise ConfigurationError if it cannot.
+
+    Only now, not when it was declared: a decorator runs before its function has got its name.
+    """
+    handler = kind.handler
+    _refuse_without_a_name(kind.name, handler)
+    reference = Reference(handler.__module__, handler.__qualname__)
+    if reference.module == "__main__":
+        raise ConfigurationError(
+            f"kind {kind.name!r} has isolation='process', but its handler is in the script that "
+            "was started, which a new process cannot import; move it to a module of its own"
+        )
+    if find(reference, sys.modules.get(reference.module)) is not handler:
+        raise ConfigurationError(
+            f"kind {kind.name!r} has isolation='process', but a new process would not find its "
+            f"handler as {reference.name!r} in {reference.module!r}: something else has that name, "
+            "such as another decorator; make @app.job the outermost one"
+        )
+    return reference
+
+
+def find(reference: Reference, module: object) -> object:
+    """Return what a reference names in its module; None where there is no such thing."""
+    found = module
+    for part in reference.name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _refuse_without_a_name(name: str, handler: Callable[..., Any]) -> None:
+    qualified = getattr(handler, "__qualname__", "")
+    if not qualified or "<" in qualified:  # <locals>, <lambda>
+        what = "a lambda" if qualified.endswith("<lambda>") else "defined inside a function"
+        if not qualified:
+            what = "not a function"
+        raise ConfigurationError(
+            f"kind {name!r} has isolation='process', but its handler is {what}, which a new "
+            "process cannot import; define it with def at the top of a module"
+        )

@@ -1,0 +1,73 @@
+"""A lane: kinds that share slots, their line, and how many of their jobs to claim.
+
+A worker has one for the handlers on its loop and in threads, and one for those in processes. They
+are apart because their slots are: a claim takes what is next of some kinds, so where one claim was
+made for both, jobs for processes could fill the slots of the others, or lie in line before them.
+
+Jobs for processes are never claimed ahead of their slots. They are meant to be long, and a commit
+more or less is little beside the way to another process and back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from coatcheck.model.kind import Kind
+from coatcheck.settings import Settings
+from coatcheck.worker.backlog import Backlog
+from coatcheck.worker.pace import AHEAD_S, Pace
+
+
+class Lane:
+    """Some kinds of a worker, and the slots they share."""
+
+    def __init__(
+        self, kinds: Iterable[str], slots: int, clock: Callable[[], float], pace: Pace | None
+    ) -> None:
+        self.kinds = sorted(kinds)
+        self.slots = slots
+        self.backlog = Backlog(slots, clock)
+        self.look = True  # there may be something to claim
+        self.look_at = 0.0  # when to look unasked
+        self.maybe_more = False  # the last claim brought all that was asked for
+        self.impatience: asyncio.TimerHandle | None = None
+        self._clock = clock
+        self._pace = pace  # None: never ahead
+
+    def room(self) -> int:
+        """Return how many jobs to claim now."""
+        if self._pace is None:
+            return self.backlog.free - len(self.backlog)
+        return self._pace.limit(
+            free=self.backlog.free,
+            moving=self.slots - self.backlog.running_longer_than(AHEAD_S),
+            waiting=len(self.backlog),
+            now=self._clock(),
+        )
+
+    def claimed(self, jobs: int, limit: int) -> None:
+        """A claim of up to `limit` has brought so many jobs."""
+        self.maybe_more = jobs == limit
+        if self._pace is not None:
+            self._pace.claimed(jobs, self._clock())
+
+    def ended(self, seconds: float) -> None:
+        """A job has held its slot this long."""
+        if self._pace is not None:
+            self._pace.ended(seconds)
+
+    def gave_back(self) -> None:
+        """Jobs were claimed ahead that should not have been, or there are such jobs about."""
+        if self._pace is not None:
+            self._pace.gave_back()
+
+
+def lanes_of(
+    kinds: Iterable[Kind], settings: Settings, clock: Callable[[], float], pace: Pace
+) -> dict[str, Lane]:
+    """Return the lane of each isolation; those without kinds are there and never claim."""
+    apart = {kind.name: kind.isolation == "process" for kind in kinds}
+    shared = Lane((name for name in apart if not apart[name]), settings.slots, clock, pace)
+    processes = Lane((name for name in apart if apart[name]), settings.process_slots, clock, None)
+    return {"async": shared, "thread": shared, "process": processes}

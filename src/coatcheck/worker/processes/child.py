@@ -1,0 +1,215 @@
+"""The process that runs handlers: what happens on its side of the wire (wire.py).
+
+Handlers run in the main thread, one after the other: a `def` is called there, an `async def` runs
+there on a loop that is kept from job to job. One more thread reads, all the time, and one writes
+reports. Nothing here looks at a clock while there is nothing to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import importlib
+import io
+import logging
+import queue
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+from coatcheck.logs import configure_logging, correlation_id
+from coatcheck.model.handler import Reference, find, is_async, signature_of
+from coatcheck.model.kind import Backoff, Kind
+from coatcheck.model.outcome import Errored, Outcome
+from coatcheck.settings import Settings
+from coatcheck.worker.attempt import run_async, run_blocking
+from coatcheck.worker.context import Context, Interrupt
+from coatcheck.worker.processes.limits import with_limit
+from coatcheck.worker.processes.orphans import die_with_parent, kill_own_group
+from coatcheck.worker.processes.wire import (
+    CHUNK,
+    REPORT_EVERY_S,
+    Message,
+    Splitter,
+    frame,
+    outcome_fields,
+    read_claim,
+    report_fields,
+)
+
+log = logging.getLogger(__name__)
+
+
+def main(descriptor: int) -> None:
+    """Run handlers until told to stop."""
+    wire = Wire(socket.socket(fileno=descriptor))
+    hello = wire.read()
+    die_with_parent(hello.header["parent"])
+    sys.path[:] = hello.header["path"]
+    configure_logging(Settings(**hello.header["logging"]))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+    try:
+        kinds = {kind["name"]: _kind(**kind) for kind in hello.header["kinds"]}
+    except BaseException as error:
+        log.error("the handlers cannot be imported", exc_info=error)
+        wire.send({"type": "broken", "message": f"{type(error).__name__}: {error}"})
+        raise SystemExit(1) from None
+    Child(wire, kinds).run()
+
+
+def _kind(
+    name: str, module: str, handler: str, memory: int | None, backoff: tuple[int, int]
+) -> Kind:
+    found: Any = find(Reference(module, handler), importlib.import_module(module))
+    takes_input, input_type, result_type = signature_of(name, found)
+    return Kind(
+        name=name,
+        handler=with_limit(found, memory),
+        takes_input=takes_input,
+        isolation="process",
+        input_type=input_type,
+        result_type=result_type,
+        backoff=Backoff(*backoff),
+        memory=memory,
+    )
+
+
+class Wire:
+    """The socket to the worker. Any thread may send; one reads."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.set_inheritable(False)  # to what a handler starts
+        self._connection = connection
+        self._splitter = Splitter()
+        self._read: list[Message] = []
+        self.lock = threading.Lock()  # held while a frame is sent, and what is in it was taken
+
+    def send(self, header: dict[str, Any], body: bytes = b"") -> None:
+        """Send a message."""
+        with self.lock:
+            self.send_locked(header, body)
+
+    def send_locked(self, header: dict[str, Any], body: bytes = b"") -> None:
+        """Send a message; the caller has the lock."""
+        self._connection.sendall(frame(header, body))
+
+    def read(self) -> Message:
+        """Wait for the next message. There is no life after the end of the stream."""
+        while not self._read:
+            try:
+                data = self._connection.recv(CHUNK)
+            except OSError:
+                data = b""
+            if not data:
+                kill_own_group()
+            self._read = self._splitter.feed(data)
+        return self._read.pop(0)
+
+
+class Child:
+    """Runs one job after the other."""
+
+    def __init__(self, wire: Wire, kinds: dict[str, Kind]) -> None:
+        self._wire = wire
+        self._kinds = kinds
+        self._jobs: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._number = 0  # of the attempt that runs, or was the last to
+        self._context: Context | None = None  # of the attempt that runs
+        self._task: asyncio.Task[Outcome] | None = None
+        self._early: dict[int, Interrupt] = {}  # of attempts that have not begun
+        self._said = threading.Event()
+        self._loop = asyncio.Runner()
+
+    def run(self) -> None:
+        """Say that all is ready, and work until told to stop."""
+        for target in (self._read_all, self._report_all):
+            threading.Thread(
+                target=target, name=f"coatcheck-{target.__name__}", daemon=True
+            ).start()
+        self._wire.send({"type": "ready"})
+        while (message := self._jobs.get()) is not None:
+            self._attempt(message)
+        self._loop.close()
+
+    def _read_all(self) -> None:
+        while True:
+            message = self._wire.read()
+            match message.type:
+                case "job":
+                    self._jobs.put(message)
+                case "interrupt":
+                    self._interrupt(message.header["number"], Interrupt(message.header["why"]))
+                case "stop":
+                    self._jobs.put(None)
+
+    def _attempt(self, message: Message) -> None:
+        number, kind = message.header["number"], self._kinds[message.header["claim"]["kind"]]
+        claim = read_claim(message.header["claim"], message.body)
+        del message
+        correlation_id.set(claim.correlation_id)
+        blocking = not is_async(kind.handler)
+        context = Context(claim, blocking=blocking, on_report=self._said.set)
+        with self._lock:
+            self._number, self._context, self._task = number, context, None
+            if (why := self._early.pop(number, None)) is not None:
+                context.interrupt(why)
+        self._wire.send({"type": "begun", "number": number})
+        if blocking:
+            outcome = run_blocking(kind, context, claim)
+        else:
+            attempt = self._attempt_async(run_async(kind, context, claim), context)
+            outcome = self._loop.run(attempt, context=contextvars.copy_context())
+        self._done(number, context, outcome)
+
+    async def _attempt_async(self, attempt: Any, context: Context) -> Outcome:
+        task: asyncio.Task[Outcome] = asyncio.get_running_loop().create_task(attempt)
+        with self._lock:
+            self._task = task
+            stop = context.cancelled
+        # An attempt that is cancelled before its first step would never say how it ended.
+        await asyncio.sleep(0)
+        if stop:
+            task.cancel()
+        return await task
+
+    def _done(self, number: int, context: Context, outcome: Outcome) -> None:
+        with self._lock:
+            self._context, self._task = None, None
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (AttributeError, OSError, ValueError):
+                continue  # closed, or replaced by the handler
+        fit = not (isinstance(outcome, Errored) and outcome.error.code == "out-of-memory")
+        fields, body = outcome_fields(outcome)
+        with self._wire.lock:
+            report = report_fields(context.take_report())
+            header = {"type": "done", "number": number, "fit": fit, "report": report, **fields}
+            self._wire.send_locked(header, body)
+        correlation_id.set(None)
+
+    def _interrupt(self, number: int, why: Interrupt) -> None:
+        with self._lock:
+            if number > self._number:
+                self._early[number] = why
+            elif number == self._number and self._context is not None:
+                self._context.interrupt(why)
+                if self._task is not None:
+                    self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+    def _report_all(self) -> None:
+        while self._said.wait():
+            self._said.clear()
+            with self._lock:
+                number, context = self._number, self._context
+            if context is not None:
+                with self._wire.lock:
+                    if (report := report_fields(context.take_report())) is not None:
+                        header = {"type": "report", "number": number, "report": report}
+                        self._wire.send_locked(header)
+            time.sleep(REPORT_EVERY_S)

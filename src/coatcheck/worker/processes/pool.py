@@ -1,0 +1,288 @@
+"""The runner of handlers in processes: a pool of them, warm, one for each slot.
+
+They are started with the worker, import every handler, and wait. A job goes to one that is idle;
+where none is, because they are still starting, it waits here for the first.
+
+- A process that dies is replaced at once if it had begun a job since it started; jobs have a
+  backoff of their own. One that had not is replaced after a pause that doubles with each such
+  death, until a job gets through: a module that cannot be imported must not keep a core busy.
+- The job of a process that dies has failed with it, if its handler had begun. If not, it goes to
+  another process. Where a process dies before it was ever ready, a job that waits fails with it:
+  there is something wrong that waiting will not mend, and its own policy says what then.
+- After so many jobs, or when one ran out of memory, a process is told to stop and replaced.
+
+All of it happens on one event loop in a thread of its own, so that neither the worker's loop nor
+the handlers' is held up, and writing never blocks (wire.py). The thread that starts processes must
+live as long as they should (PR_SET_PDEATHSIG), which this one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import astuple
+from typing import Any
+
+from coatcheck.model.handler import reference_of
+from coatcheck.model.job import Failure
+from coatcheck.model.kind import Kind
+from coatcheck.model.outcome import Errored, Outcome
+from coatcheck.model.size import in_megabytes
+from coatcheck.model.text import storable
+from coatcheck.settings import Settings
+from coatcheck.worker.attempt import LONGEST_MESSAGE, claim_delay, outcome_of
+from coatcheck.worker.context import Interrupted
+from coatcheck.worker.execution import Execution
+from coatcheck.worker.processes.orphans import Guard
+from coatcheck.worker.processes.process import STOP_S, Process
+from coatcheck.worker.processes.wire import Message, claim_fields, read_outcome, read_report
+from coatcheck.worker.runners import Finish, NewLoop
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 30.0
+# A process that is not ready by then is given up.
+START_S = 60.0
+# Beyond what a process has to stop, for those that must be killed.
+CLOSE_MARGIN_S = 3.0
+
+
+class ProcessRunner:
+    """Processes for handlers. Its public methods may be called from any thread."""
+
+    def __init__(
+        self, finish: Finish, kinds: Sequence[Kind], settings: Settings, new_loop: NewLoop
+    ) -> None:
+        self._finish = finish
+        self._hello = _hello(kinds, settings)
+        self._jobs_each = settings.process_jobs
+        self._processes: set[Process] = set()
+        self._busy: dict[Execution, Process] = {}
+        self._waiting: deque[Execution] = deque()
+        self._pause_s = FIRST_PAUSE_S
+        self._closing = False
+        self._moved = asyncio.Event()
+        self._loop = new_loop()
+        self._thread = threading.Thread(
+            target=self._run,
+            args=(settings.process_slots,),
+            name="coatcheck-processes",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def start(self, executions: list[Execution]) -> None:
+        """Begin these attempts, as soon as there is a process for each."""
+        self._loop.call_soon_threadsafe(self._start_all, executions)
+
+    def interrupt(self, execution: Execution) -> None:
+        """Tell the handler to stop."""
+        self._loop.call_soon_threadsafe(self._interrupt, execution)
+
+    def kill(self, execution: Execution) -> bool:
+        """Kill the process of an attempt, and everything it started."""
+        self._loop.call_soon_threadsafe(self._kill, execution)
+        return True
+
+    def pids(self) -> list[int]:
+        """Return the ids of the processes there are."""
+        return [process.pid for process in list(self._processes)]
+
+    def close(self) -> None:
+        """End all processes."""
+        ending = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+        with contextlib.suppress(TimeoutError):
+            ending.result(timeout=STOP_S + CLOSE_MARGIN_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=1.0)
+
+    # --- on the pool's loop
+
+    def _run(self, slots: int) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._guard = Guard()
+        for _ in range(slots):
+            self._loop.call_soon(self._spawn)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _spawn(self) -> None:
+        if self._closing:
+            return
+        try:
+            process = Process(self, self._guard)
+        except OSError as error:
+            log.error("a process could not be started", extra={"why": error.strerror})
+            self._fail_first(f"no process could be started for it: {error.strerror}")
+            self._spawn_after_pause()
+            return
+        self._processes.add(process)
+        process.send(self._hello)
+        self._loop.call_later(START_S, self._give_up_starting, process)
+
+    def _spawn_after_pause(self) -> None:
+        self._loop.call_later(self._pause_s, self._spawn)
+        self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
+
+    def _give_up_starting(self, process: Process) -> None:
+        if not process.ready:
+            process.why_broken = f"it was not ready after {START_S:g} s"
+            process.kill()
+
+    def _start_all(self, executions: list[Execution]) -> None:
+        self._waiting += executions
+        self._give_next()
+
+    def _give_next(self) -> None:
+        idle = (process for process in self._processes if process.idle)
+        while self._waiting and (process := next(idle, None)) is not None:
+            execution = self._waiting.popleft()
+            self._busy[execution] = process
+            claim = execution.claim
+            process.give(execution, {"claim": claim_fields(claim)}, claim.input.encode())
+            if execution.interrupted is not None:
+                self._tell(process, execution)
+
+    def _interrupt(self, execution: Execution) -> None:
+        if execution in self._waiting:
+            self._waiting.remove(execution)
+            self._hand_over(execution, outcome_of(Interrupted(), execution.kind, execution.claim))
+        elif (process := self._busy.get(execution)) is not None:
+            self._tell(process, execution)
+
+    def _tell(self, process: Process, execution: Execution) -> None:
+        why = execution.interrupted
+        process.send({"type": "interrupt", "number": process.number, "why": why})
+
+    def _kill(self, execution: Execution) -> None:
+        if (process := self._busy.get(execution)) is not None:
+            process.kill()
+
+    def heard(self, process: Process, message: Message) -> None:
+        """A process has said something."""
+        header = message.header
+        match message.type:
+            case "ready":
+                process.ready = True
+                self._give_next()
+                return
+            case "broken":
+                process.why_broken = str(header["message"])
+                return
+        execution = process.execution
+        if execution is None or header["number"] != process.number:
+            return
+        if (report := read_report(header.get("report"))) is not None:
+            execution.context.repeat(report)
+        match message.type:
+            case "begun":
+                process.begun += 1
+            case "done":
+                outcome = read_outcome(header, message.body)
+                self._pause_s = FIRST_PAUSE_S
+                process.execution = None
+                del self._busy[execution]
+                if not header["fit"] or process.begun == self._jobs_each:
+                    process.retire()
+                    self._spawn()
+                self._hand_over(execution, outcome)
+
+    def gone(self, process: Process) -> None:
+        """A process has ended."""
+        self._processes.discard(process)
+        self._moved.set()
+        execution, process.execution = process.execution, None
+        if execution is not None:
+            del self._busy[execution]
+        if process.retired or self._closing:
+            if execution is not None:
+                self._hand_over(execution, _died(execution, process))
+            return
+        if process.begun:
+            self._spawn()
+        else:
+            self._spawn_after_pause()
+        if execution is None:
+            log.error("a process ended that had no job", extra=_fields(process))
+            if not process.ready:
+                self._fail_first(
+                    f"the process for it {process.how_it_ended()} before it was ready"
+                    + (f": {process.why_broken}" if process.why_broken else "")
+                )
+        elif process.begun < process.number:
+            log.error("a process ended before it began its job", extra=_fields(process))
+            if execution.interrupted is None:
+                self._waiting.appendleft(execution)
+                self._give_next()
+            else:
+                self._hand_over(execution, _died(execution, process))
+        else:
+            fields = {**execution.fields(), **_fields(process)}
+            log.error("a process ended in the middle of its job", extra=fields)
+            self._hand_over(execution, _died(execution, process))
+
+    def _fail_first(self, why: str) -> None:
+        """Fail the job that has waited longest for a process, if any does."""
+        if self._waiting:
+            execution = self._waiting.popleft()
+            self._hand_over(execution, _failed(execution, why))
+
+    def _hand_over(self, execution: Execution, outcome: Outcome) -> None:
+        self._start_all(self._finish([(execution, outcome)]))
+
+    async def _end(self) -> None:
+        self._closing = True
+        for process in list(self._processes):
+            process.retire()
+            if process.execution is not None or not process.ready:
+                process.kill()
+        while self._processes:
+            self._moved.clear()
+            await self._moved.wait()
+        self._guard.close()
+
+
+def _hello(kinds: Sequence[Kind], settings: Settings) -> dict[str, Any]:
+    described = []
+    for kind in kinds:
+        module, handler = reference_of(kind)
+        described.append(
+            {
+                "name": kind.name,
+                "module": module,
+                "handler": handler,
+                "memory": kind.memory,
+                "backoff": astuple(kind.backoff),
+            }
+        )
+    logging_settings = {"log_format": settings.log_format, "log_level": settings.log_level}
+    return {
+        "type": "hello",
+        "parent": os.getpid(),
+        "path": sys.path,
+        "logging": logging_settings,
+        "kinds": described,
+    }
+
+
+def _died(execution: Execution, process: Process) -> Outcome:
+    words = f"the process that ran the handler {process.how_it_ended()}"
+    if execution.kind.memory is not None:
+        words += f"; its memory was limited to {in_megabytes(execution.kind.memory)} more"
+    return _failed(execution, words)
+
+
+def _failed(execution: Execution, why: str) -> Outcome:
+    error = Failure("worker-process-died", storable(why[:LONGEST_MESSAGE]), retryable=True)
+    return Errored(error, claim_delay(execution.kind, execution.claim))
+
+
+def _fields(process: Process) -> dict[str, object]:
+    return {"child_pid": process.pid, "how": process.how_it_ended()}

@@ -1,0 +1,194 @@
+"""One process that runs handlers, as its worker sees it. Everything here is on the pool's loop.
+
+Its end is noticed by a thread that waits for it and does not reap it: as long as it is not reaped,
+its number belongs to it and its process group, which can be killed without hitting anybody else.
+What it had written by then is read to the end before it counts as gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from typing import Any, Protocol, cast
+
+from coatcheck.worker.execution import Execution
+from coatcheck.worker.processes.orphans import Guard
+from coatcheck.worker.processes.wire import Message, Splitter, frame
+
+log = logging.getLogger(__name__)
+
+# A process told to stop has this long.
+STOP_S = 2.0
+# How long to read on after its end; another may hold the socket open.
+LAST_WORDS_S = 1.0
+
+_CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
+
+
+class Listener(Protocol):
+    """Who hears what a process says, and of its end."""
+
+    def heard(self, process: Process, message: Message) -> None:
+        """A message came."""
+        ...
+
+    def gone(self, process: Process) -> None:
+        """It has ended, and all it said was heard."""
+        ...
+
+
+class Process(asyncio.Protocol):
+    """A process: starting until it says that it is ready, then idle or busy with one execution."""
+
+    def __init__(self, listener: Listener, guard: Guard) -> None:
+        self._listener = listener
+        self._guard = guard
+        self._loop = asyncio.get_running_loop()
+        self._splitter = Splitter()
+        self._transport: asyncio.Transport | None = None
+        self._unsent: list[bytes] = []
+        self._exited = False
+        self._gone = False
+        self.ready = False
+        self.retired = False
+        self.why_broken = ""
+        self.execution: Execution | None = None
+        self.number = 0  # of the execution
+        self.begun = 0  # how many it has begun
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            try:
+                # Descriptors but these four are closed in it, and so are the locks they hold.
+                self._popen = subprocess.Popen(  # noqa: S603 - our own module
+                    [sys.executable, "-m", "coatcheck.worker.processes", str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            except OSError:
+                self._socket.close()
+                raise
+        self._guard.watch(self.pid)
+        self._connecting = self._loop.create_task(self._connect())
+        threading.Thread(target=self._wait, name=f"coatcheck-wait-{self.pid}", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._popen.pid
+
+    @property
+    def idle(self) -> bool:
+        """Whether it can be given a job."""
+        return self.ready and self.execution is None and not self.retired and not self._exited
+
+    def send(self, header: dict[str, Any], body: bytes = b"") -> None:
+        """Send a message, without ever waiting."""
+        data = frame(header, body)
+        if self._transport is None:
+            self._unsent.append(data)
+        else:
+            self._transport.write(data)
+
+    def give(self, execution: Execution, header: dict[str, Any], body: bytes) -> None:
+        """Have it run an attempt."""
+        self.execution = execution
+        self.number += 1
+        self.send({"type": "job", "number": self.number, **header}, body)
+
+    def retire(self) -> None:
+        """Let it end; it gets no more jobs."""
+        self.retired = True
+        self.send({"type": "stop"})
+        self._loop.call_later(STOP_S, self.kill)
+
+    def kill(self) -> None:
+        """End it and everything in its process group."""
+        if self._popen.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def how_it_ended(self) -> str:
+        """Say how it ended, for people."""
+        code = self._popen.returncode or 0
+        if code >= 0:
+            return f"ended by itself with exit status {code}"
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        if -code in _CRASHES:
+            return f"crashed ({name})"
+        if -code == signal.SIGKILL:
+            return "was killed (SIGKILL), by somebody or because the machine ran out of memory"
+        return f"was ended by {name}"
+
+    # --- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send what was waiting for this."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's only behaves like one
+        if self._gone:
+            self._transport.abort()
+            return
+        for data in self._unsent:
+            self._transport.write(data)
+        self._unsent.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on what it says; one that talks nonsense is ended."""
+        if self._gone:
+            return
+        try:
+            for message in self._splitter.feed(data):
+                self._listener.heard(self, message)
+        except (ValueError, KeyError, TypeError) as error:
+            fields = {"child_pid": self.pid}
+            log.error(
+                "what a process said cannot be read; it is ended", exc_info=error, extra=fields
+            )
+            self.kill()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - theirs
+        """It has closed its end: it is dead, or nothing more can be made of it."""
+        self.kill()
+        if self._exited:
+            self._be_gone()
+
+    # --- its end
+
+    async def _connect(self) -> None:
+        await self._loop.create_unix_connection(lambda: self, sock=self._socket)
+
+    def _wait(self) -> None:
+        if hasattr(os, "waitid"):
+            with contextlib.suppress(ChildProcessError):  # somebody has reaped it before us
+                os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        else:
+            self._popen.wait()
+        with contextlib.suppress(RuntimeError):  # the pool is gone, too
+            self._loop.call_soon_threadsafe(self._reap)
+
+    def _reap(self) -> None:
+        self.kill()  # what it left behind
+        self._guard.forget(self.pid)
+        self._popen.wait()
+        self._exited = True
+        if self._transport is None or self._transport.is_closing():
+            self._be_gone()
+        else:
+            self._loop.call_later(LAST_WORDS_S, self._be_gone)
+
+    def _be_gone(self) -> None:
+        if not self._gone:
+            self._gone = True
+            if self._transport is not None:
+                self._transport.abort()
+            self._listener.gone(self)

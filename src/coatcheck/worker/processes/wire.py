@@ -1,0 +1,158 @@
+"""How a worker and a process that runs handlers for it speak.
+
+Each process has one stream socket, which it shares with its worker and with nobody else. The worker
+alone reads and writes the store; a process knows nothing of it. A message is a frame: two lengths
+(four bytes each, big-endian), a header of that many bytes of JSON with a `type`, and a body of that
+many bytes, which is the input or the result, as it is. Either side may send at any time.
+
+From the worker:
+
+- `hello` first: where to import from, how to log, and which kinds there are.
+- `job`: run this attempt. It has a number, and everything that follows about it names that number,
+  so that what crosses on the way is never taken for the next job's. The body is the input.
+- `interrupt`: the attempt should stop, and why.
+- `stop`: end, as soon as no attempt runs.
+
+From the process:
+
+- `ready` when it has imported every handler, or `broken` and why it could not.
+- `begun` just before the handler is called. A process that dies without having said so has not
+  touched the job, which is then given to another.
+- `report`: what the handler said of its job since the last one. A process sends one at once, and
+  then at most one every `REPORT_EVERY_S`, however often `ctx` is called.
+- `done`: how the attempt ended, with all that was said and not reported yet. The body is the
+  result. `fit` is false where the process should not be used again.
+
+Questions of a handler that need an answer (a step, a sleep, a child job) are to be a pair of
+messages more: `ask` from the process with an id of its own, and `answer` with the same id. Nothing
+above changes for them: each side reads all the time, whatever its handler does.
+
+Nobody waits for the other to read: the worker's side is never blocked by a write, and the process
+has a thread that does nothing but read. So frames larger than what the kernel buffers can pass in
+both directions at once.
+
+What can fail: the process ends in the middle of a frame, which is then dropped; the worker ends,
+and the process reads the end of the stream and kills its own process group (see orphans.py); a
+handler scribbles over the socket, and the worker ends the process.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import astuple
+from typing import Any, NamedTuple
+
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.job import Claim, Failure, Lease, Progress, Terms
+from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
+from coatcheck.model.state import Reason
+from coatcheck.store.base import Report
+
+REPORT_EVERY_S = 0.05
+# How much to read at a time.
+CHUNK = 1 << 18
+
+_LENGTHS = struct.Struct("!II")
+
+
+class Message(NamedTuple):
+    """One message: a header, whose `type` says what it is, and a body."""
+
+    header: dict[str, Any]
+    body: bytes = b""
+
+    @property
+    def type(self) -> str:
+        """What kind of message it is."""
+        return str(self.header["type"])
+
+
+def frame(header: dict[str, Any], body: bytes = b"") -> bytes:
+    """Return a message as it is sent."""
+    text = json.dumps(header).encode()
+    return _LENGTHS.pack(len(text), len(body)) + text + body
+
+
+class Splitter:
+    """Turns what arrives, in pieces of any size, into messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """Take what has arrived and return the messages that are complete; ValueError if it is
+        not what the other side sends.
+        """
+        self._buffer += data
+        messages = []
+        while len(self._buffer) >= _LENGTHS.size:
+            header, body = _LENGTHS.unpack_from(self._buffer)
+            start = _LENGTHS.size + header
+            if len(self._buffer) < start + body:
+                break
+            fields = json.loads(self._buffer[_LENGTHS.size : start])
+            if not isinstance(fields, dict) or "type" not in fields:
+                raise ValueError("a message without a type")
+            messages.append(Message(fields, bytes(self._buffer[start : start + body])))
+            del self._buffer[: start + body]
+        return messages
+
+
+# --- what is in the messages
+
+
+def claim_fields(claim: Claim) -> dict[str, Any]:
+    """Return all of a claim but the input, which is the body."""
+    return claim._replace(input="")._asdict()
+
+
+def read_claim(fields: dict[str, Any], body: bytes) -> Claim:
+    """Read what `claim_fields` and the body say."""
+    lease, terms = Lease(*fields["lease"]), Terms(*fields["terms"])
+    return Claim(**{**fields, "lease": lease, "terms": terms, "input": body.decode()})
+
+
+def report_fields(report: Report | None) -> list[Any] | None:
+    """Return a report as it is sent."""
+    if report is None:
+        return None
+    progress = None if report.progress is None else astuple(report.progress)
+    return [progress, report.phase, [[event.type, event.data] for event in report.events]]
+
+
+def read_report(fields: list[Any] | None) -> Report | None:
+    """Read what `report_fields` says."""
+    if fields is None:
+        return None
+    progress, phase, events = fields
+    return Report(
+        None if progress is None else Progress(*progress),
+        phase,
+        tuple(NewEvent(EventType(type_), data) for type_, data in events),
+    )
+
+
+def outcome_fields(outcome: Outcome) -> tuple[dict[str, Any], bytes]:
+    """Return how an attempt ended as it is sent, and the result."""
+    match outcome:
+        case Succeeded():
+            return {"how": "succeeded"}, outcome.result.encode()
+        case GaveUp():
+            return {"how": "gave-up", "error": astuple(outcome.error)}, b""
+        case Errored():
+            error, after = astuple(outcome.error), outcome.retry_after_ms
+            return {"how": "errored", "error": error, "after": after, "why": outcome.reason}, b""
+    raise TypeError(f"a handler cannot end with {outcome!r}")
+
+
+def read_outcome(fields: dict[str, Any], body: bytes) -> Outcome:
+    """Read what `outcome_fields` says."""
+    match fields["how"]:
+        case "succeeded":
+            return Succeeded(body.decode())
+        case "gave-up":
+            return GaveUp(Failure(*fields["error"]))
+        case "errored":
+            return Errored(Failure(*fields["error"]), fields["after"], Reason(fields["why"]))
+    raise ValueError(f"an attempt cannot end with {fields['how']!r}")

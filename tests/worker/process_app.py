@@ -1,0 +1,244 @@
+"""The app whose handlers run in processes of their own; tests of them meet it at a port."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from coatcheck import App, Context, Fail, Retry
+
+app = App()
+
+# What goes wrong when it is imported: only in a process of a worker's, never in the test's own.
+if (_deaths := os.environ.get("PROCESS_APP_DIES")) is not None:
+    with Path(_deaths).open("a") as _file:
+        _file.write("died\n")
+    os._exit(7)
+if "PROCESS_APP_RAISES" in os.environ:
+    raise RuntimeError("this module is not for you")
+if "PROCESS_APP_SLEEPS" in os.environ:
+    time.sleep(3600)
+
+
+def meet(port: int, what: str = "") -> None:
+    """Tell the test that the handler has come this far, and wait until it may go on."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(f"{os.getpid()} {what}\n".encode())
+        connection.recv(1)
+
+
+@app.job(isolation="process")
+def double(ctx: Context, n: int) -> int:
+    return n * 2
+
+
+@app.job(isolation="process")
+async def double_async(ctx: Context, n: int) -> int:
+    await asyncio.sleep(0)
+    return n * 2
+
+
+@app.job
+async def on_the_loop(ctx: Context) -> int:
+    return os.getpid()
+
+
+@app.job(isolation="process")
+def where(ctx: Context) -> dict[str, Any]:
+    """Say all about the process."""
+    descriptors = {}
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            descriptors[link.name] = str(link.readlink())
+        except FileNotFoundError:
+            continue
+    return {
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "session": os.getsid(0),
+        "group": os.getpgid(0),
+        "thread": threading.current_thread().name,
+        "stdin": sys.stdin.read(),
+        "descriptors": descriptors,
+    }
+
+
+@app.job(isolation="process")
+def about_itself(ctx: Context) -> list[Any]:
+    return [ctx.job_id, ctx.attempt, ctx.cancelled]
+
+
+@app.job(isolation="process")
+def talk(ctx: Context, times: int) -> None:
+    ctx.phase("talking")
+    for n in range(times):
+        ctx.progress(n + 1, times, "so far")
+    ctx.log("finished", times=times)
+
+
+@app.job(isolation="process")
+async def talk_async(ctx: Context, times: int) -> None:
+    await ctx.phase("talking")
+    for n in range(times):
+        await ctx.progress(n + 1, times, "so far")
+    await ctx.log("finished", times=times)
+
+
+@app.job(isolation="process")
+def talk_then_wait(ctx: Context, port: int) -> None:
+    ctx.phase("talking")
+    ctx.progress(1, 2, "half way")
+    meet(port)
+
+
+@app.job(isolation="process", retries=0)
+def hold(ctx: Context, port: int) -> str:
+    meet(port)
+    return "held"
+
+
+@app.job(isolation="process", retries=1)
+def hold_and_retry(ctx: Context, port: int) -> int:
+    if ctx.attempt == 1:
+        meet(port)
+    return ctx.attempt
+
+
+@app.job(isolation="process", timeout="300ms", retries=0)
+def deaf(ctx: Context, port: int) -> None:
+    meet(port)
+
+
+def hold_the_interpreter(port: int) -> None:
+    """Sleep in C with the interpreter lock held: no other thread of the process can run."""
+    connection = socket.create_connection(("127.0.0.1", port))
+    connection.sendall(f"{os.getpid()} \n".encode())
+    ctypes.PyDLL(None).sleep(3600)
+
+
+@app.job(isolation="process", timeout="300ms", retries=0)
+def holds_the_interpreter(ctx: Context, port: int) -> None:
+    hold_the_interpreter(port)
+
+
+@app.job(isolation="process", retries=0)
+def stuck(ctx: Context, port: int) -> None:
+    hold_the_interpreter(port)
+
+
+@app.job(isolation="process", timeout="300ms", retries=0)
+async def polite_async(ctx: Context, port: int) -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        meet(port, f"stopped {ctx.cancelled}")
+
+
+@app.job(isolation="process", retries=0)
+def until_cancelled(ctx: Context, port: int) -> None:
+    meet(port, "begun")
+    try:
+        while True:
+            ctx.progress(1)
+    except BaseException as error:
+        meet(port, f"stopped {type(error).__name__}")
+        raise
+
+
+@app.job(isolation="process", retries=0)
+def with_grandchild(ctx: Context, port: int) -> None:
+    sleeper = subprocess.Popen(["sleep", "3600"])
+    meet(port, str(sleeper.pid))
+
+
+@app.job(isolation="process", retries=0)
+def dies(ctx: Context, how: str) -> None:
+    match how:
+        case "segfault":
+            ctypes.string_at(0)
+        case "exit":
+            os._exit(3)
+        case "exit-0":
+            os._exit(0)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "abort":
+            os.abort()
+        case "close":
+            os.closerange(3, 256)  # then it cannot say how it ended
+        case "scribble":
+            for number in range(3, 256):
+                try:
+                    os.write(number, b"\0\0\0\1\0\0\0\0?" * 64)
+                except OSError:
+                    continue
+            time.sleep(3600)
+
+
+@app.job(isolation="process", retries=1)
+def dies_once(ctx: Context) -> int:
+    if ctx.attempt == 1:
+        os._exit(1)
+    return ctx.attempt
+
+
+@app.job(isolation="process", retries=0)
+def raises(ctx: Context, what: str) -> None:
+    match what:
+        case "fail":
+            raise Fail("no-good", "give up")
+        case "retry":
+            raise Retry("later", after=3600)
+        case "exit":
+            sys.exit(4)
+    raise ValueError(what)
+
+
+@app.job(isolation="process", memory="64MB", retries=0)
+def fills(ctx: Context, megabytes: int) -> int:
+    return len(bytearray(megabytes * 1_000_000))
+
+
+@app.job(isolation="process", memory="64MB", retries=0)
+async def fills_async(ctx: Context, megabytes: int) -> int:
+    return len(bytearray(megabytes * 1_000_000))
+
+
+@app.job(isolation="process", retries=0)
+def fills_freely(ctx: Context, megabytes: int) -> int:
+    return len(bytearray(megabytes * 1_000_000))
+
+
+@app.job(isolation="process")
+def pid(ctx: Context) -> int:
+    return os.getpid()
+
+
+@app.job(isolation="process")
+def echo(ctx: Context, text: str) -> str:
+    return text
+
+
+@app.job(isolation="process")
+def chatter(ctx: Context, size: int) -> str:
+    """Say more than a pipe holds, and return as much."""
+    for _ in range(10):
+        ctx.log("x" * size)
+    return "y" * size
+
+
+@app.job(isolation="process")
+def prints(ctx: Context, text: str) -> None:
+    print(text)
+    print(text, file=sys.stderr)
+    logging.getLogger("tests").warning("logged in a process")

@@ -1,0 +1,252 @@
+"""How a handler in a process is made to stop, and what it takes along when it dies: nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coatcheck import App
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
+from coatcheck.model.state import Reason, State
+
+from . import process_app
+from .conftest import working
+from .meeting import Life, Meeting
+from .test_processes import ONE, TWO, pids_of, pool_of, result
+from .test_running_jobs import run
+
+pytestmark = pytest.mark.anyio
+
+IMPATIENT = replace(TWO, grace_s=0.1)
+
+
+@pytest.fixture
+def app() -> App:
+    return process_app.app
+
+
+async def test_a_handler_that_ignores_its_timeout_is_killed_and_its_slot_free(
+    engine: Engine, meeting: Meeting
+) -> None:
+    async with working(engine, replace(IMPATIENT, processes=1)):
+        await run(engine, "double", 0)  # its time is short: the process should be there
+        job = await engine.submit(Submission("deaf", str(meeting.port)))
+        life = Life((await meeting.arrival()).pid)
+        ended = await engine.wait(job.id, 30)
+        await life.end()
+        assert result(await run(engine, "double", 1)) == 2
+    assert (ended.state, ended.reason, ended.attempt) == (State.FAILED, Reason.TIMEOUT, 1)
+    assert ended.error is not None
+    assert ended.error.code == "timeout"
+
+
+async def test_a_handler_that_holds_the_interpreter_is_killed(
+    engine: Engine, meeting: Meeting
+) -> None:
+    async with working(engine, IMPATIENT):
+        await run(engine, "double", 0)  # its time is short: the process should be there
+        job = await engine.submit(Submission("holds_the_interpreter", str(meeting.port)))
+        life = Life((await meeting.arrival()).pid)
+        ended = await engine.wait(job.id, 30)
+        await life.end()
+    assert (ended.state, ended.reason) == (State.FAILED, Reason.TIMEOUT)
+
+
+async def test_an_async_handler_is_cancelled_in_its_process_which_lives_on(
+    engine: Engine, meeting: Meeting
+) -> None:
+    async with working(engine, replace(ONE, grace_s=30)):
+        await run(engine, "double", 0)  # its time is short: the process should be there
+        job = await engine.submit(Submission("polite_async", str(meeting.port)))
+        visitor = await meeting.arrival()
+        assert visitor.words == "stopped True"
+        visitor.let_go()
+        ended = await engine.wait(job.id, 30)
+        assert result(await run(engine, "pid")) == visitor.pid
+    assert (ended.state, ended.reason) == (State.FAILED, Reason.TIMEOUT)
+
+
+async def test_a_cancelled_handler_stops_at_its_next_call_of_ctx(
+    engine: Engine, meeting: Meeting
+) -> None:
+    async with working(engine, replace(ONE, grace_s=30)):
+        job = await engine.submit(Submission("until_cancelled", str(meeting.port)))
+        begun = await meeting.arrival()
+        await engine.cancel(job.id)
+        begun.let_go()
+        stopped = await meeting.arrival()
+        assert stopped.words == "stopped Interrupted"
+        stopped.let_go()
+        ended = await engine.wait(job.id, 30)
+        assert result(await run(engine, "pid")) == begun.pid
+    assert (ended.state, ended.reason) == (State.CANCELLED, Reason.CANCELLED)
+
+
+async def test_cancelling_kills_after_the_grace_period_with_all_that_was_started(
+    engine: Engine, meeting: Meeting
+) -> None:
+    async with working(engine, IMPATIENT):
+        job = await engine.submit(Submission("with_grandchild", str(meeting.port)))
+        visitor = await meeting.arrival()
+        lives = [Life(visitor.pid), Life(int(visitor.words))]
+        await engine.cancel(job.id)
+        ended = await engine.wait(job.id, 30)
+        for life in lives:
+            await life.end()
+    assert (ended.state, ended.reason) == (State.CANCELLED, Reason.CANCELLED)
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("segfault", "crashed (SIGSEGV)"),
+        ("abort", "crashed (SIGABRT)"),
+        ("exit", "ended by itself with exit status 3"),
+        ("exit-0", "ended by itself with exit status 0"),
+        ("kill", "was killed (SIGKILL)"),
+        ("close", "ended by itself with exit status 1"),
+        ("scribble", "was killed (SIGKILL)"),
+    ],
+)
+async def test_a_process_that_dies_fails_its_job_and_no_other(
+    engine: Engine, meeting: Meeting, how: str, says: str
+) -> None:
+    async with working(engine, TWO):
+        other = await engine.submit(Submission("hold", str(meeting.port)))
+        visitor = await meeting.arrival()
+        job = await run(engine, "dies", how)
+        assert result(await run(engine, "double", 1)) == 2
+        visitor.let_go()
+        assert result(await engine.wait(other.id, 30)) == "held"
+    assert (job.state, job.reason, job.attempt) == (State.FAILED, Reason.ERROR, 1)
+    assert job.error is not None
+    assert (job.error.code, job.error.retryable) == ("worker-process-died", True)
+    assert says in job.error.message
+
+
+async def test_an_attempt_that_died_counts_and_is_tried_again(engine: Engine) -> None:
+    async with working(engine, ONE):
+        job = await run(engine, "dies_once")
+    assert (result(job), job.attempt) == (2, 2)
+
+
+async def test_a_process_killed_from_outside(engine: Engine, meeting: Meeting) -> None:
+    async with working(engine, ONE):
+        job = await engine.submit(Submission("hold_and_retry", str(meeting.port)))
+        Life((await meeting.arrival()).pid).kill()
+        ended = await engine.wait(job.id, 30)
+    assert (result(ended), ended.attempt) == (2, 2)
+
+
+async def test_a_process_killed_between_jobs_costs_no_attempt(engine: Engine) -> None:
+    async with working(engine, ONE) as worker:
+        for _ in range(5):
+            [pid] = await pids_of(engine, worker)
+            Life(pid).kill()
+            job = await run(engine, "pid")  # submitted at once: before or after it is known
+            assert job.attempt == 1
+            assert result(job) != pid
+
+
+@pytest.mark.parametrize("kind", ["fills", "fills_async"])
+async def test_a_job_that_needs_more_memory_than_it_may_fails_alone(
+    engine: Engine, kind: str
+) -> None:
+    async with working(engine, ONE):
+        assert result(await run(engine, kind, 40)) == 40_000_000
+        job = await run(engine, kind, 80)
+        assert result(await run(engine, kind, 40)) == 40_000_000
+        assert result(await run(engine, "fills_freely", 200)) == 200_000_000
+    assert (job.state, job.reason) == (State.FAILED, Reason.ERROR)
+    assert job.error is not None
+    assert job.error.code == "out-of-memory"
+    assert "64 MB" in job.error.message
+
+
+async def test_a_process_that_ran_out_of_memory_is_replaced(engine: Engine) -> None:
+    async with working(engine, ONE) as worker:
+        [before] = await pids_of(engine, worker)
+        await run(engine, "fills", 80)
+        assert result(await run(engine, "pid")) != before
+
+
+async def test_a_stopping_worker_lets_its_processes_finish(
+    engine: Engine, meeting: Meeting
+) -> None:
+    async with working(engine, ONE):
+        job = await engine.submit(Submission("hold", str(meeting.port)))
+        visitor = await meeting.arrival()
+        asyncio.get_running_loop().call_later(0.1, visitor.let_go)
+    assert result(await engine.get(job.id)) == "held"
+
+
+async def test_what_does_not_finish_in_the_drain_is_killed_and_given_back(
+    engine: Engine, meeting: Meeting
+) -> None:
+    async with working(engine, replace(ONE, drain_s=0.05)):
+        job = await engine.submit(Submission("hold", str(meeting.port)))
+        life = Life((await meeting.arrival()).pid)
+    await life.end()
+    back = await engine.get(job.id)
+    assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
+    assert await engine.store.workers() == []
+
+
+async def test_a_worker_taken_for_lost_kills_what_does_not_stop(
+    engine: Engine, meeting: Meeting
+) -> None:
+    async with working(engine, replace(IMPATIENT, lease_s=0.2)) as worker:
+        job = await engine.submit(Submission("hold_and_retry", str(meeting.port)))
+        life = Life((await meeting.arrival()).pid)
+        assert await engine.store.remove_worker(worker.id, None, engine.clock.now()) == 1
+        ended = await engine.wait(job.id, 30)
+        await life.end()
+    assert (result(ended), ended.fence) == (2, 3)
+
+
+# --- processes that cannot start
+
+
+async def test_processes_that_die_at_import_fail_their_jobs_and_do_not_spin(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths = tmp_path / "deaths"
+    monkeypatch.setenv("PROCESS_APP_DIES", str(deaths))
+    async with working(engine, TWO) as worker:
+        jobs = await asyncio.gather(*(run(engine, "hold", 0) for _ in range(3)))
+        count = len(deaths.read_text().splitlines())
+        monkeypatch.delenv("PROCESS_APP_DIES")
+        # What was wrong is mended: it goes on by itself.
+        assert result(await run(engine, "double", 1)) == 2
+        assert len(pool_of(worker).pids()) <= 2
+    assert 3 <= count <= 6  # as many as there were jobs, and a pause after each
+    for job in jobs:
+        assert job.error is not None
+        assert job.error.code == "worker-process-died"
+        assert "exit status 7 before it was ready" in job.error.message
+
+
+async def test_an_error_at_import_is_said(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROCESS_APP_RAISES", "1")
+    async with working(engine, ONE):
+        job = await run(engine, "hold", 0)
+    assert job.error is not None
+    assert "RuntimeError: this module is not for you" in job.error.message
+
+
+async def test_a_job_that_waits_for_a_process_can_be_cancelled(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROCESS_APP_SLEEPS", "1")
+    async with working(engine, ONE):
+        job = await engine.submit(Submission("hold", "0"))
+        claimed = await engine.wait_for_event(job, 1, 30)
+        assert claimed is not None
+        assert claimed.state is State.RUNNING
+        await engine.cancel(job.id)
+        ended = await engine.wait(job.id, 30)
+    assert ended.state is State.CANCELLED

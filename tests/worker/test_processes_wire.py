@@ -1,0 +1,61 @@
+"""The frames between a worker and its processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.job import Claim, Failure, Lease, Progress, Terms
+from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
+from coatcheck.model.state import Reason
+from coatcheck.store.base import Report
+from coatcheck.worker.processes.wire import (
+    Splitter,
+    claim_fields,
+    frame,
+    outcome_fields,
+    read_claim,
+    read_outcome,
+    read_report,
+    report_fields,
+)
+
+
+@pytest.mark.parametrize("size", [1, 3, 7, 1000])
+def test_frames_arrive_whole_however_they_are_cut(size: int) -> None:
+    sent = [({"type": "job", "n": n}, bytes([n]) * n * 50) for n in range(5)]
+    data = b"".join(frame(*message) for message in sent)
+    splitter, arrived = Splitter(), []
+    for start in range(0, len(data), size):
+        arrived += splitter.feed(data[start : start + size])
+    assert [tuple(message) for message in arrived] == sent
+
+
+@pytest.mark.parametrize("nonsense", [b"?", b"[]", b"{}", b"\xff"])
+def test_nonsense_is_refused(nonsense: bytes) -> None:
+    with pytest.raises(ValueError):
+        Splitter().feed(len(nonsense).to_bytes(4) + bytes(4) + nonsense)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Succeeded('{"a": "ü"}'),
+        GaveUp(Failure("code", "words")),
+        Errored(Failure("code", "words", "detail", retryable=True), 17, Reason.TIMEOUT),
+    ],
+)
+def test_outcomes_pass(outcome: Outcome) -> None:
+    fields, body = outcome_fields(outcome)
+    [message] = Splitter().feed(frame({"type": "done", **fields}, body))
+    assert read_outcome(message.header, message.body) == outcome
+
+
+def test_claims_and_reports_pass() -> None:
+    claim = Claim(Lease("t", "j", 3), "k", "api", "q", '"ü"', 2, Terms(), 5, "c", None)
+    report = Report(Progress(1, 2.5, "m"), "p", (NewEvent(EventType.LOG, "{}"),))
+    header = {"type": "job", "claim": claim_fields(claim), "report": report_fields(report)}
+    [message] = Splitter().feed(frame(header, claim.input.encode()))
+    assert read_claim(message.header["claim"], message.body) == claim
+    assert read_report(message.header["report"]) == report
+    assert read_report(report_fields(None)) is None
