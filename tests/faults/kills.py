@@ -37,21 +37,21 @@ async def kill_workers(place: Place, launcher: Launcher, *, kills: int, seed: in
 async def _kill_one(stage: Stage, point: str) -> None:
     await stage.submit_mix(4)
     victim = stage.start(point, passes=stage.random.randint(1, 3))
-    while True:
-        try:
-            said = await victim.says(timeout=1.0)
-        except TimeoutError:
-            await stage.submit_mix(4)  # the others have taken all there was
-            continue
-        if said == "ready":
-            continue
-        assert said == point, f"it ended by itself: {said!r}"
-        orphans = await stage.held_by(victim)
-        if point == "worker.claimed" and not orphans:
-            # It claimed nothing: the next time, then. It goes on first, for where it stands it may
-            # be about to write, and hold the file that all write to.
-            victim.go()
-            await stage.submit_mix(4)
-            continue
-        await stage.kill(victim, orphans=orphans)
-        return
+    # Where it stands still it may hold the file that all write to. So nobody waits for a write
+    # while the victim is not watched: what is handed in meanwhile is handed in beside.
+    async with asyncio.TaskGroup() as feeding:
+        while True:
+            try:
+                said = await victim.says(timeout=1.0)
+            except TimeoutError:
+                feeding.create_task(stage.submit_mix(4))  # others have taken all there was
+                continue
+            if said == "ready":
+                continue
+            assert said == point, f"it ended by itself: {said!r}"
+            orphans = await stage.held_by(victim)
+            if point != "worker.claimed" or orphans:
+                await stage.kill(victim, orphans=orphans)
+                return
+            victim.go()  # it claimed nothing: the next time, then
+            feeding.create_task(stage.submit_mix(4))

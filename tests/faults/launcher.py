@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from .subject import Order, be, read_order
+from .subject import FOR_GOOD, GO, Order, be, read_order
 
 ROOT = Path(__file__).parents[2]
 LARGEST_ORDER = 65_536
@@ -38,27 +38,39 @@ class Subject:
         self._control = control
         control.setblocking(False)
         self._heard = b""
-        control.send(b"!")
+        self._ended = False
+        self._arrived = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(control, self._hear)
+        control.send(GO)
 
     async def says(self, timeout: float = PATIENCE_S) -> str:
         """Wait for the next line: `ready`, or the point where it stands still; empty at its end."""
-        loop = asyncio.get_running_loop()
         async with asyncio.timeout(timeout):
             while b"\n" not in self._heard:
-                try:
-                    more = await loop.sock_recv(self._control, 4096)
-                except ConnectionError:
-                    more = b""
-                if not more:
+                if self._ended:
                     return ""
-                self._heard += more
+                self._arrived.clear()
+                await self._arrived.wait()
         line, _, self._heard = self._heard.partition(b"\n")
         return line.decode()
 
-    def go(self) -> None:
-        """Let it go on from a point."""
+    def _hear(self) -> None:
+        # Apart from those who wait: one who gives up at this moment must not lose what arrived.
+        try:
+            more = self._control.recv(4096)
+        except ConnectionError:
+            more = b""
+        if not more:
+            self._ended = True
+            self._loop.remove_reader(self._control)
+        self._heard += more
+        self._arrived.set()
+
+    def go(self, *, for_good: bool = False) -> None:
+        """Let it go on from a point, to stop no more or at the next."""
         with contextlib.suppress(OSError):
-            self._control.send(b"!")
+            self._control.send(FOR_GOOD if for_good else GO)
 
     def signal(self, number: int) -> None:
         """Send a signal; a process that is gone does not mind."""
@@ -82,6 +94,7 @@ class Subject:
 
     def close(self) -> None:
         """Let go of it; it has ended."""
+        self._loop.remove_reader(self._control)
         self._control.close()
         os.close(self._pidfd)
 

@@ -36,12 +36,18 @@ from coatcheck.testing.checker import (
 from coatcheck.testing.checker.replay import replay
 
 from .app import app
-from .launcher import PATIENCE_S, Launcher, Subject
+from .launcher import Launcher, Subject
 from .place import LEASE_S, SWEEP_S, Place
 from .subject import Order
 
+# Beyond this, and a little for each job, a run that has not ended has failed.
+ENDED_WITHIN_S = 30.0
 # What two busy cores may add to a lease and two sweeps.
 MARGIN_S = 10.0
+
+
+# A launcher for those who start no process.
+NO_PROCESSES = Launcher()
 
 
 @dataclass
@@ -98,6 +104,9 @@ class Stage:
         print(f"{self.tally.fault} on {self.place.name}: seed {self.tally.seed}")
         self.store = store or self.place.store()
         await self.store.open()
+        # Looks past those who wait for a lock that a process standing still may hold.
+        self._eyes = self.place.store()
+        await self._eyes.open()
         self.engine = Engine(self.store, app.kinds)
         sweeper = Sweeper(self.store, SystemClock(), lease_s=LEASE_S, sweep_s=SWEEP_S)
         sweeping = asyncio.create_task(sweeper.run())
@@ -109,6 +118,7 @@ class Stage:
             for subject in self._subjects:
                 await subject.kill()
                 subject.close()
+            await self._eyes.close()
             await self.store.close()
 
     # --- processes
@@ -118,12 +128,18 @@ class Stage:
         *points: str,
         part: str = "worker",
         passes: int = 1,
+        told: Sequence[str] = (),
         listening: socket.socket | None = None,
         **settings: object,
     ) -> Subject:
         """Start a process that stops at these points."""
         order = Order(
-            part, str(self.place.folder), self.place.settings(**settings), list(points), passes
+            part,
+            str(self.place.folder),
+            self.place.settings(**settings),
+            list(points),
+            passes,
+            list(told),
         )
         subject = self._launcher.start(order, listening)
         self._subjects.append(subject)
@@ -140,9 +156,9 @@ class Stage:
         now = self.engine.clock.now()
         return [
             Orphan(held.lease.job_id, held.lease.fence, now)
-            for seen in await self.store.workers()
+            for seen in await self._eyes.workers()
             if seen.info.pid == subject.pid
-            for held in await self.store.held_by(seen.info.id)
+            for held in await self._eyes.held_by(seen.info.id)
         ]
 
     async def kill(self, subject: Subject, *, orphans: Sequence[Orphan] = ()) -> None:
@@ -156,7 +172,7 @@ class Stage:
         for subject in subjects:
             subject.signal(signal.SIGTERM)
         for subject in subjects:
-            subject.go()
+            subject.go(for_good=True)
             await subject.gone()
 
     # --- jobs
@@ -192,14 +208,18 @@ class Stage:
 
     async def all_ended(self) -> None:
         """Wait until every job that was accepted has ended."""
-        async with asyncio.timeout(PATIENCE_S + len(self.submits) / 50):
-            for job_id in {submit.job_id for submit in self.submits if submit.answered}:
-                while True:
-                    try:
-                        if (await self.engine.wait(job_id, PATIENCE_S)).finished_at is not None:
-                            break
-                    except StoreUnavailable:
-                        await asyncio.sleep(0.05)
+        until = time.monotonic() + ENDED_WITHIN_S + len(self.submits) / 50
+        for job_id in {submit.job_id for submit in self.submits if submit.answered}:
+            while True:
+                left = until - time.monotonic()
+                try:
+                    job = await self.engine.wait(job_id, max(0.0, left))
+                except StoreUnavailable:
+                    await asyncio.sleep(0.05)
+                    continue
+                if job.finished_at is not None:
+                    break
+                assert left > 0, f"not ended: {job}, with {await self.store.workers()}"
 
     # --- the end
 
