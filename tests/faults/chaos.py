@@ -68,7 +68,7 @@ async def _nth_call(ground: Ground, variant: int) -> Tally:
 
 
 FAULTS = (
-    Fault("kill", 5_000, 500, BOTH, lambda g, n: kill_workers(*g[:2], kills=n, seed=g.seed)),
+    Fault("kill", 5_000, 200, BOTH, lambda g, n: kill_workers(*g[:2], kills=n, seed=g.seed)),
     Fault("freeze", 500, 50, BOTH, lambda g, n: freeze_workers(*g[:2], freezes=n, seed=g.seed)),
     Fault("api", 1_000, 200, BOTH, lambda g, n: kill_apis(*g[:2], kills=n, seed=g.seed)),
     Fault("nth-call", 4, 1, BOTH, _nth_call),
