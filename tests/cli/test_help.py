@@ -11,7 +11,7 @@ import pytest
 from coatcheck.cli.main import cli
 from tests.cli.processes import run_to_end
 
-SUBCOMMANDS = ("demo", "migrate", "serve", "worker")
+SUBCOMMANDS = ("backup", "demo", "migrate", "serve", "worker")
 
 
 def test_help_shows_how_to_begin_and_every_command(tmp_path: Path) -> None:

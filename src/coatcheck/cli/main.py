@@ -9,11 +9,13 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from coatcheck.app import App, load_app
+from coatcheck.cli.backup import run_backup
 from coatcheck.cli.demo import run_demo
 from coatcheck.cli.listen import listen, url_of
 from coatcheck.cli.parent import die_with_parent
@@ -151,6 +153,22 @@ def migrate(**flags: Any) -> None:
     for migration in applied:
         click.echo(f"applied {migration.number:03d} {migration.name}")
     click.echo("the database is up to date")
+
+
+@cli.command()
+@click.argument("destination", metavar="DEST", type=click.Path(path_type=Path))
+@options(*SETTING_OPTIONS)
+def backup(destination: Path, **flags: Any) -> None:
+    """Copy the SQLite database to DEST while servers and workers go on.
+
+    The copy is how everything stood at one moment. A server started on it runs every job that had
+    not ended by then. DEST must not exist. For PostgreSQL use pg_dump.
+
+    \b
+    Example:
+        coatcheck backup /backups/jobs-2030-01-31.db --database sqlite:////var/lib/shop/jobs.db
+    """
+    run_backup(_begin(flags, None), destination)
 
 
 @cli.command()
