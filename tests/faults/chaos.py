@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import random
 import statistics
@@ -197,14 +198,14 @@ def run_all(names: list[str], scale: float, seconds: float, seed: int) -> list[R
     return rows
 
 
-def write_report(rows: list[Row], page: Path) -> None:
+def write_report(rows: list[Row], page: Path, how: str) -> None:
     """Keep the numbers, and show them on the page."""
     page.with_suffix(".json").write_text(
         json.dumps([row._asdict() for row in rows], indent=1) + "\n"
     )
     text = page.read_text()
     before, after = text.partition(BEGIN)[0], text.partition(END)[2]
-    page.write_text(f"{before}{BEGIN}\n\n{table(rows)}\n\n{END}{after}")
+    page.write_text(f"{before}{BEGIN}\n\n{how}:\n\n{table(rows)}\n\n{END}{after}")
 
 
 def main() -> int:
@@ -212,10 +213,12 @@ def main() -> int:
     seconds = float(os.environ.get("CHAOS_SECONDS", "3600"))
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(1_000_000)))
     print(f"chaos: seed {seed}, scale {scale:g}, at most about {seconds:g} s")
+    logging.disable(logging.WARNING)  # that workers are lost is what this is about
     rows = run_all(sys.argv[1:], scale, seconds, seed)
     print(table(rows))
     if not sys.argv[1:]:
-        write_report(rows, ROOT / "docs" / "reliability.md")
+        how = f"With `CHAOS_SCALE={scale:g}` and `CHAOS_SEED={seed}`, on {os.cpu_count()} cores"
+        write_report(rows, ROOT / "docs" / "reliability.md", how)
     return 1 if any(row.broken for row in rows) else 0
 
 
