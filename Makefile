@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup run test lint bench bench-postgres clean
+.PHONY: help setup run test lint chaos bench bench-postgres clean
 
 help:
 	@echo "make run          set up, start the server and put one real job through it (ONCE=1: then exit)"
 	@echo "make test         set up, then lint, types, layers and every test"
 	@echo "make lint         lint, types and layers only"
+	@echo "make chaos        faults in large, an hour at most (CHAOS_SECONDS, CHAOS_SCALE); docs/reliability.md"
 	@echo "make bench        the benchmarks on SQLite, beside their peers; writes benchmarks/results/"
 	@echo "make bench-postgres  the same on PostgreSQL"
 
@@ -29,6 +30,9 @@ lint: setup
 
 test: lint
 	@$(BIN)/pytest -n 4
+
+chaos: setup
+	@$(BIN)/python -m tests.faults.chaos $(FAULTS)
 
 bench: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'

@@ -47,6 +47,7 @@ class Lines:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._lines: list[str] = []
+        self._passed = 0  # how many of them `next_with` is past
         self._ended = False
         self._arrived = threading.Condition()
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -59,6 +60,17 @@ class Lines:
             found = self._find(text)
         assert found is not None, f"{text!r} was never printed, but: {self._lines}"
         return found
+
+    def next_with(self, matches: Callable[[str], bool]) -> str:
+        """Return the next line of which this is true, after the one returned here before."""
+        with self._arrived:
+            while True:
+                while self._passed < len(self._lines):
+                    self._passed += 1
+                    if matches(self._lines[self._passed - 1]):
+                        return self._lines[self._passed - 1]
+                arrived = not self._ended and self._arrived.wait(PATIENCE_S)
+                assert arrived, f"no such line came, but: {self._lines}"
 
     def until_end(self) -> list[str]:
         """Return every line, once the process has closed the stream."""

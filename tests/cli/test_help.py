@@ -16,7 +16,18 @@ from coatcheck.cli.main import cli
 from tests.cli.processes import run_to_end
 
 SUBCOMMANDS = (
-    *("completion", "demo", "doctor", "jobs", "kinds", "migrate", "queues", "serve", "submit"),
+    *(
+        "backup",
+        "completion",
+        "demo",
+        "doctor",
+        "jobs",
+        "kinds",
+        "migrate",
+        "queues",
+        "serve",
+        "submit",
+    ),
     *("watch", "worker"),
 )
 

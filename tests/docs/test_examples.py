@@ -160,6 +160,14 @@ def test_the_python_reference(tmp_path: Path) -> None:
         assert handle.job["progress"]["message"] == "half way"
 
 
+def test_testing_your_jobs(tmp_path: Path) -> None:
+    write_python_files(ROOT / "docs/how-to/test-your-jobs.md", tmp_path)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    tested = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert tested.returncode == 0, tested.stdout
+    assert "3 passed" in tested.stdout
+
+
 def test_the_job_of_the_http_reference_has_the_shape_of_a_real_one(tmp_path: Path) -> None:
     (sample,) = [b for b in blocks(ROOT / "docs/reference/http.md") if b.language == "json"]
     write_python_files(README, tmp_path)
@@ -187,6 +195,7 @@ def test_every_python_block_is_run_by_one_of_these() -> None:
     run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
     run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}
     run |= {"tickets.py", "gateway.py", "remote.py", "isolated.py"}
+    run |= {"billing.py", "test_billing.py"}
     named = {
         block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
     }

@@ -1,55 +1,113 @@
-"""The app whose processes the fault tests kill. Every start of a handler is written down first."""
+"""The app that the fault tests run: every entry of a handler and every result is written down.
+
+Handlers pass a point of their own, `handler.began`, where a test can strike as it can at the
+worker's points.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import time
 from pathlib import Path
 
 from coatcheck import App, Context, Fail, Retry
+from coatcheck.testing.checker import BEGAN, RETURNED, EffectLog
+from coatcheck.worker.probe import Probe, no_probe
 
 app = App()
 
-# Where starts are recorded, and the file whose existence lets `held` jobs go on.
-FOLDER = Path(os.environ.get("FAULT_FOLDER", "."))
+
+class Surroundings:
+    """What a process sets before it runs jobs: where they write, and who strikes at points."""
+
+    probe: Probe = staticmethod(no_probe)
+
+    @property
+    def folder(self) -> Path:
+        """Where effects are recorded; a file `gate` there lets `held` jobs go on."""
+        return Path(os.environ.get("FAULT_FOLDER", "."))
 
 
-def record(ctx: Context) -> None:
-    line = f"{ctx.job_id} {ctx.attempt} {os.getpid()}\n".encode()
-    descriptor = os.open(FOLDER / "starts", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.write(descriptor, line)
-    os.close(descriptor)
+surroundings = Surroundings()
 
 
-@app.job
-async def quick(ctx: Context, n: int) -> int:
-    record(ctx)
-    return n * 2
+def fence_of(ctx: Context) -> int:
+    """Return the fence of a handler's claim, which handlers have no business with."""
+    return ctx._claim.lease.fence
 
 
-@app.job
-def held(ctx: Context, n: int) -> int:
-    record(ctx)
-    while not (FOLDER / "gate").exists():
+def began(ctx: Context) -> None:
+    _write(ctx, BEGAN)
+    surroundings.probe("handler.began")
+
+
+def returned(ctx: Context, n: int) -> dict[str, int]:
+    """Return a result that tells which claim it is of, and write it down."""
+    result = {"n": n, "fence": fence_of(ctx), "pid": os.getpid()}
+    _write(ctx, RETURNED, json.dumps(result, separators=(",", ":")))
+    return result
+
+
+def _write(ctx: Context, what: str, value: str = "") -> None:
+    EffectLog(surroundings.folder / "effects").write(
+        ctx.job_id, ctx.attempt, fence_of(ctx), what, value
+    )
+
+
+@app.job(retries=1000)
+async def quick(ctx: Context, n: int) -> dict[str, int]:
+    began(ctx)
+    return returned(ctx, n)
+
+
+@app.job(retries=1000)
+def threaded(ctx: Context, n: int) -> dict[str, int]:
+    began(ctx)
+    ctx.log("in a thread", fence=fence_of(ctx))
+    return returned(ctx, n)
+
+
+@app.job(retries=1000)
+async def slow(ctx: Context, n: int) -> dict[str, int]:
+    """Work that takes a moment, so that faults find it running; `n` is in milliseconds."""
+    began(ctx)
+    await asyncio.sleep(n / 1000)
+    await ctx.log("almost done", fence=fence_of(ctx))
+    return returned(ctx, n)
+
+
+@app.job(retries=1000)
+def held(ctx: Context, n: int) -> dict[str, int]:
+    began(ctx)
+    while not (surroundings.folder / "gate").exists():
         ctx.progress(0, 1, "held")
         time.sleep(0.005)
-    return n * 2
+    return returned(ctx, n)
 
 
 @app.job(on_lost="fail")
-def held_once(ctx: Context, n: int) -> int:
+def held_once(ctx: Context, n: int) -> dict[str, int]:
     return held(ctx, n)
 
 
-@app.job
-async def second_try(ctx: Context, n: int) -> int:
-    record(ctx)
+@app.job(retries=1000)
+async def second_try(ctx: Context, n: int) -> dict[str, int]:
+    began(ctx)
     if ctx.attempt == 1:
-        raise Retry(after=0.2)
-    return n * 2
+        raise Retry(after=0.05)
+    return returned(ctx, n)
 
 
 @app.job
 async def hopeless(ctx: Context, n: int) -> int:
-    record(ctx)
+    began(ctx)
     raise Fail("hopeless", "this never works")
+
+
+@app.job(retries=0)
+async def frail(ctx: Context, n: int) -> dict[str, int]:
+    """One attempt: it fails with its worker."""
+    began(ctx)
+    return returned(ctx, n)

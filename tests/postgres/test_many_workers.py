@@ -18,13 +18,14 @@ import asyncpg
 import pytest
 
 from coatcheck.engine.engine import Engine
-from coatcheck.model.state import TERMINAL, State
+from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
 from coatcheck.store.postgres.store import PostgresStore
+from coatcheck.testing.checker import Run, Submit, check, read_records
 from tests.store.another_process import ROOT, AnotherProcess
 
 from .crowd_app import QUEUES, TENANTS, app
-from .working import PATIENCE_S, states_of
+from .working import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -132,5 +133,5 @@ async def test_a_crowd_of_processes_does_every_job_once_and_starves_nobody(
     for job in itertools.islice(jobs, 0, None, 7):
         assert job.result is not None
         assert json.loads(job.result) % 2 == 0
-        states = await states_of(store, job.id, job.tenant)
-        assert [state for state in states if state in TERMINAL] == ["succeeded"]
+    submits = [Submit(job.id, tenant=job.tenant) for job in jobs]
+    check(Run(submits, await read_records(store, submits)))

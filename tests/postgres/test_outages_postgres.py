@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from coatcheck.model.job import DEFAULT_TENANT, NewJob
 from coatcheck.model.outcome import Released, Succeeded
 from coatcheck.model.state import State
 from coatcheck.store.base import Settlement, Topic
+from coatcheck.store.postgres import database
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
     NOW,
@@ -355,3 +357,30 @@ async def test_what_had_to_be_asked_for_again_still_wakes_those_who_wait_for_it(
             assert (await store.get(DEFAULT_TENANT, lease.job_id)).state is State.QUEUED
     assert proxy.cuts == is_lost
     assert await woken.wait(2) is True
+
+
+async def test_a_process_frozen_in_a_transaction_does_not_keep_its_jobs_from_others(
+    dsn: str, schema: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "IDLE_IN_TRANSACTION_MS", 200)
+    await store.register_worker(worker_info(WORKER))
+    lease = await run_job(store)
+    frozen = database.Database(dsn, connections=2)
+    await frozen.open()
+    locked, thawed = asyncio.Event(), asyncio.Event()
+
+    async def settle_slowly(connection: Any) -> None:
+        await connection.fetch(f'SELECT id FROM "{schema}".jobs FOR UPDATE')
+        locked.set()
+        await thawed.wait()
+        await connection.fetch("SELECT 1")
+
+    settling = asyncio.create_task(frozen.run(settle_slowly, repeatable=False))
+    await locked.wait()
+    async with asyncio.timeout(BOUND_S):
+        assert await store.remove_worker(WORKER, 0, NOW) == 1
+    assert (await store.get(DEFAULT_TENANT, lease.job_id)).state is State.QUEUED
+    thawed.set()
+    with pytest.raises(StoreUnavailable):
+        await settling
+    await frozen.close()

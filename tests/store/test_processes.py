@@ -8,7 +8,7 @@ from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.testing.conformance.arrange import states_of
+from coatcheck.testing.checker import Run, Submit, check, read_records
 from tests.store.another_process import AnotherProcess
 
 pytestmark = pytest.mark.anyio
@@ -41,12 +41,9 @@ async def test_eight_processes_on_one_file_lose_and_repeat_nothing(
 
     jobs = await store.list_jobs(JobFilter(DEFAULT_TENANT, limit=1_000_000))
     assert len(jobs) == PROCESSES * JOBS_EACH
-    for job in jobs:
-        assert job.state is State.SUCCEEDED
-        states = await states_of(store, job.id)
-        assert states.count("succeeded") == 1
-        assert states[-1] == "succeeded"
-        assert states.count("running") == job.fence
+    submits = [Submit(job.id) for job in jobs]
+    check(Run(submits, await read_records(store, submits)))
+    assert {job.state for job in jobs} == {State.SUCCEEDED}
     assert sum(settled) == sum(job.fence for job in jobs)
     assert (await store.counters()).get("stale_writes", 0) == 0
     assert await store.workers() == []

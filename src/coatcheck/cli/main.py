@@ -10,6 +10,7 @@ import click
 
 from coatcheck.cli import exits
 from coatcheck.cli.api import ApiError
+from coatcheck.cli.backup import backup
 from coatcheck.cli.completion import COMPLETE_VARIABLE, PROGRAM, completion
 from coatcheck.cli.demo import demo
 from coatcheck.cli.doctor.command import doctor
@@ -55,7 +56,7 @@ def cli() -> None:
 
 
 for command in (
-    *(serve, worker, migrate, demo, doctor),
+    *(serve, worker, migrate, demo, doctor, backup),
     *(submit, watch, jobs, kinds, queues),
     completion,
 ):

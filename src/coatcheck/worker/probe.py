@@ -12,6 +12,7 @@ POINTS = (
     "worker.after_settle",
     "worker.before_beat",
     "worker.after_beat",
+    "worker.draining",
 )
 
 

@@ -383,6 +383,7 @@ class Worker:
 
     async def _drain(self) -> None:
         log.info("draining", extra={"worker": self.id, "jobs": len(self._held)})
+        self._probe("worker.draining")
         await self._until(lambda: not self._held, self._settings.drain_s)
         for execution in list(self._held.values()):
             self._interrupt(execution, Interrupt.DRAIN, LAST_GRACE_S)

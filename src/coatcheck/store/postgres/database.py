@@ -32,6 +32,10 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
 CONNECT_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 60.0
+# A process that is frozen between two statements holds its rows locked, and whoever takes its jobs
+# back would wait for it: the server ends such a transaction. Ours never pause this long. Behind a
+# pooler the setting is the pooler's (docs/how-to/postgresql.md).
+IDLE_IN_TRANSACTION_MS = 5_000
 
 # The server or the way to it is in trouble: it may work later, and nothing is wrong with us.
 _TEMPORARY: tuple[type[BaseException], ...] = (
@@ -47,6 +51,7 @@ _TEMPORARY: tuple[type[BaseException], ...] = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
     asyncpg.LockNotAvailableError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.PostgresSystemError,
     asyncpg.ReadOnlySQLTransactionError,
 )
@@ -72,6 +77,7 @@ class Database:
     async def open(self) -> None:
         """Connect once, to see what is there, then make the pool."""
         self.pooled = await is_pooled(self._dsn)
+        settings = {"idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS)}
         try:
             self._pool = await asyncpg.create_pool(
                 self._dsn,
@@ -81,6 +87,7 @@ class Database:
                 timeout=CONNECT_TIMEOUT_S,
                 command_timeout=COMMAND_TIMEOUT_S,
                 reset=_nothing_to_reset,
+                server_settings=None if self.pooled else settings,
             )
         except Exception as error:
             raise translate(error) from error

@@ -1,0 +1,64 @@
+"""The side-effect log: what handlers really did, written by them, apart from the store.
+
+One line an event, appended in a single write to a file opened with O_APPEND, so that lines of many
+processes never mix and a SIGKILL leaves whole lines:
+
+    job attempt fence pid what monotonic-ns value
+
+`fence` is `-` where the handler cannot see it, `value` is the rest of the line and may be empty.
+Monotonic times of one machine can be compared between its processes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+BEGAN = "began"  # a handler was entered
+RETURNED = "returned"  # a handler is about to return; the value is its result as JSON
+
+
+class Effect(NamedTuple):
+    """One thing that a handler did."""
+
+    job_id: str
+    attempt: int
+    fence: int | None
+    pid: int
+    what: str
+    at: int  # nanoseconds on the machine's monotonic clock
+    value: str = ""
+
+
+class EffectLog:
+    """A file that any number of processes append to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(
+        self, job_id: str, attempt: int, fence: int | None, what: str, value: str = ""
+    ) -> None:
+        """Append a line; it is in the file when this returns."""
+        shown = "-" if fence is None else fence
+        at = time.monotonic_ns()
+        line = f"{job_id} {attempt} {shown} {os.getpid()} {what} {at} {value}\n"
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+
+    def read(self) -> list[Effect]:
+        """Return what was done so far, in the order of the file."""
+        if not self._path.exists():
+            return []
+        return [_parse(line) for line in self._path.read_text(encoding="utf-8").splitlines()]
+
+
+def _parse(line: str) -> Effect:
+    job_id, attempt, fence, pid, what, at, value = line.split(" ", 6)
+    seen = None if fence == "-" else int(fence)
+    return Effect(job_id, int(attempt), seen, int(pid), what, int(at), value)

@@ -1,0 +1,116 @@
+"""Replaying a job's log: every move it tells of, and the fence each claim must have had.
+
+The log does not name fences, but they follow from it: a claim raises the fence, and so does the
+loss of a worker. Only the end of a job that was cancelled while it ran leaves it open which of the
+two it was (its worker said so, or its worker was lost), and nothing comes after that but a resume.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from coatcheck.model.event import Event, EventType
+from coatcheck.model.state import MOVES, Reason, State
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A claim that a log tells of."""
+
+    seq: int
+    attempt: int
+    fence: int
+    at: int
+
+
+@dataclass(slots=True)
+class Replay:
+    """What a log amounts to, and what is wrong with it."""
+
+    claims: list[Claimed] = field(default_factory=list)
+    lost: list[tuple[int, int]] = field(default_factory=list)  # (fence of the claim, when)
+    ends: list[State] = field(default_factory=list)
+    state: State | None = None
+    reason: str | None = None
+    attempt: int = 0
+    least_fence: int = 0
+    most_fence: int = 0
+    faults: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+
+
+def replay(events: Sequence[Event]) -> Replay:
+    """Follow a log from its first entry to its last."""
+    seen = Replay()
+    numbers = [event.seq for event in events]
+    if numbers != list(range(1, len(events) + 1)):
+        seen.faults.append(f"its events are numbered {numbers}, not 1 to {len(events)}")
+    for event in events:
+        data = json.loads(event.data)
+        if event.type is EventType.STATE:
+            _follow(seen, event, data)
+        else:
+            _hear(seen, event, data)
+    return seen
+
+
+def _follow(seen: Replay, event: Event, data: dict[str, Any]) -> None:
+    state, before = State(data["state"]), seen.state
+    if data.get("cancel_requested"):
+        if (state, data["attempt"]) != (State.RUNNING, seen.attempt) or state is not before:
+            seen.faults.append(f"event {event.seq} asks a {before} job to stop as if {state}")
+        return
+    if before is None:
+        if state is not State.QUEUED:
+            seen.faults.append(f"its first state is {state}, not queued")
+    elif state not in MOVES[before]:
+        seen.faults.append(f"event {event.seq} moves it from {before} to {state}")
+    if before is not None and data.get("previous") != before:
+        seen.faults.append(f"event {event.seq} says it was {data.get('previous')}, not {before}")
+    _count(seen, event, state, data)
+    if state.is_terminal:
+        seen.ends.append(state)
+    elif data.get("reason") == Reason.RESUMED:
+        seen.ends.clear()
+    seen.state, seen.reason, seen.attempt = state, data.get("reason"), data["attempt"]
+
+
+def _count(seen: Replay, event: Event, state: State, data: dict[str, Any]) -> None:
+    """Check the attempt, and keep count of the fence."""
+    reason, attempt, due = data.get("reason"), data["attempt"], {seen.attempt}
+    if state is State.RUNNING:
+        seen.least_fence += 1
+        seen.most_fence += 1
+        # Coming back from waiting is no new attempt.
+        due = {seen.attempt + 1} | (
+            {seen.attempt} if seen.attempt and seen.reason is None else set()
+        )
+        seen.claims.append(Claimed(event.seq, attempt, seen.most_fence, event.at))
+    elif seen.state is State.RUNNING and reason == Reason.LOST:
+        seen.lost.append((seen.most_fence, event.at))
+        seen.least_fence += 1
+        seen.most_fence += 1
+    elif seen.state is State.RUNNING and state is State.CANCELLED:
+        seen.most_fence += 1
+    elif reason == Reason.RELEASED:
+        due = {seen.attempt - 1}
+    elif reason == Reason.RESUMED:
+        due = set(range(seen.attempt + 1))
+    if attempt not in due:
+        seen.faults.append(
+            f"event {event.seq} ({state}) counts attempt {attempt} after {seen.attempt}"
+        )
+
+
+def _hear(seen: Replay, event: Event, data: dict[str, Any]) -> None:
+    """What a handler says belongs to the claim that counts, if it says which it has."""
+    if seen.state is not State.RUNNING:
+        seen.stale.append(f"event {event.seq} ({event.type}) was written while it did not run")
+    fence = data.get("fence")
+    if fence is not None and seen.claims and fence != seen.claims[-1].fence:
+        seen.stale.append(
+            f"event {event.seq} was said under fence {fence}, when {seen.claims[-1].fence} counted"
+        )

@@ -1,0 +1,186 @@
+"""Histories made by hand: each move by the rules of the model, so that a good one is good."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+
+from coatcheck.model.event import Event, EventType
+from coatcheck.model.job import Failure, Job, Terms
+from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded
+from coatcheck.model.transition import (
+    Standing,
+    Transition,
+    cancel_asked,
+    claimed,
+    created,
+    expired,
+    lost,
+    settled,
+)
+from coatcheck.testing.checker import (
+    BEGAN,
+    RETURNED,
+    Bounds,
+    Effect,
+    JobRecord,
+    Orphan,
+    Run,
+    Submit,
+)
+
+NOW = 1_700_000_000_000
+BOOM = Failure("boom", "it went wrong")
+WORKER = "worker-1"
+
+
+class History:
+    """One job's life, told move by move."""
+
+    def __init__(self, job_id: str, terms: Terms | None = None) -> None:
+        self.id = job_id
+        self.terms = terms or Terms()
+        self.now = NOW
+        self.result: str | None = None
+        self.effects: list[Effect] = []
+        self.orphans: list[Orphan] = []
+        first = created(NOW, NOW)
+        self.standing: Standing = first.standing
+        self.events = [Event(1, EventType.STATE, NOW, first.event)]
+
+    def _apply(self, transition: Transition | None) -> History:
+        assert transition is not None
+        self.standing = transition.standing
+        self.events.append(
+            Event(self.standing.last_event, EventType.STATE, self.now, transition.event)
+        )
+        return self
+
+    def _effect(self, what: str, value: str = "") -> None:
+        standing, at = self.standing, 1000 * len(self.effects)
+        self.effects.append(
+            Effect(self.id, standing.attempt, standing.fence, 4711, what, at, value)
+        )
+
+    def claim(self) -> History:
+        self.now += 10
+        self._apply(claimed(self.standing, WORKER, self.now))
+        self._effect(BEGAN)
+        return self
+
+    def say(self) -> History:
+        last = self.standing.last_event + 1
+        self.standing = self.standing._replace(last_event=last)
+        data = json.dumps({"message": "working", "fence": self.standing.fence})
+        self.events.append(Event(last, EventType.LOG, self.now, data))
+        return self
+
+    def settle(self, outcome: Outcome) -> History:
+        self.now += 10
+        return self._apply(settled(self.standing, self.terms, outcome, self.now))
+
+    def succeed(self) -> History:
+        self.result = json.dumps({"fence": self.standing.fence})
+        self._effect(RETURNED, self.result)
+        return self.settle(Succeeded(self.result))
+
+    def retry(self) -> History:
+        return self.settle(Errored(BOOM, 0))
+
+    def release(self) -> History:
+        return self.settle(Released())
+
+    def lose(self, after_ms: int = 1_000) -> History:
+        self.orphans.append(Orphan(self.id, self.standing.fence, self.now))
+        self.now += after_ms
+        return self._apply(lost(self.standing, self.terms, self.now))
+
+    def cancel(self) -> History:
+        return self._apply(cancel_asked(self.standing, self.terms, self.now))
+
+    def expire(self) -> History:
+        return self._apply(expired(self.standing, self.terms, self.now))
+
+    @property
+    def job(self) -> Job:
+        """The row as a store would show it."""
+        changes = self.standing._asdict()
+        del changes["claimable"]
+        return Job(
+            tenant="default",
+            id=self.id,
+            surface="api",
+            public_id=self.id,
+            kind="mail",
+            queue="default",
+            priority=0,
+            terms=self.terms,
+            created_at=NOW,
+            progress=None,
+            result=self.result,
+            limit_key=None,
+            correlation_id=None,
+            traceparent=None,
+            **changes,
+        )
+
+    @property
+    def record(self) -> JobRecord:
+        return JobRecord("default", self.id, self.job, False, tuple(self.events))
+
+
+def eventful() -> list[History]:
+    """Jobs that went through everything there is."""
+    return [
+        History("A").claim().say().succeed(),
+        History("B").claim().retry().claim().say().lose().claim().succeed(),
+        History("C").claim().release().claim().release().claim().succeed(),
+        History("D", Terms(max_attempts=1)).claim().lose(),
+        History("E").cancel(),
+        History("F").claim().cancel().retry(),
+        History("G", Terms(deadline_at=NOW)).expire(),
+        History("H").claim().lose().claim().cancel().lose(),
+    ]
+
+
+def run_of(*histories: History, **fields: object) -> Run:
+    run = Run(
+        submits=[Submit(history.id) for history in histories],
+        records=[history.record for history in histories],
+        effects=[effect for history in histories for effect in history.effects],
+        orphans=[orphan for history in histories for orphan in history.orphans],
+        bounds=Bounds(lease_s=1, sweep_s=0.2),
+    )
+    return dataclasses.replace(run, **fields)  # type: ignore[arg-type]  # named fields of a Run
+
+
+def with_record(run: Run, job_id: str, change: Callable[[JobRecord], JobRecord]) -> Run:
+    """Return the same run with one job told differently."""
+    records = [change(record) if record.id == job_id else record for record in run.records]
+    return dataclasses.replace(run, records=records)
+
+
+def with_job(run: Run, job_id: str, **fields: object) -> Run:
+    """Return the same run with one row that differs."""
+
+    def change(record: JobRecord) -> JobRecord:
+        assert record.job is not None
+        job = dataclasses.replace(record.job, **fields)  # type: ignore[arg-type]  # of a Job
+        return dataclasses.replace(record, job=job)
+
+    return with_record(run, job_id, change)
+
+
+def with_events(
+    run: Run, job_id: str, change: Callable[[list[Event]], list[Event]], *, renumber: bool = False
+) -> Run:
+    """Return the same run with one log that differs."""
+
+    def changed(record: JobRecord) -> JobRecord:
+        events = change(list(record.events))
+        if renumber:
+            events = [dataclasses.replace(e, seq=n) for n, e in enumerate(events, 1)]
+        return dataclasses.replace(record, events=tuple(events))
+
+    return with_record(run, job_id, changed)

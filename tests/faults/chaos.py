@@ -1,0 +1,222 @@
+"""The faults in large: `make chaos`, or `python -m tests.faults.chaos [FAULT ...]`.
+
+`CHAOS_SCALE` (1.0) multiplies how often each fault is tried, `CHAOS_SECONDS` (3600) bounds the
+whole: a fault that would begin later is left out and said so, and the large ones run in rounds
+until their share of the time is used up. `CHAOS_SEED` repeats a run.
+
+Prints a table, writes what was found to `docs/reliability.json`, and the table into
+`docs/reliability.md`. Ends with 1 if any promise was broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.postgres.server import TrialServer
+
+from .api_kills import kill_apis
+from .clocks import jump
+from .crowd import crowd, race_cancels, restart_in_mid_drain
+from .disks import run_out_of_room, tear_tails
+from .freezes import freeze_workers
+from .kills import kill_workers
+from .launcher import ROOT, Launcher
+from .nth_call import fail_on_every_call
+from .outages import drop_connections, restart_postgres
+from .place import Place, postgres_place, sqlite_place
+from .stage import Tally
+
+BEGIN, END = "<!-- the table begins -->", "<!-- the table ends -->"
+BOTH = ("sqlite", "postgres")
+
+
+class Ground(NamedTuple):
+    """What a fault is tried on: a fresh store, and who may be struck."""
+
+    place: Place
+    launcher: Launcher
+    server: TrialServer
+    seed: int
+
+
+class Fault(NamedTuple):
+    """A fault, how often it is tried in all, and how many at most in one round on a fresh store."""
+
+    name: str
+    tries: int
+    in_a_round: int
+    stores: tuple[str, ...]
+    run: Callable[[Ground, int], Awaitable[Tally]]
+
+
+async def _nth_call(ground: Ground, variant: int) -> Tally:
+    times, first_does = (1, 6)[variant % 2], variant > 2
+    return await fail_on_every_call(
+        ground.place, seed=ground.seed, times=times, first_does=first_does
+    )
+
+
+FAULTS = (
+    Fault("kill", 5_000, 200, BOTH, lambda g, n: kill_workers(*g[:2], kills=n, seed=g.seed)),
+    Fault("freeze", 500, 50, BOTH, lambda g, n: freeze_workers(*g[:2], freezes=n, seed=g.seed)),
+    Fault("api", 1_000, 200, BOTH, lambda g, n: kill_apis(*g[:2], kills=n, seed=g.seed)),
+    Fault("nth-call", 4, 1, BOTH, _nth_call),
+    Fault(
+        "restart",
+        200,
+        20,
+        ("postgres",),
+        lambda g, n: restart_postgres(*g[:3], cycles=n, seed=g.seed, jobs=100 * n),
+    ),
+    Fault(
+        "drop",
+        1_000,
+        200,
+        ("postgres",),
+        lambda g, n: drop_connections(*g[:2], drops=n, seed=g.seed),
+    ),
+    Fault("crowd", 50_000, 10_000, BOTH, lambda g, n: crowd(*g[:2], jobs=n, seed=g.seed)),
+    Fault(
+        "disk", 200, 200, ("sqlite",), lambda g, n: run_out_of_room(g.place, times=n, seed=g.seed)
+    ),
+    Fault("torn", 200, 100, ("sqlite",), lambda g, n: tear_tails(g.place, times=n, seed=g.seed)),
+    Fault("clock", 1, 1, BOTH, lambda g, _: jump(g.place, seed=g.seed)),
+    Fault("cancel", 10_000, 2_000, BOTH, lambda g, n: race_cancels(*g[:2], races=n, seed=g.seed)),
+    Fault(
+        "drain", 200, 50, BOTH, lambda g, n: restart_in_mid_drain(*g[:2], restarts=n, seed=g.seed)
+    ),
+)
+
+
+@contextmanager
+def ground(store: str, launcher: Launcher, server: TrialServer, seed: int) -> Iterator[Ground]:
+    """Make a fresh store in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="chaos-") as name:
+        folder = Path(name)
+        os.environ["FAULT_FOLDER"] = name
+        schema = f"chaos_{time.monotonic_ns()}"
+        place = (
+            sqlite_place(folder)
+            if store == "sqlite"
+            else postgres_place(folder, server.dsn, schema)
+        )
+        yield Ground(place, launcher, server, seed)
+
+
+class Row(NamedTuple):
+    """A line of the report."""
+
+    fault: str
+    store: str
+    tried: int
+    jobs: int
+    lost: int
+    doubled: int
+    broken: int
+    recovery_p50_ms: int | None
+    recovery_max_ms: int | None
+    seconds: float
+
+
+def summarise(tallies: list[Tally]) -> Row:
+    """Add the rounds of one fault on one store up."""
+    times = sorted(ms for tally in tallies for ms in tally.recovery_ms)
+    return Row(
+        tallies[0].fault,
+        tallies[0].store,
+        sum(tally.tried for tally in tallies),
+        sum(tally.jobs for tally in tallies),
+        sum(tally.lost for tally in tallies),
+        sum(tally.doubled for tally in tallies),
+        sum(len(tally.violations) for tally in tallies),
+        round(statistics.median(times)) if times else None,
+        times[-1] if times else None,
+        round(sum(tally.seconds for tally in tallies), 1),
+    )
+
+
+def table(rows: list[Row]) -> str:
+    """Write the rows as a table for people."""
+    lines = [
+        "| fault | store | tried | jobs | lost | doubled | back in the queue p50 / max |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        back = (
+            ""
+            if row.recovery_p50_ms is None
+            else f"{row.recovery_p50_ms} / {row.recovery_max_ms} ms"
+        )
+        numbers = f"{row.tried:,} | {row.jobs:,} | {row.lost} | {row.doubled}"
+        lines.append(f"| {row.fault} | {row.store} | {numbers} | {back} |")
+    return "\n".join(lines)
+
+
+def run_all(names: list[str], scale: float, seconds: float, seed: int) -> list[Row]:
+    """Try every fault, or those that are named, within the time there is."""
+    chosen = [
+        (fault, store)
+        for fault in FAULTS
+        if not names or fault.name in names
+        for store in fault.stores
+    ]
+    rows: list[Row] = []
+    until = time.monotonic() + seconds
+    with TrialServer() as server, Launcher() as launcher:
+        for number, (fault, store) in enumerate(chosen):
+            share = max(0.0, until - time.monotonic()) / (len(chosen) - number)
+            enough = time.monotonic() + share
+            left = max(1, round(fault.tries * scale))
+            tallies: list[Tally] = []
+            while left > 0 and time.monotonic() < enough:
+                count = min(left, fault.in_a_round)
+                seed += 1
+                with ground(store, launcher, server, seed) as on:
+                    variant = left if fault.name == "nth-call" else count
+                    tallies.append(asyncio.run(fault.run(on, variant)))  # type: ignore[arg-type]  # they are coroutines
+                left -= count
+            if tallies:
+                rows.append(summarise(tallies))
+            else:
+                print(f"{fault.name} on {store}: left out, the time is up")
+    return rows
+
+
+def write_report(rows: list[Row], page: Path, how: str) -> None:
+    """Keep the numbers, and show them on the page."""
+    page.with_suffix(".json").write_text(
+        json.dumps([row._asdict() for row in rows], indent=1) + "\n"
+    )
+    text = page.read_text()
+    before, after = text.partition(BEGIN)[0], text.partition(END)[2]
+    page.write_text(f"{before}{BEGIN}\n\n{how}:\n\n{table(rows)}\n\n{END}{after}")
+
+
+def main() -> int:
+    scale = float(os.environ.get("CHAOS_SCALE", "1"))
+    seconds = float(os.environ.get("CHAOS_SECONDS", "3600"))
+    seed = int(os.environ.get("CHAOS_SEED", random.randrange(1_000_000)))
+    print(f"chaos: seed {seed}, scale {scale:g}, at most about {seconds:g} s")
+    logging.disable(logging.WARNING)  # that workers are lost is what this is about
+    rows = run_all(sys.argv[1:], scale, seconds, seed)
+    print(table(rows))
+    if not sys.argv[1:]:
+        how = f"With `CHAOS_SCALE={scale:g}` and `CHAOS_SEED={seed}`, on {os.cpu_count()} cores"
+        write_report(rows, ROOT / "docs" / "reliability.md", how)
+    return 1 if any(row.broken for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,57 @@
+"""SIGKILL of workers, each at a point it was waited for at."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+from coatcheck.worker.probe import POINTS
+
+from .launcher import Launcher
+from .place import Place
+from .stage import Stage, Tally
+
+# Victims live side by side, so that what one leaves behind is taken up by others that die.
+AT_ONCE = 4
+STRIKES = (*(point for point in POINTS if point != "worker.draining"), "handler.began")
+
+
+async def kill_workers(place: Place, launcher: Launcher, *, kills: int, seed: int) -> Tally:
+    """Kill so many workers, in turn at every point, while they work on jobs of many kinds."""
+    async with Stage("SIGKILL of a worker", place, launcher, seed).open() as stage:
+        points = itertools.islice(itertools.cycle(STRIKES), kills)
+
+        async def victims() -> None:
+            for point in points:
+                await _kill_one(stage, point)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(victims())
+        workers = [await stage.started(), await stage.started()]
+        await stage.all_ended()
+        await stage.terminate(*workers)
+        return await stage.check()
+
+
+async def _kill_one(stage: Stage, point: str) -> None:
+    await stage.submit_mix(4)
+    victim = stage.start(point, passes=stage.random.randint(1, 3))
+    # Where it stands still it may hold the file that all write to. So nobody waits for a write
+    # while the victim is not watched: what is handed in meanwhile is handed in beside.
+    async with asyncio.TaskGroup() as feeding:
+        while True:
+            try:
+                said = await victim.says(timeout=1.0)
+            except TimeoutError:
+                feeding.create_task(stage.submit_mix(4))  # others have taken all there was
+                continue
+            if said == "ready":
+                continue
+            assert said == point, f"it ended by itself: {said!r}"
+            orphans = await stage.held_by(victim)
+            if point != "worker.claimed" or orphans:
+                await stage.kill(victim, orphans=orphans)
+                return
+            victim.go()  # it claimed nothing: the next time, then
+            feeding.create_task(stage.submit_mix(4))

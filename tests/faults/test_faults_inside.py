@@ -1,0 +1,58 @@
+"""Faults that strike within one process: failing calls, clocks, disks."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coatcheck.worker import outage
+
+from .clocks import jump
+from .disks import run_out_of_room, tear_tails
+from .nth_call import fail_on_every_call
+from .place import Place
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Handlers run here; pauses, folder and time zone are as before afterwards."""
+    monkeypatch.setenv("FAULT_FOLDER", str(folder))
+    monkeypatch.setattr(outage, "FIRST_PAUSE_S", outage.FIRST_PAUSE_S)
+    monkeypatch.setattr(outage, "LONGEST_PAUSE_S", outage.LONGEST_PAUSE_S)
+    zone = os.environ.get("TZ")
+    yield
+    if zone is None:
+        os.environ.pop("TZ", None)
+    else:
+        os.environ["TZ"] = zone
+    time.tzset()
+
+
+@pytest.mark.parametrize("times", [1, 6], ids=["once", "persistently"])
+@pytest.mark.parametrize("first_does", [False, True], ids=["nothing done", "done all the same"])
+async def test_every_call_of_the_store_fails(
+    place: Place, seed: int, times: int, first_does: bool
+) -> None:
+    tally = await fail_on_every_call(place, seed=seed, times=times, first_does=first_does)
+    assert tally.violations == []
+
+
+async def test_the_clock_and_the_time_zone_jump(place: Place, seed: int) -> None:
+    tally = await jump(place, seed=seed)
+    assert tally.violations == []
+
+
+async def test_the_disk_is_full_or_files_may_not_grow(sqlite: Place, seed: int) -> None:
+    tally = await run_out_of_room(sqlite, times=4, seed=seed)
+    assert tally.violations == []
+
+
+async def test_the_tail_of_the_wal_is_torn(sqlite: Place, seed: int) -> None:
+    tally = await tear_tails(sqlite, times=10, seed=seed)
+    assert tally.violations == []
