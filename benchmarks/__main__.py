@@ -16,6 +16,7 @@ from benchmarks.contestants import DBOS_DIRECT, EVERYBODY, Failed, run
 from benchmarks.environments import FOLDER, without_paths
 from benchmarks.machine import describe_machine
 from benchmarks.measures import (
+    beside_batch,
     busy_worker,
     claim_growth,
     drain,
@@ -37,6 +38,7 @@ MEASURES = {
     "end-to-end": end_to_end.measure,
     "http": over_http.measure,
     "pickup": pickup.measure,
+    "beside-batch": beside_batch.measure,
     "busy-worker": busy_worker.measure,
     "idle": idle.measure,
     "isolation": isolation.measure,

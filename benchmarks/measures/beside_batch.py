@@ -1,0 +1,63 @@
+"""Submitting 200 times a second, alone and while batches of 10,000 jobs come in.
+
+A batch is written in slices so that others need not wait for it; this shows what they feel of it.
+Nobody works, so that it is the API alone that is measured. Requests leave on a timetable.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+
+from benchmarks.http_load import load
+from benchmarks.plan import Plan
+from benchmarks.results import Bar, Measure, Row, percentile
+from benchmarks.serving import serving
+
+RATE = 200
+CONNECTIONS = 16
+BATCH = 10_000
+BOUND_MS = 50
+
+
+def measure(plan: Plan) -> list[Measure]:
+    """The same timetable twice, on one server a round."""
+    seconds = max(3.0, plan.seconds * 2)
+    alone = Row("alone", ours=True)
+    beside = Row(f"while batches of {BATCH:,} come in", ours=True)
+    batches = []
+    for _ in range(plan.rounds):
+        with serving(plan.folder, "--no-worker") as server:
+            load(server.port, rate=RATE, connections=CONNECTIONS, seconds=1)
+            for row in (alone, beside):
+                stop = threading.Event()
+                handing_in = threading.Thread(target=_hand_in, args=(server.port, stop, batches))
+                if row is beside:
+                    handing_in.start()
+                answer = load(server.port, rate=RATE, connections=CONNECTIONS, seconds=seconds)
+                stop.set()
+                if row is beside:
+                    handing_in.join()
+                row.samples.append(percentile(answer["milliseconds"], 0.99))
+    title = f"Submit over HTTP, {RATE} requests/s, p99"
+    table = Measure("beside-batch", title, "ms", [alone, beside], False)
+    for row in (alone, beside):
+        worst = sorted(row.samples)[len(row.samples) // 2]
+        wanted = f"{row.label}: within {BOUND_MS} ms at p99"
+        table.bars.append(Bar(wanted, f"{worst:.1f} ms", worst <= BOUND_MS))
+    table.notes = [f"{len(batches)} batches were handed in, one after the other."]
+    return [table]
+
+
+def _hand_in(port: int, stop: threading.Event, batches: list[int]) -> None:
+    body = json.dumps({"jobs": [{"kind": "job", "input": {"n": n}} for n in range(BATCH)]})
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    while not stop.is_set():
+        client.request("POST", "/v1/batches", body, {"Content-Type": "application/json"})
+        answer = client.getresponse()
+        answer.read()
+        batches.append(answer.status)
+    client.close()
+    if set(batches) - {202}:
+        raise RuntimeError("a batch was refused")
