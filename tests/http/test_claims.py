@@ -223,3 +223,13 @@ async def test_what_cannot_be_a_fence_is_not_found(
 ) -> None:
     job = await submit("echo")
     read_problem(await http.post(f"/v1/jobs/{job['id']}/leases/{fence}/release"), 404, "not-found")
+
+
+async def test_what_they_run_is_counted(http: httpx2.AsyncClient, submit: Submit) -> None:
+    await submit("echo")
+    [claimed] = await claim(http)
+    for _ in range(2):
+        await say(http, claimed, "complete", result=1)
+    text = (await http.get("/metrics")).text
+    assert 'coatcheck_jobs_started_total{kind="echo"} 1' in text
+    assert 'coatcheck_jobs_finished_total{kind="echo",state="succeeded"} 1' in text

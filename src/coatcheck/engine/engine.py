@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
@@ -42,8 +43,10 @@ log = logging.getLogger(__name__)
 KEYS_HOLD_MS = 86_400_000
 # Positions are exact up to here.
 FARTHEST = 1_000
-# A larger batch is prepared in a thread: the loop has others to answer.
-PREPARED_AT_ONCE = 50
+# More jobs than this are dealt with in a thread: the loop has others to answer.
+DONE_AT_ONCE = 50
+
+T = TypeVar("T")
 
 
 class Once(NamedTuple):
@@ -124,18 +127,27 @@ class Engine:
         if len(submissions) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
-        ids = self.new_id.consecutive(len(submissions))
-        if len(submissions) <= PREPARED_AT_ONCE:
-            jobs = prepare_all(submissions, self.kinds, ids, now)
-        else:
-            jobs = await asyncio.to_thread(prepare_all, submissions, self.kinds, ids, now)
+        jobs = await self._apart(submissions, self._prepare_all, submissions, now)
         held = None if once is None else _held(once, now)
         earlier = await self.store.submit_batch(jobs, now, held)
         if earlier is not None and once is not None:
             return await self._replayed(earlier, once, jobs[0].tenant)
-        for job in jobs:
-            self.metrics.submitted(job.kind)
-        return Submitted([as_submitted(job) for job in jobs], replayed=False)
+        return Submitted(await self._apart(jobs, self._taken_in, jobs), replayed=False)
+
+    async def _apart(self, what: Sequence[Any], work: Callable[..., T], *arguments: Any) -> T:
+        """Do something with each of many things: in a thread, while the loop answers others."""
+        if len(what) <= DONE_AT_ONCE:
+            return work(*arguments)
+        return await asyncio.to_thread(work, *arguments)
+
+    def _prepare_all(self, submissions: Sequence[Submission], now: int) -> list[NewJob]:
+        ids = self.new_id.consecutive(len(submissions))
+        return prepare_all(submissions, self.kinds, ids, now)
+
+    def _taken_in(self, jobs: Sequence[NewJob]) -> list[Job]:
+        for kind, count in Counter(job.kind for job in jobs).items():
+            self.metrics.submitted(kind, count)
+        return [as_submitted(job) for job in jobs]
 
     async def _replayed(self, earlier: Earlier, once: Once, tenant: str) -> Submitted:
         if earlier.fingerprint != once.fingerprint:

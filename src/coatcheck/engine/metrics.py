@@ -19,6 +19,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from coatcheck.errors import StoreError
+from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.store.base import Store
 
 log = logging.getLogger(__name__)
@@ -69,6 +70,20 @@ class Metrics:
         """Count a job that has ended, and how long its last attempt ran."""
         self._counts[f'{FINISHED}{{kind="{kind}",state="{state}"}}'] += 1
         self._observe(RUN_TIME, kind, ran_ms)
+
+    def settled(self, kind: str, outcome: Outcome, *, last: bool, ran_ms: int) -> None:
+        """Count how an attempt ended, the last one or not; what was given back is nothing."""
+        match outcome:
+            case Succeeded():
+                self.finished(kind, "succeeded", ran_ms)
+            case Cancelled():
+                self.finished(kind, "cancelled", ran_ms)
+            case Errored() if not last:
+                self.retried(kind)
+            case Errored() | GaveUp():
+                self.finished(kind, "failed", ran_ms)
+            case Released():
+                pass
 
     def retried(self, kind: str) -> None:
         """Count an attempt after which there will be another."""

@@ -119,6 +119,10 @@ class RemoteWork:
         [settled] = await self._engine.settle([Settlement(lease, outcome)])
         if not settled:
             raise StaleLease(f"job {lease.job_id} is not yours any more")
+        if job.state is State.RUNNING:  # else it was told before
+            ran_ms = self._engine.clock.now() - (job.started_at or job.run_at)
+            last = job.attempt >= job.terms.max_attempts
+            self._engine.metrics.settled(job.kind, outcome, last=last, ran_ms=ran_ms)
         if job.worker is not None and not await self._engine.store.held_by(job.worker):
             await self._remove(job.worker)
 

@@ -19,6 +19,7 @@ from coatcheck.http.job_request import read_submission
 from coatcheck.http.job_view import dumps
 from coatcheck.http.jobs import read_traceparent
 from coatcheck.logs import correlation_id
+from coatcheck.model.job import Job
 from coatcheck.store.base import BATCH_LIMIT
 
 BATCH_BYTES = 16 * 1024 * 1024
@@ -39,6 +40,12 @@ async def submit_batch(request: Request) -> Response:
         _read_all, entries, correlation_id.get(), read_traceparent(request)
     )
     jobs, replayed = await engine.submit_batch(submissions, once)
+    headers = {REPLAYED: "true"} if replayed else {}
+    body = await asyncio.to_thread(_answer, jobs)
+    return Response(body, 202, headers, JSON)
+
+
+def _answer(jobs: list[Job]) -> bytes:
     listed = [
         {
             "id": job.id,
@@ -48,8 +55,7 @@ async def submit_batch(request: Request) -> Response:
         }
         for job in jobs
     ]
-    headers = {REPLAYED: "true"} if replayed else {}
-    return Response(dumps({"jobs": listed}), 202, headers, JSON)
+    return dumps({"jobs": listed}).encode()
 
 
 def _parse(body: bytes, media_type: str) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coatcheck.engine.metrics import Metrics
 from coatcheck.model.job import Failure
-from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
+from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded
 from coatcheck.model.state import Reason
 from coatcheck.store.base import Settlement
 from coatcheck.worker.attempt import claim_delay
@@ -38,17 +38,8 @@ def _verdict(execution: Execution, outcome: Outcome | None) -> Outcome | None:
 
 
 def count(metrics: Metrics, execution: Execution, settlement: Settlement) -> None:
-    """Count how an attempt ended. What was given back counts as nothing."""
+    """Count how an attempt ended."""
     claim = execution.claim
     ran_ms = round(1000 * max(0.0, execution.ended_at - execution.started_at))
-    match settlement.outcome:
-        case Succeeded():
-            metrics.finished(claim.kind, "succeeded", ran_ms)
-        case Cancelled():
-            metrics.finished(claim.kind, "cancelled", ran_ms)
-        case Errored() if claim.attempt < claim.terms.max_attempts:
-            metrics.retried(claim.kind)
-        case Errored() | GaveUp():
-            metrics.finished(claim.kind, "failed", ran_ms)
-        case Released():
-            pass
+    last = claim.attempt >= claim.terms.max_attempts
+    metrics.settled(claim.kind, settlement.outcome, last=last, ran_ms=ran_ms)

@@ -24,7 +24,7 @@ from coatcheck.store.sqlite import jobs
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.writer import Transaction
 
-SLICE = 200
+SLICE = 100
 ABANDONED_AFTER_MS = 600_000
 
 
