@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from coatcheck.model.job import DEFAULT_TENANT, NewJob, Terms
 from coatcheck.store.sqlite import jobs, merged
 from coatcheck.store.sqlite import writer as writer_module
+from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.store.sqlite.writer import Transaction
 from coatcheck.testing.conformance.arrange import NOW, new_job
 
 pytestmark = pytest.mark.anyio

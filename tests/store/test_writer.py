@@ -12,7 +12,8 @@ from coatcheck.errors import Conflict, StoreError, StoreUnavailable
 from coatcheck.store.base import Topic
 from coatcheck.store.sqlite import writer as writer_module
 from coatcheck.store.sqlite.locks import FileLock
-from coatcheck.store.sqlite.writer import Operation, Transaction, Urgency, Writer
+from coatcheck.store.sqlite.operation import Operation, Transaction, Urgency
+from coatcheck.store.sqlite.writer import Writer
 from tests.store.another_process import AnotherProcess
 
 pytestmark = pytest.mark.anyio

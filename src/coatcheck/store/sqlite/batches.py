@@ -21,8 +21,8 @@ from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import NewJob, Terms
 from coatcheck.store.base import Earlier, Idempotency
 from coatcheck.store.sqlite import jobs
+from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.writer import Transaction
 
 SLICE = 100
 ABANDONED_AFTER_MS = 600_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from coatcheck.model import transition as rules
 from coatcheck.store.base import Swept, Topic
 from coatcheck.store.sqlite import jobs
+from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.writer import Transaction
 
 AT_ONCE = 200
 TOMBSTONES_KEPT_MS = 7 * 86_400_000

@@ -36,8 +36,8 @@ from coatcheck.store.rows import (
     report_entries,
     standing_row,
 )
+from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.writer import Transaction
 
 STALE_WRITES = "stale_writes"
 PROMOTE_AT_ONCE = 1_000

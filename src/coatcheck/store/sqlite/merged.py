@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from coatcheck.model import transition as rules
 from coatcheck.model.job import NewJob
 from coatcheck.store.base import Topic
+from coatcheck.store.sqlite.operation import Operation, Transaction
 from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.writer import Operation, Transaction
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 

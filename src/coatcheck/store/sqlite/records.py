@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import astuple
 
 from coatcheck.model.record import Record
+from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.writer import Transaction
 
 
 def put(tx: Transaction, record: Record, expected_version: int | None) -> Record | None:

@@ -43,11 +43,12 @@ from coatcheck.store.sqlite import batches, housekeeping, jobs, merged, records,
 from coatcheck.store.sqlite.connection import connect, translate
 from coatcheck.store.sqlite.listing import list_query
 from coatcheck.store.sqlite.locks import FileLock, LifeSigns, refuse_network_filesystem
+from coatcheck.store.sqlite.operation import Operation, Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.wake import Wakeups
-from coatcheck.store.sqlite.writer import Operation, Transaction, Urgency, Writer
+from coatcheck.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ import json
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import Topic
 from coatcheck.store.sqlite import jobs
+from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.writer import Transaction
 
 
 def register(tx: Transaction, worker: WorkerInfo) -> None:
