@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import select
 import signal
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -80,16 +81,14 @@ class Server:
 
 
 def wait_until_gone(*pids: int) -> None:
-    """Wait until processes are gone; nothing signals the end of somebody else's child."""
-    until = time.monotonic() + PATIENCE_S
-    while any(_is_running(pid) for pid in pids):
-        assert time.monotonic() < until, f"still there: {pids}"
-        time.sleep(0.005)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in ("Z", "X")
+    """Wait until processes have ended, also those that are not our children."""
+    for pid in pids:
+        try:
+            ended = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        try:
+            readable, _, _ = select.select([ended], [], [], PATIENCE_S)
+        finally:
+            os.close(ended)
+        assert readable, f"still there: {pid}"
