@@ -21,7 +21,7 @@ from coatcheck.engine.watch import Watch
 from coatcheck.errors import Gone, InvalidInput, KeyReused, NotFound
 from coatcheck.ids import UlidGenerator, ulids_from
 from coatcheck.model.event import Event
-from coatcheck.model.job import DEFAULT_TENANT, Job, Lease, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, Claim, Job, Lease, NewJob
 from coatcheck.model.kind import Kind
 from coatcheck.model.state import State
 from coatcheck.store.base import (
@@ -255,6 +255,19 @@ class Engine:
         for claim in claimed.claims:
             self.metrics.started(claim.kind, now - claim.run_at)
         return claimed
+
+    def child_of(self, claim: Claim, kind: str, input_: str) -> NewJob:
+        """Check a job that another one spawns, and return it to be written with that one's step."""
+        now = self.clock.now()
+        asked = Submission(
+            kind,
+            input_,
+            tenant=claim.lease.tenant,
+            correlation_id=claim.correlation_id,
+            traceparent=claim.traceparent,
+        )
+        job = prepare(asked, self.kinds, self.new_id(), now)
+        return job._replace(terms=job.terms._replace(parent=claim.lease.job_id))
 
     async def report(self, lease: Lease, report: Report) -> bool:
         """Write what a running job says of itself; False when the lease is stale."""

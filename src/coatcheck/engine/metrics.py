@@ -19,7 +19,15 @@ from collections import Counter
 from dataclasses import dataclass
 
 from coatcheck.errors import StoreError
-from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
+from coatcheck.model.outcome import (
+    Cancelled,
+    Errored,
+    GaveUp,
+    Outcome,
+    Released,
+    Succeeded,
+    Waiting,
+)
 from coatcheck.store.base import Store
 
 log = logging.getLogger(__name__)
@@ -82,7 +90,7 @@ class Metrics:
                 self.retried(kind)
             case Errored() | GaveUp():
                 self.finished(kind, "failed", ran_ms)
-            case Released():
+            case Released() | Waiting():
                 pass
 
     def retried(self, kind: str) -> None:

@@ -10,6 +10,9 @@ Who may do what:
 - Whoever finds a worker lost removes it, naming the heartbeat count it judged by: if the worker
   beat once more in between, nothing happens.
 
+- A handler that waits gives its job up with the outcome `Waiting`. The job is queued again when
+  its time has come (a claim sees to that), or all of one of the groups it waits for is there.
+
 Every transition writes the job, its event and whatever else belongs to it in one transaction.
 All times are the caller's (milliseconds since the epoch): a store has no clock of its own.
 What a transition does is decided in `coatcheck.model.transition`, never in a store.
@@ -26,6 +29,7 @@ from coatcheck.model.job import Claim, Job, Lease, NewJob, Progress
 from coatcheck.model.outcome import Outcome
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
+from coatcheck.model.step import Message, Step
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.migrations import Migration
 
@@ -63,12 +67,17 @@ class Claimed(NamedTuple):
 
 class Report(NamedTuple):
     """What a running job says of itself; what is None stays as it is. A new progress or phase is
-    an entry of the log too, after the report's own.
+    an entry of the log too, after the report's own, and so is each step.
+
+    A step replaces what is there under its number; written twice in the same words, it is there and
+    in the log once. `children` are jobs it spawned with these steps.
     """
 
     progress: Progress | None = None
     phase: str | None = None
     events: tuple[NewEvent, ...] = ()
+    steps: tuple[Step, ...] = ()
+    children: tuple[NewJob, ...] = ()
 
 
 class Settlement(NamedTuple):
@@ -108,6 +117,7 @@ class Deleted(NamedTuple):
     job_id: str
     payloads: int
     events: int
+    steps: int = 0
 
 
 class JobFilter(NamedTuple):
@@ -208,8 +218,42 @@ class Store(Protocol):
         """Read a job's log in order, from the entry after the given number."""
         ...
 
+    async def steps(self, tenant: str, job_id: str) -> list[Step]:
+        """Read a job's steps, in the order in which its handler came to them."""
+        ...
+
+    async def messages(self, tenant: str, job_id: str) -> list[Message]:
+        """Read what was sent to a job from outside, in order."""
+        ...
+
     async def cancel(self, tenant: str, job_id: str, now: int) -> Job:
-        """Ask for a job to be cancelled and return how it stands then; raises NotFound, Gone."""
+        """Ask for a job to be cancelled and return how it stands then; raises NotFound, Gone. Jobs
+        that one that ends as cancelled has spawned are cancelled, too: some of them at once, where
+        there are many the others by the sweep.
+        """
+        ...
+
+    async def send(self, tenant: str, job_id: str, name: str, data: str, now: int) -> Job:
+        """Send an event to a job that has not ended, and return how the job stands then. It is kept
+        until the job waits for it. Raises Conflict for one that has ended, NotFound, Gone.
+        """
+        ...
+
+    async def resume(self, tenant: str, job_id: str, now: int) -> Job:
+        """Queue a job again that failed or was cancelled, with its steps and all its attempts, and
+        return how it stands then; any other is left as it is. A deadline that has passed is
+        dropped. Raises NotFound, Gone.
+        """
+        ...
+
+    async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
+        """Make a new job durable, with those steps of another of its tenant that have a smaller
+        number and are done. The same id again is left as it is.
+        """
+        ...
+
+    async def input_of(self, tenant: str, job_id: str) -> str:
+        """Read the input a job was submitted with; raises NotFound, Gone."""
         ...
 
     async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:

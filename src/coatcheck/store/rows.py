@@ -9,6 +9,7 @@ from typing import Any
 from coatcheck.model.event import Event, EventType
 from coatcheck.model.job import Failure, Job, NewJob, Progress, Terms
 from coatcheck.model.state import Reason, State
+from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.model.transition import Standing
 from coatcheck.store.base import Report
 
@@ -24,10 +25,15 @@ STANDING_FIELDS = len(Standing._fields)
 # The columns of a new job, in the order of `new_job_row`.
 NEW_JOB_COLUMNS = (
     *("tenant", "id", "surface", "public_id", "kind", "queue", "priority", "limit_key", "labels"),
-    *("correlation_id", "traceparent", "created_at"),
+    *("correlation_id", "traceparent", "forked_from", "created_at"),
     *Terms._fields,
     *Standing._fields,
 )
+
+
+# Where a whole job's row has its standing, and its progress and result.
+_STANDING = NEW_JOB_COLUMNS.index("state")
+_PROGRESS = _STANDING + STANDING_FIELDS
 
 
 def standing_row(standing: Standing) -> tuple[Any, ...]:
@@ -72,6 +78,7 @@ def new_job_row(job: NewJob, standing: Standing) -> tuple[Any, ...]:
         job.labels,
         job.correlation_id,
         job.traceparent,
+        job.forked_from,
         job.created_at,
         *job.terms,
         *standing,
@@ -80,7 +87,7 @@ def new_job_row(job: NewJob, standing: Standing) -> tuple[Any, ...]:
 
 def read_job(row: Row) -> Job:
     """Read a whole job from `SELECT jobs.*, result`."""
-    standing = read_standing(row[18:32])
+    standing = read_standing(row[_STANDING:_PROGRESS])
     return Job(
         tenant=row[0],
         id=row[1],
@@ -93,8 +100,9 @@ def read_job(row: Row) -> Job:
         labels=json.loads(row[8]),
         correlation_id=row[9],
         traceparent=row[10],
-        created_at=row[11],
-        terms=Terms(*row[12:18]),
+        forked_from=row[11],
+        created_at=row[12],
+        terms=Terms(*row[13:_STANDING]),
         state=standing.state,
         phase=standing.phase,
         reason=standing.reason,
@@ -108,9 +116,57 @@ def read_job(row: Row) -> Job:
         cancel_requested=standing.cancel_requested,
         error=standing.error,
         last_event=standing.last_event,
-        progress=None if row[32] is None else Progress(**json.loads(row[32])),
-        result=row[33],
+        progress=None if row[_PROGRESS] is None else Progress(**json.loads(row[_PROGRESS])),
+        result=row[_PROGRESS + 1],
     )
+
+
+def step_row(tenant: str, job_id: str, step: Step) -> tuple[Any, ...]:
+    """Lay a step out in the order of `put_step`."""
+    return (
+        tenant,
+        job_id,
+        step.seq,
+        *step.id,
+        step.state,
+        step.started_at,
+        step.finished_at,
+        step.attempts,
+        step.result,
+        None if step.error is None else encode_failure(step.error),
+        step.wake_at,
+        step.overlapped,
+        step.survived,
+    )
+
+
+def read_step(row: Row) -> Step:
+    """Read a step from the same columns, without those that name its job."""
+    seq, op, name, key, occurrence, state, started, finished, attempts, result, error = row[:11]
+    return Step(
+        seq=seq,
+        id=StepId(Op(op), name, key, occurrence),
+        state=StepState(state),
+        started_at=started,
+        finished_at=finished,
+        attempts=attempts,
+        result=result,
+        error=None if error is None else decode_failure(error),
+        wake_at=row[11],
+        overlapped=bool(row[12]),
+        survived=bool(row[13]),
+    )
+
+
+def step_entry(step: Step) -> str:
+    """Return what a job's log says of a step."""
+    told = {"seq": step.seq, "op": step.id.op, "name": step.id.name, "key": step.id.key}
+    if step.id.key is None:
+        told["occurrence"] = step.id.occurrence
+    told |= {"state": step.state, "attempts": step.attempts}
+    if step.error is not None:
+        told["error"] = {"code": step.error.code}
+    return json.dumps(told)
 
 
 def read_event(row: Row) -> Event:

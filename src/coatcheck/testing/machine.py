@@ -67,6 +67,8 @@ _reports = st.builds(
     st.none() | st.builds(Progress, st.integers(0, 9), st.none() | st.just(9), st.just("on")),
     st.none() | st.sampled_from(["loading", "working"]),
     st.lists(st.just(NewEvent(EventType.LOG, "{}")), max_size=2).map(tuple),
+    st.just(()),
+    st.just(()),
 )
 # A job without its id and with times from now on. What comes first is drawn most: most jobs are
 # plain, so that most histories get somewhere.

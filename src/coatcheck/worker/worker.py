@@ -39,8 +39,9 @@ from coatcheck.model.job import Claim, Lease
 from coatcheck.model.outcome import Released
 from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement, Topic
-from coatcheck.worker.context import Interrupt
+from coatcheck.worker.answers import Answers
 from coatcheck.worker.execution import Execution
+from coatcheck.worker.interrupts import Interrupt
 from coatcheck.worker.lane import Lane, lanes_of
 from coatcheck.worker.outage import Pauses, persist
 from coatcheck.worker.pace import PATIENCE_S, Pace
@@ -111,7 +112,7 @@ class Worker:
                 settings,
                 new_loop,
             )
-        self._reports = Reports(self._report_soon)
+        self._answers = Answers(engine, Reports(self._report_soon), self._lose)
         self._held: dict[Lease, Execution] = {}  # what waits for a slot, and what runs
         self._writes: set[asyncio.Task[None]] = set()
         self._settling = Settling(engine, self._write_soon, probe)
@@ -225,7 +226,7 @@ class Worker:
 
     def _take_on(self, lane: Lane, claims: list[Claim]) -> None:
         kinds = self._engine.kinds
-        executions = [Execution(claim, kinds[claim.kind], self._reports.note) for claim in claims]
+        executions = [Execution(claim, kinds[claim.kind], self._answers) for claim in claims]
         self._held.update((execution.claim.lease, execution) for execution in executions)
         lane.backlog.put(executions)
         if self._stopping:
@@ -363,6 +364,11 @@ class Worker:
         lease = execution.claim.lease
         report = execution.context.take_report()
         if report is not None and not await persist(lambda: self._engine.report(lease, report)):
+            self._lose(execution)
+
+    def _lose(self, execution: Execution) -> None:
+        """A write has found that the job is somebody else's."""
+        if execution.claim.lease in self._held:
             self._interrupt(execution, Interrupt.LOST)
 
     def _write_soon(self, write: Coroutine[Any, Any, None]) -> None:

@@ -41,6 +41,8 @@ def can_be_merged(job: NewJob) -> bool:
         and job.public_id is None
         and job.limit_key is None
         and job.terms.deadline_at is None
+        and job.terms.parent is None
+        and job.forked_from is None
     )
 
 
@@ -48,7 +50,7 @@ def merge(incoming: Sequence[Incoming]) -> Operation[None]:
     """Return one operation that submits them all."""
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     for job, now in incoming:
-        common = (job.tenant, job.surface, job.kind, job.queue, job.priority, *job.terms[:-1])
+        common = (job.tenant, job.surface, job.kind, job.queue, job.priority, *job.terms[:5])
         groups[common, job.run_at <= now].append(
             (
                 job.id,

@@ -2,10 +2,11 @@
 -- The order of the values is that of rows.new_job_row.
 INSERT INTO jobs (
   tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+  keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
   finished_at, expires_at, cancel_requested, error, last_event
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+  ?, ?)
 ON CONFLICT (tenant, id) DO NOTHING
 
 -- name: insert_jobs_alike
@@ -64,7 +65,7 @@ WHERE rowid = ?
 SELECT rowid,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
-  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
 FROM jobs WHERE tenant = ? AND id = ?
 
 -- name: lanes
@@ -90,7 +91,7 @@ SELECT priority, id, tenant, surface, correlation_id, traceparent,
   rowid,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
-  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
 FROM jobs
 WHERE claimable = 1 AND kind = ? AND queue = ?
   AND (deadline_at IS NULL OR deadline_at > ?)
@@ -105,7 +106,13 @@ WHERE rowid IN (
 )
 
 -- name: next_due
-SELECT min(run_at) FROM jobs WHERE state = 'queued' AND claimable = 0
+-- When a delayed job is due, and when one that waits goes on.
+SELECT
+  (SELECT min(run_at) FROM jobs WHERE state = 'queued' AND claimable = 0),
+  (SELECT min(run_at) FROM jobs WHERE state = 'waiting')
+
+-- name: waiting_due
+SELECT tenant, id FROM jobs WHERE state = 'waiting' AND run_at <= ? ORDER BY run_at LIMIT ?
 
 -- name: payload
 SELECT data FROM payloads WHERE tenant = ? AND job_id = ? AND role = ?
@@ -231,6 +238,7 @@ SELECT
   OR EXISTS (SELECT 1 FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?1)
   OR EXISTS (SELECT 1 FROM idempotency WHERE expires_at <= ?1)
   OR EXISTS (SELECT 1 FROM batches WHERE accepted = 1 OR created_at <= ?3)
+  OR EXISTS (SELECT 1 FROM cascades)
 
 -- name: insert_batch
 INSERT INTO batches (id, created_at, accepted) VALUES (?, ?, 0)
@@ -313,3 +321,101 @@ ORDER BY key LIMIT ?
 
 -- name: delete_record
 DELETE FROM records WHERE tenant = ? AND collection = ? AND key = ?
+
+-- name: put_step
+-- The order of the values is that of rows.step_row.
+INSERT INTO steps (
+  tenant, job_id, seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result,
+  error, wake_at, overlapped, survived
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, job_id, seq) DO UPDATE SET
+  state = excluded.state, started_at = excluded.started_at, finished_at = excluded.finished_at,
+  attempts = excluded.attempts, result = excluded.result, error = excluded.error,
+  wake_at = excluded.wake_at, overlapped = excluded.overlapped, survived = excluded.survived
+WHERE (state, started_at, finished_at, attempts, survived) IS NOT
+  (excluded.state, excluded.started_at, excluded.finished_at, excluded.attempts, excluded.survived)
+
+-- name: steps_of
+SELECT seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result, error,
+  wake_at, overlapped, survived
+FROM steps WHERE tenant = ? AND job_id = ? ORDER BY seq
+
+-- name: copy_steps
+INSERT INTO steps
+SELECT tenant, ?1, seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result,
+  error, wake_at, overlapped, survived
+FROM steps WHERE tenant = ?2 AND job_id = ?3 AND seq < ?4
+  AND (state = 'succeeded' OR (state = 'failed' AND survived = 1))
+
+-- name: delete_steps
+DELETE FROM steps WHERE tenant = ? AND job_id = ?
+
+-- name: delete_messages
+DELETE FROM messages WHERE tenant = ? AND job_id = ?
+
+-- name: messages_of
+SELECT name, number, data, at FROM messages WHERE tenant = ? AND job_id = ? ORDER BY name, number
+
+-- name: insert_message
+INSERT INTO messages (tenant, job_id, name, number, data, at)
+VALUES (?1, ?2, ?3, (
+  SELECT coalesce(max(number) + 1, 0) FROM messages WHERE tenant = ?1 AND job_id = ?2 AND name = ?3
+), ?4, ?5)
+RETURNING number
+
+-- name: insert_waits
+-- A group of what a job waits for, as a JSON array.
+INSERT INTO waits (tenant, what, job_id, part)
+SELECT ?1, what.value, ?2, ?3 FROM json_each(?4) AS what WHERE true
+ON CONFLICT DO NOTHING
+
+-- name: delete_waits_that_are_over
+-- Jobs that have ended (or are gone), events that were sent.
+DELETE FROM waits WHERE tenant = ?1 AND job_id = ?2 AND (
+  (what LIKE 'job:%' AND NOT EXISTS (
+    SELECT 1 FROM jobs WHERE jobs.tenant = ?1 AND jobs.id = substr(what, 5)
+      AND jobs.state IN ('queued', 'running', 'waiting')
+  ))
+  OR (what LIKE 'event:%' AND EXISTS (
+    SELECT 1 FROM messages WHERE messages.tenant = ?1 AND messages.job_id = ?2
+      AND 'event:' || messages.number || ':' || messages.name = what
+  ))
+)
+
+-- name: unfinished_parts
+SELECT DISTINCT part FROM waits WHERE tenant = ? AND job_id = ?
+
+-- name: delete_wait
+DELETE FROM waits WHERE tenant = ? AND what = ? RETURNING job_id, part
+
+-- name: delete_own_wait
+DELETE FROM waits WHERE tenant = ? AND what = ? AND job_id = ? RETURNING part
+
+-- name: is_part_over
+SELECT NOT EXISTS (SELECT 1 FROM waits WHERE tenant = ? AND job_id = ? AND part = ?)
+
+-- name: delete_waits
+DELETE FROM waits WHERE tenant = ? AND job_id = ?
+
+-- name: children_to_cancel
+SELECT id FROM jobs WHERE tenant = ? AND parent = ? AND parent IS NOT NULL
+  AND state IN ('queued', 'running', 'waiting') AND cancel_requested = 0
+ORDER BY id LIMIT ?
+
+-- name: begin_cascade
+-- Where a job has children that nobody has asked to stop.
+INSERT INTO cascades (tenant, job_id)
+SELECT ?1, ?2 WHERE EXISTS (
+  SELECT 1 FROM jobs WHERE tenant = ?1 AND parent = ?2 AND parent IS NOT NULL
+    AND state IN ('queued', 'running', 'waiting') AND cancel_requested = 0
+)
+ON CONFLICT DO NOTHING
+
+-- name: cascades
+SELECT tenant, job_id FROM cascades LIMIT ?
+
+-- name: delete_cascade
+DELETE FROM cascades WHERE tenant = ? AND job_id = ?
+
+-- name: drop_passed_deadline
+UPDATE jobs SET deadline_at = NULL WHERE rowid = ? AND deadline_at <= ?

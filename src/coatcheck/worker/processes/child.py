@@ -17,17 +17,21 @@ import socket
 import sys
 import threading
 import time
+from functools import partial
 from typing import Any
 
+from coatcheck.clock import SystemClock
 from coatcheck.logs import configure_logging, correlation_id
 from coatcheck.model.handler import Reference, find, is_async, signature_of
 from coatcheck.model.kind import Backoff, Kind
 from coatcheck.model.outcome import Errored, Outcome
 from coatcheck.settings import Settings
 from coatcheck.worker.attempt import run_async, run_blocking
-from coatcheck.worker.context import Context, Interrupt
+from coatcheck.worker.context import Context
+from coatcheck.worker.interrupts import Interrupt
 from coatcheck.worker.processes.limits import with_limit
 from coatcheck.worker.processes.orphans import die_with_parent, kill_own_group
+from coatcheck.worker.processes.questions import WirePort
 from coatcheck.worker.processes.wire import (
     CHUNK,
     REPORT_EVERY_S,
@@ -120,6 +124,7 @@ class Child:
         self._lock = threading.Lock()
         self._number = 0  # of the attempt that runs, or was the last to
         self._context: Context | None = None  # of the attempt that runs
+        self._port: WirePort | None = None  # of the same
         self._task: asyncio.Task[Outcome] | None = None
         self._early: dict[int, Interrupt] = {}  # of attempts that have not begun
         self._said = threading.Event()
@@ -142,6 +147,8 @@ class Child:
             match message.type:
                 case "job":
                     self._jobs.put(message)
+                case "answer":
+                    self._answered(message)
                 case "interrupt":
                     self._interrupt(message.header["number"], Interrupt(message.header["why"]))
                 case "stop":
@@ -153,8 +160,17 @@ class Child:
         del message
         correlation_id.set(claim.correlation_id)
         blocking = not is_async(kind.handler)
-        context = Context(claim, blocking=blocking, on_report=self._said.set)
+        port = WirePort(partial(self._ask, number))
+        context = Context(
+            claim,
+            blocking=blocking,
+            on_report=self._said.set,
+            port=port,
+            clock=SystemClock(),
+            backoff=kind.backoff,
+        )
         with self._lock:
+            self._port = port
             self._number, self._context, self._task = number, context, None
             if (why := self._early.pop(number, None)) is not None:
                 context.interrupt(why)
@@ -192,6 +208,19 @@ class Child:
             header = {"type": "done", "number": number, "fit": fit, "report": report, **fields}
             self._wire.send_locked(header, body)
         correlation_id.set(None)
+
+    def _ask(self, number: int, header: dict[str, Any], body: bytes) -> None:
+        with self._wire.lock:
+            # What the handler has said before comes before.
+            said = None if self._context is None else self._context.take_report()
+            report = report_fields(said)
+            self._wire.send_locked({**header, "number": number, "report": report}, body)
+
+    def _answered(self, message: Message) -> None:
+        with self._lock:
+            port = self._port if message.header["number"] == self._number else None
+        if port is not None:
+            port.answered(message.header["id"], message.body)
 
     def _interrupt(self, number: int, why: Interrupt) -> None:
         with self._lock:

@@ -26,6 +26,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import astuple
 from typing import Any
 
@@ -36,11 +37,13 @@ from coatcheck.model.outcome import Errored, Outcome
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
 from coatcheck.settings import Settings
-from coatcheck.worker.attempt import LONGEST_MESSAGE, claim_delay, outcome_of
-from coatcheck.worker.context import Interrupted
+from coatcheck.worker.attempt import claim_delay, outcome_of
 from coatcheck.worker.execution import Execution
+from coatcheck.worker.failure import LONGEST_MESSAGE
+from coatcheck.worker.interrupts import Interrupted
 from coatcheck.worker.processes.orphans import Guard
 from coatcheck.worker.processes.process import STOP_S, Process
+from coatcheck.worker.processes.questions import read_question, write_answer
 from coatcheck.worker.processes.wire import Message, claim_fields, read_outcome, read_report
 from coatcheck.worker.runners import Finish, NewLoop
 
@@ -184,6 +187,8 @@ class ProcessRunner:
         match message.type:
             case "begun":
                 process.begun += 1
+            case "ask":
+                self._ask(process, execution, message)
             case "done":
                 outcome = read_outcome(header, message.body)
                 self._pause_s = FIRST_PAUSE_S
@@ -193,6 +198,18 @@ class ProcessRunner:
                     process.retire()
                     self._spawn()
                 self._hand_over(execution, outcome)
+
+    def _ask(self, process: Process, execution: Execution, message: Message) -> None:
+        question = read_question(message.header["question"], message.body)
+        number, asked = process.number, message.header["id"]
+
+        def answer(future: Future[Any]) -> None:
+            if process.number == number and not future.cancelled():
+                header = {"type": "answer", "number": number, "id": asked}
+                process.send(header, write_answer(question, future))
+
+        future = execution.context.port.ask(question)
+        future.add_done_callback(lambda done: self._loop.call_soon_threadsafe(answer, done))
 
     def gone(self, process: Process) -> None:
         """A process has ended."""

@@ -23,9 +23,8 @@ From the process:
 - `done`: how the attempt ended, with all that was said and not reported yet. The body is the
   result. `fit` is false where the process should not be used again.
 
-Questions of a handler that need an answer (a step, a sleep, a child job) are to be a pair of
-messages more: `ask` from the process with an id of its own, and `answer` with the same id. Nothing
-above changes for them: each side reads all the time, whatever its handler does.
+A handler's questions to its worker (questions.py) are `ask` from the process, with an id of its
+own, and `answer` with the same id. Each side reads all the time, whatever its handler does.
 
 Nobody waits for the other to read: the worker's side is never blocked by a write, and the process
 has a thread that does nothing but read. So frames larger than what the kernel buffers can pass in
@@ -45,9 +44,11 @@ from typing import Any, NamedTuple
 
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Failure, Lease, Progress, Terms
-from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
+from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded, Waiting
 from coatcheck.model.state import Reason
+from coatcheck.model.step import Step
 from coatcheck.store.base import Report
+from coatcheck.store.rows import read_step, step_row
 
 REPORT_EVERY_S = 0.05
 # How much to read at a time.
@@ -102,6 +103,11 @@ class Splitter:
 # --- what is in the messages
 
 
+def write_step(step: Step) -> list[Any]:
+    """Return a step as it is sent."""
+    return list(step_row("", "", step)[2:])
+
+
 def claim_fields(claim: Claim) -> dict[str, Any]:
     """Return all of a claim but the input, which is the body."""
     return claim._replace(input="")._asdict()
@@ -118,18 +124,20 @@ def report_fields(report: Report | None) -> list[Any] | None:
     if report is None:
         return None
     progress = None if report.progress is None else astuple(report.progress)
-    return [progress, report.phase, [[event.type, event.data] for event in report.events]]
+    events = [[event.type, event.data] for event in report.events]
+    return [progress, report.phase, events, [write_step(step) for step in report.steps]]
 
 
 def read_report(fields: list[Any] | None) -> Report | None:
     """Read what `report_fields` says."""
     if fields is None:
         return None
-    progress, phase, events = fields
+    progress, phase, events, steps = fields
     return Report(
         None if progress is None else Progress(*progress),
         phase,
         tuple(NewEvent(EventType(type_), data) for type_, data in events),
+        tuple(read_step(step) for step in steps),
     )
 
 
@@ -143,6 +151,8 @@ def outcome_fields(outcome: Outcome) -> tuple[dict[str, Any], bytes]:
         case Errored():
             error, after = astuple(outcome.error), outcome.retry_after_ms
             return {"how": "errored", "error": error, "after": after, "why": outcome.reason}, b""
+        case Waiting():
+            return {"how": "waiting", "until": outcome.until, "groups": outcome.groups}, b""
     raise TypeError(f"a handler cannot end with {outcome!r}")
 
 
@@ -155,4 +165,6 @@ def read_outcome(fields: dict[str, Any], body: bytes) -> Outcome:
             return GaveUp(Failure(*fields["error"]))
         case "errored":
             return Errored(Failure(*fields["error"]), fields["after"], Reason(fields["why"]))
+        case "waiting":
+            return Waiting(fields["until"], tuple(tuple(group) for group in fields["groups"]))
     raise ValueError(f"an attempt cannot end with {fields['how']!r}")
