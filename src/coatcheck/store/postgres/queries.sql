@@ -107,7 +107,9 @@ SELECT tenant, id, last_event::bigint, 'state', $21, event FROM change
 -- name: settle_as_claimed
 -- The same for jobs that still stand as their claim left them, which the fence and the number of the
 -- last event tell: all of them, or nothing where one does not. Rows are locked in the order of their
--- keys, as everywhere.
+-- keys, as everywhere: they are sent in it, and each is looked up by itself. A plain join would be
+-- planned as a walk through all jobs as long as there are not many times more of them than are
+-- settled; so would the update, if it were not told the places twice.
 WITH change AS MATERIALIZED (
   SELECT * FROM unnest(
     string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
@@ -122,12 +124,13 @@ WITH change AS MATERIALIZED (
   )
   WHERE id IS NOT NULL
 ), locked AS MATERIALIZED (
-  SELECT jobs.ctid AS place, change.*
-  FROM change JOIN coatcheck.jobs
-    ON jobs.tenant = change.tenant AND jobs.id = change.id
-    AND jobs.fence = change.fence::bigint AND jobs.last_event = change.last_event::bigint - 1
-  ORDER BY jobs.tenant, jobs.id
-  FOR NO KEY UPDATE OF jobs
+  SELECT job.place, change.*
+  FROM change CROSS JOIN LATERAL (
+    SELECT jobs.ctid AS place FROM coatcheck.jobs
+    WHERE jobs.tenant = change.tenant AND jobs.id = change.id
+      AND jobs.fence = change.fence::bigint AND jobs.last_event = change.last_event::bigint - 1
+    FOR NO KEY UPDATE
+  ) AS job
 ), updated AS (
   UPDATE coatcheck.jobs SET
     state = change.state, claimable = change.claimable::bool, phase = change.phase,
@@ -139,11 +142,47 @@ WITH change AS MATERIALIZED (
     progress = CASE WHEN change.state = 'queued' THEN NULL ELSE jobs.progress END,
     result = coalesce(change.result, jobs.result)
   FROM locked AS change
-  WHERE jobs.ctid = change.place AND (SELECT count(*) FROM locked) = $22
+  WHERE jobs.ctid = change.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
+    AND (SELECT count(*) FROM locked) = $22
   RETURNING jobs.tenant, jobs.id, jobs.last_event, change.event
 )
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
 SELECT tenant, id, last_event, 'state', $21, event FROM updated
+
+-- name: succeed_as_claimed
+-- The same where all have succeeded, which is what mostly happens: what becomes of such a job needs
+-- no values but its result. What is the same for all of them comes with the first one only.
+WITH sent AS MATERIALIZED (
+  SELECT * FROM unnest(
+    string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
+    string_to_array($6, $1, $2), string_to_array($7, $1, $2)
+  ) AS column_(tenant, id, fence, last_event, result)
+  WHERE id IS NOT NULL
+), same AS MATERIALIZED (
+  SELECT * FROM sent LIMIT 1
+), locked AS MATERIALIZED (
+  SELECT job.place, coalesce(sent.result, same.result) AS result
+  FROM sent CROSS JOIN same CROSS JOIN LATERAL (
+    SELECT jobs.ctid AS place FROM coatcheck.jobs
+    WHERE jobs.tenant = coalesce(sent.tenant, same.tenant) AND jobs.id = sent.id
+      AND jobs.fence = coalesce(sent.fence, same.fence)::bigint
+      AND jobs.last_event = coalesce(sent.last_event, same.last_event)::bigint
+    FOR NO KEY UPDATE
+  ) AS job
+), updated AS (
+  UPDATE coatcheck.jobs SET
+    state = 'succeeded', claimable = false, phase = NULL, reason = NULL, worker = NULL,
+    finished_at = $8, expires_at = $8 + keep_succeeded_ms, error = NULL,
+    last_event = last_event + 1, result = locked.result
+  FROM locked
+  WHERE jobs.ctid = locked.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
+    AND (SELECT count(*) FROM locked) = $9
+  RETURNING jobs.tenant, jobs.id, jobs.last_event, jobs.attempt
+)
+INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+SELECT tenant, id, last_event, 'state', $8,
+  '{"state":"succeeded","attempt":' || attempt || ',"previous":"running"}'
+FROM updated
 
 -- name: lock_standings
 -- What transitions are decided from, locked in the order of their keys, so that two batches that
@@ -191,7 +230,7 @@ WITH RECURSIVE me AS MATERIALIZED (
     '{"state":"running","attempt":' || attempt || ',"previous":"queued"}'
   FROM taken
 )
-SELECT me.next_due, looked.jobs, taken.*, looked.ended - me.began AS took
+SELECT me.next_due, looked.jobs, taken.*, extract(epoch FROM looked.ended - me.began)::float8 AS took
 FROM me
 CROSS JOIN (
   SELECT jobs, clock_timestamp() AS ended FROM (SELECT count(*) AS jobs FROM locked) AS counted
