@@ -1,8 +1,8 @@
 """Claiming in one round trip, and settling in one what still stands as its claim left it.
 
 *The claim* is one statement (`claim` in queries.sql). Here and in the settle of successes a rule of
-`coatcheck.model.transition` is written a second time, in SQL: what `claimed` and `settled` make of a
-standing, and the event that tells of it. Tests compare the two, and so does every random history
+`coatcheck.model.transition` is written a second time, in SQL: what `claimed` and `settled` make of
+a standing, and the event that tells of it. Tests compare the two, and so does every random history
 that both stores are driven through.
 
 *The settle.* A worker that settles a job has mostly claimed it through the same store, a moment
@@ -28,6 +28,7 @@ from coatcheck.model.outcome import Succeeded
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing
 from coatcheck.store.base import Claimed, Settlement, Topic
+from coatcheck.store.postgres import waiting
 from coatcheck.store.postgres.lanes import Lane, Lanes
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.transport import as_texts, in_columns
@@ -72,6 +73,15 @@ class Handed:
     def lane(self, lease: Lease) -> tuple[Lane, str]:
         """Return the lane of a job that is remembered, and its id."""
         return _lane(self._jobs[lease][0])
+
+    def parents_wait_for(self, settlements: Sequence[Settlement]) -> list[tuple[str, str]]:
+        """Return those of ended jobs that were spawned by another, which may wait for them."""
+        found = ((item.lease, self._jobs.get(item.lease)) for item in settlements)
+        return [
+            (lease.tenant, lease.job_id)
+            for lease, job in found
+            if job is not None and job[1].parent is not None
+        ]
 
     def last_event(self, lease: Lease) -> int | None:
         """Return the number of a job's last event, unless it is forgotten."""
@@ -123,7 +133,7 @@ async def claim(
     topics = {Topic.CHANGES} if claims else set()
     if locked > len(claims):
         topics.add(Topic.WORK)  # another claim may have passed over what was locked and not taken
-    return Claimed(claims, next_due), topics
+    return Claimed(claims, None if next_due == rules.NEVER else next_due), topics
 
 
 async def _look(
@@ -151,6 +161,7 @@ async def _look(
     rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, False)
     if _is_something_due(rows, now):
         await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
+        await waiting.wake_due(db, sql, now, PROMOTE_AT_ONCE)
         lanes.forget()
         rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, True)
     if rows and lanes.is_slow(rows[0]["took"], rows[0]["jobs"]):
@@ -184,9 +195,11 @@ async def settle_as_claimed(
     topics, again = {Topic.CHANGES}, []
     for lease, outcome, report in settlements:
         found = handed.find(lease)
-        if found is None or report is not None:
+        if found is None or report is not None or found[1].parent is not None:
             return None
         standing, event = rules.settled(*found, outcome, now)
+        if standing.state in (State.WAITING, State.CANCELLED):
+            return None  # more follows from it
         if standing.state is State.QUEUED:
             topics.add(Topic.WORK)
             again.append(handed.lane(lease))

@@ -17,12 +17,13 @@ WITH new AS MATERIALIZED (
     string_to_array($24, $1, $2), string_to_array($25, $1, $2), string_to_array($26, $1, $2),
     string_to_array($27, $1, $2), string_to_array($28, $1, $2), string_to_array($29, $1, $2),
     string_to_array($30, $1, $2), string_to_array($31, $1, $2), string_to_array($32, $1, $2),
-    string_to_array($33, $1, $2), string_to_array($34, $1, $2), string_to_array($35, $1, $2)
+    string_to_array($33, $1, $2), string_to_array($34, $1, $2), string_to_array($35, $1, $2),
+    string_to_array($36, $1, $2), string_to_array($37, $1, $2)
   ) AS column_(
     tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-    traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-    deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-    finished_at, expires_at, cancel_requested, error, last_event, input
+    traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+    keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker,
+    run_at, started_at, finished_at, expires_at, cancel_requested, error, last_event, input
   )
   WHERE id IS NOT NULL
 ), same AS (
@@ -30,21 +31,21 @@ WITH new AS MATERIALIZED (
 ), inserted AS (
   INSERT INTO coatcheck.jobs (
     tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-    traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-    deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-    finished_at, expires_at, cancel_requested, error, last_event, input
+    traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+    keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker,
+    run_at, started_at, finished_at, expires_at, cancel_requested, error, last_event, input
   )
   SELECT
     coalesce(new.tenant, same.tenant), coalesce(new.id, same.id),
     coalesce(new.surface, same.surface), new.public_id, coalesce(new.kind, same.kind),
     coalesce(new.queue, same.queue), coalesce(new.priority, same.priority)::int, new.limit_key,
     coalesce(new.labels, same.labels), new.correlation_id, new.traceparent,
-    coalesce(new.created_at, same.created_at)::bigint,
+    new.forked_from, coalesce(new.created_at, same.created_at)::bigint,
     coalesce(new.max_attempts, same.max_attempts)::int, coalesce(new.on_lost, same.on_lost),
     coalesce(new.timeout_ms, same.timeout_ms)::bigint,
     coalesce(new.keep_succeeded_ms, same.keep_succeeded_ms)::bigint,
     coalesce(new.keep_failed_ms, same.keep_failed_ms)::bigint, new.deadline_at::bigint,
-    coalesce(new.state, same.state), coalesce(new.claimable, same.claimable)::bool, new.phase,
+    new.parent, coalesce(new.state, same.state), coalesce(new.claimable, same.claimable)::bool, new.phase,
     new.reason, coalesce(new.attempt, same.attempt)::int,
     coalesce(new.fence, same.fence)::bigint, new.worker,
     coalesce(new.run_at, same.run_at)::bigint, new.started_at::bigint, new.finished_at::bigint,
@@ -58,7 +59,7 @@ WITH new AS MATERIALIZED (
   SELECT tenant, id, kind, queue FROM inserted
 )
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-SELECT tenant, id, last_event, 'state', $36, $37 FROM inserted
+SELECT tenant, id, last_event, 'state', $38, $39 FROM inserted
 
 -- name: reserve_keys
 -- Each key and who holds it then: whoever had it before, unless that one has expired. A submit
@@ -190,7 +191,7 @@ FROM updated
 SELECT jobs.tenant, jobs.id,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
-  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
 FROM coatcheck.jobs
 JOIN unnest($1::text[], $2::text[]) AS wanted(tenant, id)
   ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
@@ -211,19 +212,20 @@ WHERE (tenant, id) IN (
 -- not wait). Then jobs are locked, in one of the two ways below; of all that was locked the first are
 -- taken. While a delayed job is due nothing is, unless $5 says so: it has to be promoted first.
 WITH RECURSIVE me AS MATERIALIZED (
-  SELECT (
-    SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable
+  SELECT least(
+    (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable),
+    (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'waiting')
   ) AS next_due, clock_timestamp() AS began
   FROM coatcheck.workers WHERE id = $1 FOR KEY SHARE
   /* locked */
 ), taken AS (
   UPDATE coatcheck.jobs SET
-    state = 'running', claimable = false, reason = NULL, attempt = attempt + 1, fence = fence + 1,
-    worker = $1, started_at = $3, last_event = last_event + 1
+    state = 'running', claimable = false, reason = NULL, fence = fence + 1,
+    attempt = attempt + (reason IS DISTINCT FROM 'woken')::int, worker = $1, started_at = $3, last_event = last_event + 1
   WHERE ctid = ANY (ARRAY(SELECT place FROM locked ORDER BY priority DESC, id LIMIT $4))
   RETURNING tenant, id, kind, surface, queue, correlation_id, traceparent, input, priority,
     phase, attempt, fence, run_at, finished_at, expires_at, cancel_requested, error, last_event,
-    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
 ), told AS (
   INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
   SELECT tenant, id, last_event, 'state', $3,
@@ -334,22 +336,22 @@ AS event(tenant, id, seq, type, data)
 
 -- name: job_by_id
 SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+  keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
   finished_at, expires_at, cancel_requested, error, last_event, progress, result
 FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
 
 -- name: job_by_public_id
 SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+  keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
   finished_at, expires_at, cancel_requested, error, last_event, progress, result
 FROM coatcheck.jobs WHERE tenant = $1 AND public_id = $2
 
 -- name: jobs_by_ids
 SELECT jobs.tenant, jobs.id, surface, public_id, kind, queue, priority, limit_key, labels,
-  correlation_id, traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
-  keep_failed_ms, deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at,
+  correlation_id, traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms,
+  keep_succeeded_ms, keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at,
   started_at, finished_at, expires_at, cancel_requested, error, last_event, progress, result
 FROM unnest($1::text[], $2::text[]) AS wanted(tenant, id)
 JOIN coatcheck.jobs ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
@@ -357,8 +359,8 @@ JOIN coatcheck.jobs ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
 -- name: list_jobs
 -- Results are left out: a page of jobs is for looking around, each job's own address has it all.
 SELECT jobs.tenant, jobs.id, surface, public_id, jobs.kind, jobs.queue, priority, limit_key, labels,
-  correlation_id, traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
-  keep_failed_ms, deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at,
+  correlation_id, traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms,
+  keep_succeeded_ms, keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at,
   started_at, finished_at, expires_at, cancel_requested, error, last_event, progress,
   NULL AS result
 FROM /* source */ WHERE /* conditions */
@@ -436,6 +438,10 @@ ORDER BY deadline_at LIMIT $2
 -- name: past_retention
 SELECT tenant, id, kind, expires_at FROM coatcheck.jobs
 WHERE expires_at IS NOT NULL AND expires_at <= $1 AND expires_at >= $3
+  AND (parent IS NULL OR NOT EXISTS (
+    SELECT 1 FROM coatcheck.jobs AS other WHERE other.tenant = jobs.tenant
+      AND other.id = jobs.parent AND other.state IN ('queued', 'running', 'waiting')
+  ))
 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 
 -- name: delete_jobs
@@ -539,3 +545,141 @@ DELETE FROM coatcheck.records WHERE tenant = $1 AND collection = $2 AND key = $3
 
 -- name: notify
 SELECT pg_notify($1, $2)
+
+-- name: waiting_due
+SELECT tenant, id FROM coatcheck.jobs WHERE state = 'waiting' AND run_at <= $1
+ORDER BY run_at LIMIT $2
+
+-- name: put_steps
+-- Returns those that are new or other than before. The order of the values is that of rows.step_row.
+INSERT INTO coatcheck.steps AS step (
+  tenant, job_id, seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result,
+  error, wake_at, overlapped, survived
+)
+SELECT * FROM unnest(
+  $1::text[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[],
+  $9::bigint[], $10::bigint[], $11::int[], $12::text[], $13::text[], $14::bigint[], $15::bool[],
+  $16::bool[]
+)
+ON CONFLICT (tenant, job_id, seq) DO UPDATE SET
+  state = excluded.state, started_at = excluded.started_at, finished_at = excluded.finished_at,
+  attempts = excluded.attempts, result = excluded.result, error = excluded.error,
+  wake_at = excluded.wake_at, overlapped = excluded.overlapped, survived = excluded.survived
+WHERE (step.state, step.started_at, step.finished_at, step.attempts, step.survived)
+  IS DISTINCT FROM
+  (excluded.state, excluded.started_at, excluded.finished_at, excluded.attempts, excluded.survived)
+RETURNING tenant, job_id, seq
+
+-- name: steps_of
+SELECT seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result, error,
+  wake_at, overlapped, survived
+FROM coatcheck.steps WHERE tenant = $1 AND job_id = $2 ORDER BY seq
+
+-- name: copy_steps
+INSERT INTO coatcheck.steps
+SELECT tenant, $1, seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result,
+  error, wake_at, overlapped, survived
+FROM coatcheck.steps WHERE tenant = $2 AND job_id = $3 AND seq < $4
+  AND (state = 'succeeded' OR (state = 'failed' AND survived))
+
+-- name: delete_steps
+DELETE FROM coatcheck.steps USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE steps.tenant = gone.tenant AND steps.job_id = gone.id
+
+-- name: delete_messages
+DELETE FROM coatcheck.messages USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE messages.tenant = gone.tenant AND messages.job_id = gone.id
+
+-- name: messages_of
+SELECT name, number, data, at FROM coatcheck.messages WHERE tenant = $1 AND job_id = $2
+ORDER BY name, number
+
+-- name: insert_message
+INSERT INTO coatcheck.messages (tenant, job_id, name, number, data, at)
+SELECT $1, $2, $3, (
+  SELECT coalesce(max(number) + 1, 0) FROM coatcheck.messages
+  WHERE tenant = $1 AND job_id = $2 AND name = $3
+), $4, $5
+
+-- name: insert_waits
+INSERT INTO coatcheck.waits (tenant, what, job_id, part)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::int[])
+ON CONFLICT DO NOTHING
+
+-- name: waiters
+-- Who waits for these.
+SELECT DISTINCT waits.tenant, waits.job_id FROM coatcheck.waits
+JOIN unnest($1::text[], $2::text[]) AS came(tenant, what)
+  ON waits.tenant = came.tenant AND waits.what = came.what
+
+-- name: delete_waits_for
+DELETE FROM coatcheck.waits USING unnest($1::text[], $2::text[]) AS came(tenant, what)
+WHERE waits.tenant = came.tenant AND waits.what = came.what
+RETURNING waits.tenant, waits.job_id, waits.part
+
+-- name: delete_waits_that_are_over
+-- Of these jobs: for jobs that have ended (or are gone), and events that were sent.
+DELETE FROM coatcheck.waits USING unnest($1::text[], $2::text[]) AS waiting(tenant, id)
+WHERE waits.tenant = waiting.tenant AND waits.job_id = waiting.id AND (
+  (what LIKE 'job:%' AND NOT EXISTS (
+    SELECT 1 FROM coatcheck.jobs WHERE jobs.tenant = waits.tenant AND jobs.id = substr(what, 5)
+      AND jobs.state IN ('queued', 'running', 'waiting')
+  ))
+  OR (what LIKE 'event:%' AND EXISTS (
+    SELECT 1 FROM coatcheck.messages
+    WHERE messages.tenant = waits.tenant AND messages.job_id = waits.job_id
+      AND 'event:' || messages.number || ':' || messages.name = what
+  ))
+)
+RETURNING waits.tenant, waits.job_id, waits.part
+
+-- name: parts_with_waits
+SELECT DISTINCT waits.tenant, waits.job_id, waits.part FROM coatcheck.waits
+JOIN unnest($1::text[], $2::text[]) AS waiting(tenant, id)
+  ON waits.tenant = waiting.tenant AND waits.job_id = waiting.id
+
+-- name: delete_waits
+DELETE FROM coatcheck.waits USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE waits.tenant = gone.tenant AND waits.job_id = gone.id
+
+-- name: missed_wakes
+-- Jobs that wait for something that is there: whoever should have woken them has died before it did.
+SELECT DISTINCT waits.tenant, waits.job_id FROM coatcheck.waits
+LEFT JOIN coatcheck.jobs
+  ON what LIKE 'job:%' AND jobs.tenant = waits.tenant AND jobs.id = substr(what, 5)
+LEFT JOIN coatcheck.messages
+  ON what LIKE 'event:%' AND messages.tenant = waits.tenant AND messages.job_id = waits.job_id
+    AND what = 'event:' || messages.number || ':' || messages.name
+WHERE (what LIKE 'job:%' AND (jobs.id IS NULL OR jobs.state IN ('succeeded', 'failed', 'cancelled')))
+  OR messages.job_id IS NOT NULL
+LIMIT $1
+
+-- name: begin_cascades
+-- Of cancelled jobs, those with children that nobody has asked to stop.
+INSERT INTO coatcheck.cascades (tenant, job_id)
+SELECT tenant, id FROM unnest($1::text[], $2::text[]) AS cancelled(tenant, id)
+WHERE EXISTS (
+  SELECT 1 FROM coatcheck.jobs
+  WHERE jobs.tenant = cancelled.tenant AND jobs.parent = cancelled.id
+    AND jobs.parent IS NOT NULL AND state IN ('queued', 'running', 'waiting')
+    AND NOT cancel_requested
+)
+ON CONFLICT DO NOTHING
+
+-- name: children_to_cancel
+SELECT tenant, id FROM coatcheck.jobs WHERE tenant = $1 AND parent = $2 AND parent IS NOT NULL
+  AND state IN ('queued', 'running', 'waiting') AND NOT cancel_requested
+ORDER BY id LIMIT $3
+
+-- name: cascades
+SELECT tenant, job_id FROM coatcheck.cascades LIMIT $1
+
+-- name: delete_cascades
+DELETE FROM coatcheck.cascades USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE cascades.tenant = gone.tenant AND cascades.job_id = gone.id
+
+-- name: drop_passed_deadline
+UPDATE coatcheck.jobs SET deadline_at = NULL WHERE tenant = $1 AND id = $2 AND deadline_at <= $3
+
+-- name: input_of
+SELECT input FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
