@@ -148,5 +148,5 @@ def as_submitted(new: NewJob) -> Job:
         limit_key=new.limit_key,
         correlation_id=new.correlation_id,
         traceparent=new.traceparent,
-        labels=json.loads(new.labels),
+        labels={} if new.labels == "{}" else json.loads(new.labels),
     )
