@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -37,6 +38,11 @@ log = logging.getLogger(__name__)
 # A thread that computes gives up the interpreter five times as often as by default: the writer
 # thread needs it back after each statement (docs/decisions/0003-worker-loops.md).
 SWITCH_INTERVAL_S = 0.001
+# In an API process the loop itself must not wait for threads that deal with large batches.
+API_SWITCH_INTERVAL_S = 0.0002
+# How many new objects make the collector look. Requests under way are many and short-lived: at
+# Python's 700 it would mostly find what is still in use.
+API_GC_THRESHOLDS = (5_000, 10, 10)
 # Requests under way have this long once the API is told to stop.
 API_GRACE_S = 5
 
@@ -73,8 +79,19 @@ async def api_process(
     """Serve HTTP until SIGTERM."""
     async with open_engine(app, settings) as engine:
         server = _Server(engine, announce)
+        _tune_for_answering()
         with _on_stop_signal(lambda: _stop_server(server, engine)):
             await server.serve(sockets=[listening])
+
+
+def _tune_for_answering() -> None:
+    """Keep what is loaded by now from being looked over by every full collection, which would
+    stop all answers for tens of milliseconds, several times a second under load.
+    """
+    sys.setswitchinterval(API_SWITCH_INTERVAL_S)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*API_GC_THRESHOLDS)
 
 
 async def worker_process(app: App, settings: Settings) -> None:

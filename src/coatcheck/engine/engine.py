@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from coatcheck import tracing
@@ -96,7 +95,7 @@ class Engine:
             job, _ = await self._submit(submission, None)
             return job
         with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
-            job, _ = await self._submit(replace(submission, traceparent=traceparent), None)
+            job, _ = await self._submit(submission._replace(traceparent=traceparent), None)
             return job
 
     async def _submit(
@@ -114,7 +113,7 @@ class Engine:
     async def submit_once(self, submission: Submission, once: Once) -> Submitted:
         """Submit a job unless one was submitted under this key before; return that one then."""
         with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
-            traced = replace(submission, traceparent=traceparent)
+            traced = submission._replace(traceparent=traceparent)
             job, earlier = await self._submit(traced, once)
         if earlier is None:
             return Submitted([as_submitted(job)], replayed=False)

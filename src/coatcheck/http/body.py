@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from typing import Any
+from collections.abc import Generator, Iterator
+from typing import Any, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -27,8 +28,8 @@ async def read_json(request: Request, limit: int = JSON_LIMIT) -> Any:
 
 def media_type_of(request: Request) -> str:
     """Return the media type of a body; a compressed one is refused."""
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", ""):
+    encoding = request.headers.get("content-encoding")
+    if encoding is not None and encoding.strip().lower() not in ("identity", ""):
         raise HTTPException(415, "send the body as it is, without Content-Encoding")
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
@@ -56,12 +57,44 @@ async def read_bounded(request: Request, limit: int) -> bytes:
 
 
 async def _next_piece(request: Request) -> Message:
+    # Mostly the piece is there already, and nothing has to watch the time.
+    receiving = request.receive().__await__()
+    try:
+        waits_for = next(receiving)
+    except StopIteration as there:
+        return cast("Message", there.value)
     try:
         async with asyncio.timeout(PIECE_TIMEOUT_S):
-            return await request.receive()
+            return await _Begun(receiving, waits_for)
     except TimeoutError:
         message = f"nothing more of the body came for {PIECE_TIMEOUT_S:g} seconds"
         raise HTTPException(408, message, headers={"Connection": "close"}) from None
+
+
+class _Begun:
+    """Something awaited that has been begun: it goes on from what it waits for."""
+
+    def __init__(self, begun: Generator[Any, Any, Message], waits_for: Any) -> None:
+        self._begun = begun
+        self._first: tuple[Any, ...] = (waits_for,)
+
+    def __await__(self) -> Generator[Any, Any, Message]:
+        return self  # type: ignore[return-value]  # as much of one as `await` asks for
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._first:
+            [first], self._first = self._first, ()
+            return first
+        return next(self._begun)
+
+    def throw(self, *error: Any) -> Any:
+        return self._begun.throw(*error)
+
+    def close(self) -> None:
+        self._begun.close()
 
 
 def parse_json(body: bytes) -> Any:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import to_json
 
 from coatcheck.clock import from_rfc3339
 from coatcheck.engine.submission import Submission
 from coatcheck.errors import InvalidPayload
 from coatcheck.model.kind import pointer
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# A submission that says no more than this needs no model to be read.
+_PLAIN = frozenset(("kind", "input"))
 
 
 def _moment(value: object) -> object:
@@ -42,6 +43,13 @@ def read_submission(
     body: Any, *, correlation: str | None = None, traceparent: str | None = None
 ) -> Submission:
     """Check the shape of a submission; raises InvalidPayload with a pointer to each problem."""
+    if isinstance(body, dict) and body.keys() <= _PLAIN and isinstance(body.get("kind"), str):
+        return Submission(
+            body["kind"],
+            to_json(body.get("input")).decode(),
+            correlation_id=correlation,
+            traceparent=traceparent,
+        )
     try:
         asked = JobRequest.model_validate(body)
     except ValidationError as error:
@@ -53,7 +61,7 @@ def read_submission(
         raise InvalidPayload(f"this is not a job: {where}", problems) from None
     return Submission(
         kind=asked.kind,
-        input=_encode(asked.input),
+        input=to_json(asked.input).decode(),
         queue=asked.queue,
         priority=asked.priority,
         labels=asked.labels,

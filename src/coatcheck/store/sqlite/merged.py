@@ -9,18 +9,17 @@ one by one, and so is everything if anything about a group is unusual, such as a
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from pydantic_core import to_json
 
 from coatcheck.model import transition as rules
 from coatcheck.model.job import NewJob
 from coatcheck.store.base import Topic
 from coatcheck.store.sqlite.operation import Operation, Transaction
 from coatcheck.store.sqlite.statements import SQL
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Incoming(NamedTuple):
@@ -62,7 +61,9 @@ def merge(incoming: Sequence[Incoming]) -> Operation[None]:
                 job.input,
             )
         )
-    prepared = [(common, due, len(rows), _encode(rows)) for (common, due), rows in groups.items()]
+    prepared = [
+        (common, due, len(rows), to_json(rows).decode()) for (common, due), rows in groups.items()
+    ]
 
     def submit(tx: Transaction) -> None:
         for common, due, count, rows in prepared:
