@@ -1,5 +1,5 @@
-"""What a durable step costs: in one job, one after the other, and in 64 jobs at once; how long a job
-takes to come back to where it was; and spawning many jobs from one.
+"""What a durable step costs: in one job, one after the other, and in 64 jobs at once; how long a
+job takes to come back to where it was; and spawning many jobs from one.
 
 DBOS runs its workflows without a queue here, which is its faster way.
 """
