@@ -49,6 +49,10 @@ class _Done:
 _DONE = _Done()
 
 
+def _say_nothing() -> None:
+    """Stand in where nobody listens any more."""
+
+
 def _plain(number: float | None) -> Any:
     # Whole numbers stay whole; what only behaves like a number (Decimal) becomes one.
     return number if number is None or isinstance(number, int) else float(number)
@@ -126,6 +130,10 @@ class Context:
         return asyncio.sleep(0)
 
     # --- for the worker
+
+    def end(self) -> None:
+        """Say no more: its attempt has been settled, or will be without it."""
+        self._on_report = _say_nothing
 
     def interrupt(self, why: Interrupt) -> None:
         """Tell the handler to stop."""

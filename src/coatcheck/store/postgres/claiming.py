@@ -1,9 +1,9 @@
 """Claiming in one round trip, and settling in one what still stands as its claim left it.
 
-*The claim* is one statement (`claim` in queries.sql). Here and in the settle of successes a rule of
-`coatcheck.model.transition` is written a second time, in SQL: what `claimed` and `settled` make of a
-standing, and the event that tells of it. Tests compare the two, and so does every random history
-that both stores are driven through.
+*The claim* is one statement (`claim` in queries.sql). Here and in the settle of successes a rule
+of `coatcheck.model.transition` is written a second time, in SQL: what `claimed` and `settled` make
+of a standing, and the event that tells of it. Tests compare the two, and so does every random
+history that both stores are driven through.
 
 *The settle.* A worker that settles a job has mostly claimed it through the same store, a moment
 before. So the store remembers, for the jobs it handed out, where they stood then, and how many
@@ -114,9 +114,14 @@ async def claim(
         return Claimed([], None), set()  # the worker is not known
     next_due, locked = rows[0][:2]
     claims = []
+    same: dict[tuple[Any, ...], Terms] = {}  # most jobs have been submitted under the same terms
     for row in rows if rows[0][2] is not None else ():
         _, _, tenant, id_, kind, surface, queue, correlation_id, traceparent, input_ = row[:10]
-        lease, terms = Lease(tenant, id_, row[13]), Terms(*row[_TERMS:-1])
+        agreed = row[_TERMS:-1]
+        terms = same.get(agreed)
+        if terms is None:
+            terms = same[agreed] = Terms(*agreed)
+        lease = Lease(tenant, id_, row[13])
         handed.remember(lease, row, terms, worker_id, now)
         attempt, run_at, traces = row[12], row[14], (correlation_id, traceparent)
         claims.append(Claim(lease, kind, surface, queue, input_, attempt, terms, run_at, *traces))
