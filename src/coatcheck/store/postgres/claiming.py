@@ -143,13 +143,15 @@ async def _look(
     """Run the statement: in the lanes that are known, or everywhere."""
     view = lanes.known(kinds)
     if view is not None:
-        opened = view.start()
+        under_way = view.start()
         in_kinds, *others = view.columns()
         rows: list[Any] = await db.fetch(
             sql.claim_in_lanes, worker_id, in_kinds, now, limit, False, *others
         )
         if not _is_something_due(rows, now):
-            view.taken(opened, (_lane(row) for row in rows if row[2] is not None))
+            view.taken(under_way, (_lane(row) for row in rows if row[2] is not None))
+            if _has_let_go(rows):
+                lanes.opened(under_way.last.items())
             return rows
         lanes.forget()
     start = time.monotonic()
@@ -158,6 +160,8 @@ async def _look(
         await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
         lanes.forget()
         rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, True)
+    if _has_let_go(rows):
+        lanes.forget()  # claims that went by them may have passed over what this one let go of
     if rows and lanes.is_slow(rows[0]["took"], rows[0]["jobs"]):
         view = lanes.reading(kinds)
         lanes.read(view, await db.fetch(sql.lanes, kinds), time.monotonic() - start)
@@ -166,6 +170,11 @@ async def _look(
 
 def _is_something_due(rows: Sequence[Any], now: int) -> bool:
     return bool(rows) and rows[0][0] is not None and rows[0][0] <= now
+
+
+def _has_let_go(rows: Sequence[Any]) -> bool:
+    """Say whether more was locked than taken."""
+    return bool(rows) and rows[0][1] > (0 if rows[0][2] is None else len(rows))
 
 
 def _lane(row: Any) -> tuple[Lane, str]:
