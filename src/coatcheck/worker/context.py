@@ -32,7 +32,7 @@ from coatcheck.model.text import storable
 from coatcheck.store.base import Report
 from coatcheck.worker import operations
 from coatcheck.worker.body import Body
-from coatcheck.worker.driving import AsyncHost, BlockingHost, Port, step_key
+from coatcheck.worker.driving import CLOSED, AsyncHost, BlockingHost, Port, step_key
 from coatcheck.worker.interrupts import Interrupt, Interrupted
 from coatcheck.worker.journal import Journal
 from coatcheck.worker.operations import ChildJob, History, Operation
@@ -48,6 +48,10 @@ class _Done:
 
 _DONE = _Done()
 DEFAULT_BACKOFF = Backoff()
+
+
+def _say_nothing() -> None:
+    """Stand in where nobody listens any more."""
 
 
 def _plain(number: float | None) -> Any:
@@ -98,7 +102,7 @@ class Context:
         self._interrupt: Interrupt | None = None
         self._durable: Durable | None = None  # made for the first handler call that needs it
         self._task: asyncio.Task[Any] | None = None
-        self.port = port
+        self.port: Port = port
 
     @property
     def job_id(self) -> str:
@@ -275,6 +279,13 @@ class Context:
         """Do the same for one that runs in the current thread."""
         if self._claim.lease.fence > 1:
             self._made.journal.load(*self.port.ask(History()).result())
+
+    def end(self) -> None:
+        """Say and ask no more: its attempt has been settled, or will be without it."""
+        self._on_report = _say_nothing
+        self.port = CLOSED
+        if self._durable is not None:
+            self._durable.host.port = CLOSED
 
     def interrupt(self, why: Interrupt) -> None:
         """Tell the handler to stop."""

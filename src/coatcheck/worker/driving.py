@@ -43,6 +43,19 @@ class Port(Protocol):
         ...
 
 
+class _Closed:
+    """The way to a worker that has done with the attempt."""
+
+    def ask(self, question: Question) -> Future[Any]:  # noqa: ARG002 - whatever it is
+        """Refuse."""
+        refused: Future[Any] = Future()
+        refused.set_exception(StaleLease("the attempt has ended"))
+        return refused
+
+
+CLOSED = _Closed()
+
+
 def _waiting(holds: list[Hold]) -> Waiting:
     times = [hold.until for hold in holds if hold.until is not None]
     groups = tuple(hold.group for hold in holds if hold.group)
@@ -53,7 +66,7 @@ class BlockingHost:
     """Does what the operations of a `def` handler ask for, in the handler's thread."""
 
     def __init__(self, port: Port, journal: Journal, now: Callable[[], int]) -> None:
-        self._port = port
+        self.port: Port = port
         self._journal = journal
         self._now = now
         self._told = threading.Event()
@@ -106,7 +119,7 @@ class BlockingHost:
     def ask(self, question: Question) -> Any:
         """Ask the worker."""
         try:
-            return self._port.ask(question).result()
+            return self.port.ask(question).result()
         except StaleLease:
             raise Interrupted(Interrupt.LOST) from None
 
@@ -168,7 +181,7 @@ class AsyncHost:
         now: Callable[[], int],
         task: asyncio.Task[Any] | None,
     ) -> None:
-        self._port = port
+        self.port: Port = port
         self._journal = journal
         self._now = now
         self._task = task  # the handler's
@@ -219,7 +232,7 @@ class AsyncHost:
     async def ask(self, question: Question) -> Any:
         """Ask the worker."""
         try:
-            return await asyncio.wrap_future(self._port.ask(question))
+            return await asyncio.wrap_future(self.port.ask(question))
         except StaleLease:
             raise Interrupted(Interrupt.LOST) from None
 
