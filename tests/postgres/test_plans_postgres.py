@@ -175,17 +175,19 @@ KINDS = ["kind-0", "kind-1"]
 CLAIM = ("worker-1", KINDS, NOW, 8, False)
 KEYS = {"jobs_pkey"}
 NAMED: list[tuple[str, tuple[Any, ...], set[str]]] = [
-    ("claim_everywhere", CLAIM, {"jobs_claimable", "jobs_delayed"}),
+    ("claim_everywhere", CLAIM, {"jobs_claimable", "jobs_delayed", "jobs_waiting"}),
     (
         "claim_in_lanes",
         (*CLAIM, ["queue-0"] * 2, [1, 2], [first_ulid_at(NOW)] * 2),
-        {"jobs_claimable", "jobs_delayed"},
+        {"jobs_claimable", "jobs_delayed", "jobs_waiting"},
     ),
     ("lanes", (KINDS,), {"jobs_claimable"}),
     ("promote_due", (NOW + 500, 1_000), {"jobs_delayed", "jobs_pkey"}),
     ("held_by", ("worker-1",), {"jobs_running"}),
     ("past_deadline", (NOW + 500, 200), {"jobs_with_deadline"}),
-    ("past_retention", (NOW + 500, 200, 0), {"jobs_expiring"}),
+    ("past_retention", (NOW + 500, 200, 0), {"jobs_expiring", "jobs_pkey"}),
+    ("waiting_due", (NOW + 500, 1_000), {"jobs_waiting"}),
+    ("children_to_cancel", ("tenant-0", "x", 200), {"jobs_by_parent"}),
     ("job_by_id", ("most", pairs(2)[1][0]), KEYS),
     ("job_by_public_id", ("most", "r_3"), {"jobs_by_public_id"}),
     ("events_after", ("most", pairs(2)[1][0], 0, 100), {"events_pkey"}),
@@ -259,7 +261,13 @@ def test_the_lanes_of_a_claim_are_range_reads_that_are_never_sorted_inside(
 
 def test_the_queues_are_counted_from_partial_indexes(planner: Planner) -> None:
     plan = planner.plan(SQL.queue_status, ())
-    assert indexes_read(plan) <= {"jobs_claimable", "jobs_delayed", "jobs_running", "queues_pkey"}
+    assert indexes_read(plan) <= {
+        "jobs_claimable",
+        "jobs_delayed",
+        "jobs_running",
+        "jobs_waiting",
+        "queues_pkey",
+    }
 
 
 FILTERS = list(

@@ -436,12 +436,13 @@ WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at
 ORDER BY deadline_at LIMIT $2
 
 -- name: past_retention
+-- What a job has spawned is kept as long as that job may ask for it.
 SELECT tenant, id, kind, expires_at FROM coatcheck.jobs
 WHERE expires_at IS NOT NULL AND expires_at <= $1 AND expires_at >= $3
-  AND (parent IS NULL OR NOT EXISTS (
-    SELECT 1 FROM coatcheck.jobs AS other WHERE other.tenant = jobs.tenant
-      AND other.id = jobs.parent AND other.state IN ('queued', 'running', 'waiting')
-  ))
+  AND (parent IS NULL OR coalesce((
+    SELECT other.state FROM coatcheck.jobs AS other
+    WHERE other.tenant = jobs.tenant AND other.id = jobs.parent
+  ), 'gone') NOT IN ('queued', 'running', 'waiting'))
 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 
 -- name: delete_jobs
