@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coatcheck import App, Context
-from coatcheck.clock import Clock, SystemClock
+from coatcheck import clock as clocks
 from coatcheck.model.job import Claim, Lease, Terms
 from coatcheck.worker.backlog import Backlog
 from coatcheck.worker.execution import Execution
@@ -30,7 +30,7 @@ def in_thread(ctx: Context) -> None: ...
 class NobodyAsks:
     """The desk of executions whose handlers never run."""
 
-    clock: Clock = SystemClock()
+    clock: clocks.Clock = clocks.SystemClock()
 
     def note(self, execution: Execution) -> None:
         raise AssertionError(f"{execution} has said something")
