@@ -165,7 +165,7 @@ def test_testing_your_jobs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     tested = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert tested.returncode == 0, tested.stdout
-    assert "3 passed" in tested.stdout
+    assert "8 passed" in tested.stdout
 
 
 def test_the_job_of_the_http_reference_has_the_shape_of_a_real_one(tmp_path: Path) -> None:

@@ -41,6 +41,11 @@ class StepId(NamedTuple):
     key: str | None  # None: it is known by its number among those of its name
     occurrence: int  # 0 where there is a key
 
+    @property
+    def label(self) -> str:
+        """Return its name and what tells it from others of that name: `charge#0`, `charge/ada`."""
+        return f"{self.name}#{self.occurrence}" if self.key is None else f"{self.name}/{self.key}"
+
     def __str__(self) -> str:
         number = f" (number {self.occurrence + 1})" if self.occurrence else ""
         key = "" if self.key is None else f" with key {self.key!r}"

@@ -248,7 +248,7 @@ class Store(Protocol):
 
     async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
         """Make a new job durable, with those steps of another of its tenant that have a smaller
-        number and are done. The same id again is left as it is.
+        number and are done, and the events they took. The same id again is left as it is.
         """
         ...
 
@@ -314,8 +314,9 @@ class Store(Protocol):
     # --- keeping house
 
     async def sweep(self, now: int) -> Swept:
-        """Fail jobs past their deadline, delete what retention has passed over, finish batches a
-        crash left half-written: a bounded amount, safe to run anywhere and at any time.
+        """Fail jobs past their deadline, delete what retention has passed over unless its parent
+        has not ended, finish batches that a crash left half-written and cancels of many children:
+        a bounded amount, safe to run anywhere and at any time.
         """
         ...
 

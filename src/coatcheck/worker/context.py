@@ -32,7 +32,7 @@ from coatcheck.model.text import storable
 from coatcheck.store.base import Report
 from coatcheck.worker import operations
 from coatcheck.worker.body import Body
-from coatcheck.worker.driving import CLOSED, AsyncHost, BlockingHost, Port, step_key
+from coatcheck.worker.driving import CLOSED, SHORT_MS, AsyncHost, BlockingHost, Port, step_key
 from coatcheck.worker.interrupts import Interrupt, Interrupted
 from coatcheck.worker.journal import Journal
 from coatcheck.worker.operations import ChildJob, History, Operation
@@ -88,11 +88,13 @@ class Context:
         port: Port,
         clock: Clock,
         backoff: Backoff = DEFAULT_BACKOFF,
+        short_ms: int = SHORT_MS,
     ) -> None:
         self._claim = claim
         self._blocking = blocking
         self._on_report = on_report
         self._backoff = backoff
+        self._short_ms = short_ms
         self._clock = clock
         self._lock = threading.Lock()
         self._progress: Progress | None = None
@@ -227,7 +229,7 @@ class Context:
     def _made(self) -> Durable:
         if self._durable is None:
             journal = Journal()
-            parts = (self.port, journal, self._clock.now)
+            parts = (self.port, journal, self._clock.now, self._short_ms)
             host = BlockingHost(*parts) if self._blocking else AsyncHost(*parts, self._task)
             self._durable = Durable(journal, host)
             if self._interrupt is not None:
@@ -249,9 +251,8 @@ class Context:
         """Take a step. Which one it is, is settled here, before anything is awaited."""
         journal, host = self._made
         entry = journal.come_to(op, name, key, host.caller())
-        number = f"#{entry.id.occurrence}" if entry.id.key is None else entry.id.key
         doing = operation(journal, entry, self._clock.now, *arguments)
-        step_key = f"{self.job_id}/{name}/{number}"
+        step_key = f"{self.job_id}/{entry.id.label}"
         return host.drive(operations.entered(journal, entry, doing), step_key)
 
     def _said(self) -> Awaitable[None]:

@@ -65,10 +65,11 @@ def _waiting(holds: list[Hold]) -> Waiting:
 class BlockingHost:
     """Does what the operations of a `def` handler ask for, in the handler's thread."""
 
-    def __init__(self, port: Port, journal: Journal, now: Callable[[], int]) -> None:
+    def __init__(self, port: Port, journal: Journal, now: Callable[[], int], short_ms: int) -> None:
         self.port: Port = port
         self._journal = journal
         self._now = now
+        self._short_ms = short_ms
         self._told = threading.Event()
         self._why: Interrupt | None = None
         self.waiting: Waiting | None = None
@@ -162,7 +163,7 @@ class BlockingHost:
     def _hold(self, hold: Hold) -> None:
         if hold.until is not None:
             left = hold.until - self._now()
-            if left <= SHORT_MS and not hold.group:
+            if left <= self._short_ms and not hold.group:
                 self._told.wait(max(0, left) / 1000)
                 self.check()
                 return
@@ -179,11 +180,13 @@ class AsyncHost:
         port: Port,
         journal: Journal,
         now: Callable[[], int],
+        short_ms: int,
         task: asyncio.Task[Any] | None,
     ) -> None:
         self.port: Port = port
         self._journal = journal
         self._now = now
+        self._short_ms = short_ms
         self._task = task  # the handler's
         self._under_way = 0
         self._begun = 0
@@ -254,7 +257,7 @@ class AsyncHost:
 
     async def _hold(self, hold: Hold) -> None:
         left = None if hold.until is None else max(0, hold.until - self._now()) / 1000
-        if left is not None and left * 1000 <= SHORT_MS and not hold.group:
+        if left is not None and left * 1000 <= self._short_ms and not hold.group:
             await asyncio.sleep(left)
             return
         self._holds.append(hold)

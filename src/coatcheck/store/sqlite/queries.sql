@@ -195,7 +195,12 @@ WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at
 ORDER BY deadline_at LIMIT ?
 
 -- name: past_retention
+-- A job whose parent has not ended is kept: its result may still be asked for.
 SELECT rowid, tenant, id FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?
+  AND (parent IS NULL OR NOT EXISTS (
+    SELECT 1 FROM jobs AS parents WHERE parents.tenant = jobs.tenant AND parents.id = jobs.parent
+      AND parents.state IN ('queued', 'running', 'waiting')
+  ))
 ORDER BY expires_at LIMIT ?
 
 -- name: delete_job
@@ -233,7 +238,12 @@ DELETE FROM idempotency WHERE (tenant, key) IN (
 SELECT
   EXISTS (SELECT 1 FROM jobs WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting')
           AND deadline_at <= ?1)
-  OR EXISTS (SELECT 1 FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?1)
+  OR EXISTS (SELECT 1 FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?1
+          AND (parent IS NULL OR NOT EXISTS (
+            SELECT 1 FROM jobs AS parents
+            WHERE parents.tenant = jobs.tenant AND parents.id = jobs.parent
+              AND parents.state IN ('queued', 'running', 'waiting')
+          )))
   OR EXISTS (SELECT 1 FROM tombstones WHERE deleted_at <= ?2)
   OR EXISTS (SELECT 1 FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?1)
   OR EXISTS (SELECT 1 FROM idempotency WHERE expires_at <= ?1)
@@ -346,6 +356,15 @@ SELECT tenant, ?1, seq, op, name, key, occurrence, state, started_at, finished_a
   error, wake_at, overlapped, survived
 FROM steps WHERE tenant = ?2 AND job_id = ?3 AND seq < ?4
   AND (state = 'succeeded' OR (state = 'failed' AND survived = 1))
+
+-- name: copy_taken_messages
+-- What steps that were copied have taken: events are known by their number among all of their name.
+INSERT INTO messages
+SELECT tenant, ?1, name, number, data, at FROM messages
+WHERE tenant = ?2 AND job_id = ?3 AND number < (
+  SELECT count(*) FROM steps WHERE steps.tenant = ?2 AND steps.job_id = ?1 AND steps.op = 'event'
+    AND steps.name = messages.name AND steps.state = 'succeeded'
+)
 
 -- name: delete_steps
 DELETE FROM steps WHERE tenant = ? AND job_id = ?
