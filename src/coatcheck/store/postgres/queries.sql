@@ -583,6 +583,16 @@ SELECT tenant, $1, seq, op, name, key, occurrence, state, started_at, finished_a
 FROM coatcheck.steps WHERE tenant = $2 AND job_id = $3 AND seq < $4
   AND (state = 'succeeded' OR (state = 'failed' AND survived))
 
+-- name: copy_taken_messages
+-- What steps that were copied have taken: events are known by their number among all of their name.
+INSERT INTO coatcheck.messages
+SELECT tenant, $1, name, number, data, at FROM coatcheck.messages
+WHERE tenant = $2 AND job_id = $3 AND number < (
+  SELECT count(*) FROM coatcheck.steps
+  WHERE steps.tenant = $2 AND steps.job_id = $1 AND steps.op = 'event'
+    AND steps.name = messages.name AND steps.state = 'succeeded'
+)
+
 -- name: delete_steps
 DELETE FROM coatcheck.steps USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
 WHERE steps.tenant = gone.tenant AND steps.job_id = gone.id

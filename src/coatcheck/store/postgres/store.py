@@ -259,6 +259,7 @@ class PostgresStore:
             if key not in await jobs.lock(db, self._sql, [key]):
                 await jobs.submit(db, self._sql, [job], now, in_transaction=True, fence=1)
                 await db.execute(self._sql.copy_steps, job.id, job.tenant, source, before)
+                await db.execute(self._sql.copy_taken_messages, job.id, job.tenant, source)
 
         await self._database.run(fork)
         self._taken_in([job])
