@@ -32,6 +32,7 @@ from coatcheck.testing.conformance.listing import ListConformance
 from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
 from coatcheck.testing.conformance.reporting import ReportConformance
+from coatcheck.testing.conformance.schedules import ScheduleConformance
 from coatcheck.testing.conformance.settling import SettleConformance
 from coatcheck.testing.conformance.settling_many import SettleManyConformance
 from coatcheck.testing.conformance.submitting import SubmitConformance
@@ -44,6 +45,7 @@ class StoreConformance(
     WakeConformance,
     ConcurrencyConformance,
     RecordConformance,
+    ScheduleConformance,
     SweepConformance,
     QueueConformance,
     WorkerConformance,
