@@ -16,7 +16,9 @@ from coatcheck.engine.explain import Because, explain
 from coatcheck.engine.feed import Feed
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.remote import RemoteWork
+from coatcheck.engine.schedules import Schedules
 from coatcheck.engine.submission import Submission, as_submitted, prepare, prepare_all
+from coatcheck.engine.ticking import Ticker
 from coatcheck.engine.watch import Watch
 from coatcheck.errors import Gone, InvalidInput, KeyReused, NotFound
 from coatcheck.ids import UlidGenerator, ulids_from
@@ -80,6 +82,8 @@ class Engine:
         self.new_id = UlidGenerator(self.clock)
         self.metrics = Metrics(store)
         self.remote = RemoteWork(self, lease_s)
+        self.schedules = Schedules(store, kinds, self.clock, self.new_id)
+        self.ticker = Ticker(store, self.schedules, kinds, self.clock, self.metrics)
         self._watch = Watch(store)
         self._feed = Feed(store)
         self._estimates = Estimates(store, self.clock)
