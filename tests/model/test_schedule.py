@@ -75,6 +75,14 @@ def test_an_interval_without_a_start_begins_when_it_is_made() -> None:
     assert later.upcoming(NOW, NOW, 2) == [NOW + 7, NOW + 5_007]
 
 
+def test_an_interval_ends_with_the_calendar() -> None:
+    end = moment("9999-12-31T23:59:59.000Z")
+    timing = Timing(every_ms=HOUR, start_at=end)
+    assert timing.upcoming(NOW, NOW, 3) == [end]
+    due = due_at(schedule(timing, next_at=end), end)
+    assert due == Due([end], None)
+
+
 def test_a_cron_expression_is_read_in_its_time_zone() -> None:
     timing = Timing(cron="0 3 * * *", timezone="Europe/Berlin")
     first, second = timing.upcoming(moment("2026-03-28T00:00:00.500Z"), 0, 2)

@@ -12,10 +12,11 @@ from coatcheck.engine.submission import Submission
 from coatcheck.errors import InvalidPayload
 from coatcheck.model.kind import pointer
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def _moment(value: object) -> object:
+def moment(value: object) -> object:
+    """Read a time for pydantic."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -33,7 +34,7 @@ class JobRequest(BaseModel):
     queue: str | None = None
     priority: int = 0
     labels: dict[str, str] = Field(default_factory=dict)
-    run_at: Annotated[int | None, BeforeValidator(_moment)] = None
+    run_at: Annotated[int | None, BeforeValidator(moment)] = None
     deadline_s: float | None = None
     max_attempts: int | None = None
 
@@ -53,7 +54,7 @@ def read_submission(
         raise InvalidPayload(f"this is not a job: {where}", problems) from None
     return Submission(
         kind=asked.kind,
-        input=_encode(asked.input),
+        input=encode(asked.input),
         queue=asked.queue,
         priority=asked.priority,
         labels=asked.labels,

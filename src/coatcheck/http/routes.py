@@ -6,6 +6,7 @@ from coatcheck.http import batches, docs, health, jobs, kinds, metrics, queues, 
 from coatcheck.http.endpoint import Answer, Body, Endpoint, Parameter, Schema, as_json, ref
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, LARGEST_PAGE
 from coatcheck.http.prefer import LONGEST_WAIT_S
+from coatcheck.http.schedule_routes import SCHEDULES
 from coatcheck.http.schemas import ANYTHING, STATE, STREAMED, TEXT, TIME, listed
 from coatcheck.http.work_routes import WORK
 
@@ -321,4 +322,4 @@ _PAGES = (
     ),
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *WORK, *_SYSTEM, *_PAGES)
+ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *WORK, *SCHEDULES, *_SYSTEM, *_PAGES)

@@ -37,6 +37,7 @@ CATCH_UP_AT_MOST = 1_000
 # Jobs that become durable in one transaction.
 JOBS_AT_ONCE = 100
 _HOUR_MS = 3_600_000
+_LAST_MOMENT = 253_402_300_799_999  # the end of the year 9999
 # How far back to look for the last ticks before a moment, step by step.
 _LOOKS_BACK_MS = (2 * _HOUR_MS, 48 * _HOUR_MS, 62 * 24 * _HOUR_MS, 5 * 366 * 24 * _HOUR_MS)
 
@@ -94,10 +95,13 @@ class Timing:
         return found
 
     def after(self, moment: int, begun: int) -> int | None:
-        """Return the first tick after a moment; `begun` is when the schedule was made."""
+        """Return the first tick after a moment, None where the calendar ends; `begun` is when the
+        schedule was made.
+        """
         if self.every_ms is not None:
             start = begun if self.start_at is None else self.start_at
-            return start + max(0, (moment - start) // self.every_ms + 1) * self.every_ms
+            tick = start + max(0, (moment - start) // self.every_ms + 1) * self.every_ms
+            return tick if tick <= _LAST_MOMENT else None
         assert self.cron is not None
         whole = datetime.fromtimestamp(moment // 1000, UTC)
         found = read_cron(self.cron).after(whole, zone_of(self.timezone))
