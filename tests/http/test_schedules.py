@@ -151,6 +151,20 @@ async def test_a_schedule_is_triggered(http: httpx2.AsyncClient) -> None:
     assert (await http.get(NIGHTLY)).json() == {**made, "last_job": job["id"]}
 
 
+async def test_a_trigger_under_a_key_happens_once(http: httpx2.AsyncClient) -> None:
+    await put(http)
+    await put(http, "other")
+    key = {"Idempotency-Key": "now"}
+    first = await http.post(f"{NIGHTLY}/trigger", headers=key)
+    again = await http.post(f"{NIGHTLY}/trigger", headers=key)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
+    await http.post(f"/v1/jobs/{first.json()['id']}/cancel")
+    assert (await http.post(f"{NIGHTLY}/trigger", headers=key)).status_code == 200
+    other = await http.post("/v1/schedules/other/trigger", headers=key)
+    read_problem(other, 422, "idempotency-key-reused")
+
+
 async def test_the_next_ticks_can_be_looked_at(http: httpx2.AsyncClient) -> None:
     await http.put(NIGHTLY, json={**DAILY, "cron": "30 2 * * sun"})
     answer = await http.get(f"{NIGHTLY}/ticks?limit=2")

@@ -17,14 +17,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from coatcheck.clock import Clock
-from coatcheck.engine.submission import Submission, as_submitted, prepare
+from coatcheck.engine.submission import Submission, prepare
 from coatcheck.errors import Conflict, InvalidPayload, NotFound
 from coatcheck.model.job import DEFAULT_TENANT, Job, NewJob
 from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import SCHEDULE_LABEL, Definition, Schedule
 from coatcheck.store.base import Store
-from coatcheck.store.schedules import Firing
 
 log = logging.getLogger(__name__)
 
@@ -169,22 +168,19 @@ class Schedules:
 
     # --- jobs
 
-    async def trigger(self, name: str, tenant: str = DEFAULT_TENANT) -> Job:
-        """Make a job of a schedule now, also of a paused one, and leave its ticks as they are."""
-        while True:
-            there = await self.get(name, tenant)
-            now = self._clock.now()
-            job = prepare_job(there.definition, self._kinds, tenant, self.new_id(), now)
-            firing = Firing(
-                there, self.new_id(), (job,), there.next_at, None, problem=there.problem
-            )
-            if await self._store.fire_schedule(firing, now) is not None:
-                return as_submitted(job)
+    async def remember(self, schedule: Schedule, job: Job) -> None:
+        """Note a job that was made beside the ticks, so that `overlap` knows of it."""
+        there: Schedule | None = schedule
+        while there is not None and there.last_job != job.id:
+            noted = replace(there, revision=self.new_id(), last_job=job.id)
+            if await self._store.put_schedule(noted, there.revision):
+                return
+            there = await self._store.get_schedule(schedule.tenant, schedule.name)
 
     def job_of(self, schedule: Schedule, tick: int, now: int) -> NewJob:
         """Return the job of a tick; raises InvalidPayload where its kind has changed too much."""
-        definition, job_id = schedule.definition, schedule.job_id(tick)
-        return prepare_job(definition, self._kinds, schedule.tenant, job_id, now, tick)
+        asked = submission_of(schedule.definition, schedule.tenant, tick)
+        return prepare(asked, self._kinds, schedule.job_id(tick), now)
 
 
 def check_definition(definition: Definition, kinds: Mapping[str, Kind]) -> None:
@@ -197,19 +193,12 @@ def check_definition(definition: Definition, kinds: Mapping[str, Kind]) -> None:
     if problems:
         where = "; ".join(f"{place}: {what}" for place, what in problems[:3])
         raise InvalidPayload(f"this is not a schedule: {where}", problems)
-    prepare_job(definition, kinds, DEFAULT_TENANT, "", 0)
+    prepare(submission_of(definition, DEFAULT_TENANT), kinds, "", 0)
 
 
-def prepare_job(
-    definition: Definition,
-    kinds: Mapping[str, Kind],
-    tenant: str,
-    job_id: str,
-    now: int,
-    tick: int | None = None,
-) -> NewJob:
-    """Return a job as the schedule says, due at a tick or at once."""
-    submission = Submission(
+def submission_of(definition: Definition, tenant: str, tick: int | None = None) -> Submission:
+    """Return what a schedule asks for."""
+    return Submission(
         kind=definition.kind,
         input=definition.input,
         queue=definition.queue,
@@ -220,4 +209,3 @@ def prepare_job(
         max_attempts=definition.max_attempts,
         tenant=tenant,
     )
-    return prepare(submission, kinds, job_id, now)

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from coatcheck.http import batches, docs, health, jobs, kinds, metrics, queues, stream
-from coatcheck.http.endpoint import Answer, Body, Endpoint, Parameter, Schema, as_json, ref
+from coatcheck.http.endpoint import (
+    IDEMPOTENCY_KEY,
+    Answer,
+    Body,
+    Endpoint,
+    Parameter,
+    Schema,
+    as_json,
+    ref,
+)
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, LARGEST_PAGE
 from coatcheck.http.prefer import LONGEST_WAIT_S
 from coatcheck.http.schedule_routes import SCHEDULES
@@ -17,12 +26,6 @@ _WAIT = Parameter(
     "wait",
     "Wait up to this many seconds for the job to end.",
     {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S},
-)
-_KEY = Parameter(
-    "Idempotency-Key",
-    "Repeat a request under the same key, and it still happens once.",
-    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
-    place="header",
 )
 _PREFER = Parameter(
     "Prefer",
@@ -67,7 +70,7 @@ _JOBS = (
             ),
         },
         refusals=(408, 410, 413, 415, 422),
-        parameters=(_KEY, _PREFER, _TRACEPARENT),
+        parameters=(IDEMPOTENCY_KEY, _PREFER, _TRACEPARENT),
         body=Body("The job.", as_json(ref("JobRequest"))),
     ),
     Endpoint(
@@ -79,7 +82,7 @@ _JOBS = (
         "jobs",
         {202: Answer("All are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",))},
         refusals=(408, 410, 413, 415, 422),
-        parameters=(_KEY, _TRACEPARENT),
+        parameters=(IDEMPOTENCY_KEY, _TRACEPARENT),
         body=Body(
             "The jobs: as one JSON document, or one a line.",
             {

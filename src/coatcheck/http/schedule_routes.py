@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.http import schedules
-from coatcheck.http.endpoint import Answer, Body, Endpoint, Parameter, as_json, ref
+from coatcheck.http.endpoint import IDEMPOTENCY_KEY, Answer, Body, Endpoint, Parameter, as_json, ref
 from coatcheck.http.job_query import LARGEST_PAGE
 
 _ONE = "/v1/schedules/{schedule}"
@@ -91,14 +91,20 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "Run a schedule's job now",
         "schedules",
         {
+            200: Answer(
+                "It was triggered under this key before, and the job has ended.",
+                as_json(ref("Job")),
+                ("Location", "Idempotency-Replayed"),
+            ),
             202: Answer(
                 "The job is durable, and will be run.",
                 as_json(ref("Job")),
-                ("Location", "Retry-After"),
+                ("Location", "Retry-After", "Idempotency-Replayed"),
                 links_to_job=True,
-            )
+            ),
         },
-        refusals=(404, 422),
+        refusals=(404, 410, 422),
+        parameters=(IDEMPOTENCY_KEY,),
     ),
     Endpoint(
         "GET",

@@ -16,6 +16,7 @@ from coatcheck.engine.schedules import Schedules
 from coatcheck.http.body import read_json
 from coatcheck.http.cursor import read_cursor, write_cursor
 from coatcheck.http.endpoint import JSON
+from coatcheck.http.idempotency import REPLAYED, once_for
 from coatcheck.http.job_query import LARGEST_PAGE, PAGE, read_number
 from coatcheck.http.job_view import dumps
 from coatcheck.http.jobs import answer_job
@@ -82,9 +83,12 @@ async def trigger_schedule(request: Request) -> Response:
     """Make a job of a schedule now, also of a paused one; its ticks stay as they are."""
     engine: Engine = request.app.state.engine
     name = request.path_params["schedule"]
-    job = await engine.schedules.trigger(name)
+    [job], replayed = await engine.trigger(name, once_for(request, None))
     log.info("schedule triggered", extra={"schedule": name, "job_id": job.id})
-    return answer_job(engine, job, 202, {"Location": f"/v1/jobs/{job.id}"})
+    headers = {"Location": f"/v1/jobs/{job.id}"}
+    if replayed:
+        headers[REPLAYED] = "true"
+    return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)
 
 
 async def get_ticks(request: Request) -> Response:
