@@ -66,8 +66,8 @@ class ScheduleStore(Protocol):
         ...
 
     async def due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
-        """List schedules of these kinds, of all tenants, whose tick has come, the longest due
-        first.
+        """List schedules of these kinds, of all tenants, whose tick has come: the longest due
+        first, then by tenant and name.
         """
         ...
 

@@ -516,7 +516,7 @@ SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, 
   deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
   problem, created_at, updated_at
 FROM coatcheck.schedules WHERE kind = ANY ($1::text[]) AND next_at <= $2
-ORDER BY next_at LIMIT $3
+ORDER BY next_at, tenant, name LIMIT $3
 
 -- name: next_schedule
 SELECT min(next_at) FROM coatcheck.schedules WHERE kind = ANY ($1::text[]) AND next_at > $2

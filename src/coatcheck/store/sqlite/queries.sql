@@ -328,7 +328,7 @@ SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, 
   problem, created_at, updated_at
 FROM (SELECT value AS wanted FROM json_each(?))
 CROSS JOIN schedules INDEXED BY schedules_due ON kind = wanted
-WHERE next_at IS NOT NULL AND next_at <= ? ORDER BY next_at LIMIT ?
+WHERE next_at IS NOT NULL AND next_at <= ? ORDER BY next_at, tenant, name LIMIT ?
 
 -- name: next_schedule
 SELECT min(first) FROM (
