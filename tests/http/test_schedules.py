@@ -151,6 +151,17 @@ async def test_a_schedule_is_triggered(http: httpx2.AsyncClient) -> None:
     assert (await http.get(NIGHTLY)).json() == {**made, "last_job": job["id"]}
 
 
+async def test_a_triggered_job_belongs_to_the_request(
+    http: httpx2.AsyncClient, engine: Engine
+) -> None:
+    await put(http)
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    headers = {"X-Correlation-Id": "mine", "traceparent": trace}
+    job = (await http.post(f"{NIGHTLY}/trigger", headers=headers)).json()
+    stored = await engine.get(job["id"])
+    assert (stored.correlation_id, stored.traceparent) == ("mine", trace)
+
+
 async def test_a_trigger_under_a_key_happens_once(http: httpx2.AsyncClient) -> None:
     await put(http)
     await put(http, "other")

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.ids import is_ulid, ulid_time
@@ -90,6 +90,7 @@ def test_a_cron_expression_is_read_in_its_time_zone() -> None:
     assert second == moment("2026-03-29T03:00:00+02:00")
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["* * * * *", "0 3 * * *", "17 4 1 * *"]), st.integers(1, 30))
 def test_the_newest_ticks_are_those_at_the_end(cron: str, most: int) -> None:
     timing = Timing(cron=cron, timezone="Europe/Berlin")
@@ -154,6 +155,16 @@ def test_not_more_than_a_thousand_are_fired_a_hundred_at_a_time() -> None:
         catching_up = replace(catching_up, next_at=due.next_at)
     assert fired == [NOW + number * HOUR for number in range(4_001, 5_001)]
     assert len(fired) == CATCH_UP_AT_MOST
+
+
+@pytest.mark.parametrize("catch_up", CatchUp)
+def test_a_tick_that_its_time_zone_no_longer_has_is_still_one(catch_up: CatchUp) -> None:
+    # It was three o'clock there when the tick was worked out; now it is another time.
+    timing = Timing(cron="0 3 * * *", timezone="Europe/Berlin")
+    first, now = moment("2026-03-28T05:00:00Z"), moment("2026-03-28T06:00:00Z")
+    due = due_at(schedule(timing, catch_up, next_at=first), now)
+    expected = [] if catch_up is CatchUp.SKIP else [first]
+    assert due == Due(expected, moment("2026-03-29T01:00:00Z"))
 
 
 def test_all_that_may_not_overlap_is_the_latest() -> None:

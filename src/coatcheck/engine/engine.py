@@ -125,11 +125,21 @@ class Engine:
         return await self._replayed(earlier, once, job.tenant)
 
     async def trigger(
-        self, schedule: str, once: Once | None = None, tenant: str = DEFAULT_TENANT
+        self,
+        schedule: str,
+        once: Once | None = None,
+        *,
+        correlation: str | None = None,
+        traceparent: str | None = None,
+        tenant: str = DEFAULT_TENANT,
     ) -> Submitted:
         """Submit a job of a schedule now, also of a paused one; its ticks stay as they are."""
         found = await self.schedules.get(schedule, tenant)
-        submission = submission_of(found.definition, tenant)
+        submission = replace(
+            submission_of(found.definition, tenant),
+            correlation_id=correlation,
+            traceparent=traceparent,
+        )
         if once is None:
             submitted = Submitted([await self.submit(submission)], replayed=False)
         else:

@@ -32,6 +32,12 @@ IDEMPOTENCY_KEY = Parameter(
     {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
     place="header",
 )
+TRACEPARENT = Parameter(
+    "traceparent",
+    "The trace this belongs to (W3C Trace Context); kept with the job.",
+    {"type": "string"},
+    place="header",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from coatcheck.http import batches, docs, health, jobs, kinds, metrics, queues, stream
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
+    TRACEPARENT,
     Answer,
     Body,
     Endpoint,
@@ -30,12 +31,6 @@ _WAIT = Parameter(
 _PREFER = Parameter(
     "Prefer",
     "`wait=N` waits up to N seconds for the result, `respond-async` answers at once (RFC 7240).",
-    {"type": "string"},
-    place="header",
-)
-_TRACEPARENT = Parameter(
-    "traceparent",
-    "The trace this belongs to (W3C Trace Context); kept with the job.",
     {"type": "string"},
     place="header",
 )
@@ -70,7 +65,7 @@ _JOBS = (
             ),
         },
         refusals=(408, 410, 413, 415, 422),
-        parameters=(IDEMPOTENCY_KEY, _PREFER, _TRACEPARENT),
+        parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=Body("The job.", as_json(ref("JobRequest"))),
     ),
     Endpoint(
@@ -82,7 +77,7 @@ _JOBS = (
         "jobs",
         {202: Answer("All are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",))},
         refusals=(408, 410, 413, 415, 422),
-        parameters=(IDEMPOTENCY_KEY, _TRACEPARENT),
+        parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         body=Body(
             "The jobs: as one JSON document, or one a line.",
             {

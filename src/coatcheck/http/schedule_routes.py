@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from coatcheck.http import schedules
-from coatcheck.http.endpoint import IDEMPOTENCY_KEY, Answer, Body, Endpoint, Parameter, as_json, ref
+from coatcheck.http.endpoint import (
+    IDEMPOTENCY_KEY,
+    TRACEPARENT,
+    Answer,
+    Body,
+    Endpoint,
+    Parameter,
+    as_json,
+    ref,
+)
 from coatcheck.http.job_query import LARGEST_PAGE
 
 _ONE = "/v1/schedules/{schedule}"
@@ -104,7 +113,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
             ),
         },
         refusals=(404, 410, 422),
-        parameters=(IDEMPOTENCY_KEY,),
+        parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
     ),
     Endpoint(
         "GET",

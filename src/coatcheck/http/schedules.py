@@ -19,8 +19,9 @@ from coatcheck.http.endpoint import JSON
 from coatcheck.http.idempotency import REPLAYED, once_for
 from coatcheck.http.job_query import LARGEST_PAGE, PAGE, read_number
 from coatcheck.http.job_view import dumps
-from coatcheck.http.jobs import answer_job
+from coatcheck.http.jobs import answer_job, read_traceparent
 from coatcheck.http.schedule_request import read_definition
+from coatcheck.logs import correlation_id
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import Schedule
 
@@ -83,7 +84,12 @@ async def trigger_schedule(request: Request) -> Response:
     """Make a job of a schedule now, also of a paused one; its ticks stay as they are."""
     engine: Engine = request.app.state.engine
     name = request.path_params["schedule"]
-    [job], replayed = await engine.trigger(name, once_for(request, None))
+    [job], replayed = await engine.trigger(
+        name,
+        once_for(request, None),
+        correlation=correlation_id.get(),
+        traceparent=read_traceparent(request),
+    )
     log.info("schedule triggered", extra={"schedule": name, "job_id": job.id})
     headers = {"Location": f"/v1/jobs/{job.id}"}
     if replayed:

@@ -200,12 +200,13 @@ def due_at(schedule: Schedule, now: int) -> Due | None:
         return None
     definition, begun = schedule.definition, schedule.created_at
     timing, policy = definition.timing, definition.catch_up
+    # Where the rules of a time zone have changed since, the tick it waits for may be none any more.
     if now - first < MISSED_AFTER_MS:
         return Due([first], timing.after(first, begun))
     if policy is CatchUp.ALL and definition.overlap is Overlap.ALLOW:
-        ticks = timing.newest(first, now, begun, CATCH_UP_AT_MOST)[:JOBS_AT_ONCE]
+        ticks = (timing.newest(first, now, begun, CATCH_UP_AT_MOST) or [first])[:JOBS_AT_ONCE]
         return Due(ticks, timing.after(ticks[-1], begun))
-    ticks = timing.newest(first, now, begun, 1)
+    ticks = timing.newest(first, now, begun, 1) or [first]
     if policy is CatchUp.SKIP and now - ticks[-1] >= MISSED_AFTER_MS:
         ticks = []
     return Due(ticks, timing.after(now, begun))
