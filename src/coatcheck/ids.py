@@ -7,6 +7,7 @@ specification allows. Between processes the order is true to the millisecond.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 from functools import lru_cache
@@ -90,3 +91,10 @@ def _decode(text: str) -> int:
 def first_ulid_at(milliseconds: int) -> str:
     """Return the smallest ULID of a millisecond, the lower bound of what was made from then on."""
     return _encode(max(0, milliseconds) << _RANDOM_BITS)
+
+
+def derived_ulid(milliseconds: int, *parts: str) -> str:
+    """Return the ULID of a time that these texts always make, and no others."""
+    text = "\0".join(f"{len(part)}:{part}" for part in parts)
+    digest = hashlib.blake2b(text.encode(), digest_size=_RANDOM_BITS // 8).digest()
+    return _encode(max(0, milliseconds) << _RANDOM_BITS | int.from_bytes(digest))

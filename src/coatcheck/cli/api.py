@@ -148,6 +148,50 @@ class Api:
         verb = "pause" if paused else "resume"
         return self._call(Request("POST", f"/v1/queues/{quote(queue, safe='')}/{verb}"), "name")
 
+    # --- schedules
+
+    def schedules(self) -> list[Json]:
+        """List all schedules, by name."""
+        found: list[Json] = []
+        query: tuple[tuple[str, str], ...] = (("limit", str(PAGE)),)
+        while True:
+            page = self._call(Request("GET", "/v1/schedules", query), "schedules")
+            found += page["schedules"]
+            if page["next_cursor"] is None:
+                return found
+            query = (("limit", str(PAGE)), ("cursor", page["next_cursor"]))
+
+    def schedule(self, name: str) -> Json:
+        """Read a schedule."""
+        return self._call(Request("GET", _schedule(name)), "name")
+
+    def put_schedule(self, name: str, body: Json) -> Json:
+        """Make a schedule, or change it to this."""
+        headers = {"accept": JSON, "content-type": JSON}
+        content = json.dumps(body).encode()
+        return self._call(Request("PUT", _schedule(name), (), headers, content), "name")
+
+    def delete_schedule(self, name: str) -> Json:
+        """Delete a schedule."""
+        return self._call(Request("DELETE", _schedule(name)), "name")
+
+    def set_schedule_paused(self, name: str, *, paused: bool) -> Json:
+        """Pause a schedule, or let it go on."""
+        verb = "pause" if paused else "resume"
+        return self._call(Request("POST", f"{_schedule(name)}/{verb}"), "name")
+
+    def trigger(self, name: str) -> Json:
+        """Have a schedule's job made now."""
+        return self._call(Request("POST", f"{_schedule(name)}/trigger"), "id")
+
+    def ticks(self, name: str, limit: int) -> list[str]:
+        """Read when a schedule is due next."""
+        query = (("limit", str(limit)),)
+        ticks: list[str] = self._call(Request("GET", f"{_schedule(name)}/ticks", query), "ticks")[
+            "ticks"
+        ]
+        return ticks
+
     # --- the server itself
 
     def ready(self) -> Json:
@@ -180,3 +224,7 @@ class Api:
 
 def _job(job_id: str) -> str:
     return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _schedule(name: str) -> str:
+    return f"/v1/schedules/{quote(name, safe='')}"

@@ -59,14 +59,17 @@ def run_process(main: Coroutine[Any, Any, None]) -> None:
 
 @contextlib.asynccontextmanager
 async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
-    """Open the store and sweep it for as long as the engine is in use."""
+    """Open the store; sweep it and fire schedules for as long as the engine is in use."""
     store = store_for(settings)
     await store.open()
     clock = SystemClock()
     sweeper = Sweeper(store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s)
     engine = Engine(store, app.kinds, clock, lease_s=settings.lease_s)
-    tasks = [asyncio.create_task(sweeper.run()), asyncio.create_task(engine.metrics.run())]
+    tasks: list[asyncio.Task[None]] = []
     try:
+        await engine.schedules.register(app.schedules.values())
+        chores = (sweeper.run(), engine.ticker.run(), engine.metrics.run())
+        tasks += [asyncio.create_task(chore) for chore in chores]
         yield engine
     finally:
         for task in tasks:

@@ -81,7 +81,7 @@ def submit(
         generate-order | coatcheck submit report - --wait --timeout 15m > result.json
         id=$(coatcheck submit greet '"you"' --run-at 10m)
     """
-    body = {"kind": kind, "input": _read_input(text)}
+    body = {"kind": kind, "input": read_input(text)}
     optional = {
         **terms,
         "run_at": None if run_at is None else _due(run_at, key),
@@ -124,7 +124,8 @@ def _due(run_at: str, key: str | None) -> str:
     return moment
 
 
-def _read_input(text: str) -> Any:
+def read_input(text: str) -> Any:
+    """Read an input: JSON itself, @FILE, or - for stdin."""
     if text == "-":
         with click.open_file("-", encoding="utf-8") as stream:
             return _parse(_content(stream.read, "stdin"), "what came on stdin")

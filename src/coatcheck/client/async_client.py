@@ -18,6 +18,7 @@ from coatcheck.client.handle import Handle, ResultT
 from coatcheck.client.new_job import JobOptions, NewJob
 from coatcheck.client.results import UNTYPED, read_type
 from coatcheck.client.retrying import Patience
+from coatcheck.client.schedules import ScheduleOptions
 
 T = TypeVar("T")
 
@@ -253,3 +254,47 @@ class AsyncClient:
     async def resume(self, queue: str) -> dict[str, Any]:
         """Start jobs of a queue again."""
         return await self._driver.run(self._calls.resume(queue))
+
+    async def schedules(self) -> builtins.list[dict[str, Any]]:
+        """Read the schedules, by name."""
+        return await self._driver.run(self._calls.schedules.all())
+
+    async def schedule(self, name: str) -> dict[str, Any]:
+        """Read a schedule."""
+        return await self._driver.run(self._calls.schedules.get(name))
+
+    async def put_schedule(
+        self,
+        name: str,
+        kind: str,
+        input: Any = None,  # noqa: A002 - as in submit
+        **options: Unpack[ScheduleOptions],
+    ) -> dict[str, Any]:
+        """Make a schedule, or change it to what is said now.
+
+        When: `cron` and `timezone`, or `every_s` and `start_at`. Also `catch_up`, `overlap`, and
+        for its jobs `queue`, `priority`, `labels`, `deadline_s`, `max_attempts`.
+        """
+        return await self._driver.run(self._calls.schedules.put(name, kind, input, options))
+
+    async def delete_schedule(self, name: str) -> None:
+        """Delete a schedule; its jobs stay."""
+        await self._driver.run(self._calls.schedules.delete(name))
+
+    async def pause_schedule(self, name: str) -> dict[str, Any]:
+        """Stop a schedule; ticks that come meanwhile are not made up for."""
+        return await self._driver.run(self._calls.schedules.pause(name))
+
+    async def resume_schedule(self, name: str) -> dict[str, Any]:
+        """Let a paused schedule go on with its next tick."""
+        return await self._driver.run(self._calls.schedules.resume(name))
+
+    async def trigger(self, schedule: str, *, idempotency_key: str | None = None) -> AsyncJobHandle:
+        """Have a schedule's job made now, whatever the time; there is one of it."""
+        return AsyncJobHandle(
+            self, await self._driver.run(self._calls.trigger(schedule, idempotency_key))
+        )
+
+    async def ticks(self, schedule: str, limit: int = 10) -> builtins.list[str]:
+        """Read when a schedule is due next."""
+        return await self._driver.run(self._calls.schedules.ticks(schedule, limit))

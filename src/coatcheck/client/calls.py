@@ -14,6 +14,7 @@ from coatcheck.client.answers import JOB_MEMBERS, read_object
 from coatcheck.client.following import Keep, follow
 from coatcheck.client.new_job import NewJob, write_batch, write_job
 from coatcheck.client.retrying import Patience
+from coatcheck.client.schedules import ScheduleCalls, trigger_path
 from coatcheck.client.steps import Emit, Steps
 from coatcheck.client.waiting import Pieces, wait_for_end
 from coatcheck.client.wire import JSON, Request
@@ -53,6 +54,7 @@ class Calls:
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
         self._pieces = Pieces()
+        self.schedules = ScheduleCalls(patience)
 
     def submit(self, job: NewJob, key: str | None) -> Steps[Job]:
         """Hand a job in, once, however often it must be said."""
@@ -66,6 +68,10 @@ class Calls:
             gone = len(jobs) - len(found)
             raise Gone(f"{gone:,} of the {len(jobs):,} jobs submitted under this key are gone")
         return found
+
+    def trigger(self, schedule: str, key: str | None) -> Steps[Job]:
+        """Have a schedule's job made now, once."""
+        return self._once(trigger_path(schedule), None, key, JOB_BYTES, *JOB_MEMBERS)
 
     def get(self, job_id: str) -> Steps[Job]:
         """Read a job."""
@@ -135,17 +141,19 @@ class Calls:
         return self._object(Request("POST", f"/v1/queues/{quote(queue, safe='')}/resume"))
 
     def _once(
-        self, path: str, body: bytes, key: str | None, limit: int, *members: str
+        self, path: str, body: bytes | None, key: str | None, limit: int, *members: str
     ) -> Steps[dict[str, Any]]:
         """Ask for something that happens once: under a key of its own where none is given."""
         if key is None:
             key = uuid.uuid4().hex
         elif not _PRINTABLE.fullmatch(key):
             raise InvalidInput("an idempotency key has 1 to 255 printable ASCII characters")
-        headers = {"accept": JSON, "content-type": JSON, "idempotency-key": key}
+        headers = {"accept": JSON, "idempotency-key": key}
+        if body is not None:
+            headers["content-type"] = JSON
         request = Request("POST", path, headers=headers, content=body)
         try:
-            if len(body) > limit:
+            if body is not None and len(body) > limit:
                 return read_object((yield from self._patience.ask_large(request, limit)), *members)
             return (yield from self._object(request, *members))
         except Unreachable as error:

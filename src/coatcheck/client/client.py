@@ -21,6 +21,7 @@ from coatcheck.client.handle import Handle, ResultT
 from coatcheck.client.new_job import JobOptions, NewJob
 from coatcheck.client.results import UNTYPED, read_type
 from coatcheck.client.retrying import Patience
+from coatcheck.client.schedules import ScheduleOptions
 
 T = TypeVar("T")
 # For a result; the job goes on after it.
@@ -260,3 +261,46 @@ class Client:
     def resume(self, queue: str) -> dict[str, Any]:
         """Start jobs of a queue again."""
         return self._driver.run(self._calls.resume(queue))
+
+    def schedules(self) -> builtins.list[dict[str, Any]]:
+        """Read the schedules, by name."""
+        return self._driver.run(self._calls.schedules.all())
+
+    def schedule(self, name: str) -> dict[str, Any]:
+        """Read a schedule."""
+        return self._driver.run(self._calls.schedules.get(name))
+
+    def put_schedule(
+        self,
+        name: str,
+        kind: str,
+        input: Any = None,  # noqa: A002 - as in submit
+        **options: Unpack[ScheduleOptions],
+    ) -> dict[str, Any]:
+        """Make a schedule, or change it to what is said now.
+
+        When: `cron` and `timezone`, or `every_s` and `start_at`. Also `catch_up`, `overlap`, and
+        for its jobs `queue`, `priority`, `labels`, `deadline_s`, `max_attempts`.
+        """
+        return self._driver.run(self._calls.schedules.put(name, kind, input, options))
+
+    def delete_schedule(self, name: str) -> None:
+        """Delete a schedule; its jobs stay."""
+        self._driver.run(self._calls.schedules.delete(name))
+
+    def pause_schedule(self, name: str) -> dict[str, Any]:
+        """Stop a schedule; ticks that come meanwhile are not made up for."""
+        return self._driver.run(self._calls.schedules.pause(name))
+
+    def resume_schedule(self, name: str) -> dict[str, Any]:
+        """Let a paused schedule go on with its next tick."""
+        return self._driver.run(self._calls.schedules.resume(name))
+
+    def trigger(self, schedule: str, *, idempotency_key: str | None = None) -> JobHandle:
+        """Have a schedule's job made now, whatever the time; there is one of it."""
+        steps = self._calls.trigger(schedule, idempotency_key)
+        return JobHandle(self, self._driver.run(steps))
+
+    def ticks(self, schedule: str, limit: int = 10) -> builtins.list[str]:
+        """Read when a schedule is due next."""
+        return self._driver.run(self._calls.schedules.ticks(schedule, limit))

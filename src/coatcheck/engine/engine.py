@@ -15,7 +15,9 @@ from coatcheck.engine.explain import Because, explain
 from coatcheck.engine.feed import Feed
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.remote import RemoteWork
+from coatcheck.engine.schedules import Schedules, submission_of
 from coatcheck.engine.submission import Submission, as_submitted, prepare, prepare_all
+from coatcheck.engine.ticking import Ticker
 from coatcheck.engine.watch import Watch
 from coatcheck.errors import Gone, InvalidInput, KeyReused, NotFound
 from coatcheck.ids import UlidGenerator, ulids_from
@@ -79,6 +81,8 @@ class Engine:
         self.new_id = UlidGenerator(self.clock)
         self.metrics = Metrics(store)
         self.remote = RemoteWork(self, lease_s)
+        self.schedules = Schedules(store, kinds, self.clock, self.new_id)
+        self.ticker = Ticker(store, self.schedules, kinds, self.clock, self.metrics)
         self._watch = Watch(store)
         self._feed = Feed(store)
         self._estimates = Estimates(store, self.clock)
@@ -118,6 +122,28 @@ class Engine:
         if earlier is None:
             return Submitted([as_submitted(job)], replayed=False)
         return await self._replayed(earlier, once, job.tenant)
+
+    async def trigger(
+        self,
+        schedule: str,
+        once: Once | None = None,
+        *,
+        correlation: str | None = None,
+        traceparent: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+    ) -> Submitted:
+        """Submit a job of a schedule now, also of a paused one; its ticks stay as they are."""
+        found = await self.schedules.get(schedule, tenant)
+        submission = submission_of(found.definition, tenant)._replace(
+            correlation_id=correlation, traceparent=traceparent
+        )
+        if once is None:
+            submitted = Submitted([await self.submit(submission)], replayed=False)
+        else:
+            submitted = await self.submit_once(submission, once)
+        if not submitted.replayed:
+            await self.schedules.remember(found, submitted.jobs[0])
+        return submitted
 
     async def submit_batch(
         self, submissions: Sequence[Submission], once: Once | None = None

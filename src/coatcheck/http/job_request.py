@@ -16,7 +16,13 @@ from coatcheck.model.kind import pointer
 _PLAIN = frozenset(("kind", "input"))
 
 
-def _moment(value: object) -> object:
+def encode(value: object) -> str:
+    """Write what was read from JSON as JSON again."""
+    return to_json(value).decode()
+
+
+def moment(value: object) -> object:
+    """Read a time for pydantic."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -34,7 +40,7 @@ class JobRequest(BaseModel):
     queue: str | None = None
     priority: int = 0
     labels: dict[str, str] = Field(default_factory=dict)
-    run_at: Annotated[int | None, BeforeValidator(_moment)] = None
+    run_at: Annotated[int | None, BeforeValidator(moment)] = None
     deadline_s: float | None = None
     max_attempts: int | None = None
 
@@ -61,7 +67,7 @@ def read_submission(
         raise InvalidPayload(f"this is not a job: {where}", problems) from None
     return Submission(
         kind=asked.kind,
-        input=to_json(asked.input).decode(),
+        input=encode(asked.input),
         queue=asked.queue,
         priority=asked.priority,
         labels=asked.labels,

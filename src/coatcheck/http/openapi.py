@@ -22,10 +22,10 @@ from coatcheck.model.kind import Kind
 # a store that is away.
 ALWAYS = (400, 403, 406, 503)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
-_PATH_SCHEMAS = {"job_id": ID, "fence": COUNT, "kind": NAME, "queue": NAME}
+_PATH_SCHEMAS = {"job_id": ID, "fence": COUNT, "kind": NAME, "queue": NAME, "schedule": NAME}
 
 _HEADERS: dict[str, tuple[str, Schema]] = {
-    "Location": ("Where the job is.", TEXT),
+    "Location": ("Where it is.", TEXT),
     "Retry-After": ("In how many seconds it is worth asking again.", COUNT),
     "ETag": ("Changes when the job does.", TEXT),
     "Preference-Applied": ("Which of the wishes in `Prefer` were heard.", TEXT),

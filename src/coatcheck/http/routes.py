@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from coatcheck.http import batches, docs, health, jobs, kinds, metrics, queues, stream
-from coatcheck.http.endpoint import Answer, Body, Endpoint, Parameter, Schema, as_json, ref
+from coatcheck.http.endpoint import (
+    IDEMPOTENCY_KEY,
+    TRACEPARENT,
+    Answer,
+    Body,
+    Endpoint,
+    Parameter,
+    Schema,
+    as_json,
+    ref,
+)
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, LARGEST_PAGE
 from coatcheck.http.prefer import LONGEST_WAIT_S
+from coatcheck.http.schedule_routes import SCHEDULES
 from coatcheck.http.schemas import ANYTHING, STATE, STREAMED, TEXT, TIME, listed
 from coatcheck.http.work_routes import WORK
 
@@ -17,21 +28,9 @@ _WAIT = Parameter(
     "Wait up to this many seconds for the job to end.",
     {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S},
 )
-_KEY = Parameter(
-    "Idempotency-Key",
-    "Repeat a request under the same key, and it still happens once.",
-    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
-    place="header",
-)
 _PREFER = Parameter(
     "Prefer",
     "`wait=N` waits up to N seconds for the result, `respond-async` answers at once (RFC 7240).",
-    {"type": "string"},
-    place="header",
-)
-_TRACEPARENT = Parameter(
-    "traceparent",
-    "The trace this belongs to (W3C Trace Context); kept with the job.",
     {"type": "string"},
     place="header",
 )
@@ -66,7 +65,7 @@ _JOBS = (
             ),
         },
         refusals=(408, 410, 413, 415, 422),
-        parameters=(_KEY, _PREFER, _TRACEPARENT),
+        parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=Body("The job.", as_json(ref("JobRequest"))),
     ),
     Endpoint(
@@ -78,7 +77,7 @@ _JOBS = (
         "jobs",
         {202: Answer("All are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",))},
         refusals=(408, 410, 413, 415, 422),
-        parameters=(_KEY, _TRACEPARENT),
+        parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         body=Body(
             "The jobs: as one JSON document, or one a line.",
             {
@@ -321,4 +320,4 @@ _PAGES = (
     ),
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *WORK, *_SYSTEM, *_PAGES)
+ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *WORK, *SCHEDULES, *_SYSTEM, *_PAGES)

@@ -15,8 +15,10 @@ from coatcheck.engine.submission import (
 from coatcheck.http.endpoint import Schema, ref
 from coatcheck.http.job_request import JobRequest
 from coatcheck.http.leases import ClaimRequest, CompleteRequest, FailRequest, ProgressRequest
+from coatcheck.http.schedule_request import ScheduleRequest
 from coatcheck.model.event import EventType
 from coatcheck.model.names import NAME_PATTERN, NAME_RULE
+from coatcheck.model.schedule import LONGEST_MS, SHORTEST_MS, CatchUp, Overlap
 from coatcheck.model.state import Reason, State
 
 TEXT: Schema = {"type": "string"}
@@ -179,6 +181,42 @@ _LIMITS: dict[str, Schema] = {
         {"type": "integer", "minimum": min(MAX_ATTEMPTS), "maximum": max(MAX_ATTEMPTS)}
     ),
 }
+# The same for schedules, and what model/schedule.py asks.
+_SCHEDULE_LIMITS: dict[str, Schema] = {
+    **{name: of for name, of in _LIMITS.items() if name != "run_at"},
+    "cron": maybe({"type": "string", "maxLength": 200}),
+    "every_s": maybe(
+        {"type": "number", "minimum": SHORTEST_MS / 1000, "maximum": LONGEST_MS / 1000}
+    ),
+    "start_at": maybe(TIME),
+}
+_SCHEDULE = whole(
+    {
+        "name": TEXT,
+        "kind": TEXT,
+        "input": ANYTHING,
+        "cron": maybe(TEXT),
+        "every_s": maybe({"type": "number"}),
+        "start_at": maybe(TIME),
+        "timezone": TEXT,
+        "queue": maybe(TEXT),
+        "priority": WHOLE,
+        "labels": {"type": "object", "additionalProperties": TEXT},
+        "deadline_s": maybe({"type": "number"}),
+        "max_attempts": maybe(COUNT),
+        "catch_up": {"type": "string", "enum": list(CatchUp)},
+        "overlap": {"type": "string", "enum": list(Overlap)},
+        "declared": {"type": "boolean"},
+        "paused": {"type": "boolean"},
+        "next_at": maybe(TIME),
+        "last_at": maybe(TIME),
+        "last_job": maybe(TEXT),
+        "problem": maybe(TEXT),
+        "created_at": TIME,
+        "updated_at": TIME,
+        "links": {"type": "object", "additionalProperties": TEXT},
+    }
+)
 _CLAIM = whole(
     {
         "job_id": TEXT,
@@ -201,6 +239,8 @@ def components() -> dict[str, Any]:
     """Return every named shape."""
     job_request = JobRequest.model_json_schema(ref_template="#/components/schemas/{model}")
     job_request["properties"] |= _LIMITS
+    schedule_request = ScheduleRequest.model_json_schema()
+    schedule_request["properties"] |= _SCHEDULE_LIMITS
     return {
         "Job": _JOB,
         "JobRequest": job_request,
@@ -217,6 +257,10 @@ def components() -> dict[str, Any]:
         "Queue": _QUEUE,
         "QueuePage": whole({"queues": listed(ref("Queue"))}),
         "Receipt": _RECEIPT,
+        "Schedule": _SCHEDULE,
+        "SchedulePage": whole({"schedules": listed(ref("Schedule")), "next_cursor": maybe(TEXT)}),
+        "ScheduleRequest": schedule_request,
+        "Ticks": whole({"ticks": listed(TIME)}),
         "Claims": whole({"lease_s": {"type": "number"}, "claims": listed(ref("Claim"))}),
         "Claim": _CLAIM,
         "ClaimRequest": ClaimRequest.model_json_schema(),

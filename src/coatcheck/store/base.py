@@ -32,6 +32,7 @@ from coatcheck.model.state import State
 from coatcheck.model.step import Message, Step
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.migrations import Migration
+from coatcheck.store.schedules import ScheduleStore
 
 BATCH_LIMIT = 10_000
 
@@ -42,6 +43,7 @@ class Topic(StrEnum):
     WORK = "work"  # a job may have become claimable, or due at a new time
     CANCELS = "cancels"  # a running job was asked to stop
     CHANGES = "changes"  # some job changed
+    SCHEDULES = "schedules"  # a schedule was made or changed
 
 
 class Signal(Protocol):
@@ -160,8 +162,8 @@ class Swept(NamedTuple):
     more: bool = False
 
 
-class Store(Protocol):
-    """Durable state, as semantic verbs."""
+class Store(ScheduleStore, Protocol):
+    """Durable state, as semantic verbs; those on schedules stand in `coatcheck.store.schedules`."""
 
     async def open(self) -> None:
         """Connect; apply the migrations that are missing, under a lock."""

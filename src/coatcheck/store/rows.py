@@ -8,6 +8,7 @@ from typing import Any
 
 from coatcheck.model.event import Event, EventType
 from coatcheck.model.job import Failure, Job, NewJob, Progress, Terms
+from coatcheck.model.schedule import CatchUp, Definition, Overlap, Schedule, Timing
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.model.transition import Standing
@@ -167,6 +168,52 @@ def step_entry(step: Step) -> str:
     if step.error is not None:
         told["error"] = {"code": step.error.code}
     return json.dumps(told)
+
+
+def schedule_row(schedule: Schedule) -> tuple[Any, ...]:
+    """Lay a schedule out in the order of its columns."""
+    says = schedule.definition
+    timing = says.timing
+    return (
+        *(schedule.tenant, says.name, schedule.revision, says.kind, says.input),
+        *(timing.cron, timing.every_ms, timing.start_at, timing.timezone),
+        *(says.queue, says.priority, says.labels, says.deadline_s, says.max_attempts),
+        *(says.catch_up, says.overlap, schedule.declared, schedule.paused),
+        *(schedule.next_at, schedule.last_at, schedule.last_job, schedule.problem),
+        *(schedule.created_at, schedule.updated_at),
+    )
+
+
+def read_schedule(row: Row) -> Schedule:
+    """Read a schedule from its columns, in order."""
+    tenant, name, revision, kind, input_, cron, every_ms, start_at, timezone = row[:9]
+    queue, priority, labels, deadline_s, max_attempts, catch_up, overlap = row[9:16]
+    declared, paused, next_at, last_at, last_job, problem, created_at, updated_at = row[16:]
+    return Schedule(
+        tenant=tenant,
+        definition=Definition(
+            name=name,
+            kind=kind,
+            timing=Timing(cron, every_ms, start_at, timezone),
+            input=input_,
+            queue=queue,
+            priority=priority,
+            labels=labels,
+            deadline_s=deadline_s,
+            max_attempts=max_attempts,
+            catch_up=CatchUp(catch_up),
+            overlap=Overlap(overlap),
+        ),
+        declared=bool(declared),
+        revision=revision,
+        paused=bool(paused),
+        next_at=next_at,
+        last_at=last_at,
+        last_job=last_job,
+        problem=problem,
+        created_at=created_at,
+        updated_at=updated_at,
+    )
 
 
 def read_event(row: Row) -> Event:

@@ -7,13 +7,15 @@ It knows nothing of transactions, indexes or threads; one job after the other, i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import ANY
 
 from coatcheck.model.job import Failure, Lease, NewJob, Progress
 from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
+from coatcheck.model.schedule import Schedule
 from coatcheck.store.base import Report, Settlement
+from coatcheck.store.schedules import Firing
 
 ENDED = ("succeeded", "failed", "cancelled")
 GONE_IS_KNOWN_FOR = 7 * 86_400_000
@@ -73,6 +75,7 @@ class ExpectedStore:
         self.beats: dict[str, int] = {}
         self.paused: set[str] = set()
         self.keys: dict[Key, tuple[NewJob, int]] = {}  # the job that holds a key, and how long
+        self.schedules: dict[Key, Schedule] = {}  # by tenant and name
         self.stale_writes = 0
 
     # --- handing in
@@ -98,6 +101,29 @@ class ExpectedStore:
         """Return the job that holds a key."""
         holder, until = self.keys.get((tenant, key), (None, 0))
         return holder if until > now else None
+
+    def is_newest(self, seen: Schedule) -> bool:
+        """Whether nothing was written to a schedule since it was seen."""
+        there = self.schedules.get((seen.tenant, seen.name))
+        return there is not None and there.revision == seen.revision
+
+    def fire(self, firing: Firing, now: int) -> int | None:
+        """Make jobs of a schedule that is as it was seen."""
+        seen, jobs = firing.seen, firing.jobs
+        if not self.is_newest(seen):
+            return None
+        last = self.jobs.get((seen.tenant, seen.last_job or ""))
+        if firing.unless_running and last is not None and last.state not in ENDED:
+            jobs = ()
+        for job in jobs:
+            self.submit(job, now)
+        moved = replace(
+            seen, revision=firing.revision, next_at=firing.next_at, problem=firing.problem
+        )
+        if jobs:
+            moved = replace(moved, last_job=jobs[-1].id, last_at=firing.last_at)
+        self.schedules[seen.tenant, seen.name] = moved
+        return len(jobs)
 
     def delete(self, key: Key, now: int) -> None:
         """Forget a job, but not that it was."""

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
     MultipleResults,
-    RuleBasedStateMachine,
     initialize,
     invariant,
     multiple,
@@ -37,6 +36,7 @@ from coatcheck.model.state import Reason
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import Deleted, Earlier, Idempotency, Report, Settlement, Store
 from coatcheck.testing.comparison import compare
+from coatcheck.testing.drafts import KINDS, QUEUES, drafts
 from coatcheck.testing.expected import (
     ENDED,
     GONE_IS_KNOWN_FOR,
@@ -44,13 +44,11 @@ from coatcheck.testing.expected import (
     ExpectedStore,
     Key,
 )
+from coatcheck.testing.machine_schedules import ScheduleRules
 
 T = TypeVar("T")
 
 START = 1_700_000_000_000
-TENANTS = ("acme", "umbrella")
-KINDS = ("mail", "chart")
-QUEUES = ("default", "slow")
 KEY_HOLDS = 3_000
 
 _failures = st.sampled_from([Failure("boom", "it broke"), Failure("other", "x", '{"a":1}', True)])
@@ -70,25 +68,9 @@ _reports = st.builds(
     st.just(()),
     st.just(()),
 )
-# A job without its id and with times from now on. What comes first is drawn most: most jobs are
-# plain, so that most histories get somewhere.
-_drafts = st.fixed_dictionaries(
-    {
-        "tenant": st.sampled_from(TENANTS),
-        "kind": st.sampled_from(KINDS),
-        "queue": st.sampled_from(QUEUES),
-        "priority": st.integers(-1, 1),
-        "public_id": st.sampled_from([None, None, None, None, "r_1", "r_2"]),
-        "delay": st.sampled_from([0, 0, 0, -5, 30, 2_000]),
-        "deadline": st.sampled_from([None, None, None, 10, 1_000]),
-        "attempts": st.sampled_from([3, 2, 1]),
-        "on_lost": st.sampled_from(["requeue", "resume", "fail"]),
-        "keep": st.sampled_from([10**10, 500, 1]),
-    }
-)
 
 
-class StoreMachine(RuleBasedStateMachine):
+class StoreMachine(ScheduleRules):
     """Random histories of one store."""
 
     jobs = Bundle("jobs")
@@ -115,25 +97,26 @@ class StoreMachine(RuleBasedStateMachine):
             self._do(self.store.close())
             self._do(self.store.open())
             self.the_store_holds_what_it_should()
+            self._compare_schedules()
         finally:
             self._do(self.store.close())
             self._runner.close()
 
     # --- handing work in
 
-    @rule(target=jobs, draft=_drafts)
+    @rule(target=jobs, draft=drafts)
     def submit(self, draft: dict[str, Any]) -> Key | MultipleResults[Key]:
         """Submit one job, which may be refused."""
         job = self._job(draft)
         return self._hand_in(self.store.submit(job, self.now), [job])
 
-    @rule(target=jobs, drafts=st.lists(_drafts, max_size=4))
-    def submit_batch(self, drafts: list[dict[str, Any]]) -> Key | MultipleResults[Key]:
+    @rule(target=jobs, batch=st.lists(drafts, max_size=4))
+    def submit_batch(self, batch: list[dict[str, Any]]) -> Key | MultipleResults[Key]:
         """Submit several jobs, which may be refused together."""
-        batch = [self._job(draft) for draft in drafts]
-        return self._hand_in(self.store.submit_batch(batch, self.now), batch)
+        jobs = [self._job(draft) for draft in batch]
+        return self._hand_in(self.store.submit_batch(jobs, self.now), jobs)
 
-    @rule(key=jobs, draft=_drafts)
+    @rule(key=jobs, draft=drafts)
     def submit_again(self, key: Key, draft: dict[str, Any]) -> None:
         """Submit another job under an id that is there: nothing happens to it."""
         if key in self.expected.jobs:
@@ -141,7 +124,7 @@ class StoreMachine(RuleBasedStateMachine):
             job = self._job(draft)._replace(id=key[1])
             self._hand_in(self.store.submit(job, self.now), [job])
 
-    @rule(target=jobs, draft=_drafts, key=st.sampled_from("ab"))
+    @rule(target=jobs, draft=drafts, key=st.sampled_from("ab"))
     def submit_once(self, draft: dict[str, Any], key: str) -> Key | MultipleResults[Key]:
         """Submit a job under a key that another job may hold."""
         job = self._job(draft)

@@ -512,6 +512,66 @@ ORDER BY names.name
 INSERT INTO coatcheck.queues (name, paused_at) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at
 
+-- name: insert_schedule
+-- The order of the values, here and wherever a schedule is read, is that of rows.schedule_row.
+INSERT INTO coatcheck.schedules (
+  tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+) VALUES (
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+  $17, $18, $19, $20, $21, $22, $23, $24
+)
+ON CONFLICT (tenant, name) DO NOTHING
+
+-- name: update_schedule
+-- Over one revision only.
+UPDATE coatcheck.schedules SET
+  revision = $3, kind = $4, input = $5, cron = $6, every_ms = $7, start_at = $8, timezone = $9,
+  queue = $10, priority = $11, labels = $12, deadline_s = $13, max_attempts = $14, catch_up = $15,
+  overlap = $16, declared = $17, paused = $18, next_at = $19, last_at = $20, last_job = $21,
+  problem = $22, created_at = $23, updated_at = $24
+WHERE tenant = $1 AND name = $2 AND revision = $25
+
+-- name: schedule
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM coatcheck.schedules WHERE tenant = $1 AND name = $2
+
+-- name: lock_schedule
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM coatcheck.schedules WHERE tenant = $1 AND name = $2 FOR NO KEY UPDATE
+
+-- name: state_of
+SELECT state FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
+
+-- name: schedules_after
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM coatcheck.schedules WHERE tenant = $1 AND name > $2 ORDER BY name LIMIT $3
+
+-- name: delete_schedule
+DELETE FROM coatcheck.schedules WHERE tenant = $1 AND name = $2
+
+-- name: due_schedules
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM coatcheck.schedules WHERE kind = ANY ($1::text[]) AND next_at <= $2
+ORDER BY next_at, tenant, name LIMIT $3
+
+-- name: next_schedule
+SELECT min(next_at) FROM coatcheck.schedules WHERE kind = ANY ($1::text[]) AND next_at > $2
+
+-- name: move_schedule
+UPDATE coatcheck.schedules SET revision = $3, next_at = $4, last_at = coalesce($5, last_at),
+  last_job = coalesce($6, last_job), problem = $7
+WHERE tenant = $1 AND name = $2
+
 -- name: count_up
 -- In the order of the names, so that two that count the same never wait for each other in a circle.
 INSERT INTO coatcheck.counters AS counter (name, value)

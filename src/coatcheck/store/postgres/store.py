@@ -47,6 +47,7 @@ from coatcheck.store.postgres.keys import Keyed, submit_once
 from coatcheck.store.postgres.lanes import Lanes
 from coatcheck.store.postgres.listing import list_query
 from coatcheck.store.postgres.notify import Notifications
+from coatcheck.store.postgres.schedules import PostgresSchedules
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rows import read_event, read_job, read_step
@@ -57,7 +58,7 @@ SWEEP_AT_ONCE = 200
 TOMBSTONES_KEPT_MS = 7 * 86_400_000
 
 
-class PostgresStore:
+class PostgresStore(PostgresSchedules):
     """Jobs in a PostgreSQL schema, shared by any number of processes anywhere."""
 
     def __init__(

@@ -306,6 +306,61 @@ ORDER BY names.name
 INSERT INTO queues (name, paused_at) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at
 
+-- name: insert_schedule
+-- The order of the values, here and wherever a schedule is read, is that of rows.schedule_row.
+INSERT INTO schedules (
+  tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, name) DO NOTHING
+
+-- name: update_schedule
+-- Over the revision in ?25 only.
+UPDATE schedules SET
+  revision = ?3, kind = ?4, input = ?5, cron = ?6, every_ms = ?7, start_at = ?8, timezone = ?9,
+  queue = ?10, priority = ?11, labels = ?12, deadline_s = ?13, max_attempts = ?14, catch_up = ?15,
+  overlap = ?16, declared = ?17, paused = ?18, next_at = ?19, last_at = ?20, last_job = ?21,
+  problem = ?22, created_at = ?23, updated_at = ?24
+WHERE tenant = ?1 AND name = ?2 AND revision = ?25
+
+-- name: schedule
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM schedules WHERE tenant = ? AND name = ?
+
+-- name: schedules_after
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM schedules WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?
+
+-- name: delete_schedule
+DELETE FROM schedules WHERE tenant = ? AND name = ?
+
+-- name: due_schedules
+-- The kinds are a JSON array; only what is due of each is looked at.
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM (SELECT value AS wanted FROM json_each(?))
+CROSS JOIN schedules INDEXED BY schedules_due ON kind = wanted
+WHERE next_at IS NOT NULL AND next_at <= ? ORDER BY next_at, tenant, name LIMIT ?
+
+-- name: next_schedule
+SELECT min(first) FROM (
+  SELECT (
+    SELECT min(next_at) FROM schedules INDEXED BY schedules_due
+    WHERE kind = wanted.value AND next_at IS NOT NULL AND next_at > ?2
+  ) AS first FROM json_each(?1) AS wanted
+)
+
+-- name: move_schedule
+UPDATE schedules SET revision = ?3, next_at = ?4, last_at = coalesce(?5, last_at),
+  last_job = coalesce(?6, last_job), problem = ?7
+WHERE tenant = ?1 AND name = ?2
+
 -- name: count_up
 INSERT INTO counters (name, value) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = value + excluded.value

@@ -54,6 +54,7 @@ from coatcheck.store.sqlite.listing import list_query
 from coatcheck.store.sqlite.locks import FileLock, LifeSigns, refuse_network_filesystem
 from coatcheck.store.sqlite.operation import Operation, Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.schedules import SQLiteSchedules
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.wake import Wakeups
@@ -62,7 +63,7 @@ from coatcheck.store.sqlite.writer import Writer
 T = TypeVar("T")
 
 
-class SQLiteStore:
+class SQLiteStore(SQLiteSchedules):
     """Jobs in one SQLite file, shared by any number of processes on one machine."""
 
     def __init__(self, path: Path, *, poll_s: float = 1.0) -> None:

@@ -34,6 +34,7 @@ from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
 from coatcheck.testing.conformance.reporting import ReportConformance
 from coatcheck.testing.conformance.resuming import ForkConformance, ResumeConformance
+from coatcheck.testing.conformance.schedules import ScheduleConformance
 from coatcheck.testing.conformance.settling import SettleConformance
 from coatcheck.testing.conformance.settling_many import SettleManyConformance
 from coatcheck.testing.conformance.steps import StepConformance
@@ -56,6 +57,7 @@ class StoreConformance(
     WakeConformance,
     ConcurrencyConformance,
     RecordConformance,
+    ScheduleConformance,
     SweepConformance,
     QueueConformance,
     WorkerConformance,
