@@ -112,7 +112,7 @@ class Worker:
                 settings,
                 new_loop,
             )
-        self._answers = Answers(engine, Reports(self._report_soon), self._lose)
+        self._answers = Answers(engine, Reports(self._report_soon), self._lose, probe)
         self._held: dict[Lease, Execution] = {}  # what waits for a slot, and what runs
         self._writes: set[asyncio.Task[None]] = set()
         self._settling = Settling(engine, self._write_soon, probe)
