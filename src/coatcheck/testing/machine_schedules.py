@@ -22,7 +22,7 @@ from coatcheck.model.job import NewJob
 from coatcheck.model.schedule import Definition, Schedule, Timing
 from coatcheck.store.base import Store
 from coatcheck.store.schedules import DueSchedules, Firing
-from coatcheck.testing.drafts import KINDS, TENANTS, drafts
+from coatcheck.testing.draws import DRAFTS, KINDS, TENANTS
 from coatcheck.testing.expected import ExpectedStore, Key
 
 T = TypeVar("T")
@@ -105,7 +105,7 @@ class ScheduleRules(RuleBasedStateMachine):
     @rule(
         target=schedules,
         seen=schedules,
-        wanted=st.lists(drafts, max_size=2),
+        wanted=st.lists(DRAFTS, max_size=2),
         due=_dues,
         unless_running=st.booleans(),
     )

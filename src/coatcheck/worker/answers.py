@@ -17,14 +17,18 @@ from coatcheck.store.base import Report
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.operations import Child, Children, History, Question, Record, Spawn
 from coatcheck.worker.outage import persist
+from coatcheck.worker.probe import Probe
 from coatcheck.worker.reports import Reports
 
 
 class Answers:
     """Answers what executions ask. While the store is down, the answer waits."""
 
-    def __init__(self, engine: Engine, reports: Reports, lost: Callable[[Execution], None]) -> None:
+    def __init__(
+        self, engine: Engine, reports: Reports, lost: Callable[[Execution], None], probe: Probe
+    ) -> None:
         self._engine = engine
+        self._probe = probe
         self._loop = asyncio.get_running_loop()
         self._lost = lost
         self.note = reports.note
@@ -52,7 +56,10 @@ class Answers:
         # What the handler has said before comes before, in its log.
         said = execution.context.take_report() or Report()
         report = said._replace(steps=(*said.steps, *steps), children=children)
-        if not await persist(lambda: self._engine.report(execution.claim.lease, report)):
+        self._probe("worker.before_checkpoint")
+        held = await persist(lambda: self._engine.report(execution.claim.lease, report))
+        self._probe("worker.after_checkpoint")
+        if not held:
             self._lost(execution)
             raise StaleLease("the job is no longer this worker's")
 

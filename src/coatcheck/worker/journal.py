@@ -19,7 +19,7 @@ nothing is done again. So it arrives where it was, with the same values, and goe
 - Spawning a job and noting that it was spawned are one write. So are the end of a wait and all that
   was noted before it.
 - Events from outside are numbered by name as they come, whether anybody waits or not; the first
-  `wait_for` takes the first, the second the second.
+  `wait_for` takes the first, the second the second. One that has waited in vain takes none.
 - Where the code has changed, the history may not fit it. In a handler that takes one step after the
   other, a step that was never taken before, while others are still on record, says so: that attempt
   fails and names both, and nothing is run. Where steps were under way at the same time their order
@@ -186,6 +186,7 @@ class Journal:
             messages = self._messages.get(entry.id.name, ())
             return messages[entry.message] if entry.message < len(messages) else None
 
-    def unreached(self) -> list[StepId]:
-        """Return what is on record and was not come to."""
-        return list(self._ahead)
+    def gave_up(self, entry: Entry) -> None:
+        """A step waited for an event in vain: it is left to the next that waits for one."""
+        with self._lock:
+            self._expected[entry.id.name] -= 1

@@ -115,7 +115,7 @@ class Worker:
                 settings,
                 new_loop,
             )
-        self._answers = Answers(engine, Reports(self._report_soon), self._lose)
+        self._answers = Answers(engine, Reports(self._report_soon), self._lose, probe)
         self._held: dict[Lease, Execution] = {}  # what waits for a slot, and what runs
         self._untimed: list[Execution] = []  # have started, and have no timer yet
         self._timing = False
