@@ -248,7 +248,8 @@ class Store(Protocol):
 
     async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
         """Make a new job durable, with those steps of another of its tenant that have a smaller
-        number and are done. The same id again is left as it is.
+        number and are done, and with the messages that these have taken. The same id again is left
+        as it is.
         """
         ...
 

@@ -283,6 +283,7 @@ def fork(tx: Transaction, source: str, before: int, job: NewJob, now: int) -> No
     if find(tx, job.tenant, job.id) is None:
         submit(tx, job, now, fence=1)
         tx.execute(SQL.copy_steps, (job.id, job.tenant, source, before))
+        tx.execute(SQL.copy_messages, (job.id, job.tenant, source))
 
 
 def _stale(tx: Transaction) -> bool:

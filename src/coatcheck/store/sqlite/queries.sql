@@ -347,6 +347,17 @@ SELECT tenant, ?1, seq, op, name, key, occurrence, state, started_at, finished_a
 FROM steps WHERE tenant = ?2 AND job_id = ?3 AND seq < ?4
   AND (state = 'succeeded' OR (state = 'failed' AND survived = 1))
 
+-- name: copy_messages
+-- Those that the steps a fork begins with have taken, so that the next one it is sent is the next
+-- that it waits for.
+INSERT INTO messages (tenant, job_id, name, number, data, at)
+SELECT tenant, ?1, name, number, data, at FROM messages AS sent
+WHERE tenant = ?2 AND job_id = ?3 AND number < (
+  SELECT count(*) FROM steps
+  WHERE steps.tenant = ?2 AND steps.job_id = ?1 AND op = 'event' AND state = 'succeeded'
+    AND steps.name = sent.name
+)
+
 -- name: delete_steps
 DELETE FROM steps WHERE tenant = ? AND job_id = ?
 

@@ -27,6 +27,7 @@ from coatcheck.testing.conformance.claiming import ClaimConformance
 from coatcheck.testing.conformance.concurrency import ConcurrencyConformance
 from coatcheck.testing.conformance.counting import CountConformance
 from coatcheck.testing.conformance.deleting import DeleteConformance
+from coatcheck.testing.conformance.forked_events import ForkedEventConformance
 from coatcheck.testing.conformance.idempotency import IdempotencyConformance
 from coatcheck.testing.conformance.listing import ListConformance
 from coatcheck.testing.conformance.queues import QueueConformance
@@ -41,6 +42,7 @@ from coatcheck.testing.conformance.workers import WorkerConformance
 
 
 class StoreConformance(
+    ForkedEventConformance,
     WakeConformance,
     ConcurrencyConformance,
     RecordConformance,
