@@ -42,12 +42,26 @@ async def test_who_takes_a_job_over_reads_what_was_done(
     times = {"started_at": NOW_TEXT, "finished_at": NOW_TEXT}
     assert await steps_of(http, job) == [
         {
-            **{"seq": 0, "op": "step", "name": "resize", "key": None, "occurrence": 0},
-            **{"state": "succeeded", "attempts": 1, **times, "result": {"width": 80}},
+            "seq": 0,
+            "op": "step",
+            "name": "resize",
+            "key": None,
+            "occurrence": 0,
+            "state": "succeeded",
+            "attempts": 1,
+            **times,
+            "result": {"width": 80},
         },
         {
-            **{"seq": 1, "op": "step", "name": "upload", "key": "eu", "occurrence": 0},
-            **{"state": "succeeded", "attempts": 3, **times, "result": None},
+            "seq": 1,
+            "op": "step",
+            "name": "upload",
+            "key": "eu",
+            "occurrence": 0,
+            "state": "succeeded",
+            "attempts": 3,
+            **times,
+            "result": None,
         },
     ]
 

@@ -27,12 +27,24 @@ async def test_steps_are_there_in_order_with_their_results(
     times = {"attempts": 1, "started_at": NOW_TEXT, "finished_at": NOW_TEXT}
     assert await steps_of(http, job) == [
         {
-            **{"seq": 0, "op": "step", "name": "reserve", "key": None, "occurrence": 0},
-            **{"state": "succeeded", **times, "result": {"seat": "A1"}},
+            "seq": 0,
+            "op": "step",
+            "name": "reserve",
+            "key": None,
+            "occurrence": 0,
+            "state": "succeeded",
+            **times,
+            "result": {"seat": "A1"},
         },
         {
-            **{"seq": 1, "op": "step", "name": "charge", "key": "card", "occurrence": 0},
-            **{"state": "succeeded", **times, "result": "paid for A1"},
+            "seq": 1,
+            "op": "step",
+            "name": "charge",
+            "key": "card",
+            "occurrence": 0,
+            "state": "succeeded",
+            **times,
+            "result": "paid for A1",
         },
     ]
 
@@ -108,5 +120,3 @@ async def test_a_job_that_waits_for_those_it_has_spawned(
     for number, child in enumerate(children[1:], 2):
         await http.post(f"/v1/jobs/{child}/events/approved", json=number)
     assert (await end_of(http, job))["result"] == [1, 2, 3]
-
-
