@@ -102,6 +102,8 @@ def test_a_worker_in_any_language(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "remote.py"], cwd=tmp_path, check=True)
         assert handle.result() == "HELLO"
         assert handle.job["progress"]["message"] == "taking a breath"
+        [step] = handle.steps()
+        assert (step["name"], step["result"]) == ("upper", "HELLO")
 
 
 def test_using_the_client(tmp_path: Path) -> None:
@@ -229,6 +231,8 @@ def test_every_python_block_is_run_by_one_of_these() -> None:
     run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}
     run |= {"tickets.py", "gateway.py", "remote.py", "isolated.py"}
     run |= {"billing.py", "test_billing.py", "nightly.py"}
+    # tests/docs/test_durable_examples.py
+    run |= {"orders.py", "trial.py", "decide.py", "pictures.py", "invoices.py", "mend.py"}
     named = {
         block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
     }

@@ -94,9 +94,7 @@ class Api:
         """Hand a job in, once under a key."""
         if not key.isprintable() or not key.isascii():
             raise ApiError("an idempotency key is printable ASCII", exits.USAGE)
-        headers = {"accept": JSON, "content-type": JSON, "idempotency-key": key}
-        content = json.dumps(body).encode()
-        return self._call(Request("POST", "/v1/jobs", headers=headers, content=content), "id")
+        return self._call(_post("/v1/jobs", body, key), "id")
 
     def job(self, job_id: str, *, wait: float = 0, explain: bool = False) -> Json:
         """Read a job; `wait` for it to end, so many seconds at most."""
@@ -128,6 +126,27 @@ class Api:
     def cancel(self, job_id: str) -> Json:
         """Ask for a job to be cancelled."""
         return self._call(Request("POST", f"{_job(job_id)}/cancel"), "id")
+
+    def steps(self, job_id: str) -> Json:
+        """Read what a job has done so far."""
+        return self._call(Request("GET", f"{_job(job_id)}/steps"), "steps")
+
+    def send(self, job_id: str, event: str, data: Any) -> Json:
+        """Send an event to a job."""
+        path = f"{_job(job_id)}/events/{quote(event, safe='')}"
+        return self._call(_post(path, data), "id")
+
+    def resume(self, job_id: str) -> Json:
+        """Let a job go on that failed or was cancelled."""
+        return self._call(Request("POST", f"{_job(job_id)}/resume"), "id")
+
+    def resume_some(self, which: Json) -> Json:
+        """Resume jobs that a filter finds, or count them."""
+        return self._call(_post("/v1/resumptions", which), "jobs")
+
+    def fork(self, job_id: str, body: Json, key: str) -> Json:
+        """Begin a new job at a step of another, once under a key."""
+        return self._call(_post(f"{_job(job_id)}/fork", body, key), "id")
 
     def delete(self, job_id: str) -> Json:
         """Delete a job that has ended."""
@@ -220,6 +239,13 @@ class Api:
             if got.status == 401:
                 words += "; give a key with --api-key or COATCHECK_API_KEY"
             raise ApiError(words, next(found, exits.FAILED)) from None
+
+
+def _post(path: str, body: Any, key: str | None = None) -> Request:
+    headers = {"accept": JSON, "content-type": JSON}
+    if key is not None:
+        headers["idempotency-key"] = key
+    return Request("POST", path, headers=headers, content=json.dumps(body).encode())
 
 
 def _job(job_id: str) -> str:

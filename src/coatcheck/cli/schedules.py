@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from coatcheck.cli.api import Api
+from coatcheck.cli.inputs import read_input
 from coatcheck.cli.moments import now, read_seconds, relative, short
 from coatcheck.cli.options import (
     JSON_OPTION,
@@ -20,7 +21,6 @@ from coatcheck.cli.options import (
     label_pairs,
     options,
 )
-from coatcheck.cli.submit import read_input
 from coatcheck.cli.tables import Column, print_pairs, print_table
 from coatcheck.cli.terminal import out, plain, print_json
 from coatcheck.clock import from_rfc3339, to_rfc3339

@@ -60,6 +60,37 @@ class AsyncJobHandle(Handle[ResultT]):
         """Ask for the job to be cancelled."""
         return self._keep(await self._client.cancel(self.id))
 
+    async def steps(self) -> list[dict[str, Any]]:
+        """Read what the job has done so far, in order."""
+        return await self._client.steps(self.id)
+
+    async def send(self, name: str, data: Any = None) -> dict[str, Any]:
+        """Send an event to the job, for `ctx.wait_for(name)`; raises Conflict if it has ended.
+
+        Each call is an event of its own. Where the connection is cut in the middle it raises
+        Unreachable, and the event may have arrived all the same.
+        """
+        return self._keep(await self._client.send(self.id, name, data))
+
+    async def resume(self) -> dict[str, Any]:
+        """Let the job go on from its last checkpoint, if it failed or was cancelled."""
+        return self._keep(await self._client.resume_job(self.id))
+
+    async def fork(
+        self,
+        from_step: int | str,
+        input: Any = None,  # noqa: A002 - the name the contract gives it
+        *,
+        idempotency_key: str | None = None,
+    ) -> AsyncJobHandle[ResultT]:
+        """Begin a new job at a step of this one, by its index from 0 or its name: what was done
+        before that step is not done again. Its input is this job's, unless another one is given.
+        """
+        steps = self._client._calls.fork(self.id, from_step, input, idempotency_key)
+        return AsyncJobHandle(
+            self._client, await self._client._driver.run(steps), self._result_type
+        )
+
     async def delete(self) -> dict[str, Any]:
         """Delete the job, which must have ended, and return a receipt."""
         return await self._client.delete(self.id)
@@ -234,6 +265,26 @@ class AsyncClient:
     async def cancel(self, job_id: str) -> dict[str, Any]:
         """Ask for a job to be cancelled."""
         return await self._driver.run(self._calls.cancel(job_id))
+
+    async def steps(self, job_id: str) -> builtins.list[dict[str, Any]]:
+        """Read what a job has done so far, in order."""
+        return await self._driver.run(self._calls.steps(job_id))
+
+    async def send(self, job_id: str, name: str, data: Any = None) -> dict[str, Any]:
+        """Send an event to a job, for `ctx.wait_for(name)`; raises Conflict if it has ended."""
+        return await self._driver.run(self._calls.send(job_id, name, data))
+
+    async def resume_job(self, job_id: str) -> dict[str, Any]:
+        """Let a job go on from its last checkpoint, if it failed or was cancelled."""
+        return await self._driver.run(self._calls.resume_job(job_id))
+
+    async def resume_all(self, *, dry_run: bool = False, **which: Unpack[JobFilter]) -> int:
+        """Let all jobs go on that a filter finds, and return how many; `dry_run` only counts them.
+
+        Filters: `state` (failed unless told; or cancelled), `kind`, `queue`, `labels`,
+        `created_after`.
+        """
+        return await self._driver.run(self._calls.resume_all(which, dry_run))
 
     async def delete(self, job_id: str) -> dict[str, Any]:
         """Delete a job that has ended, and return a receipt."""

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from coatcheck.client.answers import JOB_MEMBERS, read_object
 from coatcheck.client.following import Keep, follow
-from coatcheck.client.new_job import NewJob, write_batch, write_job
+from coatcheck.client.new_job import NewJob, write_batch, write_job, write_json
 from coatcheck.client.retrying import Patience
 from coatcheck.client.schedules import ScheduleCalls, trigger_path
 from coatcheck.client.steps import Emit, Steps
@@ -27,6 +27,7 @@ Listed = list[dict[str, Any]]
 # What a server takes; it refuses more without reading it.
 JOB_BYTES = 1024 * 1024
 BATCH_BYTES = 16 * 1024 * 1024
+_JSON_BODY = {"accept": JSON, "content-type": JSON}
 _PRINTABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
 
 
@@ -123,6 +124,55 @@ class Calls:
             cursor = page.next_cursor
             if cursor is None:
                 return
+
+    def steps(self, job_id: str) -> Steps[Listed]:
+        """Read what a job has done so far."""
+        answer = yield from self._object(Request("GET", f"{_path(job_id)}/steps"), "steps")
+        found: Listed = answer["steps"]
+        return found
+
+    def send(self, job_id: str, name: str, data: Any) -> Steps[Job]:
+        """Send an event to a job: twice would be two, so it is repeated only where the first cannot
+        have arrived.
+        """
+        path = f"{_path(job_id)}/events/{quote(name, safe='')}"
+        request = Request("POST", path, headers=_JSON_BODY, content=write_json(data))
+        return read_object((yield from self._patience.ask_once(request)), *JOB_MEMBERS)
+
+    def resume_job(self, job_id: str) -> Steps[Job]:
+        """Let a job go on that failed or was cancelled."""
+        return self._object(Request("POST", f"{_path(job_id)}/resume"), *JOB_MEMBERS)
+
+    def resume_all(self, which: JobFilter, dry_run: bool) -> Steps[int]:
+        """Resume, or count, all jobs that a filter finds, some at a time."""
+        created_after = which.get("created_after")
+        asked = {**which, "created_after": created_after and created_after.isoformat()}
+        body: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+        body["dry_run"] = dry_run
+        resumed = 0
+        cursor: str | None = None
+        while True:
+            content = write_json(body if cursor is None else {**body, "cursor": cursor})
+            request = Request("POST", "/v1/resumptions", headers=_JSON_BODY, content=content)
+            answer = yield from self._object(request, "jobs", "next_cursor")
+            resumed += int(answer["jobs"])
+            cursor = answer["next_cursor"]
+            if cursor is None:
+                return resumed
+
+    def fork(
+        self,
+        job_id: str,
+        from_step: int | str,
+        input: Any,  # noqa: A002 - the name the contract gives it
+        key: str | None,
+    ) -> Steps[Job]:
+        """Begin a new job at a step of another, once."""
+        body = (
+            {"from_step": from_step} if input is None else {"from_step": from_step, "input": input}
+        )
+        path = f"{_path(job_id)}/fork"
+        return self._once(path, write_json(body), key, JOB_BYTES, *JOB_MEMBERS)
 
     def kinds(self) -> Steps[Listed]:
         """Read what can be submitted."""

@@ -67,6 +67,35 @@ class JobHandle(Handle[ResultT]):
         """Ask for the job to be cancelled."""
         return self._keep(self._client.cancel(self.id))
 
+    def steps(self) -> list[dict[str, Any]]:
+        """Read what the job has done so far, in order."""
+        return self._client.steps(self.id)
+
+    def send(self, name: str, data: Any = None) -> dict[str, Any]:
+        """Send an event to the job, for `ctx.wait_for(name)`; raises Conflict if it has ended.
+
+        Each call is an event of its own. Where the connection is cut in the middle it raises
+        Unreachable, and the event may have arrived all the same.
+        """
+        return self._keep(self._client.send(self.id, name, data))
+
+    def resume(self) -> dict[str, Any]:
+        """Let the job go on from its last checkpoint, if it failed or was cancelled."""
+        return self._keep(self._client.resume_job(self.id))
+
+    def fork(
+        self,
+        from_step: int | str,
+        input: Any = None,  # noqa: A002 - the name the contract gives it
+        *,
+        idempotency_key: str | None = None,
+    ) -> JobHandle[ResultT]:
+        """Begin a new job at a step of this one, by its index from 0 or its name: what was done
+        before that step is not done again. Its input is this job's, unless another one is given.
+        """
+        steps = self._client._calls.fork(self.id, from_step, input, idempotency_key)
+        return JobHandle(self._client, self._client._driver.run(steps), self._result_type)
+
     def delete(self) -> dict[str, Any]:
         """Delete the job, which must have ended, and return a receipt."""
         return self._client.delete(self.id)
@@ -241,6 +270,26 @@ class Client:
     def cancel(self, job_id: str) -> dict[str, Any]:
         """Ask for a job to be cancelled."""
         return self._driver.run(self._calls.cancel(job_id))
+
+    def steps(self, job_id: str) -> builtins.list[dict[str, Any]]:
+        """Read what a job has done so far, in order."""
+        return self._driver.run(self._calls.steps(job_id))
+
+    def send(self, job_id: str, name: str, data: Any = None) -> dict[str, Any]:
+        """Send an event to a job, for `ctx.wait_for(name)`; raises Conflict if it has ended."""
+        return self._driver.run(self._calls.send(job_id, name, data))
+
+    def resume_job(self, job_id: str) -> dict[str, Any]:
+        """Let a job go on from its last checkpoint, if it failed or was cancelled."""
+        return self._driver.run(self._calls.resume_job(job_id))
+
+    def resume_all(self, *, dry_run: bool = False, **which: Unpack[JobFilter]) -> int:
+        """Let all jobs go on that a filter finds, and return how many; `dry_run` only counts them.
+
+        Filters: `state` (failed unless told; or cancelled), `kind`, `queue`, `labels`,
+        `created_after`.
+        """
+        return self._driver.run(self._calls.resume_all(which, dry_run))
 
     def delete(self, job_id: str) -> dict[str, Any]:
         """Delete a job that has ended, and return a receipt."""

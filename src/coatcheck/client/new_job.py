@@ -53,6 +53,14 @@ def write_schedule(job: NewJob, timing: Mapping[str, Any]) -> bytes:
     return _dump({**_view(job), **{name: of for name, of in timing.items() if of is not None}})
 
 
+def write_json(value: Any) -> bytes:
+    """Write any value that JSON can hold, or that pydantic can turn into such."""
+    try:
+        return _dump(to_jsonable_python(value))
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise _not_json("this", error) from error
+
+
 def _view(job: NewJob) -> dict[str, Any]:
     optional = {
         "queue": job.queue,

@@ -10,27 +10,31 @@ from typing import Any, NamedTuple, TypeVar
 
 from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
+from coatcheck.engine import again
+from coatcheck.engine.again import Fork, Forked, Resumed, ResumedSome
 from coatcheck.engine.estimates import Estimates
-from coatcheck.engine.explain import Because, explain
+from coatcheck.engine.explain import Because, explain, why_it_waits
 from coatcheck.engine.feed import Feed
 from coatcheck.engine.metrics import Metrics
+from coatcheck.engine.once import Once
 from coatcheck.engine.remote import RemoteWork
 from coatcheck.engine.schedules import Schedules, submission_of
 from coatcheck.engine.submission import Submission, as_submitted, prepare, prepare_all
 from coatcheck.engine.ticking import Ticker
 from coatcheck.engine.watch import Watch
-from coatcheck.errors import Gone, InvalidInput, KeyReused, NotFound
+from coatcheck.errors import Gone, InvalidInput, NotFound
 from coatcheck.ids import UlidGenerator, ulids_from
 from coatcheck.model.event import Event
 from coatcheck.model.job import DEFAULT_TENANT, Claim, Job, Lease, NewJob
 from coatcheck.model.kind import Kind
+from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.state import State
+from coatcheck.model.step import Step
 from coatcheck.store.base import (
     BATCH_LIMIT,
     Claimed,
     Deleted,
     Earlier,
-    Idempotency,
     JobFilter,
     QueueStatus,
     Report,
@@ -40,21 +44,12 @@ from coatcheck.store.base import (
 
 log = logging.getLogger(__name__)
 
-# How long a key makes a submit happen once.
-KEYS_HOLD_MS = 86_400_000
 # Positions are exact up to here.
 FARTHEST = 1_000
 # More jobs than this are dealt with in a thread: the loop has others to answer.
 DONE_AT_ONCE = 50
 
 T = TypeVar("T")
-
-
-class Once(NamedTuple):
-    """A caller's idempotency key, and what tells its request from another."""
-
-    key: str
-    fingerprint: str
 
 
 class Submitted(NamedTuple):
@@ -108,7 +103,7 @@ class Engine:
         now = self.clock.now()
         job = prepare(submission, self.kinds, self.new_id(), now)
         began = self.clock.monotonic()
-        earlier = await self.store.submit(job, now, None if once is None else _held(once, now))
+        earlier = await self.store.submit(job, now, None if once is None else once.held(now))
         self.metrics.store_latency.add(self.clock.monotonic() - began)
         if earlier is None:
             self.metrics.submitted(job.kind)
@@ -166,7 +161,7 @@ class Engine:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
         jobs = await self._apart(submissions, self._prepare_all, submissions, now)
-        held = None if once is None else _held(once, now)
+        held = None if once is None else once.held(now)
         earlier = await self.store.submit_batch(jobs, now, held)
         if earlier is None:
             for kind, count in Counter([job.kind for job in jobs]).items():
@@ -184,8 +179,7 @@ class Engine:
         return prepare_all(submissions, self.kinds, ids, now)
 
     async def _replayed(self, earlier: Earlier, once: Once, tenant: str) -> Submitted:
-        if earlier.fingerprint != once.fingerprint:
-            raise KeyReused("this idempotency key was used for another request")
+        once.check(earlier.fingerprint)
         ids = ulids_from(earlier.first_id, earlier.jobs)
         if len(ids) == 1:
             try:
@@ -232,6 +226,11 @@ class Engine:
         """Read a job's log. Those who ask for the same at the same time share one read."""
         return await self._feed.read(tenant, job_id, after, limit)
 
+    async def steps(self, job_id: str, tenant: str = DEFAULT_TENANT) -> list[Step]:
+        """Read a job's steps, in the order in which its handler came to them."""
+        job = await self.store.get(tenant, job_id)
+        return await self.store.steps(tenant, job.id)
+
     async def position(self, job: Job) -> int | None:
         """Count the jobs before one that is due, up to FARTHEST; None where it does not queue."""
         if job.state is not State.QUEUED or job.run_at > self.clock.now():
@@ -244,6 +243,8 @@ class Engine:
 
     async def explain(self, job: Job) -> list[Because]:
         """Say what holds a job."""
+        if job.state is State.WAITING:
+            return await why_it_waits(self.store, job, FARTHEST)
         queues = {queue.name: queue for queue in await self.store.queues()}
         workers = [seen.info for seen in await self.store.workers() if not seen.known_dead]
         return explain(
@@ -260,6 +261,28 @@ class Engine:
     async def cancel(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Cancel a job: at once if nobody runs it, else its worker is told."""
         return await self.store.cancel(tenant, job_id, self.clock.now())
+
+    async def send(
+        self, job_id: str, name: str, data: str = "null", tenant: str = DEFAULT_TENANT
+    ) -> Job:
+        """Send an event, with data as a JSON text, to a job that has not ended."""
+        if not is_name(name):
+            raise InvalidInput(f"this cannot be an event's name: {NAME_RULE}")
+        return await self.store.send(tenant, job_id, name, data, self.clock.now())
+
+    async def resume(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Resumed:
+        """Queue a job again that failed or was cancelled; any other is left as it is."""
+        return await again.resume(self, tenant, job_id)
+
+    async def resume_all(self, which: JobFilter, *, dry_run: bool = False) -> ResumedSome:
+        """Resume the newest jobs that a filter finds, a bounded number; or only count them."""
+        return await again.resume_some(self, which, dry_run=dry_run)
+
+    async def fork(
+        self, asked: Fork, once: Once | None = None, tenant: str = DEFAULT_TENANT
+    ) -> Forked:
+        """Make a new job that begins with the steps of another, up to one of them."""
+        return await again.fork(self, tenant, asked, once)
 
     async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Deleted:
         """Remove a job that has ended, and all that belongs to it."""
@@ -317,7 +340,3 @@ class Engine:
 
 def _all_as_submitted(jobs: Sequence[NewJob]) -> list[Job]:
     return [as_submitted(job) for job in jobs]
-
-
-def _held(once: Once, now: int) -> Idempotency:
-    return Idempotency(once.key, once.fingerprint, now + KEYS_HOLD_MS)

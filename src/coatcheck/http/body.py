@@ -20,10 +20,23 @@ PIECE_TIMEOUT_S = 20.0
 
 async def read_json(request: Request, limit: int = JSON_LIMIT) -> Any:
     """Read a JSON body; raises the 4xx that fits whatever is wrong with it."""
+    _check_is_json(request)
+    return parse_json(await read_bounded(request, limit))
+
+
+async def read_optional_json(request: Request, limit: int = JSON_LIMIT) -> Any:
+    """Read a JSON body, or None where there is none."""
+    body = await read_bounded(request, limit)
+    if not body:
+        return None
+    _check_is_json(request)
+    return parse_json(body)
+
+
+def _check_is_json(request: Request) -> None:
     media_type = media_type_of(request)
     if media_type != "application/json" and not media_type.endswith("+json"):
-        raise HTTPException(415, "send the job as JSON, with Content-Type: application/json")
-    return parse_json(await read_bounded(request, limit))
+        raise HTTPException(415, "send it as JSON, with Content-Type: application/json")
 
 
 def media_type_of(request: Request) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from coatcheck.engine.engine import Once
+from coatcheck.engine.once import Once
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"

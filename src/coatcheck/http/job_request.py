@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_core import to_json
 
-from coatcheck.clock import from_rfc3339
 from coatcheck.engine.submission import Submission
 from coatcheck.errors import InvalidPayload
+from coatcheck.http.fields import Fields, read_moment
 from coatcheck.model.kind import pointer
 
 # A submission that says no more than this needs no model to be read.
@@ -21,26 +21,15 @@ def encode(value: object) -> str:
     return to_json(value).decode()
 
 
-def moment(value: object) -> object:
-    """Read a time for pydantic."""
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise ValueError("write a time as RFC 3339, such as 2030-01-31T09:00:00Z")
-    return from_rfc3339(value)
-
-
-class JobRequest(BaseModel):
+class JobRequest(Fields):
     """The body of a submission."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     kind: str
     input: Any = None
     queue: str | None = None
     priority: int = 0
     labels: dict[str, str] = Field(default_factory=dict)
-    run_at: Annotated[int | None, BeforeValidator(moment)] = None
+    run_at: Annotated[int | None, BeforeValidator(read_moment)] = None
     deadline_s: float | None = None
     max_attempts: int | None = None
 

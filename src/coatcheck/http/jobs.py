@@ -145,7 +145,12 @@ async def delete_job(request: Request) -> Response:
     receipt = {
         "id": deleted.job_id,
         "deleted_at": to_rfc3339(engine.clock.now()),
-        "removed": {"jobs": 1, "payloads": deleted.payloads, "events": deleted.events},
+        "removed": {
+            "jobs": 1,
+            "payloads": deleted.payloads,
+            "events": deleted.events,
+            "steps": deleted.steps,
+        },
     }
     return Response(dumps(receipt), media_type=JSON)
 

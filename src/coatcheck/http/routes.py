@@ -18,6 +18,7 @@ from coatcheck.http.job_query import LARGEST_LOG_PAGE, LARGEST_PAGE
 from coatcheck.http.prefer import LONGEST_WAIT_S
 from coatcheck.http.schedule_routes import SCHEDULES
 from coatcheck.http.schemas import ANYTHING, STATE, STREAMED, TEXT, TIME, listed
+from coatcheck.http.steering_routes import STEERING
 from coatcheck.http.work_routes import WORK
 
 _RETRY = ("Retry-After",)
@@ -157,8 +158,8 @@ _JOBS = (
         "jobs",
         {
             200: Answer(
-                "Server-sent events (`state`, `progress`, `log`, ..., and `end` with the job); a "
-                "page of the log for those who accept JSON only.",
+                "Server-sent events (`state`, `progress`, `step`, `log`, `output`, and `end` with "
+                "the job); a page of the log for those who accept JSON only.",
                 {stream.EVENT_STREAM: STREAMED, "application/json": ref("EventPage")},
             ),
             204: Answer("The log has ended, and you have seen all of it.", {}),
@@ -320,4 +321,7 @@ _PAGES = (
     ),
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *WORK, *SCHEDULES, *_SYSTEM, *_PAGES)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *(*_JOBS, *STEERING, *WORK, *SCHEDULES),
+    *(*_SYSTEM, *_PAGES),
+)

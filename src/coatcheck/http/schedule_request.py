@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from coatcheck.errors import InvalidPayload
-from coatcheck.http.job_request import encode, moment
+from coatcheck.http.fields import read_moment
+from coatcheck.http.job_request import encode
 from coatcheck.model.kind import pointer
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
 
@@ -22,7 +23,7 @@ class ScheduleRequest(BaseModel):
     input: Any = None
     cron: str | None = None
     every_s: Annotated[float | None, Field(allow_inf_nan=False)] = None
-    start_at: Annotated[int | None, BeforeValidator(moment)] = None
+    start_at: Annotated[int | None, BeforeValidator(read_moment)] = None
     timezone: str = DEFAULT_ZONE
     queue: str | None = None
     priority: int = 0
