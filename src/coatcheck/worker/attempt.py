@@ -54,7 +54,7 @@ async def _run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
             value = await kind.handler(context, kind.read_input(claim.input))
         else:
             value = await kind.handler(context)
-        return _succeeded(kind, value)
+        return context.waiting or _succeeded(kind, value)
     except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
         return context.waiting or outcome_of(error, kind, claim)
 
@@ -66,7 +66,7 @@ def _run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
             value = kind.handler(context, kind.read_input(claim.input))
         else:
             value = kind.handler(context)
-        return _succeeded(kind, value)
+        return context.waiting or _succeeded(kind, value)
     except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
         return context.waiting or outcome_of(error, kind, claim)
 

@@ -125,14 +125,14 @@ class Context:
         if not all(math.isfinite(number) for number in numbers):
             raise ValueError(f"progress is told in numbers, not {done!r} of {total!r}")
         words = None if message is None else storable(message)
-        if not self._is_replaying:
+        if not self._is_on_its_way:
             with self._lock:
                 self._progress = Progress(_plain(done), _plain(total), words)
         return self._said()
 
     def phase(self, name: str) -> Awaitable[None]:
         """Name what the job is doing now, such as "loading"."""
-        if not self._is_replaying:
+        if not self._is_on_its_way:
             with self._lock:
                 self._phase = storable(name)
         return self._said()
@@ -149,7 +149,7 @@ class Context:
         return self._tell(EventType.OUTPUT, to_json(data).decode())
 
     def _tell(self, type_: EventType, data: str) -> Awaitable[None]:
-        if not self._is_replaying:
+        if not self._is_on_its_way:
             with self._lock:
                 self._events.append(NewEvent(type_, storable(data)))
         return self._said()
@@ -233,8 +233,14 @@ class Context:
         return self._durable
 
     @property
-    def _is_replaying(self) -> bool:
-        return self._durable is not None and self._durable.journal.replaying
+    def _is_on_its_way(self) -> bool:
+        """Whether the handler is on its way back to where it was, or out because it waits: what it
+        says then was said before, or will be said.
+        """
+        if self._durable is None:
+            return False
+        journal, host = self._durable
+        return journal.replaying or host.waiting is not None
 
     def _take(
         self,
