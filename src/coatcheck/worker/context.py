@@ -48,11 +48,19 @@ class _Done:
 
 _DONE = _Done()
 DEFAULT_BACKOFF = Backoff()
+LONGEST_WAIT_MS = 3_650 * 86_400_000
 
 
 def _plain(number: float | None) -> Any:
     # Whole numbers stay whole; what only behaves like a number (Decimal) becomes one.
     return number if number is None or isinstance(number, int) else float(number)
+
+
+def _span(duration: Duration, what: str) -> int:
+    span = milliseconds(duration, what)
+    if span > LONGEST_WAIT_MS:
+        raise InvalidInput(f"{what} must be at most ten years")
+    return span
 
 
 def _finite(fields: dict[str, object]) -> dict[str, object]:
@@ -183,13 +191,13 @@ class Context:
         body = Body(fn, args)
         if retries is not None and retries < 0:
             raise InvalidInput("retries must not be negative")
-        limit = None if timeout is None else milliseconds(timeout, "timeout") / 1000
+        limit = None if timeout is None else _span(timeout, "timeout") / 1000
         policy = operations.Policy(retries or 0, limit, self._backoff)
         return self._take(Op.STEP, body.name, key, operations.run_step, body, policy)
 
     def sleep(self, duration: Duration) -> Any:
         """Wait for so many seconds (or "3d"), without holding a slot if that is long."""
-        wait = milliseconds(duration, "sleep")
+        wait = _span(duration, "sleep")
         return self._take(Op.SLEEP, "sleep", None, operations.sleep, wait)
 
     def wait_for(self, event: str, timeout: Duration | None = None) -> Any:
@@ -198,7 +206,7 @@ class Context:
         """
         if not is_name(event):
             raise InvalidInput(f"{event!r} cannot name an event: {NAME_RULE}")
-        wait = None if timeout is None else milliseconds(timeout, "timeout")
+        wait = None if timeout is None else _span(timeout, "timeout")
         return self._take(Op.EVENT, event, None, operations.wait_for, wait)
 
     def spawn(
@@ -251,6 +259,8 @@ class Context:
         *arguments: Any,
     ) -> Any:
         """Take a step. Which one it is, is settled here, before anything is awaited."""
+        if isinstance(key, str) and key != storable(key):
+            raise InvalidInput(f"a key cannot be written down: {key!r}")
         journal, host = self._made
         entry = journal.come_to(op, name, key, host.caller())
         doing = operation(journal, entry, self._clock.now, *arguments)
