@@ -21,7 +21,7 @@ from pydantic_core import to_json
 
 from coatcheck.clock import Clock
 from coatcheck.errors import InvalidInput
-from coatcheck.model.duration import Duration, milliseconds
+from coatcheck.model.duration import LONGEST_MS, Duration, milliseconds
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Progress
 from coatcheck.model.kind import Backoff
@@ -48,7 +48,6 @@ class _Done:
 
 _DONE = _Done()
 DEFAULT_BACKOFF = Backoff()
-LONGEST_WAIT_MS = 3_650 * 86_400_000
 
 
 def _plain(number: float | None) -> Any:
@@ -58,7 +57,7 @@ def _plain(number: float | None) -> Any:
 
 def _span(duration: Duration, what: str) -> int:
     span = milliseconds(duration, what)
-    if span > LONGEST_WAIT_MS:
+    if span > LONGEST_MS:
         raise InvalidInput(f"{what} must be at most ten years")
     return span
 
