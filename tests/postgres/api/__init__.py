@@ -10,13 +10,18 @@ pytest.register_assert_rewrite(
             "delete",
             "event_pages",
             "explain",
+            "fork",
             "idempotency",
             "listing",
             "metrics",
             "missing_jobs",
             "position",
             "queues",
+            "remote_steps",
             "result",
+            "resume",
+            "sending",
+            "steps",
             "stream",
         )
     )
