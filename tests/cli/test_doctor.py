@@ -25,7 +25,7 @@ def test_where_all_is_well(tmp_path: Path, app_reference: str) -> None:
     assert found["ok"] is True
     [(store, said)] = of_area(found, "store")
     assert (store, "data/coatcheck.db takes writes" in said) == ("ok", True)
-    assert of_area(found, "migrations") == [("ok", "all 2 are applied")]
+    assert of_area(found, "migrations") == [("ok", "all 3 are applied")]
     assert [level for level, _ in of_area(found, "server")] == ["ok"]
     [(level, worker)] = of_area(found, "workers")
     assert (level, "process_id" in worker) == ("ok", True)
@@ -100,7 +100,7 @@ def test_migrations_that_are_pending_stay_so(tmp_path: Path) -> None:
     found = diagnose(tmp_path, "--database", "sqlite:///jobs.db")
 
     [(level, said)] = of_area(found, "migrations")
-    assert (level, said) == ("problem", "not applied yet: 001 jobs, 002 api")
+    assert (level, said) == ("problem", "not applied yet: 001 jobs, 002 api, 003 steps")
     connection = apsw.Connection(str(tmp_path / "jobs.db"))
     assert connection.execute("PRAGMA user_version").get == 0
     connection.close()
