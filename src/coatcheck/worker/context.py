@@ -200,7 +200,7 @@ class Context:
 
     def sleep(self, duration: Duration) -> Any:
         """Wait for so many seconds (or "3d"), without holding a slot if that is long."""
-        wait = _span(duration, "sleep")
+        wait = 0 if duration == 0 else _span(duration, "sleep")
         return self._take(Op.SLEEP, "sleep", None, operations.sleep, wait)
 
     def wait_for(self, event: str, timeout: Duration | None = None) -> Any:
