@@ -26,6 +26,7 @@ def test_where_all_is_well(tmp_path: Path, app_reference: str) -> None:
     [(store, said)] = of_area(found, "store")
     assert (store, "data/coatcheck.db takes writes" in said) == ("ok", True)
     assert of_area(found, "migrations") == [("ok", "all 2 are applied")]
+    assert of_area(found, "blobs") == [("ok", f"{tmp_path}/data/blobs takes writes")]
     assert [level for level, _ in of_area(found, "server")] == ["ok"]
     [(level, worker)] = of_area(found, "workers")
     assert (level, "process_id" in worker) == ("ok", True)
@@ -193,3 +194,18 @@ def test_a_server_of_somebody_else(tmp_path: Path) -> None:
             other.terminate()
 
     assert of_area(found, "server")[0][0] == "problem"
+
+
+def test_a_place_for_blobs_that_cannot_be_one_is_a_problem(tmp_path: Path) -> None:
+    run_to_end("migrate", folder=tmp_path)
+    (tmp_path / "file").write_text("")
+
+    found = diagnose(tmp_path, "--blobs", f"file://{tmp_path}/file/blobs")
+    unknown = diagnose(tmp_path, "--blobs", "ftp://host/secret")
+
+    [(level, said)] = of_area(found, "blobs")
+    assert (level, "is a file" in said) == ("problem", True)
+    [(level, said)] = of_area(unknown, "blobs")
+    assert (level, "secret" in said) == ("problem", False)
+    assert found["settings"]["blobs"] == f"file://{tmp_path}/file/blobs"
+    assert unknown["settings"]["blobs"] == "ftp://(hidden)"
