@@ -99,7 +99,7 @@ def test_a_file_that_became_shorter_is_noticed(tmp_path: Path) -> None:
 def test_a_place_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "blobs").write_text("")
     bucket = FileBucket(tmp_path / "blobs")
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(BlobStoreUnavailable):
         bucket.put(KEY, [b"x"])
     with pytest.raises(ConfigurationError, match="is a file"):
         bucket.check()

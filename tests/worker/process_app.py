@@ -242,3 +242,24 @@ def prints(ctx: Context, text: str) -> None:
     print(text)
     print(text, file=sys.stderr)
     logging.getLogger("tests").warning("logged in a process")
+
+
+@app.job(isolation="process")
+def turn_around(ctx: Context, text: str) -> str:
+    return text[::-1]
+
+
+@app.job(isolation="process")
+def leave_files(ctx: Context, folder: str) -> list[int]:
+    """Leave one of each kind behind: bytes, a path, an open file."""
+    path = Path(folder) / "numbers.csv"
+    kept = [ctx.artifact("bytes.bin", b"x" * 3_000_000), ctx.artifact("numbers.csv", path)]
+    with path.open("rb") as file:
+        kept.append(ctx.artifact("again", file, "text/csv"))
+    return [artifact.size for artifact in kept]
+
+
+@app.job(isolation="process", retries=0)
+async def leave_files_async(ctx: Context, name: str) -> str:
+    kept = await ctx.artifact(name, b"from a loop")
+    return str(kept.content_type)

@@ -6,7 +6,8 @@ A key is made by us, never by a user: segments of letters, digits and dashes, jo
 - `put` is all or nothing: until it has returned, nothing can be read under the key, whatever
   crashes; once it has returned, the bytes survive a crash of the machine.
 - `get` and `delete` raise BlobGone for a key that is not there (a `delete` need not).
-- What may work later raises BlobStoreUnavailable.
+- Whatever else keeps it from working raises BlobStoreUnavailable: it may work once somebody has
+  made room, or corrected a right.
 """
 
 from __future__ import annotations

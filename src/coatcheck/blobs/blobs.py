@@ -26,7 +26,8 @@ from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, TooLar
 
 T = TypeVar("T")
 
-Source = bytes | bytearray | memoryview | Path | IO[bytes] | AsyncIterator[bytes]
+Data = bytes | bytearray | memoryview | Path | IO[bytes]
+Source = Data | AsyncIterator[bytes]
 
 TRIES = 3
 FIRST_PAUSE_S = 0.5
@@ -157,7 +158,7 @@ class Blobs:
 class _Beginning:
     """Where a source begins, to read it from there as often as it takes."""
 
-    def __init__(self, source: bytes | bytearray | memoryview | Path | IO[bytes]) -> None:
+    def __init__(self, source: Data) -> None:
         self._source = source
         self._offset = 0
         self.can_be_read_again = True
@@ -167,17 +168,22 @@ class _Beginning:
 
     def pieces(self) -> Iterator[bytes]:
         source = self._source
-        if isinstance(source, Path):
-            with source.open("rb") as file:
-                yield from _pieces_of(file)
-        elif isinstance(source, (bytes, bytearray, memoryview)):
-            view = memoryview(source).cast("B")
-            for start in range(0, len(view), PIECE):
-                yield bytes(view[start : start + PIECE])
-        else:
-            if self.can_be_read_again:
-                source.seek(self._offset)
-            yield from _pieces_of(source)
+        if not isinstance(source, (bytes, bytearray, memoryview, Path)) and self.can_be_read_again:
+            source.seek(self._offset)
+        return pieces_of(source)
+
+
+def pieces_of(source: Data) -> Iterator[bytes]:
+    """Read bytes, a file that is named or one that is open, a piece at a time."""
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            yield from _pieces_of(file)
+    elif isinstance(source, (bytes, bytearray, memoryview)):
+        view = memoryview(source).cast("B")
+        for start in range(0, len(view), PIECE):
+            yield bytes(view[start : start + PIECE])
+    else:
+        yield from _pieces_of(source)
 
 
 def _pieces_of(file: IO[bytes]) -> Iterator[bytes]:

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from errno import EACCES, EEXIST, ENAMETOOLONG, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 
 from coatcheck.blobs.base import PIECE
 from coatcheck.errors import BlobGone, BlobStoreUnavailable, ConfigurationError
 
 PART = ".part"
-# No try will mend these.
-_WRONG = {EACCES, EEXIST, EPERM, ENOTDIR, EROFS, ENAMETOOLONG}
 
 
 class FileBucket:
@@ -91,9 +88,7 @@ class FileBucket:
             raise ConfigurationError(f"{there} cannot be written to")
 
     def _trouble(self, error: OSError) -> Exception:
-        said = f"{self.place} cannot be used for blobs: {error.strerror}"
-        wrong = error.errno in _WRONG
-        return ConfigurationError(said) if wrong else BlobStoreUnavailable(said)
+        return BlobStoreUnavailable(f"{self.place} cannot be used for blobs: {error.strerror}")
 
 
 class _PiecesFailed(Exception):

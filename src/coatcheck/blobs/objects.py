@@ -99,7 +99,7 @@ class ObjectBucket:
         except FileNotFoundError as error:
             raise BlobGone(f"blob {key} is not in {self._place}") from error
         except self._denied as error:
-            raise ConfigurationError(f"{self._place} refuses our credentials") from error
+            raise BlobStoreUnavailable(f"{self._place} refuses our credentials") from error
         except self._base_error as error:
             # Its words hold the whole request; the kind of error is all we pass on.
             said = f"{self._place} cannot be used right now: {type(error).__name__}"

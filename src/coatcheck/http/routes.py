@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.http import batches, docs, health, jobs, kinds, metrics, queues, stream
+from coatcheck.http.artifact_routes import ARTIFACTS
 from coatcheck.http.endpoint import Answer, Body, Endpoint, Parameter, Schema, as_json, ref
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, LARGEST_PAGE
 from coatcheck.http.prefer import LONGEST_WAIT_S
@@ -321,4 +322,4 @@ _PAGES = (
     ),
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *WORK, *_SYSTEM, *_PAGES)
+ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *ARTIFACTS, *WORK, *_SYSTEM, *_PAGES)

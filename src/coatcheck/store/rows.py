@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event, EventType
 from coatcheck.model.job import Failure, Job, NewJob, Progress, Terms
 from coatcheck.model.state import Reason, State
@@ -79,7 +80,7 @@ def new_job_row(job: NewJob, standing: Standing) -> tuple[Any, ...]:
 
 
 def read_job(row: Row) -> Job:
-    """Read a whole job from `SELECT jobs.*, result`."""
+    """Read a whole job from `SELECT jobs.*, result, artifacts`."""
     standing = read_standing(row[18:32])
     return Job(
         tenant=row[0],
@@ -110,6 +111,7 @@ def read_job(row: Row) -> Job:
         last_event=standing.last_event,
         progress=None if row[32] is None else Progress(**json.loads(row[32])),
         result=row[33],
+        artifacts=() if row[34] == "[]" else tuple(Artifact(*each) for each in json.loads(row[34])),
     )
 
 

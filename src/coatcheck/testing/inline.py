@@ -13,10 +13,12 @@ handle, and the job is run again. What a handler did before its crash has happen
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
@@ -24,6 +26,7 @@ from pydantic_core import to_json
 from coatcheck.app import App
 from coatcheck.engine.submission import Submission, prepare
 from coatcheck.ids import UlidGenerator
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Claim, Failure, Lease, NewJob, Progress
 from coatcheck.model.kind import Kind
@@ -32,6 +35,7 @@ from coatcheck.model.state import Reason, State
 from coatcheck.model.transition import Standing, Transition, claimed, created, lost, settled
 from coatcheck.worker.attempt import run_async, run_blocking
 from coatcheck.worker.context import Context
+from coatcheck.worker.outside import Data
 
 START = 1_700_000_000_000
 
@@ -69,6 +73,7 @@ class InlineRun:
     progress: list[Progress] = field(default_factory=list)
     phases: list[str] = field(default_factory=list)
     logs: list[dict[str, Any]] = field(default_factory=list)
+    artifacts: dict[str, bytes] = field(default_factory=dict)
 
 
 def run_inline(
@@ -127,7 +132,7 @@ def _attempt(
             raise Crash(f"attempt {claim.attempt} ends at its call {calls} of ctx")
 
     blocking = kind.isolation != "async"
-    context = Context(claim, blocking=blocking, on_report=listen)
+    context = Context(claim, blocking=blocking, on_report=listen, outside=_Collected(run))
     if blocking:
         outcome = run_blocking(kind, context, claim)
     else:
@@ -141,6 +146,31 @@ def _attempt(
     if isinstance(outcome, Succeeded):
         run.result = json.loads(outcome.result)
     return settled(standing, job.terms, outcome, now)
+
+
+class _Collected:
+    """Collects the files that a job leaves behind."""
+
+    def __init__(self, run: InlineRun) -> None:
+        self._run = run
+
+    def read_input(self, claim: Claim) -> Future[str]:
+        raise AssertionError("an inline job has its input with it")
+
+    def keep_artifact(
+        self, claim: Claim, name: str, data: Data, content_type: str
+    ) -> Future[Artifact]:
+        if isinstance(data, Path):
+            content = data.read_bytes()
+        elif isinstance(data, (bytes, bytearray, memoryview)):
+            content = bytes(data)
+        else:
+            content = data.read()
+        self._run.artifacts[name] = content
+        sha256 = hashlib.sha256(content).hexdigest()
+        kept: Future[Artifact] = Future()
+        kept.set_result(Artifact(name, content_type, len(content), sha256, "", claim.run_at))
+        return kept
 
 
 def _collect(run: InlineRun, context: Context) -> None:

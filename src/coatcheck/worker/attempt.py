@@ -6,18 +6,22 @@ import asyncio
 import logging
 import math
 import traceback
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 
 from pydantic_core import PydanticSerializationError
 
 from coatcheck import tracing
-from coatcheck.errors import Fail, InvalidPayload, Retry
+from coatcheck.engine.keeping import without_input
+from coatcheck.errors import Fail, InvalidPayload, Retry, StoreError
 from coatcheck.model.job import Claim, Failure
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
+from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
 from coatcheck.worker.context import Context, Interrupted
+from coatcheck.worker.outside import InputUnreadable
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +56,10 @@ def _span(claim: Claim) -> AbstractContextManager[tracing.AttemptSpan]:
 async def _run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
     try:
         if kind.takes_input:
-            value = await kind.handler(context, kind.read_input(claim.input))
+            text = claim.input
+            if is_reference(text):
+                text = await _fetched(context)
+            value = await kind.handler(context, kind.read_input(text))
         else:
             value = await kind.handler(context)
         return _succeeded(kind, value)
@@ -63,12 +70,30 @@ async def _run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
 def _run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
     try:
         if kind.takes_input:
-            value = kind.handler(context, kind.read_input(claim.input))
+            text = claim.input
+            if is_reference(text):
+                text = read_apart(context.read_input())
+            value = kind.handler(context, kind.read_input(text))
         else:
             value = kind.handler(context)
         return _succeeded(kind, value)
     except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
         return outcome_of(error, kind, claim)
+
+
+async def _fetched(context: Context) -> str:
+    try:
+        return await asyncio.wrap_future(context.read_input())
+    except StoreError as error:
+        raise InputUnreadable(error) from error
+
+
+def read_apart(reading: Future[str]) -> str:
+    """Wait for an input that is kept apart; raises InputUnreadable."""
+    try:
+        return reading.result()
+    except StoreError as error:
+        raise InputUnreadable(error) from error
 
 
 def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
@@ -79,6 +104,8 @@ def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
         case InvalidPayload():
             # It was checked when it was submitted: the code has changed since. Trying again won't.
             return GaveUp(Failure(error.code, str(error)))
+        case InputUnreadable():
+            return without_input(error.why, claim_delay(kind, claim))
         case Retry():
             failure = Failure("retry", storable(error.message), retryable=True)
             return Errored(failure, _asked_delay(error, kind, claim))

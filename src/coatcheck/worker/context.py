@@ -2,8 +2,9 @@
 
 What a job says of itself (progress, phase, log) is kept here and written by the worker a few times
 a second at most, and in any case together with the job's end: a thousand calls cost few writes and
-none is lost. Every call is also a point where a cancelled or timed-out handler stops: an
-`async def` at its next await, a `def` at its next call of `ctx`.
+none is lost. A file that a job leaves behind is written away by the call that names it, which
+returns once it is durable. Every call is also a point where a cancelled or timed-out handler stops:
+an `async def` at its next await, a `def` at its next call of `ctx`.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ import json
 import math
 import threading
 from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import Future
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
+from coatcheck.errors import BlobStoreUnavailable
+from coatcheck.model.artifact import Artifact, check_content_type, check_name
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Progress
 from coatcheck.model.text import storable
 from coatcheck.store.base import Report
+from coatcheck.worker.outside import Data, Outside
 
 
 class Interrupt(StrEnum):
@@ -67,10 +73,18 @@ class Context:
     `def` handler the same methods are simply called.
     """
 
-    def __init__(self, claim: Claim, *, blocking: bool, on_report: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        blocking: bool,
+        on_report: Callable[[], None],
+        outside: Outside | None = None,
+    ) -> None:
         self._claim = claim
         self._blocking = blocking
         self._on_report = on_report
+        self._outside = outside
         self._lock = threading.Lock()
         self._progress: Progress | None = None
         self._phase: str | None = None
@@ -117,6 +131,34 @@ class Context:
             self._events.append(NewEvent(EventType.LOG, storable(data)))
         return self._said()
 
+    def artifact(self, name: str, data: Data, content_type: str | None = None) -> Any:
+        """Leave a file behind, for whoever submitted the job; the last one under a name counts.
+
+        `data` is bytes, a `pathlib.Path`, or a file open in binary mode, which is read as it is
+        written away. Without a content type the name tells. Returns what was kept.
+        """
+        check_name(name)
+        media_type = check_content_type(content_type, name)
+        if not isinstance(data, (bytes, bytearray, memoryview, Path)) and not hasattr(data, "read"):
+            what = type(data).__name__
+            raise TypeError(
+                f"an artifact is bytes, a pathlib.Path or a file open in binary mode, not {what}"
+            )
+        if self._blocking:
+            self._said()
+            return self._ask().keep_artifact(self._claim, name, data, media_type).result()
+        return self._keep_artifact(name, data, media_type)
+
+    async def _keep_artifact(self, name: str, data: Data, content_type: str) -> Artifact:
+        await self._said()
+        keeping = self._ask().keep_artifact(self._claim, name, data, content_type)
+        return await asyncio.wrap_future(keeping)
+
+    def _ask(self) -> Outside:
+        if self._outside is None:
+            raise BlobStoreUnavailable("files cannot be kept here")
+        return self._outside
+
     def _said(self) -> Awaitable[None]:
         self._on_report()
         if self._blocking:
@@ -130,6 +172,10 @@ class Context:
     def interrupt(self, why: Interrupt) -> None:
         """Tell the handler to stop."""
         self._interrupt = why
+
+    def read_input(self) -> Future[str]:
+        """Read the input of the job, which is kept apart."""
+        return self._ask().read_input(self._claim)
 
     def repeat(self, report: Report) -> None:
         """Say what the handler has said in another process."""

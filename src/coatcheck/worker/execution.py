@@ -8,6 +8,7 @@ from collections.abc import Callable
 from coatcheck.model.job import Claim
 from coatcheck.model.kind import Kind
 from coatcheck.worker.context import Context, Interrupt
+from coatcheck.worker.outside import Outside
 
 
 class Execution:
@@ -31,11 +32,20 @@ class Execution:
         "timer",
     )
 
-    def __init__(self, claim: Claim, kind: Kind, on_report: Callable[[Execution], None]) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        kind: Kind,
+        on_report: Callable[[Execution], None],
+        outside: Outside | None = None,
+    ) -> None:
         self.claim = claim
         self.kind = kind
         self.context = Context(
-            claim, blocking=kind.isolation == "thread", on_report=lambda: on_report(self)
+            claim,
+            blocking=kind.isolation == "thread",
+            on_report=lambda: on_report(self),
+            outside=outside,
         )
         self.claimed_at = 0.0
         self.started_at = 0.0

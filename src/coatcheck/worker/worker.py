@@ -43,6 +43,7 @@ from coatcheck.worker.context import Interrupt
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.lane import Lane, lanes_of
 from coatcheck.worker.outage import Pauses, persist
+from coatcheck.worker.outside import WorkerLoop
 from coatcheck.worker.pace import PATIENCE_S, Pace
 from coatcheck.worker.presence import Presence
 from coatcheck.worker.probe import Probe, no_probe
@@ -94,6 +95,7 @@ class Worker:
             probe=probe,
             on_registered=self._look_everywhere,
         )
+        self._outside = WorkerLoop(engine)
         finished = Finished(self._finished)
         self._async = AsyncRunner(
             partial(finished, self._lane_of["async"].backlog, "async"), new_loop
@@ -110,6 +112,7 @@ class Worker:
                 [engine.kinds[name] for name in processes.kinds],
                 settings,
                 new_loop,
+                self._outside,
             )
         self._reports = Reports(self._report_soon)
         self._held: dict[Lease, Execution] = {}  # what waits for a slot, and what runs
@@ -225,7 +228,10 @@ class Worker:
 
     def _take_on(self, lane: Lane, claims: list[Claim]) -> None:
         kinds = self._engine.kinds
-        executions = [Execution(claim, kinds[claim.kind], self._reports.note) for claim in claims]
+        executions = [
+            Execution(claim, kinds[claim.kind], self._reports.note, self._outside)
+            for claim in claims
+        ]
         self._held.update((execution.claim.lease, execution) for execution in executions)
         lane.backlog.put(executions)
         if self._stopping:

@@ -14,11 +14,14 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from coatcheck.model import transition as rules
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Lease, NewJob, Terms
 from coatcheck.model.outcome import Succeeded
+from coatcheck.model.payload import BlobName, blobs_in
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing, Transition
 from coatcheck.store.base import Report, Settlement, Topic
+from coatcheck.store.postgres import blobs
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.transport import as_texts, in_columns
 from coatcheck.store.rows import (
@@ -59,7 +62,9 @@ def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
 async def submit(
     db: Any, sql: Statements, new: Sequence[NewJob], now: int, *, in_transaction: bool = False
 ) -> None:
-    """Insert jobs; ids that are there already are left as they are."""
+    """Insert jobs; ids that are there already are left as they are. Those with blobs must be in a
+    transaction.
+    """
     if not new:
         return
     # The first of those with one id, as if they had come one after another.
@@ -68,12 +73,18 @@ async def submit(
     guarded = sql.submit.replace("/* already there */", "ON CONFLICT (tenant, id) DO NOTHING")
     if in_transaction:  # which an error would end
         await db.execute(guarded, *values)
+        await blobs.adopt(db, sql, blobs_of(new))
         return
     try:
         await db.execute(sql.submit, *values)
     except asyncpg.UniqueViolationError:
         # Rare, and dear to guard against: see which ids are there, and leave those alone.
         await db.execute(guarded, *values)
+
+
+def blobs_of(new: Sequence[NewJob]) -> list[BlobName]:
+    """Return the blobs that hold the inputs of jobs."""
+    return blobs_in((job.tenant, job.id, job.input) for job in new)
 
 
 def new_job_columns(new: Sequence[NewJob], now: int) -> list[Any]:
@@ -114,6 +125,7 @@ async def settle(
             results[key] = outcome.result
     await write_reports(db, sql, said, now)
     await write(db, sql, changes, now, results)
+    await blobs.adopt(db, sql, blobs_in((*key, result) for key, result in results.items()))
     await count_stale(db, sql, stale)
     # What an earlier try of ours has settled was perhaps never told to anybody: then tell it all.
     again = answers.count(True) > len(changes)
@@ -146,6 +158,17 @@ async def report(
     await write_reports(db, sql, said, now)
     await count_stale(db, sql, answers.count(False))
     return answers
+
+
+async def keep_artifact(db: Any, sql: Statements, lease: Lease, artifact: Artifact) -> bool:
+    """Name a file of a running job."""
+    key = key_of(lease)
+    job = (await lock(db, sql, [key])).get(key)
+    if job is None or job.standing.fence != lease.fence or job.standing.state is not State.RUNNING:
+        await count_stale(db, sql, 1)
+        return False
+    await blobs.keep_artifact(db, sql, *key, artifact)
+    return True
 
 
 async def move(

@@ -8,24 +8,32 @@ reports. Nothing here looks at a clock while there is nothing to do.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import importlib
 import io
+import itertools
 import logging
 import queue
 import socket
 import sys
 import threading
 import time
+from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
+from coatcheck.blobs.blobs import pieces_of
+from coatcheck.errors import CoatcheckError
 from coatcheck.logs import configure_logging, correlation_id
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.handler import Reference, find, is_async, signature_of
+from coatcheck.model.job import Claim
 from coatcheck.model.kind import Backoff, Kind
 from coatcheck.model.outcome import Errored, Outcome
 from coatcheck.settings import Settings
 from coatcheck.worker.attempt import run_async, run_blocking
 from coatcheck.worker.context import Context, Interrupt
+from coatcheck.worker.outside import Data
 from coatcheck.worker.processes.limits import with_limit
 from coatcheck.worker.processes.orphans import die_with_parent, kill_own_group
 from coatcheck.worker.processes.wire import (
@@ -35,6 +43,7 @@ from coatcheck.worker.processes.wire import (
     Splitter,
     frame,
     outcome_fields,
+    read_answer,
     read_claim,
     report_fields,
 )
@@ -123,6 +132,8 @@ class Child:
         self._task: asyncio.Task[Outcome] | None = None
         self._early: dict[int, Interrupt] = {}  # of attempts that have not begun
         self._said = threading.Event()
+        self._ids = itertools.count(1)
+        self._asked: dict[int, Future[Artifact]] = {}
         self._loop = asyncio.Runner()
 
     def run(self) -> None:
@@ -144,6 +155,8 @@ class Child:
                     self._jobs.put(message)
                 case "interrupt":
                     self._interrupt(message.header["number"], Interrupt(message.header["why"]))
+                case "answer":
+                    self._answered(message.header)
                 case "stop":
                     self._jobs.put(None)
 
@@ -153,7 +166,7 @@ class Child:
         del message
         correlation_id.set(claim.correlation_id)
         blocking = not is_async(kind.handler)
-        context = Context(claim, blocking=blocking, on_report=self._said.set)
+        context = Context(claim, blocking=blocking, on_report=self._said.set, outside=self)
         with self._lock:
             self._number, self._context, self._task = number, context, None
             if (why := self._early.pop(number, None)) is not None:
@@ -165,6 +178,40 @@ class Child:
             attempt = self._attempt_async(run_async(kind, context, claim), context)
             outcome = self._loop.run(attempt, context=contextvars.copy_context())
         self._done(number, context, outcome)
+
+    # --- what a handler has done for it
+
+    def read_input(self, claim: Claim) -> Future[str]:
+        """Refuse: an input comes with its job."""
+        raise AssertionError(f"the input of job {claim.lease.job_id} was not sent along")
+
+    def keep_artifact(
+        self,
+        claim: Claim,  # noqa: ARG002 - one job at a time
+        name: str,
+        data: Data,
+        content_type: str,
+    ) -> Future[Artifact]:
+        """Send a file to the worker, a piece at a time, and have it kept."""
+        ask = {"number": self._number, "ask": next(self._ids)}
+        for piece in pieces_of(data):
+            self._wire.send({"type": "piece", **ask}, piece)
+        answer: Future[Artifact] = Future()
+        with self._lock:
+            self._asked[ask["ask"]] = answer
+        named = {"what": "artifact", "name": name, "content_type": content_type}
+        self._wire.send({"type": "ask", **ask, **named})
+        return answer
+
+    def _answered(self, fields: dict[str, Any]) -> None:
+        with self._lock:
+            waiting = self._asked.pop(fields["ask"], None)
+        answer = read_answer(fields)
+        with contextlib.suppress(InvalidStateError):  # nobody waits for it any more
+            if waiting is not None and isinstance(answer, Artifact):
+                waiting.set_result(answer)
+            elif waiting is not None and isinstance(answer, CoatcheckError):
+                waiting.set_exception(answer)
 
     async def _attempt_async(self, attempt: Any, context: Context) -> Outcome:
         task: asyncio.Task[Outcome] = asyncio.get_running_loop().create_task(attempt)

@@ -11,6 +11,7 @@ From the worker:
 - `job`: run this attempt. It has a number, and everything that follows about it names that number,
   so that what crosses on the way is never taken for the next job's. The body is the input.
 - `interrupt`: the attempt should stop, and why.
+- `answer`: what came of an `ask` with the same id: `artifact`, or `error`, a code and words.
 - `stop`: end, as soon as no attempt runs.
 
 From the process:
@@ -20,12 +21,15 @@ From the process:
   touched the job, which is then given to another.
 - `report`: what the handler said of its job since the last one. A process sends one at once, and
   then at most one every `REPORT_EVERY_S`, however often `ctx` is called.
+- `piece`: so many bytes of a file that the handler leaves behind, for the `ask` of the same id that
+  follows. The worker gathers them, on its disk where they are many.
+- `ask`: have something done that needs an answer; `what` is "artifact": keep these pieces under a
+  name.
 - `done`: how the attempt ended, with all that was said and not reported yet. The body is the
   result. `fit` is false where the process should not be used again.
 
-Questions of a handler that need an answer (a step, a sleep, a child job) are to be a pair of
-messages more: `ask` from the process with an id of its own, and `answer` with the same id. Nothing
-above changes for them: each side reads all the time, whatever its handler does.
+Other questions of a handler that need an answer (a step, a sleep, a child job) are to be an `ask`
+with another `what`. Each side reads all the time, whatever its handler does.
 
 Nobody waits for the other to read: the worker's side is never blocked by a write, and the process
 has a thread that does nothing but read. So frames larger than what the kernel buffers can pass in
@@ -40,9 +44,21 @@ from __future__ import annotations
 
 import json
 import struct
+from concurrent.futures import CancelledError, Future
 from dataclasses import astuple
 from typing import Any, NamedTuple
 
+from coatcheck.errors import (
+    BlobStoreUnavailable,
+    CoatcheckError,
+    Conflict,
+    InvalidInput,
+    StaleLease,
+    StoreError,
+    StoreUnavailable,
+    TooLarge,
+)
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Failure, Lease, Progress, Terms
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
@@ -100,6 +116,38 @@ class Splitter:
 
 
 # --- what is in the messages
+
+
+# What a process may hear of a file that could not be kept.
+_ERRORS = {
+    kind.code: kind
+    for kind in (
+        BlobStoreUnavailable,
+        Conflict,
+        InvalidInput,
+        StaleLease,
+        StoreUnavailable,
+        TooLarge,
+    )
+}
+
+
+def answer_fields(kept: Future[Artifact]) -> dict[str, Any]:
+    """Return what came of a file as it is sent."""
+    try:
+        return {"artifact": kept.result()}
+    except CoatcheckError as error:
+        return {"error": [error.code, str(error)]}
+    except (Exception, CancelledError) as error:  # noqa: BLE001 - it is told to who asked
+        return {"error": [StoreError.code, f"the file could not be kept: {type(error).__name__}"]}
+
+
+def read_answer(fields: dict[str, Any]) -> Artifact | CoatcheckError:
+    """Read what `answer_fields` says."""
+    if "artifact" in fields:
+        return Artifact(*fields["artifact"])
+    code, words = fields["error"]
+    return _ERRORS.get(code, StoreError)(words)
 
 
 def claim_fields(claim: Claim) -> dict[str, Any]:
