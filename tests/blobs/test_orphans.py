@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -65,16 +64,9 @@ def files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize(
-    ("verb", "when", "blobs_left", "jobs"),
-    [("reserve_blob", "after", 0, 0), ("submit", "before", 1, 0), ("submit", "after", 1, 1)],
-)
-async def test_a_submit_that_is_killed_leaves_a_whole_job_or_nothing(
-    tmp_path: Path, verb: str, when: str, blobs_left: int, jobs: int
-) -> None:
-    settings = Settings(database=f"sqlite:////{tmp_path}/jobs.db")
+def submit_and_die(settings: Settings, verb: str, when: str) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(SUBMITTER), verb, when],
+        [sys.executable, "-c", SUBMITTER, verb, when],
         env={"COATCHECK_DATABASE": settings.database},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -83,6 +75,17 @@ async def test_a_submit_that_is_killed_leaves_a_whole_job_or_nothing(
         assert process.stdout is not None
         assert process.stdout.readline() == b"here\n"
         process.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("verb", "when", "blobs_left", "jobs"),
+    [("reserve_blob", "after", 0, 0), ("submit", "before", 1, 0), ("submit", "after", 1, 1)],
+)
+async def test_a_submit_that_is_killed_leaves_a_whole_job_or_nothing(
+    tmp_path: Path, verb: str, when: str, blobs_left: int, jobs: int
+) -> None:
+    settings = Settings(database=f"sqlite:////{tmp_path}/jobs.db")
+    submit_and_die(settings, verb, when)
     assert len(files(tmp_path / "blobs")) == blobs_left
 
     store, blobs = store_for(settings), blobs_for(settings)
