@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 from coatcheck import App, Context
 
@@ -63,3 +64,9 @@ def compute(_ctx: Context, seconds: float) -> int:
         for _ in range(10_000):
             turns += 1
     return turns
+
+
+@app.job
+async def leave_file(ctx: Context, path: str) -> None:
+    """Leave a file behind."""
+    await ctx.artifact("file", Path(path))
