@@ -26,6 +26,7 @@ from benchmarks.measures import (
     isolation,
     over_http,
     pickup,
+    steps,
     switch_interval,
     syncs,
 )
@@ -38,6 +39,7 @@ MEASURES = {
     "end-to-end": end_to_end.measure,
     "http": over_http.measure,
     "pickup": pickup.measure,
+    "steps": steps.measure,
     "beside-batch": beside_batch.measure,
     "busy-worker": busy_worker.measure,
     "idle": idle.measure,

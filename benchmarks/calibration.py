@@ -33,6 +33,12 @@ def syncs_per_second(under: Path, seconds: float) -> float:
         return _syncs(Path(folder) / "syncs", seconds)
 
 
+def commits_per_second(under: Path, seconds: float) -> float:
+    """Return how many transactions of one row a second SQLite makes durable there."""
+    with tempfile.TemporaryDirectory(dir=under) as folder:
+        return _commits(Path(folder) / "calibration.db", seconds)
+
+
 def _syncs(path: Path, seconds: float) -> float:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from pathlib import Path
@@ -53,6 +54,37 @@ async def stamp(_ctx: Context, data: dict[str, int]) -> float:
     started[data["n"]] = now
     called.set()
     return now
+
+
+async def nothing(number: int) -> int:
+    """Be the body of a step."""
+    return number
+
+
+@app.job
+async def steps(ctx: Context, data: dict[str, int]) -> float:
+    """Take so many steps, and return the seconds that took."""
+    began = time.monotonic()
+    for number in range(data["n"]):
+        await ctx.step(nothing, number)
+    return time.monotonic() - began
+
+
+@app.job
+async def steps_then_wait(ctx: Context, data: dict[str, int]) -> None:
+    """Take so many steps, and wait for an event."""
+    for number in range(data["n"]):
+        await ctx.step(nothing, number)
+    await ctx.wait_for("go")
+
+
+@app.job
+async def fan_out(ctx: Context, data: dict[str, int]) -> int:
+    """Spawn so many jobs, and count their results."""
+    children = await asyncio.gather(
+        *(ctx.spawn("job", {"n": number}, key=number) for number in range(data["n"]))
+    )
+    return len(await ctx.gather(*children))
 
 
 @app.job(retries=0)

@@ -205,6 +205,52 @@ async def idle(options: argparse.Namespace) -> dict[str, Any]:
     return {"percent_of_a_core": 100 * used / options.seconds}
 
 
+async def steps(options: argparse.Namespace) -> dict[str, Any]:
+    """Take `count` steps in each of `callers` jobs at once."""
+    system = System(options)
+    async with system.engine() as engine, system.worker(engine):
+        asked = Submission("steps", json.dumps({"n": options.count}))
+        warm = await engine.submit(Submission("steps", json.dumps({"n": 10})))
+        await engine.wait(warm.id, 30)
+        start, cpu = time.monotonic(), protocol.cpu_seconds()
+        submitted = [await engine.submit(asked) for _ in range(options.callers)]
+        ended = [await engine.wait(job.id, protocol.PATIENCE_S) for job in submitted]
+        seconds, cpu = time.monotonic() - start, protocol.cpu_seconds() - cpu
+        assert all(job.result is not None for job in ended), "a job has not succeeded"
+        for job in ended:
+            taken = await engine.store.steps(job.tenant, job.id)
+            assert len(taken) == options.count, f"{len(taken)} steps on record"
+    if options.callers == 1:
+        seconds = json.loads(ended[0].result or "null")
+    return protocol.rate({"jobs": options.count * options.callers, "seconds": seconds}, cpu)
+
+
+async def resume(options: argparse.Namespace) -> dict[str, Any]:
+    """Time how long a job with `count` steps takes to come back to where it waits, and end."""
+    system = System(options)
+    async with system.engine() as engine, system.worker(engine):
+        job = await engine.submit(Submission("steps_then_wait", json.dumps({"n": options.count})))
+        while job.state != "waiting":
+            job = await engine.wait_for_event(job, job.last_event, 30) or job
+        start = time.monotonic()
+        await engine.store.send(job.tenant, job.id, "go", "null", engine.clock.now())
+        job = await engine.wait(job.id, 60)
+        assert job.state == "succeeded", job.error
+    return {"milliseconds": (time.monotonic() - start) * 1000}
+
+
+async def fan_out(options: argparse.Namespace) -> dict[str, Any]:
+    """Spawn `count` jobs from one, run them, and gather their results."""
+    system = System(options)
+    async with system.engine() as engine, system.worker(engine):
+        start, cpu = time.monotonic(), protocol.cpu_seconds()
+        job = await engine.submit(Submission("fan_out", json.dumps({"n": options.count})))
+        job = await engine.wait(job.id, protocol.PATIENCE_S)
+        seconds, cpu = time.monotonic() - start, protocol.cpu_seconds() - cpu
+        assert job.result == str(options.count), f"{job.state}: {job.error}"
+    return protocol.rate({"jobs": options.count, "seconds": seconds}, cpu)
+
+
 async def work(options: argparse.Namespace) -> dict[str, Any]:
     """Be the worker process of a two-process run."""
     system = System(options)
@@ -254,6 +300,9 @@ if __name__ == "__main__":
             "pickup": _on_our_loop(pickup),
             "pickup-inside": _on_our_loop(pickup_inside),
             "idle": _on_our_loop(idle),
+            "steps": _on_our_loop(steps),
+            "resume": _on_our_loop(resume),
+            "fan-out": _on_our_loop(fan_out),
             "work": _on_our_loop(work),
         }
     )

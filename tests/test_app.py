@@ -1,5 +1,6 @@
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel
 from coatcheck.app import App, load_app
 from coatcheck.errors import ConfigurationError, InvalidPayload
 from coatcheck.model.handler import reference_of
+from coatcheck.model.schedule import CatchUp, Definition, Overlap, Timing
 
 
 class Letter(BaseModel):
@@ -273,3 +275,92 @@ def test_a_missing_import_is_not_mistaken_for_the_module(project: Path) -> None:
     (project / "shopping_jobs.py").write_text("import shopping\n")
     with pytest.raises(ModuleNotFoundError, match="shopping"):
         load_app("shopping_jobs:app")
+
+
+def test_an_app_declares_schedules() -> None:
+    app = App()
+
+    @app.job("letters:send")
+    async def send(ctx: Any, letter: Letter) -> None: ...
+
+    app.schedule("nightly", send, Letter(to="ada"), cron="0 3 * * *", timezone="Europe/Berlin")
+    start = datetime(2030, 1, 1, tzinfo=UTC)
+    app.schedule(
+        "often",
+        "letters:send",
+        {"to": "ada"},
+        every="1h30m",
+        start_at=start,
+        queue="slow",
+        priority=3,
+        labels={"b": "2", "a": "1"},
+        deadline_s=60,
+        max_attempts=1,
+        catch_up="all",
+        overlap="skip",
+    )
+    assert app.schedules == {
+        "nightly": Definition(
+            "nightly",
+            "letters:send",
+            Timing(cron="0 3 * * *", timezone="Europe/Berlin"),
+            input='{"to":"ada"}',
+        ),
+        "often": Definition(
+            "often",
+            "letters:send",
+            Timing(every_ms=5_400_000, start_at=int(start.timestamp() * 1000)),
+            input='{"to":"ada"}',
+            queue="slow",
+            priority=3,
+            labels='{"a": "1", "b": "2"}',
+            deadline_s=60,
+            max_attempts=1,
+            catch_up=CatchUp.ALL,
+            overlap=Overlap.SKIP,
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({}, "either a cron expression or an interval"),
+        ({"cron": "0 3 * * *", "every": 5}, "either a cron expression or an interval"),
+        ({"cron": "0 25 * * *"}, "hour: 25 is not between 0 and 23"),
+        ({"cron": "@daily", "timezone": "Berlin"}, "'Berlin' is not a time zone"),
+        ({"every": "soon"}, "schedule 'nightly': every: 'soon' is not a duration"),
+        ({"every": 0.5}, "between a second and ten years"),
+        ({"every": 5, "start_at": datetime(2030, 1, 1)}, "needs an offset"),  # noqa: DTZ001 - wrong
+        ({"every": 5, "catch_up": "some"}, "'some' is not a valid CatchUp"),
+        ({"every": 5, "queue": "a b"}, "/queue"),
+        ({"every": 5, "labels": {"schedule": "x"}}, "/labels/schedule"),
+        ({"every": 5, "name": "not a name"}, "/name"),
+        ({"every": 5, "kind": "unknown"}, "there is no kind 'unknown'"),
+        ({"every": 5, "kind": len}, "not declared here; put @app.job before"),
+        ({"every": 5, "input": {"to": 7}}, "does not fit kind 'send'"),
+    ],
+)
+def test_a_schedule_that_cannot_work_is_refused_where_it_is_declared(
+    arguments: dict[str, Any], complaint: str
+) -> None:
+    app = App()
+
+    @app.job
+    async def send(ctx: Any, letter: Letter) -> None: ...
+
+    given = {"name": "nightly", "kind": send, "input": {"to": "ada"}, **arguments}
+    with pytest.raises(ConfigurationError, match=complaint):
+        app.schedule(**given)
+    assert app.schedules == {}
+
+
+def test_a_schedule_is_declared_once() -> None:
+    app = App()
+
+    @app.job
+    async def tidy(ctx: Any) -> None: ...
+
+    app.schedule("nightly", tidy, cron="@daily")
+    with pytest.raises(ConfigurationError, match="declared twice"):
+        app.schedule("nightly", tidy, cron="@daily")

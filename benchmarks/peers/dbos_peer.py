@@ -52,6 +52,21 @@ def stamp(data: dict[str, int]) -> dict[str, int]:
     return data
 
 
+@DBOS.step()
+def nothing(number: int) -> int:
+    """Be the body of a step."""
+    return number
+
+
+@DBOS.workflow()
+def stepping(data: dict[str, int]) -> float:
+    """Take so many steps, and return the seconds that took."""
+    began = time.monotonic()
+    for number in range(data["n"]):
+        nothing(number)
+    return time.monotonic() - began
+
+
 class System:
     """A DBOS application on a file, with or without its queue being listened to."""
 
@@ -186,6 +201,24 @@ def idle(options: argparse.Namespace) -> dict[str, Any]:
     return {"percent_of_a_core": 100 * used / options.seconds}
 
 
+def steps(options: argparse.Namespace) -> dict[str, Any]:
+    """Take `count` steps in each of `callers` workflows at once, started directly."""
+    system = System(options)
+    with system.launched(working=True):
+        time.sleep(SETTLE_S)
+        DBOS.start_workflow(stepping, {"n": 10}).get_result()
+        start, cpu = time.monotonic(), protocol.cpu_seconds()
+        asked = protocol.payload(options.count)
+        handles = [DBOS.start_workflow(stepping, asked) for _ in range(options.callers)]
+        taken = [handle.get_result() for handle in handles]
+        seconds, cpu = time.monotonic() - start, protocol.cpu_seconds() - cpu
+    [[stored]] = system.look("SELECT count(*) FROM operation_outputs")
+    assert stored >= options.count * options.callers, f"{stored} steps on record"
+    if options.callers == 1:
+        [seconds] = taken
+    return protocol.rate({"jobs": options.count * options.callers, "seconds": seconds}, cpu)
+
+
 def work(options: argparse.Namespace) -> dict[str, Any]:
     """Be the worker process of a two-process run."""
     with System(options).launched(working=True):
@@ -203,6 +236,7 @@ if __name__ == "__main__":
             "end-to-end": end_to_end,
             "pickup": pickup,
             "idle": idle,
+            "steps": steps,
             "work": work,
         }
     )

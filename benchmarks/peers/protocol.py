@@ -9,6 +9,7 @@ them alike, each in a fresh process. Verbs:
     end-to-end  hand in for `seconds` while workers run; time from the first submit to the last
                 result. With `processes` 2 the workers are a process of their own.
     pickup      on an idle system, `count` times: from the call of submit to the handler's start
+    steps       take `count` durable steps in each of `callers` jobs at once
     idle        start the workers, give them nothing for `seconds`, report the CPU time used
 
 `work` is for the two-process runs only: be the worker until standard input ends, so that no worker

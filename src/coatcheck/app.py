@@ -3,41 +3,52 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from inspect import isawaitable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from pydantic_core import to_json
 
 from coatcheck.clock import SystemClock, from_rfc3339
+from coatcheck.engine.schedules import check_definition
 from coatcheck.engine.submission import Submission, prepare
-from coatcheck.errors import ConfigurationError
+from coatcheck.errors import ConfigurationError, InvalidInput
 from coatcheck.ids import UlidGenerator
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.handler import isolation_of, signature_of
 from coatcheck.model.job import DEFAULT_QUEUE, Terms
 from coatcheck.model.kind import Isolation, Kind, OnLost
 from coatcheck.model.names import NAME_RULE, is_name
+from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
 from coatcheck.model.size import Size, size_in_bytes
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 class App:
-    """A set of kinds: `@app.job` adds one. Only `enqueue` does any I/O, on your connection."""
+    """A set of kinds and schedules: `@app.job` and `app.schedule` add one. Only `enqueue` does any
+    I/O, on your connection.
+    """
 
     def __init__(self) -> None:
         self._kinds: dict[str, Kind] = {}
+        self._schedules: dict[str, Definition] = {}
         self._new_id = UlidGenerator()
 
     @property
     def kinds(self) -> Mapping[str, Kind]:
         """The declared kinds by name."""
         return MappingProxyType(self._kinds)
+
+    @property
+    def schedules(self) -> Mapping[str, Definition]:
+        """The declared schedules by name."""
+        return MappingProxyType(self._schedules)
 
     @overload
     def job(self, name: Handler, /) -> Handler: ...
@@ -121,6 +132,67 @@ class App:
             return handler
 
         return declare(name) if callable(name) else declare
+
+    def schedule(
+        self,
+        name: str,
+        kind: str | Callable[..., Any],
+        input: Any = None,  # noqa: A002 - as in enqueue
+        *,
+        cron: str | None = None,
+        every: Duration | None = None,
+        start_at: datetime | None = None,
+        timezone: str = DEFAULT_ZONE,
+        queue: str | None = None,
+        priority: int = 0,
+        labels: Mapping[str, str] | None = None,
+        deadline_s: float | None = None,
+        max_attempts: int | None = None,
+        catch_up: Literal["latest", "skip", "all"] = "latest",
+        overlap: Literal["allow", "skip"] = "allow",
+    ) -> None:
+        """Declare that a job of a kind (its name, or its handler) comes back by the clock.
+
+        Either by a `cron` expression in a `timezone`, or `every` so often, counted from `start_at`
+        (else from when it is first registered). Each process that serves the app registers it when
+        it starts; each tick becomes one job, however many there are. `catch_up` says what becomes
+        of ticks while no process was there, `overlap` whether a tick becomes a job while the one
+        before has not ended.
+        """
+        what = f"schedule {name!r}"
+        if name in self._schedules:
+            raise ConfigurationError(f"{what} is declared twice in this app")
+        try:
+            definition = Definition(
+                name=name,
+                kind=kind if isinstance(kind, str) else self._kind_of(what, kind),
+                timing=Timing(
+                    cron=cron,
+                    every_ms=None if every is None else milliseconds(every, f"{what}: every"),
+                    start_at=None if start_at is None else from_rfc3339(start_at.isoformat()),
+                    timezone=timezone,
+                ),
+                input=to_json(input).decode(),
+                queue=queue,
+                priority=priority,
+                labels=json.dumps(dict(labels or {}), sort_keys=True),
+                deadline_s=deadline_s,
+                max_attempts=max_attempts,
+                catch_up=CatchUp(catch_up),
+                overlap=Overlap(overlap),
+            )
+            check_definition(definition, self._kinds)
+        except ConfigurationError:
+            raise
+        except (InvalidInput, ValueError) as error:
+            raise ConfigurationError(f"{what}: {error}") from error
+        self._schedules[name] = definition
+
+    def _kind_of(self, what: str, handler: Callable[..., Any]) -> str:
+        for kind in self._kinds.values():
+            if kind.handler is handler:
+                return kind.name
+        raise ConfigurationError(f"{what}: its handler is not declared here; put @app.job before")
 
     def enqueue(
         self,

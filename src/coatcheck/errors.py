@@ -30,6 +30,9 @@ CoatcheckError                 has a stable `code` and a sentence for people
     ├── TimedOut               the wait ran out; the job goes on
     └── UnexpectedResult       it succeeded, with a result that is not of the type asked for
 
+StepFailed                     raised *in* a handler: a step it took has failed for good
+StepsChanged                   a handler whose code does not fit what its job has on record
+
 HandlerSignal                  raised *by* a handler to steer its own job
 ├── Retry                      try again later
 └── Fail                       give up at once
@@ -253,6 +256,27 @@ class UnexpectedResult(JobError):
         super().__init__(job_id, message)
         self.problems = tuple(problems)
         self.result = result
+
+
+class StepFailed(CoatcheckError):
+    """A step of the handler has failed for good; the first time its cause is the exception itself.
+
+    It is the same when the handler comes back to the step later, so catch this and not the cause.
+    """
+
+    code = "step-failed"
+
+    def __init__(self, step: str, error_code: str, message: str) -> None:
+        super().__init__(f"step {step!r} failed: {message}")
+        self.step = step
+        self.error_code = error_code
+        self.message = message
+
+
+class StepsChanged(CoatcheckError):
+    """The job has steps on record that its handler's code does not take any more."""
+
+    code = "steps-changed"
 
 
 class HandlerSignal(Exception):

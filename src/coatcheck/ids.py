@@ -7,14 +7,17 @@ specification allows. Between processes the order is true to the millisecond.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
+from functools import lru_cache
 
 from coatcheck.clock import Clock, SystemClock
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [high + low for high in _ALPHABET for low in _ALPHABET]
 _RANDOM_BITS = 80
+_LOW = (1 << 50) - 1
 _VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
 ULID_LENGTH = 26
 
@@ -49,11 +52,17 @@ class UlidGenerator:
 
 
 def _encode(value: int) -> str:
-    pairs = []
-    for _ in range(ULID_LENGTH // 2):
-        pairs.append(_PAIRS[value & 1023])
-        value >>= 10
-    return "".join(reversed(pairs))
+    low = value & _LOW
+    return (
+        f"{_beginning(value >> 50)}{_PAIRS[low >> 40]}{_PAIRS[low >> 30 & 1023]}"
+        f"{_PAIRS[low >> 20 & 1023]}{_PAIRS[low >> 10 & 1023]}{_PAIRS[low & 1023]}"
+    )
+
+
+@lru_cache(maxsize=16)
+def _beginning(value: int) -> str:
+    # The ids of a millisecond, and those of a batch, begin alike.
+    return "".join(_PAIRS[value >> shift & 1023] for shift in range(70, -10, -10))
 
 
 def is_ulid(text: str) -> bool:
@@ -82,3 +91,10 @@ def _decode(text: str) -> int:
 def first_ulid_at(milliseconds: int) -> str:
     """Return the smallest ULID of a millisecond, the lower bound of what was made from then on."""
     return _encode(max(0, milliseconds) << _RANDOM_BITS)
+
+
+def derived_ulid(milliseconds: int, *parts: str) -> str:
+    """Return the ULID of a time that these texts always make, and no others."""
+    text = "\0".join(f"{len(part)}:{part}" for part in parts)
+    digest = hashlib.blake2b(text.encode(), digest_size=_RANDOM_BITS // 8).digest()
+    return _encode(max(0, milliseconds) << _RANDOM_BITS | int.from_bytes(digest))

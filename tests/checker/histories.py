@@ -18,9 +18,11 @@ from coatcheck.model.transition import (
     expired,
     lost,
     settled,
+    woken,
 )
 from coatcheck.testing.checker import (
     BEGAN,
+    RAN,
     RETURNED,
     Bounds,
     Effect,
@@ -75,6 +77,25 @@ class History:
         data = json.dumps({"message": "working", "fence": self.standing.fence})
         self.events.append(Event(last, EventType.LOG, self.now, data))
         return self
+
+    def enter(self, label: str) -> History:
+        """Enter the body of a step."""
+        self._effect(RAN, label)
+        return self
+
+    def commit(
+        self, name: str, *, op: str = "step", occurrence: int = 0, attempts: int = 1
+    ) -> History:
+        """Write a step down as done."""
+        last = self.standing.last_event + 1
+        self.standing = self.standing._replace(last_event=last)
+        told = {"seq": last, "op": op, "name": name, "key": None, "occurrence": occurrence}
+        data = json.dumps({**told, "state": "succeeded", "attempts": attempts})
+        self.events.append(Event(last, EventType.STEP, self.now, data))
+        return self
+
+    def wake(self) -> History:
+        return self._apply(woken(self.standing, self.terms, self.now))
 
     def settle(self, outcome: Outcome) -> History:
         self.now += 10

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from coatcheck.model.event import Event, EventType
+from coatcheck.model.job import Terms
+from coatcheck.model.outcome import Waiting
 from coatcheck.model.state import State
 from coatcheck.testing.checker import (
     BEGAN,
@@ -20,13 +22,12 @@ from coatcheck.testing.checker import (
     JobRecord,
     PromiseBroken,
     Run,
-    StepEntry,
     Submit,
     check,
     violations_of,
 )
 
-from .histories import History, eventful, run_of, with_events, with_job, with_record
+from .histories import NOW, History, eventful, run_of, with_events, with_job, with_record
 
 
 def broken(run: Run) -> set[str]:
@@ -203,11 +204,40 @@ def test_a_resumed_job_may_end_again() -> None:
 # --- P4
 
 
-def test_a_committed_step_that_ran_again() -> None:
-    ran, committed = StepEntry("A", "send", "ran"), StepEntry("A", "send", "committed")
-    other = StepEntry("B", "send", "ran")
-    check(run_of(*eventful(), steps=[ran, ran, committed, other]))
-    assert broken(run_of(*eventful(), steps=[ran, committed, ran])) == {"P4"}
+def test_a_step_may_run_until_it_is_committed_and_no_longer() -> None:
+    good = History("S").claim().enter("send#0").lose().claim().enter("send#0").commit("send")
+    check(run_of(good.lose().claim().succeed()))
+    bad = History("S").claim().enter("send#0").commit("send").lose().claim().enter("send#0")
+    assert broken(run_of(bad.succeed())) == {"P4"}
+    twice = History("S").claim().enter("send#0").commit("send").enter("send#0").succeed()
+    assert broken(run_of(twice)) == {"P4"}
+    check(run_of(History("S").claim().enter("x#0").enter("x#0").commit("x", attempts=2).succeed()))
+    other = History("S").claim().enter("send#0").commit("send").lose().claim().enter("send#1")
+    check(run_of(other.commit("send", occurrence=1).succeed()))
+
+
+def test_a_step_on_record_that_never_ran() -> None:
+    made_up = History("S").claim().enter("a#0").commit("a").commit("b").succeed()
+    assert broken(run_of(made_up)) == {"P4"}
+
+
+def test_each_spawn_is_one_job() -> None:
+    def child(name: str) -> History:
+        return History(name, Terms(parent="S")).claim().succeed()
+
+    parent = History("S").claim().commit("mail", op="child").succeed()
+    sent = [Submit("S")]
+    check(run_of(parent, child("T"), submits=sent))
+    assert broken(run_of(parent, submits=sent)) == {"P4"}
+    assert broken(run_of(parent, child("T"), child("U"), submits=sent)) == {"P4"}
+
+
+def test_a_job_that_waited_goes_on_with_its_attempt() -> None:
+    history = History("S").claim().settle(Waiting(NOW)).wake().claim()
+    check(run_of(history.commit("send").succeed()))
+    again = History("S").claim().settle(Waiting(NOW)).wake()
+    again.standing = again.standing._replace(reason=None)  # a claim that counts one more
+    assert "P3" in broken(run_of(again.claim().succeed()))
 
 
 # --- P5

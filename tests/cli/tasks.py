@@ -37,6 +37,25 @@ def gated(ctx: Context, gate: str) -> str:
     return Path(gate).read_text()
 
 
+def count(text: str) -> int:
+    return len(text)
+
+
+@app.job(retries=0)
+async def ask(ctx: Context, question: str) -> list[JsonValue]:
+    """Take a step, then wait for an event."""
+    length = await ctx.step(count, question)
+    return [length, await ctx.wait_for("answer")]
+
+
+@app.job(retries=0)
+def needs_file(ctx: Context, path: str) -> str:
+    """Take a step that fails until there is a file."""
+    ctx.step(count, path)
+    text: str = ctx.step(Path(path).read_text, "utf-8", key="file")
+    return text
+
+
 @app.job(retries=0)
 async def refuse(ctx: Context, message: str) -> None:
     raise Fail("refused", message)

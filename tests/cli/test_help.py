@@ -25,10 +25,10 @@ SUBCOMMANDS = (
         "kinds",
         "migrate",
         "queues",
+        "schedules",
         "serve",
-        "submit",
     ),
-    *("watch", "worker"),
+    *("submit", "watch", "worker"),
 )
 
 

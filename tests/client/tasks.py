@@ -78,6 +78,25 @@ async def chat(ctx: Context, lines: int) -> int:
     return lines
 
 
+def greet(name: str) -> str:
+    return f"hello {name}"
+
+
+@app.job
+async def ask(ctx: Context, name: str) -> list[Any]:
+    """Take a step, wait for an answer, take another step."""
+    greeting = await ctx.step(greet, name)
+    return [greeting, await ctx.wait_for("answer"), await ctx.step(greet, "again")]
+
+
+@app.job(retries=0)
+def needs_file(ctx: Context, path: str) -> str:
+    """Take a step that fails until there is a file."""
+    ctx.step(greet, "first")
+    text: str = ctx.step(Path(path).read_text, "utf-8", key="file")
+    return text
+
+
 @app.job
 def say_and_meet(ctx: Context, pipe: str) -> str:
     """Say something, wait at a named pipe for what the test writes into it, and say that too."""

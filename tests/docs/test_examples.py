@@ -102,6 +102,8 @@ def test_a_worker_in_any_language(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "remote.py"], cwd=tmp_path, check=True)
         assert handle.result() == "HELLO"
         assert handle.job["progress"]["message"] == "taking a breath"
+        [step] = handle.steps()
+        assert (step["name"], step["result"]) == ("upper", "HELLO")
 
 
 def test_using_the_client(tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ def test_testing_your_jobs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     tested = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert tested.returncode == 0, tested.stdout
-    assert "3 passed" in tested.stdout
+    assert "8 passed" in tested.stdout
 
 
 def test_the_job_of_the_http_reference_has_the_shape_of_a_real_one(tmp_path: Path) -> None:
@@ -211,12 +213,47 @@ def test_files_a_job_leaves_behind(tmp_path: Path) -> None:
     assert (tmp_path / "data/squares.csv").read_bytes() == table
 
 
+def test_running_something_every_night(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/run-something-every-night.md"
+    write_python_files(page, tmp_path)
+    with serving(tmp_path, "nightly:app") as url, Client(url) as client:
+        steering, making, trying = (b.text for b in blocks(page) if b.language == "sh")
+        said = run_shell(steering, tmp_path, url)
+        assert "30 2 * * * Europe/Berlin" in said
+        assert "every 15m" in said
+        assert said.count("02:30:00 +0") == 3
+        assert "schedule refresh goes on" in said
+        [job] = client.list(labels={"schedule": "nightly"}).jobs
+        assert client.handle(job["id"]).result() == "the report for Berlin"
+        assert job["id"] in said
+        assert "schedule weekly is deleted" in run_shell(making, tmp_path, url)
+        assert run_shell(trying, tmp_path, url).count(" Sun 20") == 10
+        declared = {schedule["name"]: schedule["declared"] for schedule in client.schedules()}
+        assert declared == {"nightly": True, "refresh": True}
+
+
+def test_the_nightly_schedule_of_the_examples(tmp_path: Path) -> None:
+    example = ROOT / "examples/nightly_schedule.py"
+    with serving(tmp_path, f"{example}:app") as url, Client(url) as client:
+        said = run_shell(f"{sys.executable} {example}", tmp_path, url)
+        assert "nightly-report: 30 2 * * *, next at " in said
+        assert "heartbeat: every 1 s, next at " in said
+        assert "now, without waiting: the report for Berlin" in said
+        while client.schedule("heartbeat")["last_job"] is None:
+            client.run("heartbeat")
+        beat = client.handle(client.schedule("heartbeat")["last_job"])
+        assert beat.result().endswith("+00:00")
+        assert beat.job["labels"] == {"schedule": "heartbeat"}
+
+
 def test_every_python_block_is_run_by_one_of_these() -> None:
     # shop.py needs PostgreSQL: tests/postgres/test_shop.py.
     run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
     run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}
     run |= {"tickets.py", "gateway.py", "remote.py", "isolated.py"}
-    run |= {"billing.py", "test_billing.py", "reports.py", "fetch.py"}
+    run |= {"billing.py", "test_billing.py", "reports.py", "fetch.py", "nightly.py"}
+    # tests/docs/test_durable_examples.py
+    run |= {"orders.py", "trial.py", "decide.py", "pictures.py", "invoices.py", "mend.py"}
     named = {
         block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
     }

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from coatcheck import App, Context, Fail, Retry
-from coatcheck.testing.checker import BEGAN, RETURNED, EffectLog
+from coatcheck.testing.checker import BEGAN, RAN, RETURNED, EffectLog
 from coatcheck.worker.probe import Probe, no_probe
 
 app = App()
@@ -111,3 +111,53 @@ async def frail(ctx: Context, n: int) -> dict[str, int]:
     """One attempt: it fails with its worker."""
     began(ctx)
     return returned(ctx, n)
+
+
+# --- jobs that do things once and for all
+
+
+def plus_one(ctx: Context, n: int) -> int:
+    ran(ctx)
+    return n + 1
+
+
+async def doubled(ctx: Context, n: int) -> int:
+    ran(ctx)
+    return n * 2
+
+
+def ran(ctx: Context) -> None:
+    """Write down that the body of a step was entered."""
+    _write(ctx, RAN, ctx.step_key.partition("/")[2])
+
+
+def worked_out(n: int) -> int:
+    """What comes of `pipeline` and its twin, undisturbed."""
+    return n + 3 + 3 * (2 * (n + 3) + 1)
+
+
+@app.job(retries=1000)
+async def pipeline(ctx: Context, n: int) -> dict[str, int]:
+    """Steps one after the other, steps side by side, then other jobs."""
+    began(ctx)
+    for _ in range(3):
+        n = await ctx.step(plus_one, ctx, n)
+    parts = await asyncio.gather(*(ctx.step(doubled, ctx, n, key=key) for key in range(3)))
+    handles = [await ctx.spawn("leaf", part) for part in parts]
+    return returned(ctx, n + sum(leaf["n"] for leaf in await ctx.gather(*handles)))
+
+
+@app.job(retries=1000)
+def pipeline_in_a_thread(ctx: Context, n: int) -> dict[str, int]:
+    began(ctx)
+    for _ in range(3):
+        n = ctx.step(plus_one, ctx, n)
+    parts = [ctx.step(doubled, ctx, n) for _ in range(3)]
+    handles = [ctx.spawn("leaf", part) for part in parts]
+    return returned(ctx, n + sum(leaf["n"] for leaf in ctx.gather(*handles)))
+
+
+@app.job(retries=1000)
+async def leaf(ctx: Context, n: int) -> dict[str, int]:
+    began(ctx)
+    return returned(ctx, await ctx.step(plus_one, ctx, n))

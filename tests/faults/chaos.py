@@ -31,7 +31,7 @@ from .clocks import jump
 from .crowd import crowd, race_cancels, restart_in_mid_drain
 from .disks import run_out_of_room, tear_tails
 from .freezes import freeze_workers
-from .kills import kill_workers
+from .kills import kill_at_checkpoints, kill_workers
 from .launcher import ROOT, Launcher
 from .nth_call import fail_on_every_call
 from .outages import drop_connections, restart_postgres
@@ -70,6 +70,13 @@ async def _nth_call(ground: Ground, variant: int) -> Tally:
 
 FAULTS = (
     Fault("kill", 5_000, 200, BOTH, lambda g, n: kill_workers(*g[:2], kills=n, seed=g.seed)),
+    Fault(
+        "checkpoint",
+        5_000,
+        200,
+        BOTH,
+        lambda g, n: kill_at_checkpoints(*g[:2], kills=n, seed=g.seed),
+    ),
     Fault("freeze", 500, 50, BOTH, lambda g, n: freeze_workers(*g[:2], freezes=n, seed=g.seed)),
     Fault("api", 1_000, 200, BOTH, lambda g, n: kill_apis(*g[:2], kills=n, seed=g.seed)),
     Fault("nth-call", 4, 1, BOTH, _nth_call),

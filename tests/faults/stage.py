@@ -13,7 +13,7 @@ import signal
 import socket
 import statistics
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from coatcheck.clock import SystemClock
@@ -22,10 +22,12 @@ from coatcheck.engine.submission import Submission, prepare
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import DEFAULT_TENANT, NewJob
+from coatcheck.model.state import State
 from coatcheck.store.base import Store
 from coatcheck.testing.checker import (
     Bounds,
     EffectLog,
+    JobRecord,
     Orphan,
     Run,
     Submit,
@@ -34,8 +36,9 @@ from coatcheck.testing.checker import (
     violations_of,
 )
 from coatcheck.testing.checker.replay import replay
+from coatcheck.testing.checker.run import first_fence
 
-from .app import app
+from .app import app, worked_out
 from .launcher import Launcher, Subject
 from .place import LEASE_S, SWEEP_S, Place
 from .subject import Order
@@ -45,6 +48,10 @@ ENDED_WITHIN_S = 30.0
 # What two busy cores may add to a lease and two sweeps.
 MARGIN_S = 10.0
 
+
+# Kinds of jobs that are handed in together.
+PLAIN = ("quick", "threaded", "slow", "second_try", "quick", "hopeless", "frail")
+STEPPING = ("pipeline", "pipeline_in_a_thread")
 
 # A launcher for those who start no process.
 NO_PROCESSES = Launcher()
@@ -179,7 +186,7 @@ class Stage:
 
     def new_job(self, kind: str, n: int = 0, tenant: str = DEFAULT_TENANT) -> NewJob:
         now = self.engine.clock.now()
-        asked = Submission(kind, json.dumps(n), tenant=tenant)
+        asked = Submission(kind, json.dumps(n), tenant=tenant, labels={"n": str(n)})
         return prepare(asked, app.kinds, self.engine.new_id(), now)
 
     async def submit(self, kind: str, n: int = 0, store: Store | None = None) -> str:
@@ -195,9 +202,8 @@ class Stage:
             self.submits.append(Submit(job.id))
             return job.id
 
-    async def submit_mix(self, count: int) -> list[str]:
+    async def submit_mix(self, count: int, kinds: Sequence[str] = PLAIN) -> list[str]:
         """Hand in jobs of several kinds, in one batch."""
-        kinds = ("quick", "threaded", "slow", "second_try", "quick", "hopeless", "frail")
         jobs = [
             self.new_job(self.random.choice(kinds), self.random.randint(1, 30))
             for _ in range(count)
@@ -238,15 +244,26 @@ class Stage:
             bounds=Bounds(LEASE_S, SWEEP_S, margin_s),
         )
         tally = self.tally
-        tally.violations = violations_of(run)
+        tally.violations = [*violations_of(run), *_wrong_results(records)]
         tally.jobs = sum(record.job is not None for record in records)
         since = {(orphan.job_id, orphan.fence): orphan.since for orphan in self.orphans}
         tally.recovery_ms = [
             at - since[record.id, fence]
             for record in records
-            for fence, at in replay(record.events).lost
+            for fence, at in replay(record.events, first_fence(record)).lost
             if (record.id, fence) in since
         ]
         tally.seconds = time.monotonic() - self._began
         print(tally.show())
         return tally
+
+
+def _wrong_results(records: Sequence[JobRecord]) -> Iterator[Violation]:
+    """Jobs made of steps whose result is not that of an undisturbed run."""
+    for record in records:
+        job = record.job
+        if job is None or job.kind not in STEPPING or job.state is not State.SUCCEEDED:
+            continue
+        found, due = json.loads(job.result or "")["n"], worked_out(int(job.labels["n"]))
+        if found != due:
+            yield Violation("P4", job.id, f"its result is {found}, undisturbed it is {due}")

@@ -12,7 +12,7 @@ from tests.postgres.server import TrialServer
 from .api_kills import kill_apis
 from .crowd import crowd, race_cancels, restart_in_mid_drain
 from .freezes import freeze_workers
-from .kills import kill_workers
+from .kills import kill_at_checkpoints, kill_workers
 from .launcher import Launcher
 from .outages import drop_connections, restart_postgres
 from .place import Place, postgres_place
@@ -24,6 +24,14 @@ async def test_workers_are_killed_at_every_point(
     place: Place, launcher: Launcher, seed: int
 ) -> None:
     tally = await kill_workers(place, launcher, kills=50, seed=seed)
+    assert tally.violations == []
+    assert tally.tried == 50
+
+
+async def test_workers_are_killed_before_and_after_every_checkpoint(
+    place: Place, launcher: Launcher, seed: int
+) -> None:
+    tally = await kill_at_checkpoints(place, launcher, kills=50, seed=seed)
     assert tally.violations == []
     assert tally.tried == 50
 

@@ -63,6 +63,8 @@ class Gate:
     def __init__(self) -> None:
         self._entered = threading.Event()
         self._opened = threading.Event()
+        self.steps_run: list[str] = []
+        self.is_sold_out = False
 
     def enter(self) -> None:
         """Say that the handler runs; called by the handler."""
@@ -133,4 +135,41 @@ def declare_kinds(gate: Gate) -> App:
     def end_oddly(ctx: Context, how: str) -> int | None:
         return ODD_ENDINGS[how](ctx)
 
+    declare_kinds_with_steps(app, gate)
     return app
+
+
+def declare_kinds_with_steps(app: App, gate: Gate) -> None:
+    def reserve(article: str) -> dict[str, str]:
+        gate.steps_run.append("reserve")
+        return {"seat": article.upper()}
+
+    def charge(seat: str) -> str:
+        gate.steps_run.append("charge")
+        if gate.is_sold_out:
+            raise LookupError("there is no seat left")
+        return f"paid for {seat}"
+
+    @app.job(retries=0, queue="tickets")
+    async def ticket(ctx: Context, article: str) -> str:
+        """Take two steps, the second of which fails while all is sold out."""
+        seat = await ctx.step(reserve, article)
+        paid: str = await ctx.step(charge, seat["seat"], key="card")
+        return paid
+
+    @app.job
+    async def two_events(ctx: Context) -> list[Any]:
+        return [await ctx.wait_for("approved"), await ctx.wait_for("approved")]
+
+    @app.job
+    async def event_in_time(ctx: Context) -> Any:
+        return await ctx.wait_for("approved", timeout="1d")
+
+    @app.job
+    async def sleeper(ctx: Context) -> None:
+        await ctx.sleep("1d")
+
+    @app.job
+    async def parent(ctx: Context) -> Any:
+        children = [await ctx.spawn("event_in_time") for _ in range(3)]
+        return await ctx.gather(*children)

@@ -54,6 +54,7 @@ async def test_a_submitted_job_is_answered_whole_with_its_location(
         "links": {
             "self": f"/v1/jobs/{job['id']}",
             "result": f"/v1/jobs/{job['id']}/result",
+            "steps": f"/v1/jobs/{job['id']}/steps",
             "events": f"/v1/jobs/{job['id']}/events",
             "cancel": f"/v1/jobs/{job['id']}/cancel",
         },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from coatcheck.model import transition as rules
@@ -59,6 +61,63 @@ async def test_what_a_claim_makes_of_a_job_is_what_the_model_says(
         NOW + 100,
         expected.event,
     )
+
+
+@pytest.mark.parametrize("before", [None, Errored(BOOM, 0), Released(0, BOOM)])
+@pytest.mark.parametrize("said", [None, Report(Progress(1, 2), "loading")])
+async def test_what_a_success_makes_of_a_job_is_what_the_model_says(
+    store: PostgresStore, before: Outcome | None, said: Report | None
+) -> None:
+    fresh = [new_job(public_id="one"), new_job(tenant="another"), new_job()]
+    await store.submit_batch([fresh[0], fresh[1]], NOW)
+    if before is not None:
+        await store.settle([Settlement(await claim_one(store), before)], NOW)
+    await store.submit(fresh[2], NOW)
+    leases = [await claim_one(store, NOW + 50) for _ in fresh]
+    if said is not None:
+        assert await store.report(leases[0], said, NOW + 60)
+    running = [await store.get(lease.tenant, lease.job_id) for lease in leases]
+    results = ["1", "[2]", "1"]
+    ends = [
+        Settlement(lease, Succeeded(result)) for lease, result in zip(leases, results, strict=True)
+    ]
+    assert await store.settle(ends, NOW + 100) == [True] * 3
+    for job, result in zip(running, results, strict=True):
+        ended = await store.get(job.tenant, job.id)
+        standing = standing_of(job, claimable=False)
+        expected = rules.settled(standing, job.terms, Succeeded(result), NOW + 100)
+        assert standing_of(ended, claimable=False) == expected.standing
+        assert (ended.result, ended.progress) == (result, job.progress)
+        *_, event = await store.events(job.tenant, job.id, 0, 100)
+        assert (event.seq, event.type, event.at, event.data) == (
+            expected.standing.last_event,
+            EventType.STATE,
+            NOW + 100,
+            expected.event,
+        )
+
+
+async def test_a_success_sees_a_cancel_that_came_after_the_claim(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.submit_batch([new_job(), new_job()], NOW)
+    leases = [await claim_one(store), await claim_one(store)]
+    await store.cancel(DEFAULT_TENANT, leases[1].job_id, NOW)
+    ends = [Settlement(lease, Succeeded("1")) for lease in leases]
+    careful = []
+    settle = jobs.settle
+
+    async def carefully(*arguments: Any) -> Any:
+        careful.append(True)
+        return await settle(*arguments)
+
+    monkeypatch.setattr(jobs, "settle", carefully)
+    assert await store.settle(ends, NOW) == [True, True]
+    assert careful
+    for lease in leases:
+        events = await store.events(DEFAULT_TENANT, lease.job_id, 0, 100)
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        assert (await store.get(DEFAULT_TENANT, lease.job_id)).state is State.SUCCEEDED
 
 
 async def test_a_settle_sees_a_cancel_that_came_after_the_claim(store: PostgresStore) -> None:

@@ -26,6 +26,9 @@ JOBS = 60_000
 NOW = 1_700_000_000_000
 SCHEMA = f"plans_{os.getpid()}"
 SQL = Statements(SCHEMA)
+# So few that a walk through all of them looks cheaper to the server than looking 500 up.
+FEW_JOBS = 5_000
+SQL_OF_FEW = Statements(f"few_{os.getpid()}")
 LARGE = {"jobs", "listing", "events"}
 
 # One job in ten is queued (half of them delayed), one in a hundred runs, the others have ended.
@@ -58,14 +61,22 @@ ANALYZE "{SCHEMA}".jobs, "{SCHEMA}".listing, "{SCHEMA}".events, "{SCHEMA}".worke
 @pytest.fixture(scope="module")
 def database(dsn: str) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
-        connection.execute(f'CREATE SCHEMA "{SCHEMA}"')
-        for migration in SQL.migrations():
-            connection.execute(migration.sql.encode())
-        fill = (first_ulid_at(NOW)[:10], NOW, NOW, NOW, NOW, JOBS - 1)
-        connection.execute(_FILL.replace(" % ", " %% ").encode(), fill)
-        connection.execute(_FILL_OTHERS.encode())
+        fill(connection, SQL, JOBS)
+        fill(connection, SQL_OF_FEW, FEW_JOBS)
         yield connection
-        connection.execute(f'DROP SCHEMA "{SCHEMA}" CASCADE')
+        for sql in (SQL, SQL_OF_FEW):
+            connection.execute(f'DROP SCHEMA "{sql.schema}" CASCADE'.encode())
+
+
+def fill(connection: psycopg.Connection[Any], sql: Statements, jobs: int) -> None:
+    """Make a schema with so many jobs."""
+    connection.execute(f'CREATE SCHEMA "{sql.schema}"'.encode())
+    for migration in sql.migrations():
+        connection.execute(migration.sql.encode())
+    values = (first_ulid_at(NOW)[:10], NOW, NOW, NOW, NOW, jobs - 1)
+    text = _FILL.replace(" % ", " %% ").replace(f'"{SCHEMA}"', f'"{sql.schema}"')
+    connection.execute(text.encode(), values)
+    connection.execute(_FILL_OTHERS.replace(f'"{SCHEMA}"', f'"{sql.schema}"').encode())
 
 
 class Node(NamedTuple):
@@ -164,21 +175,30 @@ def standings(count: int) -> list[Any]:
     return as_texts([tenants, ids, *([value] * len(ids) for value in each), events, results])
 
 
+def successes(count: int) -> tuple[Any, ...]:
+    """Return what jobs that have succeeded are settled with."""
+    tenants, ids = pairs(count)
+    columns: list[list[Any]] = [tenants, ids, [1] * len(ids), [2] * len(ids), ["{}"] * len(ids)]
+    return (*as_texts(columns, (0, 2, 3, 4)), NOW, len(ids))
+
+
 KINDS = ["kind-0", "kind-1"]
 CLAIM = ("worker-1", KINDS, NOW, 8, False)
 KEYS = {"jobs_pkey"}
 NAMED: list[tuple[str, tuple[Any, ...], set[str]]] = [
-    ("claim_everywhere", CLAIM, {"jobs_claimable", "jobs_delayed"}),
+    ("claim_everywhere", CLAIM, {"jobs_claimable", "jobs_delayed", "jobs_waiting"}),
     (
         "claim_in_lanes",
         (*CLAIM, ["queue-0"] * 2, [1, 2], [first_ulid_at(NOW)] * 2),
-        {"jobs_claimable", "jobs_delayed"},
+        {"jobs_claimable", "jobs_delayed", "jobs_waiting"},
     ),
     ("lanes", (KINDS,), {"jobs_claimable"}),
     ("promote_due", (NOW + 500, 1_000), {"jobs_delayed", "jobs_pkey"}),
     ("held_by", ("worker-1",), {"jobs_running"}),
     ("past_deadline", (NOW + 500, 200), {"jobs_with_deadline"}),
-    ("past_retention", (NOW + 500, 200, 0), {"jobs_expiring"}),
+    ("past_retention", (NOW + 500, 200, 0), {"jobs_expiring", "jobs_pkey"}),
+    ("waiting_due", (NOW + 500, 1_000), {"jobs_waiting"}),
+    ("children_to_cancel", ("tenant-0", "x", 200), {"jobs_by_parent"}),
     ("job_by_id", ("most", pairs(2)[1][0]), KEYS),
     ("job_by_public_id", ("most", "r_3"), {"jobs_by_public_id"}),
     ("events_after", ("most", pairs(2)[1][0], 0, 100), {"events_pkey"}),
@@ -214,9 +234,19 @@ def test_transitions_and_reports_find_their_jobs_by_key(planner: Planner, count:
     assert indexes_read(plan) == KEYS, plan
     plan = planner.plan(SQL.settle_as_claimed, (*standings(count), NOW, count))
     assert indexes_read(plan) == KEYS, plan
+    plan = planner.plan(SQL.succeed_as_claimed, successes(count))
+    assert indexes_read(plan) == KEYS, plan
     tenants, ids = pairs(count)
     nothing = [None] * len(ids)
     plan = planner.plan(SQL.write_reports, (tenants, ids, nothing, nothing, [3] * len(ids)))
+    assert indexes_read(plan) == KEYS, plan
+
+
+@pytest.mark.parametrize("count", [2, 500], ids=["a few", "many"])
+def test_a_settle_looks_its_jobs_up_also_where_there_are_few(planner: Planner, count: int) -> None:
+    plan = planner.plan(SQL_OF_FEW.succeed_as_claimed, successes(count))
+    assert indexes_read(plan) == KEYS, plan
+    plan = planner.plan(SQL_OF_FEW.settle_as_claimed, (*standings(count), NOW, count))
     assert indexes_read(plan) == KEYS, plan
 
 
@@ -242,7 +272,13 @@ def test_the_lanes_of_a_claim_are_range_reads_that_are_never_sorted_inside(
 
 def test_the_queues_are_counted_from_partial_indexes(planner: Planner) -> None:
     plan = planner.plan(SQL.queue_status, ())
-    assert indexes_read(plan) <= {"jobs_claimable", "jobs_delayed", "jobs_running", "queues_pkey"}
+    assert indexes_read(plan) <= {
+        "jobs_claimable",
+        "jobs_delayed",
+        "jobs_running",
+        "jobs_waiting",
+        "queues_pkey",
+    }
 
 
 FILTERS = list(

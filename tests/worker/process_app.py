@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coatcheck import App, Context, Fail, Retry
+from coatcheck.errors import StepFailed
 
 app = App()
 
@@ -263,3 +264,81 @@ def leave_files(ctx: Context, folder: str) -> list[int]:
 async def leave_files_async(ctx: Context, name: str) -> str:
     kept = await ctx.artifact(name, b"from a loop")
     return str(kept.content_type)
+
+
+# --- what is done once and for all
+
+
+def note(path: str, what: str) -> str:
+    """Write down that this ran, and return it."""
+    with Path(path).open("a") as file:
+        file.write(f"{what}\n")
+    return what
+
+
+async def note_async(path: str, what: str) -> str:
+    await asyncio.sleep(0)
+    return note(path, what)
+
+
+@app.job(isolation="process")
+def journey(ctx: Context, path: str) -> list[Any]:
+    """Take steps, sleep, wait for an event and for other jobs."""
+    first = ctx.step(note, path, "first")
+    ctx.log("before the sleep")
+    ctx.sleep(1.1)
+    ctx.step(note_async, path, "second", timeout=30)
+    go = ctx.wait_for("go")
+    handles = [ctx.spawn("double", n) for n in range(3)]
+    return [first, go, ctx.gather(*handles), ctx.attempt]
+
+
+@app.job(isolation="process")
+async def journey_async(ctx: Context, path: str) -> list[Any]:
+    first, *_ = await asyncio.gather(
+        *(ctx.step(note, path, what, key=what) for what in ("first", "second"))
+    )
+    await ctx.log("before the sleep")
+    await ctx.sleep(1.1)
+    go = await ctx.wait_for("go")
+    handles = [await ctx.spawn("double", n) for n in range(3)]
+    return [first, go, await ctx.gather(*handles), ctx.attempt]
+
+
+@app.job(isolation="process")
+def two_steps(ctx: Context, where: tuple[str, int]) -> list[Any]:
+    """The second step meets the test in its first attempt, and does not go on."""
+    path, port = where
+    ctx.step(note, path, "first")
+
+    def second() -> str:
+        note(path, ctx.step_key)
+        if ctx.attempt == 1:
+            meet(port)
+            ctx.progress(1)  # where a `def` finds out that it was stopped
+        return "second"
+
+    return [ctx.step(second), ctx.attempt]
+
+
+@app.job(isolation="process", retries=0)
+def spawns_what_is_not_there(ctx: Context, kind: str) -> str:
+    try:
+        ctx.spawn(kind, "not a number")
+    except Exception as error:  # noqa: BLE001 - what it is, is the question
+        return f"{type(error).__name__}: {error}"
+    return "spawned"
+
+
+@app.job(isolation="process", retries=0)
+def outlives_a_failure(ctx: Context, path: str) -> str:
+    def fails() -> None:
+        note(path, "tried")
+        raise OSError("the line is dead")
+
+    try:
+        ctx.step(fails)
+    except StepFailed as error:
+        ctx.sleep(1.1)
+        return error.message
+    return "never"

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections import Counter
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
 from coatcheck import App, Context
+from coatcheck import clock as clocks
 from coatcheck.model.job import Claim, Lease, Terms
 from coatcheck.worker.backlog import Backlog
 from coatcheck.worker.execution import Execution
+from coatcheck.worker.operations import Question
 
 app = App()
 
@@ -23,6 +29,21 @@ async def on_loop(ctx: Context) -> None: ...
 def in_thread(ctx: Context) -> None: ...
 
 
+class NobodyAsks:
+    """The desk of executions whose handlers never run."""
+
+    clock: clocks.Clock = clocks.SystemClock()
+
+    def note(self, execution: Execution) -> None:
+        raise AssertionError(f"{execution} has said something")
+
+    def ask(self, execution: Execution, question: Question) -> Future[Any]:
+        raise AssertionError(f"{execution} asks {question}")
+
+
+NOBODY_ASKS = NobodyAsks()
+
+
 def executions(count: int, kind: str = "on_loop") -> list[Execution]:
     return [
         Execution(
@@ -30,7 +51,7 @@ def executions(count: int, kind: str = "on_loop") -> list[Execution]:
                 Lease("t", f"{kind} {n}", 1), kind, "api", "q", "null", 1, Terms(), 0, None, None
             ),
             app.kinds[kind],
-            lambda _: None,
+            NOBODY_ASKS,
         )
         for n in range(count)
     ]
@@ -136,3 +157,15 @@ def test_a_job_is_either_started_or_taken_out_whoever_is_first(clock: Clock) -> 
     assert Counter(started + removed) == Counter(jobs)
     assert most <= slots
     assert backlog.free == slots
+
+
+def test_an_attempt_that_has_ended_is_freed_at_once() -> None:
+    [execution] = executions(1)
+    context = weakref.ref(execution.context)
+    execution.context.end()
+    gc.disable()
+    try:
+        del execution
+        assert context() is None
+    finally:
+        gc.enable()

@@ -15,8 +15,9 @@ from coatcheck import App, Context
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.clock import SystemClock
-from coatcheck.engine.engine import Engine, Once
+from coatcheck.engine.engine import Engine
 from coatcheck.engine.keeping import RESERVED_MS
+from coatcheck.engine.once import Once
 from coatcheck.engine.submission import Submission
 from coatcheck.errors import BlobStoreUnavailable
 from coatcheck.model.outcome import Released

@@ -94,9 +94,7 @@ class Api:
         """Hand a job in, once under a key."""
         if not key.isprintable() or not key.isascii():
             raise ApiError("an idempotency key is printable ASCII", exits.USAGE)
-        headers = {"accept": JSON, "content-type": JSON, "idempotency-key": key}
-        content = json.dumps(body).encode()
-        return self._call(Request("POST", "/v1/jobs", headers=headers, content=content), "id")
+        return self._call(_post("/v1/jobs", body, key), "id")
 
     def job(self, job_id: str, *, wait: float = 0, explain: bool = False) -> Json:
         """Read a job; `wait` for it to end, so many seconds at most."""
@@ -129,6 +127,27 @@ class Api:
         """Ask for a job to be cancelled."""
         return self._call(Request("POST", f"{_job(job_id)}/cancel"), "id")
 
+    def steps(self, job_id: str) -> Json:
+        """Read what a job has done so far."""
+        return self._call(Request("GET", f"{_job(job_id)}/steps"), "steps")
+
+    def send(self, job_id: str, event: str, data: Any) -> Json:
+        """Send an event to a job."""
+        path = f"{_job(job_id)}/events/{quote(event, safe='')}"
+        return self._call(_post(path, data), "id")
+
+    def resume(self, job_id: str) -> Json:
+        """Let a job go on that failed or was cancelled."""
+        return self._call(Request("POST", f"{_job(job_id)}/resume"), "id")
+
+    def resume_some(self, which: Json) -> Json:
+        """Resume jobs that a filter finds, or count them."""
+        return self._call(_post("/v1/resumptions", which), "jobs")
+
+    def fork(self, job_id: str, body: Json, key: str) -> Json:
+        """Begin a new job at a step of another, once under a key."""
+        return self._call(_post(f"{_job(job_id)}/fork", body, key), "id")
+
     def delete(self, job_id: str) -> Json:
         """Delete a job that has ended."""
         return self._call(Request("DELETE", _job(job_id)), "id")
@@ -147,6 +166,50 @@ class Api:
         """Pause a queue, or let it go on."""
         verb = "pause" if paused else "resume"
         return self._call(Request("POST", f"/v1/queues/{quote(queue, safe='')}/{verb}"), "name")
+
+    # --- schedules
+
+    def schedules(self) -> list[Json]:
+        """List all schedules, by name."""
+        found: list[Json] = []
+        query: tuple[tuple[str, str], ...] = (("limit", str(PAGE)),)
+        while True:
+            page = self._call(Request("GET", "/v1/schedules", query), "schedules")
+            found += page["schedules"]
+            if page["next_cursor"] is None:
+                return found
+            query = (("limit", str(PAGE)), ("cursor", page["next_cursor"]))
+
+    def schedule(self, name: str) -> Json:
+        """Read a schedule."""
+        return self._call(Request("GET", _schedule(name)), "name")
+
+    def put_schedule(self, name: str, body: Json) -> Json:
+        """Make a schedule, or change it to this."""
+        headers = {"accept": JSON, "content-type": JSON}
+        content = json.dumps(body).encode()
+        return self._call(Request("PUT", _schedule(name), (), headers, content), "name")
+
+    def delete_schedule(self, name: str) -> Json:
+        """Delete a schedule."""
+        return self._call(Request("DELETE", _schedule(name)), "name")
+
+    def set_schedule_paused(self, name: str, *, paused: bool) -> Json:
+        """Pause a schedule, or let it go on."""
+        verb = "pause" if paused else "resume"
+        return self._call(Request("POST", f"{_schedule(name)}/{verb}"), "name")
+
+    def trigger(self, name: str) -> Json:
+        """Have a schedule's job made now."""
+        return self._call(Request("POST", f"{_schedule(name)}/trigger"), "id")
+
+    def ticks(self, name: str, limit: int) -> list[str]:
+        """Read when a schedule is due next."""
+        query = (("limit", str(limit)),)
+        ticks: list[str] = self._call(Request("GET", f"{_schedule(name)}/ticks", query), "ticks")[
+            "ticks"
+        ]
+        return ticks
 
     # --- the server itself
 
@@ -178,5 +241,16 @@ class Api:
             raise ApiError(words, next(found, exits.FAILED)) from None
 
 
+def _post(path: str, body: Any, key: str | None = None) -> Request:
+    headers = {"accept": JSON, "content-type": JSON}
+    if key is not None:
+        headers["idempotency-key"] = key
+    return Request("POST", path, headers=headers, content=json.dumps(body).encode())
+
+
 def _job(job_id: str) -> str:
     return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _schedule(name: str) -> str:
+    return f"/v1/schedules/{quote(name, safe='')}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from coatcheck.cli.moments import age, relative
 from coatcheck.cli.tables import Column, print_pairs, print_table
-from coatcheck.cli.terminal import out, plain, pretty
+from coatcheck.cli.terminal import dumps, out, plain, pretty
 
 COLUMNS = (
     Column("ID"),
@@ -17,6 +17,14 @@ COLUMNS = (
     Column("AGE", 2),
     Column("TOOK", 4),
     Column("PROGRESS", 3),
+)
+STEP_COLUMNS = (
+    Column("#"),
+    Column("STEP"),
+    Column("STATE"),
+    Column("TRIES", 3),
+    Column("TOOK", 2),
+    Column("OUTCOME", 1),
 )
 
 
@@ -39,7 +47,7 @@ def print_jobs(jobs: Sequence[dict[str, Any]]) -> None:
     )
 
 
-def print_job(job: dict[str, Any]) -> None:
+def print_job(job: dict[str, Any], steps: Sequence[dict[str, Any]] = ()) -> None:
     """Print all that is known of a job."""
     print_pairs(
         [
@@ -51,6 +59,8 @@ def print_job(job: dict[str, Any]) -> None:
             ("priority", job["priority"]),
             ("attempt", f"{job['attempt']} of {job['max_attempts']}"),
             ("progress", progress_words(job["progress"])),
+            ("parent", job["parent"]),
+            ("forked from", job["forked_from"]),
             ("labels", ", ".join(f"{name}={value}" for name, value in job["labels"].items())),
             ("created", _moment(job["created_at"])),
             ("due", _moment(job["run_at"]) if job["run_at"] != job["created_at"] else None),
@@ -60,6 +70,9 @@ def print_job(job: dict[str, Any]) -> None:
             ("kept until", _moment(job["expires_at"])),
         ]
     )
+    if steps:
+        out().print()
+        print_steps(steps)
     if job["state"] == "succeeded":
         out().print(f"\nresult\n{pretty(job['result'])}", soft_wrap=True)
     elif job["error"]:
@@ -67,6 +80,38 @@ def print_job(job: dict[str, Any]) -> None:
         out().print(f"\nerror  {plain(error['code'])}: {plain(error['message'])}", soft_wrap=True)
         if error["detail"]:
             out().print(plain(error["detail"], keep="\n\t"), soft_wrap=True)
+
+
+def print_steps(steps: Sequence[dict[str, Any]]) -> None:
+    """Print what a job has done so far as a table."""
+    rows = [
+        (
+            number,
+            step_name(step),
+            step["state"],
+            step["attempts"],
+            age(step["started_at"], step["finished_at"]),
+            _outcome(step),
+        )
+        for number, step in enumerate(steps)
+    ]
+    print_table(STEP_COLUMNS, rows)
+
+
+def step_name(step: dict[str, Any]) -> str:
+    """Say which step it is."""
+    name = step["name"] if step["op"] in ("step", step["name"]) else f"{step['op']} {step['name']}"
+    if step["key"] is not None:
+        return f"{name} [{step['key']}]"
+    return f"{name} #{step['occurrence'] + 1}" if step.get("occurrence") else str(name)
+
+
+def _outcome(step: dict[str, Any]) -> str:
+    if step["state"] == "waiting" and "wake_at" in step:
+        return f"until {step['wake_at']}"
+    if "error" in step:
+        return f"{step['error']['code']}: {step['error']['message']}"
+    return dumps(step["result"]) if "result" in step else ""
 
 
 def progress_words(progress: dict[str, Any] | None) -> str:

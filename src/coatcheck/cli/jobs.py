@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
 from coatcheck.cli import exits
-from coatcheck.cli.api import Api, ApiError, Json
+from coatcheck.cli.api import Api, Json
+from coatcheck.cli.each_job import for_each, one_job, several_jobs
 from coatcheck.cli.job_pages import print_job, print_jobs
+from coatcheck.cli.job_steering import fork, resume, send, steps
 from coatcheck.cli.moments import read_since
 from coatcheck.cli.options import (
     JSON_OPTION,
     SERVER_OPTIONS,
     address_hint,
-    complete_jobs,
     complete_kinds,
     complete_queues,
     label_pairs,
@@ -28,22 +29,22 @@ from coatcheck.model.state import State
 
 LIMIT = 50
 
-one_job = click.argument("job_id", metavar="ID", shell_complete=complete_jobs)
-several_jobs = click.argument(
-    "job_ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_jobs
-)
-
 
 @click.group()
 def jobs() -> None:
-    """List jobs, look at one, cancel, delete.
+    """List jobs, look at one, cancel, resume, fork, delete.
 
     \b
     Examples:
         coatcheck jobs list --state failed --since 1h
         coatcheck jobs show 01JD0Z3N6V8Q2T4W6Y8A0C2E4G
         coatcheck jobs explain 01JD0Z3N6V8Q2T4W6Y8A0C2E4G
+        coatcheck jobs resume --failed --kind report --since yesterday
     """
+
+
+for command in (steps, send, resume, fork):
+    jobs.add_command(command)
 
 
 @jobs.command("list")
@@ -63,7 +64,7 @@ def jobs() -> None:
     "--since",
     callback=read_since,
     metavar="TIME",
-    help="Only jobs submitted in the last 1h, or from 2030-01-31T09:00:00Z on.",
+    help="Only jobs submitted in the last 1h, since yesterday, or from 2030-01-31T09:00:00Z on.",
 )
 @click.option("--limit", type=click.IntRange(min=1), default=LIMIT, help=f"How many ({LIMIT}).")
 @click.option("--all", "everything", is_flag=True, help="All of them, whatever --limit says.")
@@ -106,7 +107,7 @@ def list_jobs(
 @one_job
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def show(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
-    """Show all that is known of a job, its result or error included.
+    """Show all that is known of a job: its steps, its result or error.
 
     \b
     Examples:
@@ -115,10 +116,11 @@ def show(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
     """
     with Api(url, api_key) as api:
         job = api.job(job_id)
+        taken = [] if as_json else api.steps(job_id)["steps"]
     if as_json:
         print_json(job)
     else:
-        print_job(job)
+        print_job(job, taken)
 
 
 @jobs.command()
@@ -194,7 +196,7 @@ def cancel(job_ids: tuple[str, ...], as_json: bool, url: str, api_key: str | Non
         return "was told to stop"
 
     with Api(url, api_key) as api:
-        _for_each(job_ids, api.cancel, words, as_json)
+        for_each(job_ids, api.cancel, words, as_json)
 
 
 @jobs.command()
@@ -210,31 +212,7 @@ def delete(job_ids: tuple[str, ...], as_json: bool, url: str, api_key: str | Non
         coatcheck jobs delete 01JD0Z3N6V8Q2T4W6Y8A0C2E4G
     """
     with Api(url, api_key) as api:
-        _for_each(job_ids, api.delete, lambda _: "deleted", as_json)
-
-
-def _for_each(
-    job_ids: Iterable[str], act: Callable[[str], Json], words: Callable[[Json], str], as_json: bool
-) -> None:
-    """Do something to each job, whatever happens to the others; the first failure is told by the
-    exit code. JSON is one line a job.
-    """
-    exit_code = exits.OK
-    for job_id in job_ids:
-        try:
-            answer = act(job_id)
-        except ApiError as error:
-            exit_code = exit_code or error.exit_code
-            complain(f"{job_id}: {error}")
-            if error.exit_code in (exits.UNREACHABLE, exits.NOT_ALLOWED):
-                break
-            continue
-        if as_json:
-            print_json(answer)
-        else:
-            out().print(f"{plain(job_id)} {words(answer)}", soft_wrap=True)
-    if exit_code:
-        sys.exit(exit_code)
+        for_each(job_ids, api.delete, lambda _: "deleted", as_json)
 
 
 def _write_page(found: Iterable[tuple[dict[str, Any], bool]]) -> None:

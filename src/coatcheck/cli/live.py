@@ -41,6 +41,7 @@ class LiveView:
             redirect_stderr=False,
         )
         self._standing = ""
+        self._step = ""
         self._task = self._progress.add_task("", total=None, standing="", message="")
 
     def __enter__(self) -> Self:
@@ -63,8 +64,8 @@ class LiveView:
         if job["attempt"] > 1:
             standing += f" (attempt {job['attempt']})"
         progress = job["progress"] or {"done": 0, "total": None, "message": ""}
-        message = progress["message"] or ""
-        if job["state"] == "queued" and job.get("explain"):
+        message = progress["message"] or self._step
+        if job["state"] in ("queued", "waiting") and job.get("explain"):
             message = job["explain"][0]["message"]
         done, total = progress["done"], progress["total"]
         if job["state"] == "succeeded":
@@ -82,6 +83,11 @@ class LiveView:
             others += len(" 0:00:00 ")
         left = max(1, self._progress.console.width - others - 1)
         self._progress.update(self._task, message=cut(plain(message), left))
+
+    def step(self, words: str) -> None:
+        """Remember the step that a job has come to: shown where it says nothing else."""
+        self._step = words
+        self.log(words)
 
     def log(self, message: str) -> None:
         """Print a line of the job's own log above the bar."""

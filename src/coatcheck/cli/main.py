@@ -17,6 +17,7 @@ from coatcheck.cli.doctor.command import doctor
 from coatcheck.cli.jobs import jobs
 from coatcheck.cli.kinds import kinds
 from coatcheck.cli.queues import queues
+from coatcheck.cli.schedules import schedules
 from coatcheck.cli.serving import migrate, serve, worker
 from coatcheck.cli.submit import submit
 from coatcheck.cli.terminal import complain
@@ -57,7 +58,7 @@ def cli() -> None:
 
 for command in (
     *(serve, worker, migrate, demo, doctor, backup),
-    *(submit, watch, jobs, kinds, queues),
+    *(submit, watch, jobs, kinds, queues, schedules),
     completion,
 ):
     cli.add_command(command)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime, timedelta
+from datetime import time as clock_time
 
 import click
 
@@ -10,10 +12,18 @@ from coatcheck.clock import from_rfc3339, to_rfc3339
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.duration import milliseconds
 
+_DAYS_AGO = {"today": 0, "yesterday": 1}  # from its midnight on, here
+
 
 def read_since(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str | None:
-    """Read a time, as RFC 3339 or as how long ago; return it as RFC 3339."""
-    return None if given is None else _moment(given, -1, "1h, 30m, 2d (ago)")
+    """Read a time, as RFC 3339, as how long ago, or as a day; return it as RFC 3339."""
+    if given is None:
+        return None
+    if given in _DAYS_AGO:
+        day = datetime.now().astimezone().date() - timedelta(days=_DAYS_AGO[given])
+        midnight = datetime.combine(day, clock_time()).astimezone()
+        return to_rfc3339(round(midnight.timestamp() * 1000))
+    return _moment(given, -1, "1h, 30m, 2d (ago), today, yesterday")
 
 
 def read_moment(given: str) -> tuple[str, bool]:

@@ -106,6 +106,18 @@ def complete_queues(
     ]
 
 
+def complete_schedules(
+    ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Propose schedules."""
+    found = _ask(ctx, lambda api: api.schedules())
+    return [
+        CompletionItem(schedule["name"], help="paused" if schedule["paused"] else None)
+        for schedule in found
+        if schedule["name"].startswith(incomplete)
+    ]
+
+
 def _ask(ctx: click.Context, question: Callable[[Api], list[Any]]) -> list[Any]:
     url = ctx.params.get("url") or os.environ.get("COATCHECK_URL") or DEFAULT_URL
     key = ctx.params.get("api_key") or os.environ.get("COATCHECK_API_KEY")

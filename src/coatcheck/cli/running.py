@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -38,6 +39,11 @@ log = logging.getLogger(__name__)
 # A thread that computes gives up the interpreter five times as often as by default: the writer
 # thread needs it back after each statement (docs/decisions/0003-worker-loops.md).
 SWITCH_INTERVAL_S = 0.001
+# In an API process the loop itself must not wait for threads that deal with large batches.
+API_SWITCH_INTERVAL_S = 0.0002
+# Python looks for unreachable cycles after 700 new objects by default, which a batch of jobs brings
+# along many times over; it took a fifth of a busy worker's time.
+LOOK_FOR_CYCLES_AFTER = 10_000
 # Requests under way have this long once the API is told to stop.
 API_GRACE_S = 5
 
@@ -46,13 +52,15 @@ def run_process(main: Coroutine[Any, Any, None]) -> None:
     """Run a process of ours to its end, on the fastest loop there is."""
     start_tracing("coatcheck")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.set_threshold(LOOK_FOR_CYCLES_AFTER, *gc.get_threshold()[1:])
+    gc.freeze()  # what was imported stays, and need not be looked at again
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(main)
 
 
 @contextlib.asynccontextmanager
 async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
-    """Open the store and sweep it for as long as the engine is in use."""
+    """Open the store; sweep it and fire schedules for as long as the engine is in use."""
     blobs = blobs_for(settings)  # says what is wrong with its address
     store = store_for(settings)
     await store.open()
@@ -61,8 +69,11 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
     sweeper = Sweeper(
         store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s, keeping=engine.keeping
     )
-    tasks = [asyncio.create_task(sweeper.run()), asyncio.create_task(engine.metrics.run())]
+    tasks: list[asyncio.Task[None]] = []
     try:
+        await engine.schedules.register(app.schedules.values())
+        chores = (sweeper.run(), engine.ticker.run(), engine.metrics.run())
+        tasks += [asyncio.create_task(chore) for chore in chores]
         yield engine
     finally:
         for task in tasks:
@@ -78,8 +89,18 @@ async def api_process(
     """Serve HTTP until SIGTERM."""
     async with open_engine(app, settings) as engine:
         server = _Server(engine, announce)
+        _tune_for_answering()
         with _on_stop_signal(lambda: _stop_server(server, engine)):
             await server.serve(sockets=[listening])
+
+
+def _tune_for_answering() -> None:
+    """Keep what is loaded by now from being looked over by every full collection, which would
+    stop all answers for tens of milliseconds, several times a second under load.
+    """
+    sys.setswitchinterval(API_SWITCH_INTERVAL_S)
+    gc.collect()
+    gc.freeze()
 
 
 async def worker_process(app: App, settings: Settings) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import uuid
-from pathlib import Path
 from typing import Any
 
 import click
 
 from coatcheck.cli.api import Api
+from coatcheck.cli.inputs import read_input
 from coatcheck.cli.moments import read_moment, read_seconds
 from coatcheck.cli.options import (
     JSON_OPTION,
@@ -81,7 +80,7 @@ def submit(
         generate-order | coatcheck submit report - --wait --timeout 15m > result.json
         id=$(coatcheck submit greet '"you"' --run-at 10m)
     """
-    body = {"kind": kind, "input": _read_input(text)}
+    body = {"kind": kind, "input": read_input(text)}
     optional = {
         **terms,
         "run_at": None if run_at is None else _due(run_at, key),
@@ -122,50 +121,3 @@ def _due(run_at: str, key: str | None) -> str:
         # Told from now, each repetition would be another request, and the key could not hold.
         raise click.UsageError("with --key, write --run-at in full, as 2030-01-31T09:00:00Z")
     return moment
-
-
-def _read_input(text: str) -> Any:
-    if text == "-":
-        with click.open_file("-", encoding="utf-8") as stream:
-            return _parse(_content(stream.read, "stdin"), "what came on stdin")
-    if text.startswith("@"):
-        path = Path(text[1:])
-        return _parse(_content(lambda: path.read_text(encoding="utf-8"), str(path)), str(path))
-    return _parse(text, "the input")
-
-
-def _content(read: Any, where: str) -> str:
-    try:
-        return str(read())
-    except OSError as error:
-        raise click.UsageError(f"cannot read {where}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise click.UsageError(f"cannot read {where}: it is not UTF-8") from None
-
-
-def _parse(text: str, what: str) -> Any:
-    try:
-        value = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_object)
-        json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        hint = f"; for a text write '\"{text}\"'" if text.isidentifier() else ""
-        place = f"line {error.lineno}, column {error.colno}"
-        raise click.UsageError(f"{what} is not JSON: {error.msg} ({place}){hint}") from None
-    except UnicodeEncodeError:
-        raise click.UsageError(f"{what} cannot be sent: it has half a character") from None
-    except RecursionError:
-        raise click.UsageError(f"{what} cannot be sent: it is nested too deep") from None
-    except ValueError as error:
-        raise click.UsageError(f"{what} cannot be sent: {error}") from None
-    return value
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("it has an object with the same key twice")
-    return found

@@ -16,6 +16,7 @@ import click
 
 from coatcheck.cli import exits
 from coatcheck.cli.api import Api, ApiError
+from coatcheck.cli.job_pages import step_name
 from coatcheck.cli.live import LiveView
 from coatcheck.cli.moments import age, read_seconds
 from coatcheck.cli.options import (
@@ -132,6 +133,9 @@ class _Follower:
                     raise
                 self._view.tell("the server does not answer; waiting for it")
                 time.sleep(min(RETRY_PAUSE_S, self._left()))
+        if self._view.shown and self._job["finished_at"] is not None:
+            while self._read_log(0):  # what it said since, its last words among it
+                continue
         return self._job
 
     def _left(self) -> float:
@@ -142,11 +146,7 @@ class _Follower:
         began = time.monotonic()
         wait = min(POLL_S if self._view.shown else LONG_POLL_S, self._left())
         if self._view.shown:
-            page = self._api.events(self._job["id"], self._seen, wait)
-            for event in page["events"]:
-                self._seen = event["seq"]
-                self._show_event(event)
-            moved = bool(page["events"])
+            moved = self._read_log(wait)
             self._job = self._api.job(self._job["id"], explain=True)
             self._view.show(self._job)
         else:
@@ -156,6 +156,14 @@ class _Follower:
             # Answered early: the server is about to stop, and another one will come.
             time.sleep(min(RETRY_PAUSE_S, self._left()))
 
+    def _read_log(self, wait: float) -> bool:
+        """Show what was added to the log, and tell whether anything was."""
+        page = self._api.events(self._job["id"], self._seen, wait)
+        for event in page["events"]:
+            self._seen = event["seq"]
+            self._show_event(event)
+        return bool(page["events"])
+
     def _show_event(self, event: dict[str, Any]) -> None:
         data = event["data"]
         if event["type"] == "log":
@@ -163,3 +171,5 @@ class _Follower:
                 f"{name}={value}" for name, value in data.items() if name != "message"
             )
             self._view.log(f"{data.get('message', '')}  {fields}".rstrip())
+        elif event["type"] == "step" and data["state"] != "waiting":
+            self._view.step(f"step {data['seq']}: {step_name(data)} {data['state']}")

@@ -13,8 +13,9 @@ from urllib.parse import quote
 from coatcheck.client.answers import JOB_MEMBERS, read_json, read_object
 from coatcheck.client.downloading import download
 from coatcheck.client.following import Keep, follow
-from coatcheck.client.new_job import NewJob, write_batch, write_job
+from coatcheck.client.new_job import NewJob, write_batch, write_job, write_json
 from coatcheck.client.retrying import Patience
+from coatcheck.client.schedules import ScheduleCalls, trigger_path
 from coatcheck.client.steps import Emit, Steps
 from coatcheck.client.waiting import Pieces, wait_for_end
 from coatcheck.client.wire import JSON, Request
@@ -27,6 +28,7 @@ Listed = list[dict[str, Any]]
 # What a server takes; it refuses more without reading it.
 JOB_BYTES = 1024 * 1024
 BATCH_BYTES = 16 * 1024 * 1024
+_JSON_BODY = {"accept": JSON, "content-type": JSON}
 _PRINTABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
 
 
@@ -54,6 +56,7 @@ class Calls:
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
         self._pieces = Pieces()
+        self.schedules = ScheduleCalls(patience)
 
     def submit(self, job: NewJob, key: str | None) -> Steps[Job]:
         """Hand a job in, once, however often it must be said."""
@@ -67,6 +70,10 @@ class Calls:
             gone = len(jobs) - len(found)
             raise Gone(f"{gone:,} of the {len(jobs):,} jobs submitted under this key are gone")
         return found
+
+    def trigger(self, schedule: str, key: str | None) -> Steps[Job]:
+        """Have a schedule's job made now, once."""
+        return self._once(trigger_path(schedule), None, key, JOB_BYTES, *JOB_MEMBERS)
 
     def get(self, job_id: str) -> Steps[Job]:
         """Read a job."""
@@ -133,6 +140,55 @@ class Calls:
             if cursor is None:
                 return
 
+    def steps(self, job_id: str) -> Steps[Listed]:
+        """Read what a job has done so far."""
+        answer = yield from self._object(Request("GET", f"{_path(job_id)}/steps"), "steps")
+        found: Listed = answer["steps"]
+        return found
+
+    def send(self, job_id: str, name: str, data: Any) -> Steps[Job]:
+        """Send an event to a job: twice would be two, so it is repeated only where the first cannot
+        have arrived.
+        """
+        path = f"{_path(job_id)}/events/{quote(name, safe='')}"
+        request = Request("POST", path, headers=_JSON_BODY, content=write_json(data))
+        return read_object((yield from self._patience.ask_once(request)), *JOB_MEMBERS)
+
+    def resume_job(self, job_id: str) -> Steps[Job]:
+        """Let a job go on that failed or was cancelled."""
+        return self._object(Request("POST", f"{_path(job_id)}/resume"), *JOB_MEMBERS)
+
+    def resume_all(self, which: JobFilter, dry_run: bool) -> Steps[int]:
+        """Resume, or count, all jobs that a filter finds, some at a time."""
+        created_after = which.get("created_after")
+        asked = {**which, "created_after": created_after and created_after.isoformat()}
+        body: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+        body["dry_run"] = dry_run
+        resumed = 0
+        cursor: str | None = None
+        while True:
+            content = write_json(body if cursor is None else {**body, "cursor": cursor})
+            request = Request("POST", "/v1/resumptions", headers=_JSON_BODY, content=content)
+            answer = yield from self._object(request, "jobs", "next_cursor")
+            resumed += int(answer["jobs"])
+            cursor = answer["next_cursor"]
+            if cursor is None:
+                return resumed
+
+    def fork(
+        self,
+        job_id: str,
+        from_step: int | str,
+        input: Any,  # noqa: A002 - the name the contract gives it
+        key: str | None,
+    ) -> Steps[Job]:
+        """Begin a new job at a step of another, once."""
+        body = (
+            {"from_step": from_step} if input is None else {"from_step": from_step, "input": input}
+        )
+        path = f"{_path(job_id)}/fork"
+        return self._once(path, write_json(body), key, JOB_BYTES, *JOB_MEMBERS)
+
     def kinds(self) -> Steps[Listed]:
         """Read what can be submitted."""
         return self._listed("kinds")
@@ -150,17 +206,19 @@ class Calls:
         return self._object(Request("POST", f"/v1/queues/{quote(queue, safe='')}/resume"))
 
     def _once(
-        self, path: str, body: bytes, key: str | None, limit: int, *members: str
+        self, path: str, body: bytes | None, key: str | None, limit: int, *members: str
     ) -> Steps[dict[str, Any]]:
         """Ask for something that happens once: under a key of its own where none is given."""
         if key is None:
             key = uuid.uuid4().hex
         elif not _PRINTABLE.fullmatch(key):
             raise InvalidInput("an idempotency key has 1 to 255 printable ASCII characters")
-        headers = {"accept": JSON, "content-type": JSON, "idempotency-key": key}
+        headers = {"accept": JSON, "idempotency-key": key}
+        if body is not None:
+            headers["content-type"] = JSON
         request = Request("POST", path, headers=headers, content=body)
         try:
-            if len(body) > limit:
+            if body is not None and len(body) > limit:
                 return read_object((yield from self._patience.ask_large(request, limit)), *members)
             return (yield from self._object(request, *members))
         except Unreachable as error:

@@ -24,6 +24,7 @@ from coatcheck.client.handle import Handle, ResultT
 from coatcheck.client.new_job import JobOptions, NewJob
 from coatcheck.client.results import UNTYPED, read_type
 from coatcheck.client.retrying import Patience
+from coatcheck.client.schedules import ScheduleOptions
 
 T = TypeVar("T")
 # For a result; the job goes on after it.
@@ -80,6 +81,35 @@ class JobHandle(Handle[ResultT]):
     def cancel(self) -> dict[str, Any]:
         """Ask for the job to be cancelled."""
         return self._keep(self._client.cancel(self.id))
+
+    def steps(self) -> list[dict[str, Any]]:
+        """Read what the job has done so far, in order."""
+        return self._client.steps(self.id)
+
+    def send(self, name: str, data: Any = None) -> dict[str, Any]:
+        """Send an event to the job, for `ctx.wait_for(name)`; raises Conflict if it has ended.
+
+        Each call is an event of its own. Where the connection is cut in the middle it raises
+        Unreachable, and the event may have arrived all the same.
+        """
+        return self._keep(self._client.send(self.id, name, data))
+
+    def resume(self) -> dict[str, Any]:
+        """Let the job go on from its last checkpoint, if it failed or was cancelled."""
+        return self._keep(self._client.resume_job(self.id))
+
+    def fork(
+        self,
+        from_step: int | str,
+        input: Any = None,  # noqa: A002 - the name the contract gives it
+        *,
+        idempotency_key: str | None = None,
+    ) -> JobHandle[ResultT]:
+        """Begin a new job at a step of this one, by its index from 0 or its name: what was done
+        before that step is not done again. Its input is this job's, unless another one is given.
+        """
+        steps = self._client._calls.fork(self.id, from_step, input, idempotency_key)
+        return JobHandle(self._client, self._client._driver.run(steps), self._result_type)
 
     def delete(self) -> dict[str, Any]:
         """Delete the job, which must have ended, and return a receipt."""
@@ -271,6 +301,26 @@ class Client:
         """Ask for a job to be cancelled."""
         return self._driver.run(self._calls.cancel(job_id))
 
+    def steps(self, job_id: str) -> builtins.list[dict[str, Any]]:
+        """Read what a job has done so far, in order."""
+        return self._driver.run(self._calls.steps(job_id))
+
+    def send(self, job_id: str, name: str, data: Any = None) -> dict[str, Any]:
+        """Send an event to a job, for `ctx.wait_for(name)`; raises Conflict if it has ended."""
+        return self._driver.run(self._calls.send(job_id, name, data))
+
+    def resume_job(self, job_id: str) -> dict[str, Any]:
+        """Let a job go on from its last checkpoint, if it failed or was cancelled."""
+        return self._driver.run(self._calls.resume_job(job_id))
+
+    def resume_all(self, *, dry_run: bool = False, **which: Unpack[JobFilter]) -> int:
+        """Let all jobs go on that a filter finds, and return how many; `dry_run` only counts them.
+
+        Filters: `state` (failed unless told; or cancelled), `kind`, `queue`, `labels`,
+        `created_after`.
+        """
+        return self._driver.run(self._calls.resume_all(which, dry_run))
+
     def delete(self, job_id: str) -> dict[str, Any]:
         """Delete a job that has ended, and return a receipt."""
         return self._driver.run(self._calls.delete(job_id))
@@ -290,3 +340,46 @@ class Client:
     def resume(self, queue: str) -> dict[str, Any]:
         """Start jobs of a queue again."""
         return self._driver.run(self._calls.resume(queue))
+
+    def schedules(self) -> builtins.list[dict[str, Any]]:
+        """Read the schedules, by name."""
+        return self._driver.run(self._calls.schedules.all())
+
+    def schedule(self, name: str) -> dict[str, Any]:
+        """Read a schedule."""
+        return self._driver.run(self._calls.schedules.get(name))
+
+    def put_schedule(
+        self,
+        name: str,
+        kind: str,
+        input: Any = None,  # noqa: A002 - as in submit
+        **options: Unpack[ScheduleOptions],
+    ) -> dict[str, Any]:
+        """Make a schedule, or change it to what is said now.
+
+        When: `cron` and `timezone`, or `every_s` and `start_at`. Also `catch_up`, `overlap`, and
+        for its jobs `queue`, `priority`, `labels`, `deadline_s`, `max_attempts`.
+        """
+        return self._driver.run(self._calls.schedules.put(name, kind, input, options))
+
+    def delete_schedule(self, name: str) -> None:
+        """Delete a schedule; its jobs stay."""
+        self._driver.run(self._calls.schedules.delete(name))
+
+    def pause_schedule(self, name: str) -> dict[str, Any]:
+        """Stop a schedule; ticks that come meanwhile are not made up for."""
+        return self._driver.run(self._calls.schedules.pause(name))
+
+    def resume_schedule(self, name: str) -> dict[str, Any]:
+        """Let a paused schedule go on with its next tick."""
+        return self._driver.run(self._calls.schedules.resume(name))
+
+    def trigger(self, schedule: str, *, idempotency_key: str | None = None) -> JobHandle:
+        """Have a schedule's job made now, whatever the time; there is one of it."""
+        steps = self._calls.trigger(schedule, idempotency_key)
+        return JobHandle(self, self._driver.run(steps))
+
+    def ticks(self, schedule: str, limit: int = 10) -> builtins.list[str]:
+        """Read when a schedule is due next."""
+        return self._driver.run(self._calls.schedules.ticks(schedule, limit))

@@ -18,4 +18,4 @@ class Event:
     seq: int
     type: str
     at: datetime
-    data: dict[str, Any]
+    data: Any  # an object; of an `output` what the handler gave out

@@ -48,6 +48,19 @@ def write_batch(jobs: Sequence[NewJob]) -> bytes:
     return _dump({"jobs": [_view(job) for job in jobs]})
 
 
+def write_schedule(job: NewJob, timing: Mapping[str, Any]) -> bytes:
+    """Write a job, and when it comes back, as `PUT /v1/schedules/{schedule}` takes it."""
+    return _dump({**_view(job), **{name: of for name, of in timing.items() if of is not None}})
+
+
+def write_json(value: Any) -> bytes:
+    """Write any value that JSON can hold, or that pydantic can turn into such."""
+    try:
+        return _dump(to_jsonable_python(value))
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        raise _not_json("this", error) from error
+
+
 def _view(job: NewJob) -> dict[str, Any]:
     optional = {
         "queue": job.queue,

@@ -2,8 +2,10 @@
 
 Asked again is after a lost connection or answer, and after the statuses that say "not now": every
 request of this client may be repeated, for it reads, or says what should be so, or carries an
-idempotency key. A server that says when to come back is taken at its word; otherwise pauses double,
-with jitter. When the next pause would end after the time the call has, it gives up at once.
+idempotency key. The exception is what must not happen twice and has no key, an event for a job: it
+is sent again only where it cannot have arrived. A server that says when to come back is taken at
+its word; otherwise pauses double, with jitter. When the next pause would end after the time the
+call has, it gives up at once.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from coatcheck.client.steps import Pause, Steps, send
 from coatcheck.client.wire import Answer, Lost, Request
 from coatcheck.errors import InvalidInput, Unreachable
 
-NOT_NOW = frozenset({408, 429, 502, 503, 504})
+TOO_OFTEN = 429
+NOT_NOW = frozenset({408, TOO_OFTEN, 502, 503, 504})
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 # A crowd that was sent away together does not come back together.
@@ -50,6 +53,22 @@ class Patience:
             pause = self.pause_after(got, attempt)
             if self.monotonic() + pause > until or (isinstance(got, Lost) and got.hopeless):
                 return self.give_up(got), attempt
+            yield Pause(pause)
+            attempt += 1
+
+    def ask_once(self, request: Request) -> Steps[Answer]:
+        """Send a request that must not happen twice: again only where it cannot have arrived, for
+        nobody was there, or it was turned away for coming too often.
+        """
+        until = self.monotonic() + self.retry_for_s
+        attempt = 0
+        while True:
+            got = yield from send(request, self.timeout_s)
+            away = isinstance(got, Lost) and not got.connected and not got.hopeless
+            busy = isinstance(got, Answer) and got.status == TOO_OFTEN
+            pause = self.pause_after(got, attempt)
+            if not (away or busy) or self.monotonic() + pause > until:
+                return self.give_up(got)
             yield Pause(pause)
             attempt += 1
 

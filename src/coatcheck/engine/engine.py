@@ -6,39 +6,38 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
+from coatcheck.engine import again
+from coatcheck.engine.again import Fork, Forked, Resumed, ResumedSome
 from coatcheck.engine.estimates import Estimates
-from coatcheck.engine.explain import Because, explain
+from coatcheck.engine.explain import Because, explain, why_it_waits
 from coatcheck.engine.feed import Feed
 from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.metrics import Metrics
+from coatcheck.engine.once import Once
 from coatcheck.engine.remote import RemoteWork
+from coatcheck.engine.schedules import Schedules, submission_of
 from coatcheck.engine.submission import Submission, as_submitted, prepare, prepare_all
+from coatcheck.engine.ticking import Ticker
 from coatcheck.engine.watch import Watch
-from coatcheck.errors import (
-    Gone,
-    InvalidInput,
-    KeyReused,
-    NotFound,
-    StoreError,
-)
+from coatcheck.errors import Gone, InvalidInput, NotFound, StoreError
 from coatcheck.ids import UlidGenerator, ulids_from
 from coatcheck.model.event import Event
-from coatcheck.model.job import DEFAULT_TENANT, Job, Lease, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, Claim, Job, Lease, NewJob
 from coatcheck.model.kind import Kind
+from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.payload import fits_inline
 from coatcheck.model.state import State
+from coatcheck.model.step import Step
 from coatcheck.store.base import (
     BATCH_LIMIT,
     Claimed,
     Deleted,
     Earlier,
-    Idempotency,
     JobFilter,
     QueueStatus,
     Report,
@@ -51,21 +50,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# How long a key makes a submit happen once.
-KEYS_HOLD_MS = 86_400_000
 # Positions are exact up to here.
 FARTHEST = 1_000
 # More jobs than this are dealt with in a thread: the loop has others to answer.
 DONE_AT_ONCE = 50
 
 T = TypeVar("T")
-
-
-class Once(NamedTuple):
-    """A caller's idempotency key, and what tells its request from another."""
-
-    key: str
-    fingerprint: str
 
 
 class Submitted(NamedTuple):
@@ -94,6 +84,8 @@ class Engine:
         self.keeping = Keeping(store, blobs, self.clock)
         self.metrics = Metrics(store)
         self.remote = RemoteWork(self, lease_s)
+        self.schedules = Schedules(store, kinds, self.clock, self.new_id)
+        self.ticker = Ticker(store, self.schedules, kinds, self.clock, self.metrics)
         self._watch = Watch(store)
         self._feed = Feed(store)
         self._estimates = Estimates(store, self.clock)
@@ -110,7 +102,7 @@ class Engine:
             job, _ = await self._submit(submission, None)
             return job
         with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
-            job, _ = await self._submit(replace(submission, traceparent=traceparent), None)
+            job, _ = await self._submit(submission._replace(traceparent=traceparent), None)
             return job
 
     async def _submit(
@@ -121,7 +113,7 @@ class Engine:
         if self.keeping.is_large(job.input):
             [job] = await self.keeping.with_inputs_stored([job])
         began = self.clock.monotonic()
-        earlier = await self.store.submit(job, now, None if once is None else _held(once, now))
+        earlier = await self.store.submit(job, now, None if once is None else once.held(now))
         self.metrics.store_latency.add(self.clock.monotonic() - began)
         if earlier is None:
             self.metrics.submitted(job.kind)
@@ -132,28 +124,65 @@ class Engine:
     async def submit_once(self, submission: Submission, once: Once) -> Submitted:
         """Submit a job unless one was submitted under this key before; return that one then."""
         with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
-            traced = replace(submission, traceparent=traceparent)
+            traced = submission._replace(traceparent=traceparent)
             job, earlier = await self._submit(traced, once)
         if earlier is None:
             return Submitted([as_submitted(job)], replayed=False)
         return await self._replayed(earlier, once, job.tenant)
 
+    async def trigger(
+        self,
+        schedule: str,
+        once: Once | None = None,
+        *,
+        correlation: str | None = None,
+        traceparent: str | None = None,
+        tenant: str = DEFAULT_TENANT,
+    ) -> Submitted:
+        """Submit a job of a schedule now, also of a paused one; its ticks stay as they are."""
+        found = await self.schedules.get(schedule, tenant)
+        submission = submission_of(found.definition, tenant)._replace(
+            correlation_id=correlation, traceparent=traceparent
+        )
+        if once is None:
+            submitted = Submitted([await self.submit(submission)], replayed=False)
+        else:
+            submitted = await self.submit_once(submission, once)
+        if not submitted.replayed:
+            await self.schedules.remember(found, submitted.jobs[0])
+        return submitted
+
     async def submit_batch(
         self, submissions: Sequence[Submission], once: Once | None = None
     ) -> Submitted:
         """Check every job, then make all of them durable, or none; return them in order."""
+        jobs, earlier = await self._submit_batch(submissions, once)
+        if earlier is not None and once is not None:
+            return await self._replayed(earlier, once, jobs[0].tenant)
+        return Submitted(await self._apart(jobs, _all_as_submitted, jobs), replayed=False)
+
+    async def accept_batch(self, submissions: Sequence[Submission]) -> list[NewJob]:
+        """Do the same, and return only what was written."""
+        jobs, _ = await self._submit_batch(submissions, None)
+        return jobs
+
+    async def _submit_batch(
+        self, submissions: Sequence[Submission], once: Once | None
+    ) -> tuple[list[NewJob], Earlier | None]:
         if len(submissions) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
         jobs = await self._apart(submissions, self._prepare_all, submissions, now)
         if any(self.keeping.is_large(job.input) for job in jobs):
             jobs = await self.keeping.with_inputs_stored(jobs)
-        held = None if once is None else _held(once, now)
+        held = None if once is None else once.held(now)
         earlier = await self.store.submit_batch(jobs, now, held)
-        if earlier is not None and once is not None:
+        if earlier is None:
+            for kind, count in Counter([job.kind for job in jobs]).items():
+                self.metrics.submitted(kind, count)
+        else:
             await self.keeping.drop_inputs(jobs)
-            return await self._replayed(earlier, once, jobs[0].tenant)
-        return Submitted(await self._apart(jobs, self._taken_in, jobs), replayed=False)
+        return jobs, earlier
 
     async def _apart(self, what: Sequence[Any], work: Callable[..., T], *arguments: Any) -> T:
         """Do something with each of many things: in a thread, while the loop answers others."""
@@ -165,14 +194,8 @@ class Engine:
         ids = self.new_id.consecutive(len(submissions))
         return prepare_all(submissions, self.kinds, ids, now)
 
-    def _taken_in(self, jobs: Sequence[NewJob]) -> list[Job]:
-        for kind, count in Counter(job.kind for job in jobs).items():
-            self.metrics.submitted(kind, count)
-        return [as_submitted(job) for job in jobs]
-
     async def _replayed(self, earlier: Earlier, once: Once, tenant: str) -> Submitted:
-        if earlier.fingerprint != once.fingerprint:
-            raise KeyReused("this idempotency key was used for another request")
+        once.check(earlier.fingerprint)
         ids = ulids_from(earlier.first_id, earlier.jobs)
         if len(ids) == 1:
             try:
@@ -226,6 +249,11 @@ class Engine:
         """Read a job's log. Those who ask for the same at the same time share one read."""
         return await self._feed.read(tenant, job_id, after, limit)
 
+    async def steps(self, job_id: str, tenant: str = DEFAULT_TENANT) -> list[Step]:
+        """Read a job's steps, in the order in which its handler came to them."""
+        job = await self.store.get(tenant, job_id)
+        return await self.store.steps(tenant, job.id)
+
     async def position(self, job: Job) -> int | None:
         """Count the jobs before one that is due, up to FARTHEST; None where it does not queue."""
         if job.state is not State.QUEUED or job.run_at > self.clock.now():
@@ -238,6 +266,8 @@ class Engine:
 
     async def explain(self, job: Job) -> list[Because]:
         """Say what holds a job."""
+        if job.state is State.WAITING:
+            return await why_it_waits(self.store, job, FARTHEST)
         queues = {queue.name: queue for queue in await self.store.queues()}
         workers = [seen.info for seen in await self.store.workers() if not seen.known_dead]
         return explain(
@@ -256,6 +286,28 @@ class Engine:
         return await self.keeping.with_result(
             await self.store.cancel(tenant, job_id, self.clock.now())
         )
+
+    async def send(
+        self, job_id: str, name: str, data: str = "null", tenant: str = DEFAULT_TENANT
+    ) -> Job:
+        """Send an event, with data as a JSON text, to a job that has not ended."""
+        if not is_name(name):
+            raise InvalidInput(f"this cannot be an event's name: {NAME_RULE}")
+        return await self.store.send(tenant, job_id, name, data, self.clock.now())
+
+    async def resume(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Resumed:
+        """Queue a job again that failed or was cancelled; any other is left as it is."""
+        return await again.resume(self, tenant, job_id)
+
+    async def resume_all(self, which: JobFilter, *, dry_run: bool = False) -> ResumedSome:
+        """Resume the newest jobs that a filter finds, a bounded number; or only count them."""
+        return await again.resume_some(self, which, dry_run=dry_run)
+
+    async def fork(
+        self, asked: Fork, once: Once | None = None, tenant: str = DEFAULT_TENANT
+    ) -> Forked:
+        """Make a new job that begins with the steps of another, up to one of them."""
+        return await again.fork(self, tenant, asked, once)
 
     async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Deleted:
         """Remove a job that has ended, and all that belongs to it."""
@@ -292,6 +344,19 @@ class Engine:
             self.metrics.started(claim.kind, now - claim.run_at)
         return claimed
 
+    def child_of(self, claim: Claim, kind: str, input_: str) -> NewJob:
+        """Check a job that another one spawns, and return it to be written with that one's step."""
+        now = self.clock.now()
+        asked = Submission(
+            kind,
+            input_,
+            tenant=claim.lease.tenant,
+            correlation_id=claim.correlation_id,
+            traceparent=claim.traceparent,
+        )
+        job = prepare(asked, self.kinds, self.new_id(), now)
+        return job._replace(terms=job.terms._replace(parent=claim.lease.job_id))
+
     async def report(self, lease: Lease, report: Report) -> bool:
         """Write what a running job says of itself; False when the lease is stale."""
         return await self.store.report(lease, report, self.clock.now())
@@ -312,5 +377,5 @@ def has_large_result(settlement: Settlement) -> bool:
     return isinstance(outcome, Succeeded) and not fits_inline(outcome.result)
 
 
-def _held(once: Once, now: int) -> Idempotency:
-    return Idempotency(once.key, once.fingerprint, now + KEYS_HOLD_MS)
+def _all_as_submitted(jobs: Sequence[NewJob]) -> list[Job]:
+    return [as_submitted(job) for job in jobs]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
+from coatcheck.model.step import Op, Step, StepState
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import QueueStatus
+from coatcheck.store.base import QueueStatus, Store
 
 
 class Because(NamedTuple):
@@ -17,6 +19,9 @@ class Because(NamedTuple):
 
     code: str
     message: str
+
+
+WAITING = Because("waiting", "its handler waits, for a time, an event or other jobs")
 
 
 def explain(
@@ -34,8 +39,46 @@ def explain(
     if job.state is State.RUNNING:
         return _running(job, workers)
     if job.state is State.WAITING:
-        return [Because("waiting", "its handler waits, for a time, an event or other jobs")]
+        return [WAITING]
     return _queued(job, now, queue, workers, ahead, most)
+
+
+async def why_it_waits(store: Store, job: Job, most: int) -> list[Because]:
+    """Say what the handler of a waiting job waits for; of many jobs it has spawned, only `most` are
+    looked at.
+    """
+    steps = await store.steps(job.tenant, job.id)
+    reasons = []
+    for step in steps:
+        if step.state is StepState.WAITING:
+            if step.id.op is Op.GATHER:
+                reasons.append(await _children(store, job, steps, most))
+            else:
+                reasons.append(_wait(step))
+    return reasons or [WAITING]
+
+
+def _wait(step: Step) -> Because:
+    until = None if step.wake_at is None else to_rfc3339(step.wake_at)
+    if step.id.op is Op.SLEEP:
+        return Because("sleeping", f"its handler sleeps until {until}")
+    if step.id.op is Op.EVENT:
+        limit = "for as long as it takes" if until is None else f"until {until}"
+        what = f"event {step.id.name!r} to be sent to it, {limit}"
+        return Because("waiting-for-event", f"its handler waits for {what}")
+    tried = f"{step.id} failed {step.attempts} time(s)"
+    return Because("retrying-step", f"{tried}; it is tried again at {until}")
+
+
+async def _children(store: Store, job: Job, steps: Sequence[Step], most: int) -> Because:
+    ids = [json.loads(step.result or "null") for step in steps if step.id.op is Op.CHILD]
+    if len(ids) > most:
+        what = f"some of the {len(ids)} jobs it has spawned"
+    else:
+        found = await store.get_many([(job.tenant, job_id) for job_id in ids])
+        left = sum(not child.state.is_terminal for child in found)
+        what = f"{left} of the {len(ids)} job(s) it has spawned"
+    return Because("waiting-for-jobs", f"its handler waits for {what} to end")
 
 
 def _running(job: Job, workers: Sequence[WorkerInfo]) -> list[Because]:

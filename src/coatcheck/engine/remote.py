@@ -17,11 +17,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.engine.keeping import without_input
-from coatcheck.errors import StaleLease, StoreError, UnknownKind
+from coatcheck.errors import InvalidPayload, StaleLease, StoreError, UnknownKind
 from coatcheck.model.job import Claim, Failure, Job, Lease
 from coatcheck.model.outcome import Errored, Outcome
 from coatcheck.model.payload import is_reference
 from coatcheck.model.state import Reason, State
+from coatcheck.model.step import Step
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import Report, Settlement, Topic
 
@@ -131,6 +132,18 @@ class RemoteWork:
         if not await self._engine.report(lease, report):
             raise StaleLease(f"job {lease.job_id} is not yours any more")
 
+    async def record(self, lease: Lease, steps: Sequence[Step]) -> None:
+        """Write checkpoints of a running job. A number stays with the step that has it."""
+        there = await self._engine.store.steps(lease.tenant, (await self._held(lease)).id)
+        by_number = {step.seq: step.id for step in there}
+        numbers = {step.id: step.seq for step in there}
+        for at, step in enumerate(steps):
+            if by_number.setdefault(step.seq, step.id) != step.id:
+                raise _misnumbered(at, f"number {step.seq} is {by_number[step.seq]}")
+            if numbers.setdefault(step.id, step.seq) != step.seq:
+                raise _misnumbered(at, f"{step.id} has number {numbers[step.id]}")
+        await self.report(lease, Report(steps=tuple(steps)))
+
     async def settle(self, lease: Lease, outcome: Outcome) -> None:
         """End an attempt; the same end told twice is one."""
         job = await self._engine.get(lease.job_id, lease.tenant)
@@ -168,3 +181,8 @@ class RemoteWork:
     async def _remove(self, worker_id: str) -> None:
         now = self._engine.clock.now()
         await self._engine.store.remove_worker(worker_id, None, now)
+
+
+def _misnumbered(at: int, why: str) -> InvalidPayload:
+    place = f"/steps/{at}/seq"
+    return InvalidPayload(f"{place}: {why}", [(place, why)])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from coatcheck.errors import InvalidPayload, UnknownKind
 from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, Job, NewJob
@@ -23,15 +24,14 @@ LABEL_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,62}")
 LABEL_VALUE_LENGTH = 255
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(NamedTuple):
     """A job as somebody asks for it; what is None is left to its kind. `input` is a JSON text."""
 
     kind: str
     input: str = "null"
     queue: str | None = None
     priority: int = 0
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = MappingProxyType({})
     run_at: int | None = None
     deadline_s: float | None = None
     max_attempts: int | None = None
@@ -48,7 +48,7 @@ def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now:
     if kind is None:
         known = ", ".join(sorted(kinds)) or "none"
         raise UnknownKind(f"there is no kind {submission.kind!r}; declared here: {known}")
-    problems = list(_problems(submission))
+    problems = _problems(submission)
     if problems:
         raise InvalidPayload(f"{problems[0][0]}: {problems[0][1]}", problems)
     try:
@@ -148,5 +148,5 @@ def as_submitted(new: NewJob) -> Job:
         limit_key=new.limit_key,
         correlation_id=new.correlation_id,
         traceparent=new.traceparent,
-        labels=json.loads(new.labels),
+        labels={} if new.labels == "{}" else json.loads(new.labels),
     )

@@ -22,7 +22,7 @@ ARTIFACTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "GET",
-        "/v1/jobs/{job_id}/artifacts/{name}",
+        "/v1/jobs/{job_id}/artifacts/{file}",
         artifacts.get_artifact,
         "getArtifact",
         "Get a file a job has left behind",

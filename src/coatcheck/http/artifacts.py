@@ -43,7 +43,7 @@ async def get_artifact(request: Request) -> Response:
     """Answer with a file as it is, or with the part of it that a Range header names."""
     engine: Engine = request.app.state.engine
     job = await engine.glance(request.path_params["job_id"])
-    artifact = _find(job, request.path_params["name"])
+    artifact = _find(job, request.path_params["file"])
     tag = f'"{artifact.sha256}"'
     headers = {**INERT, "ETag": tag, "Accept-Ranges": "bytes"}
     if _names(request.headers.get("if-none-match", ""), tag):

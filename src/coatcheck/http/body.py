@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from typing import Any
+from collections.abc import Generator, Iterator
+from typing import Any, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -19,16 +20,29 @@ PIECE_TIMEOUT_S = 20.0
 
 async def read_json(request: Request, limit: int = JSON_LIMIT) -> Any:
     """Read a JSON body; raises the 4xx that fits whatever is wrong with it."""
+    _check_is_json(request)
+    return parse_json(await read_bounded(request, limit))
+
+
+async def read_optional_json(request: Request, limit: int = JSON_LIMIT) -> Any:
+    """Read a JSON body, or None where there is none."""
+    body = await read_bounded(request, limit)
+    if not body:
+        return None
+    _check_is_json(request)
+    return parse_json(body)
+
+
+def _check_is_json(request: Request) -> None:
     media_type = media_type_of(request)
     if media_type != "application/json" and not media_type.endswith("+json"):
-        raise HTTPException(415, "send the job as JSON, with Content-Type: application/json")
-    return parse_json(await read_bounded(request, limit))
+        raise HTTPException(415, "send it as JSON, with Content-Type: application/json")
 
 
 def media_type_of(request: Request) -> str:
     """Return the media type of a body; a compressed one is refused."""
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("identity", ""):
+    encoding = request.headers.get("content-encoding")
+    if encoding is not None and encoding.strip().lower() not in ("identity", ""):
         raise HTTPException(415, "send the body as it is, without Content-Encoding")
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
@@ -56,12 +70,44 @@ async def read_bounded(request: Request, limit: int) -> bytes:
 
 
 async def _next_piece(request: Request) -> Message:
+    # Mostly the piece is there already, and nothing has to watch the time.
+    receiving = request.receive().__await__()
+    try:
+        waits_for = next(receiving)
+    except StopIteration as there:
+        return cast("Message", there.value)
     try:
         async with asyncio.timeout(PIECE_TIMEOUT_S):
-            return await request.receive()
+            return await _Begun(receiving, waits_for)
     except TimeoutError:
         message = f"nothing more of the body came for {PIECE_TIMEOUT_S:g} seconds"
         raise HTTPException(408, message, headers={"Connection": "close"}) from None
+
+
+class _Begun:
+    """Something awaited that has been begun: it goes on from what it waits for."""
+
+    def __init__(self, begun: Generator[Any, Any, Message], waits_for: Any) -> None:
+        self._begun = begun
+        self._first: tuple[Any, ...] = (waits_for,)
+
+    def __await__(self) -> Generator[Any, Any, Message]:
+        return self  # type: ignore[return-value]  # as much of one as `await` asks for
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._first:
+            [first], self._first = self._first, ()
+            return first
+        return next(self._begun)
+
+    def throw(self, *error: Any) -> Any:
+        return self._begun.throw(*error)
+
+    def close(self) -> None:
+        self._begun.close()
 
 
 def parse_json(body: bytes) -> Any:

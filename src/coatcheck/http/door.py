@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coatcheck.errors import CoatcheckError
+from coatcheck.http.asked import Asked
 from coatcheck.http.endpoint import Handler
 from coatcheck.http.guard import comes_from_here
 from coatcheck.http.problem import answer_error, answer_unexpected, problem
@@ -29,26 +30,10 @@ HEADER = b"x-correlation-id"
 _USABLE = re.compile(rb"[A-Za-z0-9_.:-]{1,128}")
 
 
-class _Came(NamedTuple):
-    """What the door wants to know of a request."""
-
-    host: bytes | None
-    origin: bytes | None
-    correlation: str
-
-
-def _read(headers: Iterable[tuple[bytes, bytes]]) -> _Came:
-    host = origin = given = None
-    for name, value in headers:
-        if name == b"host":
-            host = value
-        elif name == b"origin":
-            origin = value
-        elif name == HEADER:
-            given = value
+def _correlation(given: bytes | None) -> bytes:
     if given is not None and _USABLE.fullmatch(given):
-        return _Came(host, origin, given.decode())
-    return _Came(host, origin, f"{random.getrandbits(64):016x}")
+        return given
+    return b"%016x" % random.getrandbits(64)
 
 
 class Door:
@@ -63,42 +48,61 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        came = _read(scope["headers"])
-        current = came.correlation
-        started = False
-
-        async def send_with_id(message: Message) -> None:
-            nonlocal started
-            if message["type"] == "http.response.start":
-                started = True
-                message["headers"] = [*message["headers"], (HEADER, current.encode())]
-            await send(message)
-
-        token = correlation_id.set(current)
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        current = _correlation(headers.get(HEADER))
+        sending = _Sending(send, current)
+        token = correlation_id.set(current.decode())
         try:
-            if not comes_from_here(came.host, came.origin):
+            if not comes_from_here(headers.get(b"host"), headers.get(b"origin")):
                 words = "this server has no keys and serves loopback clients only"
-                await problem(403, "not-loopback", words)(scope, receive, send_with_id)
+                await sending.all_of(problem(403, "not-loopback", words))
                 return
             shortcut = self._shortcuts.get((scope["method"], scope["path"]))
             if shortcut is None:
-                await self._app(scope, receive, send_with_id)
+                await self._app(scope, receive, sending)
             else:
-                await _answer(shortcut, scope, receive, send_with_id)
+                await sending.all_of(await _answer(shortcut, Asked(scope, receive)))
         except ClientDisconnect:
             return  # it left in the middle of its request: there is nobody to answer
         except Exception as error:
-            if started:
+            if sending.started:
                 raise
-            await answer_unexpected(error)(scope, receive, send_with_id)
+            await sending.all_of(answer_unexpected(error))
         finally:
             correlation_id.reset(token)
 
 
-async def _answer(handler: Handler, scope: Scope, receive: Receive, send: Send) -> None:
-    request = Request(scope, receive, send)
+class _Sending:
+    """The way out: every answer carries its id."""
+
+    __slots__ = ("_correlation", "_send", "started")
+
+    def __init__(self, send: Send, correlation: bytes) -> None:
+        self._send = send
+        self._correlation = correlation
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            message["headers"] = [*message["headers"], (HEADER, self._correlation)]
+        await self._send(message)
+
+    async def all_of(self, response: Response) -> None:
+        """Send an answer that is complete."""
+        self.started = True
+        headers = [*response.raw_headers, (HEADER, self._correlation)]
+        start = {
+            "type": "http.response.start",
+            "status": response.status_code,
+            "headers": headers,
+        }
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": response.body})
+
+
+async def _answer(handler: Handler, request: Request) -> Response:
     try:
-        response = await handler(request)
+        return await handler(request)
     except (CoatcheckError, HTTPException) as error:
-        response = await answer_error(request, error)
-    await response(scope, receive, send)
+        return await answer_error(request, error)

@@ -27,6 +27,20 @@ class Parameter:
     repeated: bool = False
 
 
+IDEMPOTENCY_KEY = Parameter(
+    "Idempotency-Key",
+    "Repeat a request under the same key, and it still happens once.",
+    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
+    place="header",
+)
+TRACEPARENT = Parameter(
+    "traceparent",
+    "The trace this belongs to (W3C Trace Context); kept with the job.",
+    {"type": "string"},
+    place="header",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Body:
     """What a call takes. `schema` names a component, or one for each media type."""

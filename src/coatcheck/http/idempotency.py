@@ -14,10 +14,11 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from coatcheck.engine.engine import Once
+from coatcheck.engine.once import Once
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _PRINTABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
 
 
@@ -39,6 +40,12 @@ def once_for(request: Request, body: Any) -> Once | None:
     key = read_key(request)
     if key is None:
         return None
-    canonical = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
-    digest = hashlib.sha256(canonical).hexdigest()
-    return Once(key, f"{request.method} {request.url.path} {digest}")
+    return Once(key, f"{request.method} {request.scope['path']} {_digest(body)}")
+
+
+def _digest(body: Any) -> str:
+    if not isinstance(body, list):
+        return hashlib.sha256(_canonical(body).encode()).hexdigest()
+    # The same, piece by piece: one call for all of it would keep the interpreter from the loop.
+    pieces = ",".join([_canonical(entry) for entry in body])
+    return hashlib.sha256(f"[{pieces}]".encode()).hexdigest()

@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_core import to_json
 
-from coatcheck.clock import from_rfc3339
 from coatcheck.engine.submission import Submission
 from coatcheck.errors import InvalidPayload
+from coatcheck.http.fields import Fields, read_moment
 from coatcheck.model.kind import pointer
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# A submission that says no more than this needs no model to be read.
+_PLAIN = frozenset(("kind", "input"))
 
 
-def _moment(value: object) -> object:
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise ValueError("write a time as RFC 3339, such as 2030-01-31T09:00:00Z")
-    return from_rfc3339(value)
+def encode(value: object) -> str:
+    """Write what was read from JSON as JSON again."""
+    return to_json(value).decode()
 
 
-class JobRequest(BaseModel):
+class JobRequest(Fields):
     """The body of a submission."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     kind: str
     input: Any = None
     queue: str | None = None
     priority: int = 0
     labels: dict[str, str] = Field(default_factory=dict)
-    run_at: Annotated[int | None, BeforeValidator(_moment)] = None
+    run_at: Annotated[int | None, BeforeValidator(read_moment)] = None
     deadline_s: float | None = None
     max_attempts: int | None = None
 
@@ -42,6 +38,13 @@ def read_submission(
     body: Any, *, correlation: str | None = None, traceparent: str | None = None
 ) -> Submission:
     """Check the shape of a submission; raises InvalidPayload with a pointer to each problem."""
+    if isinstance(body, dict) and body.keys() <= _PLAIN and isinstance(body.get("kind"), str):
+        return Submission(
+            body["kind"],
+            to_json(body.get("input")).decode(),
+            correlation_id=correlation,
+            traceparent=traceparent,
+        )
     try:
         asked = JobRequest.model_validate(body)
     except ValidationError as error:
@@ -53,7 +56,7 @@ def read_submission(
         raise InvalidPayload(f"this is not a job: {where}", problems) from None
     return Submission(
         kind=asked.kind,
-        input=_encode(asked.input),
+        input=encode(asked.input),
         queue=asked.queue,
         priority=asked.priority,
         labels=asked.labels,

@@ -12,6 +12,8 @@ from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event
 from coatcheck.model.job import Failure, Job, NewJob
 from coatcheck.model.payload import is_reference
+from coatcheck.model.step import Step
+from coatcheck.model.transition import NEVER
 
 
 def job_json(job: Job, extra: Mapping[str, Any] | None = None) -> str:
@@ -39,7 +41,8 @@ def submitted_json(job: NewJob) -> str:
         '"started_at":null,"finished_at":null,"expires_at":null,'
         f'"labels":{job.labels},"parent":null,"forked_from":null,"result":null,"error":null,'
         f'"artifacts":[],"links":{{"self":"/v1/jobs/{job.id}",'
-        f'"result":"/v1/jobs/{job.id}/result","events":"/v1/jobs/{job.id}/events",'
+        f'"result":"/v1/jobs/{job.id}/result","steps":"/v1/jobs/{job.id}/steps",'
+        f'"events":"/v1/jobs/{job.id}/events",'
         f'"cancel":"/v1/jobs/{job.id}/cancel"}}}}'
     )
 
@@ -62,6 +65,32 @@ def events_json(events: Sequence[Event], job: Job) -> str:
     entries = ",".join(event_json(event) for event in events)
     ended = "true" if job.state.is_terminal else "false"
     return f'{{"events":[{entries}],"last":{job.last_event},"ended":{ended}}}'
+
+
+def steps_json(steps: Sequence[Step]) -> str:
+    """Write what a job has done so far."""
+    return f'{{"steps":[{",".join(map(_step_json, steps))}]}}'
+
+
+def _step_json(step: Step) -> str:
+    said = {
+        "seq": step.seq,
+        "op": step.id.op,
+        "name": step.id.name,
+        "key": step.id.key,
+        "occurrence": step.id.occurrence,
+        "state": step.state,
+        "attempts": step.attempts,
+        "started_at": to_rfc3339(step.started_at),
+        "finished_at": _time(step.finished_at),
+    }
+    if step.wake_at is not None:
+        said["wake_at"] = to_rfc3339(step.wake_at)
+    if step.error is not None:
+        said["error"] = failure_view(step.error)
+    # The result is JSON already and goes in as it is.
+    result = "" if step.result is None else f',"result":{step.result}'
+    return f"{dumps(said)[:-1]}{result}}}"
 
 
 def failure_view(error: Failure | None) -> dict[str, Any] | None:
@@ -108,13 +137,13 @@ def _before_result(job: Job) -> dict[str, Any]:
         "progress": progress
         and {"done": progress.done, "total": progress.total, "message": progress.message},
         "created_at": to_rfc3339(job.created_at),
-        "run_at": to_rfc3339(job.run_at),
+        "run_at": None if job.run_at == NEVER else to_rfc3339(job.run_at),
         "started_at": _time(job.started_at),
         "finished_at": _time(job.finished_at),
         "expires_at": _time(job.expires_at),
         "labels": job.labels,
-        "parent": None,
-        "forked_from": None,
+        "parent": job.terms.parent,
+        "forked_from": job.forked_from,
     }
 
 
@@ -126,6 +155,7 @@ def _after_result(job: Job) -> dict[str, Any]:
         "links": {
             "self": path,
             "result": f"{path}/result",
+            "steps": f"{path}/steps",
             "events": f"{path}/events",
             "cancel": f"{path}/cancel",
         },

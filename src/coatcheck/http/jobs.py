@@ -26,6 +26,7 @@ from coatcheck.http.job_view import (
 )
 from coatcheck.http.prefer import read_preference
 from coatcheck.http.problem import problem
+from coatcheck.http.written import Written
 from coatcheck.logs import correlation_id
 from coatcheck.model.job import Job, NewJob
 from coatcheck.model.payload import is_reference, read_reference
@@ -64,10 +65,20 @@ async def submit_job(request: Request) -> Response:
 
 
 def _accepted(engine: Engine, job: NewJob, headers: dict[str, str]) -> Response:
-    log.debug("submitted", extra={"job_id": job.id, "kind": job.kind})
-    headers["Location"] = f"/v1/jobs/{job.id}"
-    headers["Retry-After"] = str(engine.retry_after(job))
-    return Response(submitted_json(job), 202, headers, JSON)
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("submitted", extra={"job_id": job.id, "kind": job.kind})
+    body = submitted_json(job).encode()
+    return Written(
+        202,
+        body,
+        [
+            *((name.lower().encode(), value.encode()) for name, value in headers.items()),
+            (b"location", b"/v1/jobs/" + job.id.encode()),
+            (b"retry-after", b"%d" % engine.retry_after(job)),
+            (b"content-length", b"%d" % len(body)),
+            (b"content-type", b"application/json"),
+        ],
+    )
 
 
 async def get_job(request: Request) -> Response:
@@ -148,6 +159,7 @@ async def delete_job(request: Request) -> Response:
             "jobs": 1,
             "payloads": deleted.payloads,
             "events": deleted.events,
+            "steps": deleted.steps,
             "artifacts": deleted.artifacts,
         },
     }

@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import InvalidPayload, NotFound
-from coatcheck.http.body import read_json
 from coatcheck.http.endpoint import JSON
+from coatcheck.http.fields import Fields, read_fields, read_moment
 from coatcheck.http.job_view import dumps, job_json
 from coatcheck.http.prefer import LONGEST_WAIT_S
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import DEFAULT_TENANT, Claim, Failure, Lease, Progress
-from coatcheck.model.kind import pointer
 from coatcheck.model.outcome import GaveUp, Released, Succeeded
+from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.store.base import Report
 
 MOST_CLAIMED = 100
 LARGEST_FENCE = 2**63 - 1
+LARGEST_SEQ = 2**31 - 1
+MOST_STEPS = 100
 
 
-_Model = TypeVar("_Model", bound=BaseModel)
-
-
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class ClaimRequest(_Body):
+class ClaimRequest(Fields):
     """Which kinds a worker can run, how many jobs it wants, how long it waits for the first."""
 
     kinds: Annotated[list[str], Field(min_length=1, max_length=100)]
@@ -41,7 +36,7 @@ class ClaimRequest(_Body):
     wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = 0
 
 
-class ProgressRequest(_Body):
+class ProgressRequest(Fields):
     """How far the job has come, in which phase, and a line for its log."""
 
     done: Annotated[float, Field(allow_inf_nan=False)] | None = None
@@ -51,13 +46,13 @@ class ProgressRequest(_Body):
     log: str | None = None
 
 
-class CompleteRequest(_Body):
+class CompleteRequest(Fields):
     """What the job has come to."""
 
     result: Any = None
 
 
-class FailRequest(_Body):
+class FailRequest(Fields):
     """Why the attempt failed, and whether another one may help."""
 
     code: Annotated[str, Field(min_length=1, max_length=100)]
@@ -66,10 +61,38 @@ class FailRequest(_Body):
     retry_after_s: Annotated[float, Field(ge=0, le=365 * 86_400)] | None = None
 
 
+class StepError(Fields):
+    """Why a step failed."""
+
+    code: Annotated[str, Field(min_length=1, max_length=100)]
+    message: Annotated[str, Field(max_length=2000)] = ""
+    detail: str | None = None
+
+
+class StepRequest(Fields):
+    """A step that the job has taken: the so-many-th of the job, what it is called, how it ended."""
+
+    seq: Annotated[int, Field(ge=0, le=LARGEST_SEQ)]
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    key: Annotated[str, Field(max_length=255)] | None = None
+    occurrence: Annotated[int, Field(ge=0, le=LARGEST_SEQ)] = 0
+    state: Literal["succeeded", "failed"] = "succeeded"
+    attempts: Annotated[int, Field(ge=1, le=LARGEST_SEQ)] = 1
+    started_at: Annotated[int | None, BeforeValidator(read_moment)] = None
+    result: Any = None
+    error: StepError | None = None
+
+
+class StepsRequest(Fields):
+    """Steps to be written, all or none."""
+
+    steps: Annotated[list[StepRequest], Field(min_length=1, max_length=MOST_STEPS)]
+
+
 async def claim_jobs(request: Request) -> Response:
     """Take jobs to run. Whoever takes them keeps them by a heartbeat before each lease is over."""
     engine: Engine = request.app.state.engine
-    asked = await _read(request, ClaimRequest)
+    asked = await read_fields(request, ClaimRequest)
     host = request.client.host if request.client else "somewhere"
     remote = engine.remote
     claims = await remote.claim(asked.kinds, asked.max, asked.wait, host, request.is_disconnected)
@@ -88,7 +111,7 @@ async def beat(request: Request) -> Response:
 async def report_progress(request: Request) -> Response:
     """Say how far a job has come."""
     engine: Engine = request.app.state.engine
-    asked = await _read(request, ProgressRequest)
+    asked = await read_fields(request, ProgressRequest)
     progress = None
     if asked.done is not None:
         progress = Progress(asked.done, asked.total, asked.message)
@@ -100,10 +123,44 @@ async def report_progress(request: Request) -> Response:
     return await _answer(engine, request)
 
 
+async def record_steps(request: Request) -> Response:
+    """Write what a job has done once and for all. Who takes the job over reads it with
+    `GET /v1/jobs/{job_id}/steps`, and goes on after it. The same step written again replaces what
+    was there.
+    """
+    engine: Engine = request.app.state.engine
+    asked = await read_fields(request, StepsRequest)
+    now = engine.clock.now()
+    steps = [_step(number, step, now) for number, step in enumerate(asked.steps)]
+    await engine.remote.record(_lease(request), steps)
+    return await _answer(engine, request)
+
+
+def _step(number: int, asked: StepRequest, now: int) -> Step:
+    place = f"/steps/{number}"
+    failed = asked.state == "failed"
+    if failed != (asked.error is not None):
+        why = "a step that failed has one, and no other"
+        raise InvalidPayload(f"{place}/error: {why}", [(f"{place}/error", why)])
+    if asked.key is not None and asked.occurrence:
+        why = "a step with a key is known by that; leave this out"
+        raise InvalidPayload(f"{place}/occurrence: {why}", [(f"{place}/occurrence", why)])
+    return Step(
+        seq=asked.seq,
+        id=StepId(Op.STEP, asked.name, asked.key, asked.occurrence),
+        state=StepState(asked.state),
+        started_at=now if asked.started_at is None else asked.started_at,
+        finished_at=now,
+        attempts=asked.attempts,
+        result=None if failed else dumps(asked.result),
+        error=None if asked.error is None else Failure(**asked.error.model_dump()),
+    )
+
+
 async def complete(request: Request) -> Response:
     """End a job well."""
     engine: Engine = request.app.state.engine
-    asked = await _read(request, CompleteRequest)
+    asked = await read_fields(request, CompleteRequest)
     job = await engine.get(request.path_params["job_id"])
     result = dumps(asked.result)
     engine.kinds[job.kind].check_result(result)
@@ -114,7 +171,7 @@ async def complete(request: Request) -> Response:
 async def fail(request: Request) -> Response:
     """End an attempt badly: it is made again, by the kind's backoff, unless that would not help."""
     engine: Engine = request.app.state.engine
-    asked = await _read(request, FailRequest)
+    asked = await read_fields(request, FailRequest)
     error = Failure(asked.code, asked.message, retryable=asked.retryable)
     if asked.retryable:
         await engine.remote.failed(_lease(request), error, asked.retry_after_s)
@@ -141,16 +198,6 @@ async def _answer(engine: Engine, request: Request) -> Response:
     return Response(job_json(await engine.get(request.path_params["job_id"])), media_type=JSON)
 
 
-async def _read(request: Request, model: type[_Model]) -> _Model:
-    try:
-        return model.model_validate(await read_json(request))
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        problems = [(pointer(item["loc"]), item["msg"]) for item in found]
-        words = "; ".join(f"{place or '/'}: {detail}" for place, detail in problems[:3])
-        raise InvalidPayload(words, problems) from None
-
-
 def _claim_json(claim: Claim) -> str:
     path = f"/v1/jobs/{claim.lease.job_id}/leases/{claim.lease.fence}"
     deadline = claim.terms.deadline_at
@@ -170,8 +217,11 @@ def _claim_json(claim: Claim) -> str:
     return f'{dumps(head)[:-1]},"input":{claim.input}}}'
 
 
-LEASE_CALLS: tuple[Literal["heartbeat", "progress", "complete", "fail", "release"], ...] = (
+LEASE_CALLS: tuple[
+    Literal["heartbeat", "steps", "progress", "complete", "fail", "release"], ...
+] = (
     "heartbeat",
+    "steps",
     "progress",
     "complete",
     "fail",

@@ -22,10 +22,16 @@ from coatcheck.model.kind import Kind
 # a store that is away.
 ALWAYS = (400, 403, 406, 503)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
-_PATH_SCHEMAS = {"job_id": ID, "fence": COUNT, "kind": NAME, "queue": NAME, "name": FILE_NAME}
+_PATH_SCHEMAS = {"job_id": ID, "fence": COUNT, "name": NAME, "kind": NAME, "queue": NAME}
+_PATH_SCHEMAS |= {"schedule": NAME, "file": FILE_NAME}
 
+# Where the id of a new job leads.
+_ON_A_JOB = (
+    *("getJob", "getResult", "getSteps", "getEvents"),
+    *("sendEvent", "cancelJob", "resumeJob", "forkJob", "deleteJob"),
+)
 _HEADERS: dict[str, tuple[str, Schema]] = {
-    "Location": ("Where the job is.", TEXT),
+    "Location": ("Where it is.", TEXT),
     "Retry-After": ("In how many seconds it is worth asking again.", COUNT),
     "ETag": ("Changes when what was asked for does.", TEXT),
     "Accept-Ranges": ("`bytes`: parts can be asked for.", TEXT),
@@ -105,7 +111,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
     if answer.links_to_job:
         described["links"] = {
             name: {"operationId": name, "parameters": {"job_id": "$response.body#/id"}}
-            for name in ("getJob", "getResult", "getEvents", "cancelJob", "deleteJob")
+            for name in _ON_A_JOB
         }
     return described
 

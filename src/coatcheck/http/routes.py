@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from coatcheck.http import batches, docs, health, jobs, kinds, metrics, queues, stream
 from coatcheck.http.artifact_routes import ARTIFACTS
-from coatcheck.http.endpoint import Answer, Body, Endpoint, Parameter, Schema, as_json, ref
+from coatcheck.http.endpoint import (
+    IDEMPOTENCY_KEY,
+    TRACEPARENT,
+    Answer,
+    Body,
+    Endpoint,
+    Parameter,
+    Schema,
+    as_json,
+    ref,
+)
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, LARGEST_PAGE
 from coatcheck.http.prefer import LONGEST_WAIT_S
+from coatcheck.http.schedule_routes import SCHEDULES
 from coatcheck.http.schemas import ANYTHING, STATE, STREAMED, TEXT, TIME, listed
+from coatcheck.http.steering_routes import STEERING
 from coatcheck.http.work_routes import WORK
 
 _RETRY = ("Retry-After",)
@@ -18,21 +30,9 @@ _WAIT = Parameter(
     "Wait up to this many seconds for the job to end.",
     {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S},
 )
-_KEY = Parameter(
-    "Idempotency-Key",
-    "Repeat a request under the same key, and it still happens once.",
-    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
-    place="header",
-)
 _PREFER = Parameter(
     "Prefer",
     "`wait=N` waits up to N seconds for the result, `respond-async` answers at once (RFC 7240).",
-    {"type": "string"},
-    place="header",
-)
-_TRACEPARENT = Parameter(
-    "traceparent",
-    "The trace this belongs to (W3C Trace Context); kept with the job.",
     {"type": "string"},
     place="header",
 )
@@ -67,7 +67,7 @@ _JOBS = (
             ),
         },
         refusals=(408, 410, 413, 415, 422),
-        parameters=(_KEY, _PREFER, _TRACEPARENT),
+        parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=Body("The job.", as_json(ref("JobRequest"))),
     ),
     Endpoint(
@@ -79,7 +79,7 @@ _JOBS = (
         "jobs",
         {202: Answer("All are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",))},
         refusals=(408, 410, 413, 415, 422),
-        parameters=(_KEY, _TRACEPARENT),
+        parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         body=Body(
             "The jobs: as one JSON document, or one a line.",
             {
@@ -159,8 +159,8 @@ _JOBS = (
         "jobs",
         {
             200: Answer(
-                "Server-sent events (`state`, `progress`, `log`, ..., and `end` with the job); a "
-                "page of the log for those who accept JSON only.",
+                "Server-sent events (`state`, `progress`, `step`, `log`, `output`, and `end` with "
+                "the job); a page of the log for those who accept JSON only.",
                 {stream.EVENT_STREAM: STREAMED, "application/json": ref("EventPage")},
             ),
             204: Answer("The log has ended, and you have seen all of it.", {}),
@@ -322,4 +322,7 @@ _PAGES = (
     ),
 )
 
-ENDPOINTS: tuple[Endpoint, ...] = (*_JOBS, *ARTIFACTS, *WORK, *_SYSTEM, *_PAGES)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *(*_JOBS, *ARTIFACTS, *STEERING, *WORK, *SCHEDULES),
+    *(*_SYSTEM, *_PAGES),
+)

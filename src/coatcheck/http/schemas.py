@@ -13,12 +13,25 @@ from coatcheck.engine.submission import (
     PRIORITIES,
 )
 from coatcheck.http.endpoint import Schema, ref
+from coatcheck.http.fields import Fields
 from coatcheck.http.job_request import JobRequest
-from coatcheck.http.leases import ClaimRequest, CompleteRequest, FailRequest, ProgressRequest
+from coatcheck.http.leases import (
+    ClaimRequest,
+    CompleteRequest,
+    FailRequest,
+    ProgressRequest,
+    StepError,
+    StepRequest,
+    StepsRequest,
+)
+from coatcheck.http.schedule_request import ScheduleRequest
+from coatcheck.http.steering import ForkRequest, ResumeRequest
 from coatcheck.model import artifact
 from coatcheck.model.event import EventType
 from coatcheck.model.names import NAME_PATTERN, NAME_RULE
+from coatcheck.model.schedule import LONGEST_MS, SHORTEST_MS, CatchUp, Overlap
 from coatcheck.model.state import Reason, State
+from coatcheck.model.step import Op, StepState
 
 TEXT: Schema = {"type": "string"}
 WHOLE: Schema = {"type": "integer"}
@@ -83,7 +96,7 @@ _JOB = whole(
         "priority": WHOLE,
         "progress": maybe(_PROGRESS),
         "created_at": TIME,
-        "run_at": TIME,
+        "run_at": maybe(TIME),
         "started_at": maybe(TIME),
         "finished_at": maybe(TIME),
         "expires_at": maybe(TIME),
@@ -116,12 +129,29 @@ _ARTIFACT = whole(
         "url": TEXT,
     }
 )
+_STEP = whole(
+    {
+        "seq": COUNT,
+        "op": {"type": "string", "enum": list(Op)},
+        "name": TEXT,
+        "key": maybe(TEXT),
+        "occurrence": COUNT,
+        "state": {"type": "string", "enum": list(StepState)},
+        "attempts": COUNT,
+        "started_at": TIME,
+        "finished_at": maybe(TIME),
+        "wake_at": TIME,
+        "error": ref("Error"),
+        "result": ANYTHING,
+    },
+    optional=("wake_at", "error", "result"),
+)
 _EVENT = whole(
     {
         "seq": COUNT,
         "type": {"type": "string", "enum": list(EventType)},
         "at": TIME,
-        "data": {"type": "object"},
+        "data": {"description": "An object; of an `output` what the handler gave out."},
     }
 )
 # As in the OpenAPI that comes: what one event of the stream looks like.
@@ -177,7 +207,9 @@ _RECEIPT = whole(
     {
         "id": TEXT,
         "deleted_at": TIME,
-        "removed": whole({"jobs": COUNT, "payloads": COUNT, "events": COUNT, "artifacts": COUNT}),
+        "removed": whole(
+            dict.fromkeys(("jobs", "payloads", "events", "steps", "artifacts"), COUNT)
+        ),
     }
 )
 
@@ -199,6 +231,42 @@ _LIMITS: dict[str, Schema] = {
         {"type": "integer", "minimum": min(MAX_ATTEMPTS), "maximum": max(MAX_ATTEMPTS)}
     ),
 }
+# The same for schedules, and what model/schedule.py asks.
+_SCHEDULE_LIMITS: dict[str, Schema] = {
+    **{name: of for name, of in _LIMITS.items() if name != "run_at"},
+    "cron": maybe({"type": "string", "maxLength": 200}),
+    "every_s": maybe(
+        {"type": "number", "minimum": SHORTEST_MS / 1000, "maximum": LONGEST_MS / 1000}
+    ),
+    "start_at": maybe(TIME),
+}
+_SCHEDULE = whole(
+    {
+        "name": TEXT,
+        "kind": TEXT,
+        "input": ANYTHING,
+        "cron": maybe(TEXT),
+        "every_s": maybe({"type": "number"}),
+        "start_at": maybe(TIME),
+        "timezone": TEXT,
+        "queue": maybe(TEXT),
+        "priority": WHOLE,
+        "labels": {"type": "object", "additionalProperties": TEXT},
+        "deadline_s": maybe({"type": "number"}),
+        "max_attempts": maybe(COUNT),
+        "catch_up": {"type": "string", "enum": list(CatchUp)},
+        "overlap": {"type": "string", "enum": list(Overlap)},
+        "declared": {"type": "boolean"},
+        "paused": {"type": "boolean"},
+        "next_at": maybe(TIME),
+        "last_at": maybe(TIME),
+        "last_job": maybe(TEXT),
+        "problem": maybe(TEXT),
+        "created_at": TIME,
+        "updated_at": TIME,
+        "links": {"type": "object", "additionalProperties": TEXT},
+    }
+)
 _CLAIM = whole(
     {
         "job_id": TEXT,
@@ -217,17 +285,35 @@ _CLAIM = whole(
 )
 
 
+def _described(model: type[Fields], **limits: Schema) -> Schema:
+    """Return the schema of a body, with what pydantic cannot tell of its members."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)  # components of their own
+    schema["properties"] |= limits
+    return schema
+
+
 def components() -> dict[str, Any]:
     """Return every named shape."""
-    job_request = JobRequest.model_json_schema(ref_template="#/components/schemas/{model}")
-    job_request["properties"] |= _LIMITS
+    schedule_request = ScheduleRequest.model_json_schema()
+    schedule_request["properties"] |= _SCHEDULE_LIMITS
     return {
         "Job": _JOB,
-        "JobRequest": job_request,
+        "JobRequest": _described(JobRequest, **_LIMITS),
         "JobPage": whole({"jobs": listed(ref("Job")), "next_cursor": maybe(TEXT)}),
         "Artifact": _ARTIFACT,
         "ArtifactPage": whole({"artifacts": listed(ref("Artifact"))}),
         "Batch": whole({"jobs": listed(_BATCHED)}),
+        "Step": _STEP,
+        "StepPage": whole({"steps": listed(ref("Step"))}),
+        "StepRequest": _described(StepRequest, started_at=maybe(TIME)),
+        "StepError": _described(StepError),
+        "StepsRequest": _described(StepsRequest),
+        "ForkRequest": _described(ForkRequest),
+        "ResumeRequest": _described(ResumeRequest, created_after=maybe(TIME)),
+        "Resumption": whole(
+            {"jobs": COUNT, "dry_run": {"type": "boolean"}, "next_cursor": maybe(TEXT)}
+        ),
         "Event": _EVENT,
         "EventPage": whole(
             {"events": listed(ref("Event")), "last": COUNT, "ended": {"type": "boolean"}}
@@ -239,6 +325,10 @@ def components() -> dict[str, Any]:
         "Queue": _QUEUE,
         "QueuePage": whole({"queues": listed(ref("Queue"))}),
         "Receipt": _RECEIPT,
+        "Schedule": _SCHEDULE,
+        "SchedulePage": whole({"schedules": listed(ref("Schedule")), "next_cursor": maybe(TEXT)}),
+        "ScheduleRequest": schedule_request,
+        "Ticks": whole({"ticks": listed(TIME)}),
         "Claims": whole({"lease_s": {"type": "number"}, "claims": listed(ref("Claim"))}),
         "Claim": _CLAIM,
         "ClaimRequest": ClaimRequest.model_json_schema(),

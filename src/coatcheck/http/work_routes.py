@@ -38,6 +38,17 @@ WORK: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         "POST",
+        f"{_LEASE}/steps",
+        leases.record_steps,
+        "recordSteps",
+        "Write what a job has done once and for all",
+        "working",
+        {200: Answer("The job.", _A_JOB)},
+        refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
+        body=Body("The steps.", as_json(ref("StepsRequest"))),
+    ),
+    Endpoint(
+        "POST",
         f"{_LEASE}/progress",
         leases.report_progress,
         "reportProgress",

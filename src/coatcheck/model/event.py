@@ -13,6 +13,8 @@ class EventType(StrEnum):
     STATE = "state"
     PROGRESS = "progress"
     LOG = "log"
+    STEP = "step"
+    OUTPUT = "output"
 
 
 @dataclass(frozen=True, slots=True)

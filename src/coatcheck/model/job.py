@@ -38,6 +38,7 @@ class Terms(NamedTuple):
     keep_succeeded_ms: int = 86_400_000
     keep_failed_ms: int = 604_800_000
     deadline_at: int | None = None  # not ended by then, it fails
+    parent: str | None = None  # the job that spawned it
 
 
 class NewJob(NamedTuple):
@@ -62,6 +63,7 @@ class NewJob(NamedTuple):
     limit_key: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+    forked_from: str | None = None
 
 
 class Lease(NamedTuple):
@@ -127,5 +129,6 @@ class Job:
     limit_key: str | None
     correlation_id: str | None
     traceparent: str | None
+    forked_from: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     artifacts: tuple[Artifact, ...] = ()  # by name

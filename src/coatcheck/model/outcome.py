@@ -47,4 +47,16 @@ class Cancelled:
     """The handler stopped because somebody cancelled the job."""
 
 
-Outcome = Succeeded | Errored | GaveUp | Released | Cancelled
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The handler waits and was unwound; the attempt goes on later.
+
+    It goes on at `until`, if that is a time, or when all of one group of `groups` is there. A group
+    is names of what may come: `child_ended` and `event_sent` in `coatcheck.model.step`.
+    """
+
+    until: int | None = None
+    groups: tuple[tuple[str, ...], ...] = ()
+
+
+Outcome = Succeeded | Errored | GaveUp | Released | Cancelled | Waiting

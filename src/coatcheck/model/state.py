@@ -42,6 +42,8 @@ class Reason(StrEnum):
     RELEASED = "released"  # its worker gave it back
     RETRY = "retry"  # it failed and will be tried again
     RESUMED = "resumed"  # somebody resumed it after it had ended
+    WAITING = "waiting"  # its handler waits: for a time, an event, other jobs
+    WOKEN = "woken"  # what it waited for is there
     CANCELLED = "cancelled"  # somebody cancelled it
 
 

@@ -7,7 +7,8 @@ once, here, and an illegal move cannot be expressed without raising.
 
 Rules worth knowing:
 
-- A claim raises the fence and adds an attempt. A release takes the attempt back, not the fence.
+- A claim raises the fence and adds an attempt, unless the job comes back from waiting: that is the
+  attempt it had. A release takes the attempt back, not the fence.
 - Losing the worker raises the fence too. So a job that is no longer running, but still has the
   fence of a lease, was settled by that lease: settling twice (a retry after an answer that never
   came) is recognised and changes nothing.
@@ -24,8 +25,19 @@ from typing import NamedTuple
 
 from coatcheck.errors import IllegalTransition
 from coatcheck.model.job import Failure, Terms
-from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
+from coatcheck.model.outcome import (
+    Cancelled,
+    Errored,
+    GaveUp,
+    Outcome,
+    Released,
+    Succeeded,
+    Waiting,
+)
 from coatcheck.model.state import Reason, State, check_move
+
+# When a job goes on that waits for no particular time.
+NEVER = 253_402_300_799_999
 
 
 class Standing(NamedTuple):
@@ -82,7 +94,7 @@ def claimed(standing: Standing, worker: str, now: int) -> Transition:
         State.RUNNING,
         claimable=False,
         reason=None,
-        attempt=standing.attempt + 1,
+        attempt=standing.attempt + (standing.reason is not Reason.WOKEN),
         fence=standing.fence + 1,
         worker=worker,
         started_at=now,
@@ -100,18 +112,33 @@ def settled(standing: Standing, terms: Terms, outcome: Outcome, now: int) -> Tra
             return _cancelled(standing, terms, now)
         case GaveUp(error, reason):
             return _end(standing, terms, State.FAILED, reason, error, now)
+        case Errored() | Released() | Waiting() if standing.cancel_requested:
+            return _cancelled(standing, terms, now)
         case Errored(error, delay, reason):
-            if standing.cancel_requested:
-                return _cancelled(standing, terms, now)
             too_late = terms.deadline_at is not None and now + delay >= terms.deadline_at
             if standing.attempt >= terms.max_attempts or too_late:
                 return _end(standing, terms, State.FAILED, reason, error, now)
             return _requeue(standing, Reason.RETRY, now + delay, now, error)
         case Released(delay, error):
-            if standing.cancel_requested:
-                return _cancelled(standing, terms, now)
             given_back = standing._replace(attempt=standing.attempt - 1)
             return _requeue(given_back, Reason.RELEASED, now + delay, now, error or standing.error)
+        case Waiting(until):
+            return _wait(standing, NEVER if until is None else until)
+
+
+def woken(standing: Standing, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
+    """What the job waited for is there."""
+    if standing.state is not State.WAITING:
+        return None
+    return _requeue(standing, Reason.WOKEN, now, now, standing.error)
+
+
+def resumed(standing: Standing, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
+    """Somebody wants a job that failed or was cancelled to go on, with all its attempts."""
+    if standing.state not in (State.FAILED, State.CANCELLED):
+        return None
+    fresh = standing._replace(attempt=0, finished_at=None, expires_at=None, cancel_requested=False)
+    return _requeue(fresh, Reason.RESUMED, now, now, None)
 
 
 def lost(standing: Standing, terms: Terms, now: int) -> Transition | None:
@@ -164,6 +191,18 @@ def _requeue(
         worker=None,
         run_at=run_at,
         error=error,
+    )
+
+
+def _wait(standing: Standing, until: int) -> Transition:
+    return _move(
+        standing,
+        State.WAITING,
+        claimable=False,
+        phase=None,
+        reason=Reason.WAITING,
+        worker=None,
+        run_at=until,
     )
 
 

@@ -10,6 +10,9 @@ Who may do what:
 - Whoever finds a worker lost removes it, naming the heartbeat count it judged by: if the worker
   beat once more in between, nothing happens.
 
+- A handler that waits gives its job up with the outcome `Waiting`. The job is queued again when
+  its time has come (a claim sees to that), or all of one of the groups it waits for is there.
+
 Every transition writes the job, its event and whatever else belongs to it in one transaction.
 All times are the caller's (milliseconds since the epoch): a store has no clock of its own.
 What a transition does is decided in `coatcheck.model.transition`, never in a store.
@@ -28,8 +31,10 @@ from coatcheck.model.outcome import Outcome
 from coatcheck.model.payload import BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
+from coatcheck.model.step import Message, Step
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.migrations import Migration
+from coatcheck.store.schedules import ScheduleStore
 
 BATCH_LIMIT = 10_000
 
@@ -40,6 +45,7 @@ class Topic(StrEnum):
     WORK = "work"  # a job may have become claimable, or due at a new time
     CANCELS = "cancels"  # a running job was asked to stop
     CHANGES = "changes"  # some job changed
+    SCHEDULES = "schedules"  # a schedule was made or changed
 
 
 class Signal(Protocol):
@@ -65,12 +71,17 @@ class Claimed(NamedTuple):
 
 class Report(NamedTuple):
     """What a running job says of itself; what is None stays as it is. A new progress or phase is
-    an entry of the log too, after the report's own.
+    an entry of the log too, after the report's own, and so is each step.
+
+    A step replaces what is there under its number; written twice in the same words, it is there and
+    in the log once. `children` are jobs it spawned with these steps.
     """
 
     progress: Progress | None = None
     phase: str | None = None
     events: tuple[NewEvent, ...] = ()
+    steps: tuple[Step, ...] = ()
+    children: tuple[NewJob, ...] = ()
 
 
 class Settlement(NamedTuple):
@@ -110,6 +121,7 @@ class Deleted(NamedTuple):
     job_id: str
     payloads: int
     events: int
+    steps: int = 0
     artifacts: int = 0
     blobs: int = 0  # of payloads and artifacts; their bytes are removed next
 
@@ -154,8 +166,8 @@ class Swept(NamedTuple):
     more: bool = False
 
 
-class Store(Protocol):
-    """Durable state, as semantic verbs."""
+class Store(ScheduleStore, Protocol):
+    """Durable state, as semantic verbs; those on schedules stand in `coatcheck.store.schedules`."""
 
     async def open(self) -> None:
         """Connect; apply the migrations that are missing, under a lock."""
@@ -212,8 +224,42 @@ class Store(Protocol):
         """Read a job's log in order, from the entry after the given number."""
         ...
 
+    async def steps(self, tenant: str, job_id: str) -> list[Step]:
+        """Read a job's steps, in the order in which its handler came to them."""
+        ...
+
+    async def messages(self, tenant: str, job_id: str) -> list[Message]:
+        """Read what was sent to a job from outside, in order."""
+        ...
+
     async def cancel(self, tenant: str, job_id: str, now: int) -> Job:
-        """Ask for a job to be cancelled and return how it stands then; raises NotFound, Gone."""
+        """Ask for a job to be cancelled and return how it stands then; raises NotFound, Gone. Jobs
+        that one that ends as cancelled has spawned are cancelled, too: some of them at once, where
+        there are many the others by the sweep.
+        """
+        ...
+
+    async def send(self, tenant: str, job_id: str, name: str, data: str, now: int) -> Job:
+        """Send an event to a job that has not ended, and return how the job stands then. It is kept
+        until the job waits for it. Raises Conflict for one that has ended, NotFound, Gone.
+        """
+        ...
+
+    async def resume(self, tenant: str, job_id: str, now: int) -> Job:
+        """Queue a job again that failed or was cancelled, with its steps and all its attempts, and
+        return how it stands then; any other is left as it is. A deadline that has passed is
+        dropped. Raises NotFound, Gone.
+        """
+        ...
+
+    async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
+        """Make a new job durable, with those steps of another of its tenant that have a smaller
+        number and are done, and the events they took. The same id again is left as it is.
+        """
+        ...
+
+    async def input_of(self, tenant: str, job_id: str) -> str:
+        """Read the input a job was submitted with; raises NotFound, Gone."""
         ...
 
     async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
@@ -301,8 +347,9 @@ class Store(Protocol):
     # --- keeping house
 
     async def sweep(self, now: int) -> Swept:
-        """Fail jobs past their deadline, delete what retention has passed over, finish batches a
-        crash left half-written: a bounded amount, safe to run anywhere and at any time.
+        """Fail jobs past their deadline, delete what retention has passed over unless its parent
+        has not ended, finish batches that a crash left half-written and cancels of many children:
+        a bounded amount, safe to run anywhere and at any time.
         """
         ...
 

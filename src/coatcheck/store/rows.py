@@ -9,7 +9,9 @@ from typing import Any
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event, EventType
 from coatcheck.model.job import Failure, Job, NewJob, Progress, Terms
+from coatcheck.model.schedule import CatchUp, Definition, Overlap, Schedule, Timing
 from coatcheck.model.state import Reason, State
+from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.model.transition import Standing
 from coatcheck.store.base import Report
 
@@ -25,10 +27,15 @@ STANDING_FIELDS = len(Standing._fields)
 # The columns of a new job, in the order of `new_job_row`.
 NEW_JOB_COLUMNS = (
     *("tenant", "id", "surface", "public_id", "kind", "queue", "priority", "limit_key", "labels"),
-    *("correlation_id", "traceparent", "created_at"),
+    *("correlation_id", "traceparent", "forked_from", "created_at"),
     *Terms._fields,
     *Standing._fields,
 )
+
+
+# Where a whole job's row has its standing, and its progress and result.
+_STANDING = NEW_JOB_COLUMNS.index("state")
+_PROGRESS = _STANDING + STANDING_FIELDS
 
 
 def standing_row(standing: Standing) -> tuple[Any, ...]:
@@ -73,6 +80,7 @@ def new_job_row(job: NewJob, standing: Standing) -> tuple[Any, ...]:
         job.labels,
         job.correlation_id,
         job.traceparent,
+        job.forked_from,
         job.created_at,
         *job.terms,
         *standing,
@@ -81,7 +89,8 @@ def new_job_row(job: NewJob, standing: Standing) -> tuple[Any, ...]:
 
 def read_job(row: Row) -> Job:
     """Read a whole job from `SELECT jobs.*, result, artifacts`."""
-    standing = read_standing(row[18:32])
+    standing = read_standing(row[_STANDING:_PROGRESS])
+    progress, result, artifacts = row[_PROGRESS : _PROGRESS + 3]
     return Job(
         tenant=row[0],
         id=row[1],
@@ -94,8 +103,9 @@ def read_job(row: Row) -> Job:
         labels=json.loads(row[8]),
         correlation_id=row[9],
         traceparent=row[10],
-        created_at=row[11],
-        terms=Terms(*row[12:18]),
+        forked_from=row[11],
+        created_at=row[12],
+        terms=Terms(*row[13:_STANDING]),
         state=standing.state,
         phase=standing.phase,
         reason=standing.reason,
@@ -109,9 +119,105 @@ def read_job(row: Row) -> Job:
         cancel_requested=standing.cancel_requested,
         error=standing.error,
         last_event=standing.last_event,
-        progress=None if row[32] is None else Progress(**json.loads(row[32])),
-        result=row[33],
-        artifacts=() if row[34] == "[]" else tuple(Artifact(*each) for each in json.loads(row[34])),
+        progress=None if progress is None else Progress(**json.loads(progress)),
+        result=result,
+        artifacts=()
+        if artifacts == "[]"
+        else tuple(Artifact(*each) for each in json.loads(artifacts)),
+    )
+
+
+def step_row(tenant: str, job_id: str, step: Step) -> tuple[Any, ...]:
+    """Lay a step out in the order of `put_step`."""
+    return (
+        tenant,
+        job_id,
+        step.seq,
+        *step.id,
+        step.state,
+        step.started_at,
+        step.finished_at,
+        step.attempts,
+        step.result,
+        None if step.error is None else encode_failure(step.error),
+        step.wake_at,
+        step.overlapped,
+        step.survived,
+    )
+
+
+def read_step(row: Row) -> Step:
+    """Read a step from the same columns, without those that name its job."""
+    seq, op, name, key, occurrence, state, started, finished, attempts, result, error = row[:11]
+    return Step(
+        seq=seq,
+        id=StepId(Op(op), name, key, occurrence),
+        state=StepState(state),
+        started_at=started,
+        finished_at=finished,
+        attempts=attempts,
+        result=result,
+        error=None if error is None else decode_failure(error),
+        wake_at=row[11],
+        overlapped=bool(row[12]),
+        survived=bool(row[13]),
+    )
+
+
+def step_entry(step: Step) -> str:
+    """Return what a job's log says of a step."""
+    told = {"seq": step.seq, "op": step.id.op, "name": step.id.name, "key": step.id.key}
+    if step.id.key is None:
+        told["occurrence"] = step.id.occurrence
+    told |= {"state": step.state, "attempts": step.attempts}
+    if step.error is not None:
+        told["error"] = {"code": step.error.code}
+    return json.dumps(told)
+
+
+def schedule_row(schedule: Schedule) -> tuple[Any, ...]:
+    """Lay a schedule out in the order of its columns."""
+    says = schedule.definition
+    timing = says.timing
+    return (
+        *(schedule.tenant, says.name, schedule.revision, says.kind, says.input),
+        *(timing.cron, timing.every_ms, timing.start_at, timing.timezone),
+        *(says.queue, says.priority, says.labels, says.deadline_s, says.max_attempts),
+        *(says.catch_up, says.overlap, schedule.declared, schedule.paused),
+        *(schedule.next_at, schedule.last_at, schedule.last_job, schedule.problem),
+        *(schedule.created_at, schedule.updated_at),
+    )
+
+
+def read_schedule(row: Row) -> Schedule:
+    """Read a schedule from its columns, in order."""
+    tenant, name, revision, kind, input_, cron, every_ms, start_at, timezone = row[:9]
+    queue, priority, labels, deadline_s, max_attempts, catch_up, overlap = row[9:16]
+    declared, paused, next_at, last_at, last_job, problem, created_at, updated_at = row[16:]
+    return Schedule(
+        tenant=tenant,
+        definition=Definition(
+            name=name,
+            kind=kind,
+            timing=Timing(cron, every_ms, start_at, timezone),
+            input=input_,
+            queue=queue,
+            priority=priority,
+            labels=labels,
+            deadline_s=deadline_s,
+            max_attempts=max_attempts,
+            catch_up=CatchUp(catch_up),
+            overlap=Overlap(overlap),
+        ),
+        declared=bool(declared),
+        revision=revision,
+        paused=bool(paused),
+        next_at=next_at,
+        last_at=last_at,
+        last_job=last_job,
+        problem=problem,
+        created_at=created_at,
+        updated_at=updated_at,
     )
 
 

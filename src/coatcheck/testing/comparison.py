@@ -10,6 +10,11 @@ from coatcheck.model.job import Job
 from coatcheck.store.base import JobFilter, Store
 from coatcheck.testing.expected import ENDED, GONE_IS_KNOWN_FOR, ExpectedJob, ExpectedStore, Key
 
+# Of what is expected: not in a job's row, or part of what was agreed.
+_TOLD_ELSEWHERE = frozenset(
+    ("new", "queued_at", "log", "steps", "messages", "waits_for", "resumed_after")
+)
+
 
 async def compare(store: Store, expected: ExpectedStore, now: int) -> dict[Key, Job]:
     """Assert that jobs, logs, listings, queues, workers and counters agree; return the jobs."""
@@ -38,9 +43,16 @@ async def _compare_log(store: Store, job: ExpectedJob) -> None:
     ]
     entries = [(event.type, event.at, state) for event, state in zip(log, states, strict=True)]
     assert entries == job.log
-    # The end of a job is told once, and last.
-    ends = [state for state in states if state in ENDED]
+    # The end of a job is told once, and last, unless it was resumed after an earlier one.
+    ends = [state for state in states[job.resumed_after :] if state in ENDED]
     assert ends == ([states[-1]] if job.state in ENDED else [])
+    if job.steps:
+        steps = await store.steps(*job.key)
+        assert steps == [job.steps[seq] for seq in sorted(job.steps)]
+    if job.messages:
+        messages = await store.messages(*job.key)
+        by_name = sorted(job.messages, key=lambda message: (message.name, message.number))
+        assert sorted(messages, key=lambda message: (message.name, message.number)) == by_name
 
 
 async def _compare_what_is_gone(store: Store, expected: ExpectedStore, now: int) -> None:
@@ -102,9 +114,7 @@ def _summary(job: Job) -> dict[str, object]:
 
 
 def _expected_summary(job: ExpectedJob) -> dict[str, object]:
-    told = {
-        name: value for name, value in vars(job).items() if name not in ("new", "queued_at", "log")
-    }
+    told = {name: value for name, value in vars(job).items() if name not in _TOLD_ELSEWHERE}
     agreed = {name: getattr(job.new, name) for name in ("kind", "queue", "priority", "terms")}
     public_id = job.new.public_id or job.new.id
     return {**told, **agreed, "public_id": public_id, "last_event": len(job.log)}

@@ -7,15 +7,27 @@ It knows nothing of transactions, indexes or threads; one job after the other, i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import ANY
 
 from coatcheck.model.job import Failure, Lease, NewJob, Progress
-from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
+from coatcheck.model.outcome import (
+    Cancelled,
+    Errored,
+    GaveUp,
+    Outcome,
+    Released,
+    Succeeded,
+    Waiting,
+)
+from coatcheck.model.schedule import Schedule
+from coatcheck.model.step import Message, Step, child_ended, event_sent
 from coatcheck.store.base import Report, Settlement
+from coatcheck.store.schedules import Firing
 
 ENDED = ("succeeded", "failed", "cancelled")
+NEVER = 253_402_300_799_999  # the end of the year 9999: no time at all
 GONE_IS_KNOWN_FOR = 7 * 86_400_000
 
 Key = tuple[str, str]  # tenant and id
@@ -43,6 +55,21 @@ class ExpectedJob:
     cancel_requested: bool = False
     # (type, time, state); the state is None for entries that do not tell of one.
     log: list[tuple[str, int, str | None]] = field(default_factory=list)
+    steps: dict[int, Step] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+    waits_for: list[set[str]] = field(default_factory=list)  # all of one of these
+    resumed_after: int = 0  # so many entries of the log
+
+    @property
+    def key(self) -> Key:
+        """Its tenant and id."""
+        return self.new.tenant, self.new.id
+
+    @property
+    def parent(self) -> Key | None:
+        """The job that spawned it."""
+        parent = self.new.terms.parent
+        return None if parent is None else (self.new.tenant, parent)
 
     def move(self, state: str, reason: str | None, now: int) -> None:
         """Change the state and log it."""
@@ -55,12 +82,14 @@ class ExpectedJob:
         kept = terms.keep_succeeded_ms if state == "succeeded" else terms.keep_failed_ms
         self.finished_at, self.expires_at = now, now + kept
         self.worker = self.phase = None
+        self.waits_for = []
         self.move(state, reason, now)
 
     def queue_again(self, reason: str, run_at: int, now: int) -> None:
         """Wait for another attempt, of which nothing is known yet."""
         self.run_at, self.queued_at = run_at, now
         self.worker = self.phase = self.progress = None
+        self.waits_for = []
         self.move("queued", reason, now)
 
 
@@ -73,7 +102,9 @@ class ExpectedStore:
         self.beats: dict[str, int] = {}
         self.paused: set[str] = set()
         self.keys: dict[Key, tuple[NewJob, int]] = {}  # the job that holds a key, and how long
+        self.schedules: dict[Key, Schedule] = {}  # by tenant and name
         self.stale_writes = 0
+        self.cascaded = False  # whether a cancel has reached children since the last sweep
 
     # --- handing in
 
@@ -99,6 +130,29 @@ class ExpectedStore:
         holder, until = self.keys.get((tenant, key), (None, 0))
         return holder if until > now else None
 
+    def is_newest(self, seen: Schedule) -> bool:
+        """Whether nothing was written to a schedule since it was seen."""
+        there = self.schedules.get((seen.tenant, seen.name))
+        return there is not None and there.revision == seen.revision
+
+    def fire(self, firing: Firing, now: int) -> int | None:
+        """Make jobs of a schedule that is as it was seen."""
+        seen, jobs = firing.seen, firing.jobs
+        if not self.is_newest(seen):
+            return None
+        last = self.jobs.get((seen.tenant, seen.last_job or ""))
+        if firing.unless_running and last is not None and last.state not in ENDED:
+            jobs = ()
+        for job in jobs:
+            self.submit(job, now)
+        moved = replace(
+            seen, revision=firing.revision, next_at=firing.next_at, problem=firing.problem
+        )
+        if jobs:
+            moved = replace(moved, last_job=jobs[-1].id, last_at=firing.last_at)
+        self.schedules[seen.tenant, seen.name] = moved
+        return len(jobs)
+
     def delete(self, key: Key, now: int) -> None:
         """Forget a job, but not that it was."""
         del self.jobs[key]
@@ -110,6 +164,8 @@ class ExpectedStore:
         """Hand out what is due: higher priority first, then older first."""
         if worker not in self.beats:
             return []
+        for job in self.due_to_wake(now):
+            self._wake(job, now)
         waiting = [
             job
             for job in self.jobs.values()
@@ -121,19 +177,19 @@ class ExpectedStore:
         ]
         waiting.sort(key=lambda job: (-job.new.priority, job.new.id))
         for job in waiting[:limit]:
-            job.attempt += 1
+            job.attempt += job.reason != "woken"
             job.fence += 1
             job.worker, job.started_at = worker, now
             job.move("running", None, now)
         return waiting[:limit]
 
     def next_due(self, now: int) -> int | None:
-        """When the next delayed job is due."""
+        """When the next job is due that is delayed, or waits for a time."""
         return min(
             (
                 job.run_at
                 for job in self.jobs.values()
-                if job.state == "queued" and job.run_at > now
+                if job.state in ("queued", "waiting") and now < job.run_at != NEVER
             ),
             default=None,
         )
@@ -156,26 +212,36 @@ class ExpectedStore:
         match outcome:
             case Succeeded(result):
                 job.result, job.error = result, None
-                job.end("succeeded", None, now)
+                self._end(job, "succeeded", None, now)
             case GaveUp(error, reason):
                 job.error = error
-                job.end("failed", reason, now)
+                self._end(job, "failed", reason, now)
             case Cancelled():
-                job.end("cancelled", "cancelled", now)
+                self._end(job, "cancelled", "cancelled", now)
+                self._cancel_children(job, now)
             case _ if job.cancel_requested:
-                job.end("cancelled", "cancelled", now)
+                self._end(job, "cancelled", "cancelled", now)
+                self._cancel_children(job, now)
             case Errored(error, delay, reason):
                 job.error = error
                 deadline = job.new.terms.deadline_at
                 no_time = deadline is not None and now + delay >= deadline
                 if no_time or job.attempt >= job.new.terms.max_attempts:
-                    job.end("failed", reason, now)
+                    self._end(job, "failed", reason, now)
                 else:
                     job.queue_again("retry", now + delay, now)
             case Released(delay, error):
                 job.attempt -= 1
                 job.error = error or job.error
                 job.queue_again("released", now + delay, now)
+            case Waiting(until, groups):
+                job.run_at = NEVER if until is None else until
+                job.worker = job.phase = None
+                job.waits_for = [
+                    {what for what in group if self._is_to_come(job, what)} for group in groups
+                ]
+                job.move("waiting", "waiting", now)
+                self._wake_if_all_is_there(job, now)
 
     def report(self, lease: Lease, report: Report, now: int) -> bool:
         """Note what a running job says."""
@@ -188,6 +254,12 @@ class ExpectedStore:
             job.log.append(("progress", now, None))
         job.progress = report.progress or job.progress
         job.phase = report.phase or job.phase
+        for step in report.steps:
+            if job.steps.get(step.seq) != step:
+                job.steps[step.seq] = step
+                job.log.append(("step", now, None))
+        for child in report.children:
+            self.submit(child, now)
         return True
 
     def remove_worker(self, worker: str, beats: int | None, now: int) -> int | None:
@@ -200,23 +272,99 @@ class ExpectedStore:
             terms = job.new.terms
             job.fence += 1
             if job.cancel_requested:
-                job.end("cancelled", "cancelled", now)
+                self._end(job, "cancelled", "cancelled", now)
             elif terms.on_lost == "fail" or job.attempt >= terms.max_attempts:
                 job.error = ANY  # its code is told by the reason, its words are the store's
-                job.end("failed", "lost", now)
+                self._end(job, "failed", "lost", now)
             else:
                 job.queue_again("lost", now, now)
                 continue
             job.progress = ANY  # nothing says whether a lost attempt's progress stays at the end
+        for job in held:
+            if job.state == "cancelled":
+                self._cancel_children(job, now)
         return len(held)
+
+    # --- waiting and going on
+
+    def due_to_wake(self, now: int) -> list[ExpectedJob]:
+        """Those that wait for a time that has come."""
+        return [job for job in self.jobs.values() if job.state == "waiting" and job.run_at <= now]
+
+    def _is_to_come(self, job: ExpectedJob, what: str) -> bool:
+        running = (each for each in self.jobs.values() if each.state not in ENDED)
+        if any(what == child_ended(each.new.id) for each in running):
+            return True
+        sent = {event_sent(message.name, message.number) for message in job.messages}
+        return what.startswith("event:") and what not in sent
+
+    def _wake(self, job: ExpectedJob, now: int) -> None:
+        job.queue_again("woken", now, now)
+
+    def _wake_if_all_is_there(self, job: ExpectedJob, now: int) -> None:
+        if job.state == "waiting" and any(not group for group in job.waits_for):
+            self._wake(job, now)
+
+    def send(self, key: Key, name: str, data: str, now: int) -> None:
+        """Keep an event, and wake the job if it waits for it."""
+        job = self.jobs[key]
+        number = sum(message.name == name for message in job.messages)
+        job.messages.append(Message(name, number, data, now))
+        for group in job.waits_for:
+            group.discard(event_sent(name, number))
+        self._wake_if_all_is_there(job, now)
+
+    def resume(self, key: Key, now: int) -> None:
+        """Begin anew, with all that was done, if it did not succeed."""
+        job = self.jobs[key]
+        if job.state not in ("failed", "cancelled"):
+            return
+        job.resumed_after = len(job.log)
+        job.attempt, job.error, job.cancel_requested = 0, None, False
+        job.finished_at = job.expires_at = None
+        terms = job.new.terms
+        if terms.deadline_at is not None and terms.deadline_at <= now:
+            job.new = job.new._replace(terms=terms._replace(deadline_at=None))
+        job.queue_again("resumed", now, now)
+
+    # --- families
+
+    def children_of(self, key: Key) -> list[ExpectedJob]:
+        """The jobs that one has spawned."""
+        return [job for job in self.jobs.values() if job.parent == key]
+
+    def family_of(self, lease: Lease) -> Key:
+        """The oldest known forebear of a job."""
+        key = (lease.tenant, lease.job_id)
+        while key in self.jobs and (parent := self.jobs[key].parent) is not None:
+            key = parent
+        return key
+
+    def generations(self) -> int:
+        """How many jobs have spawned others: no line of descent is longer."""
+        return len({job.parent for job in self.jobs.values() if job.parent is not None})
+
+    def _end(self, job: ExpectedJob, state: str, reason: str | None, now: int) -> None:
+        job.end(state, reason, now)
+        for waiting in self.jobs.values():
+            for group in waiting.waits_for:
+                group.discard(child_ended(job.new.id))
+            self._wake_if_all_is_there(waiting, now)
+
+    def _cancel_children(self, job: ExpectedJob, now: int) -> None:
+        for child in self.children_of(job.key):
+            if child.state not in ENDED and not child.cancel_requested:
+                self.cascaded = True
+                self.cancel(child.key, now)
 
     # --- stopping and clearing away
 
     def cancel(self, key: Key, now: int) -> None:
         """Stop what is queued; ask what runs."""
         job = self.jobs[key]
-        if job.state == "queued":
-            job.end("cancelled", "cancelled", now)
+        if job.state in ("queued", "waiting"):
+            self._end(job, "cancelled", "cancelled", now)
+            self._cancel_children(job, now)
         elif job.state == "running" and not job.cancel_requested:
             job.cancel_requested = True
             job.log.append(("state", now, "running"))
@@ -226,18 +374,20 @@ class ExpectedStore:
         late = [
             job
             for job in self.jobs.values()
-            if job.state == "queued"
+            if job.state in ("queued", "waiting")
             and job.new.terms.deadline_at is not None
             and job.new.terms.deadline_at <= now
         ]
         for job in late:
             job.error = ANY
-            job.end("failed", "expired", now)
+            self._end(job, "failed", "expired", now)
+        unfinished = {key for key, job in self.jobs.items() if job.state not in ENDED}
         old = [
             key
             for key, job in self.jobs.items()
-            if job.expires_at is not None and job.expires_at <= now
+            if job.expires_at is not None and job.expires_at <= now and job.parent not in unfinished
         ]
         for key in old:
             self.delete(key, now)
+        self.cascaded = False
         return len(late), len(old)

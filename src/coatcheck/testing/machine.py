@@ -7,362 +7,101 @@
     TestMyMachine = MyMachine.TestCase
 
 Hypothesis makes up the histories (several tenants, kinds, queues and workers; leases that have
-become stale; time that passes) and shortens one that fails to the few steps that matter. What the
-store should hold is worked out independently, in `coatcheck.testing.expected`.
+become stale; jobs that wait, spawn others, are resumed; time that passes) and shortens one that
+fails to the few steps that matter. What the store should hold is worked out independently, in
+`coatcheck.testing.expected`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    Bundle,
-    MultipleResults,
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    multiple,
-    rule,
-)
+from hypothesis.stateful import MultipleResults, multiple, rule
 
 from coatcheck.errors import Conflict, NotFound
-from coatcheck.ids import first_ulid_at
-from coatcheck.model.event import EventType, NewEvent
-from coatcheck.model.job import Claim, Failure, Job, Lease, NewJob, Progress, Terms
-from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
-from coatcheck.model.state import Reason
-from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import Deleted, Earlier, Idempotency, Report, Settlement, Store
-from coatcheck.testing.comparison import compare
-from coatcheck.testing.expected import (
-    ENDED,
-    GONE_IS_KNOWN_FOR,
-    ExpectedJob,
-    ExpectedStore,
-    Key,
-)
+from coatcheck.model.job import Lease, NewJob
+from coatcheck.model.outcome import Waiting
+from coatcheck.model.step import child_ended, event_sent
+from coatcheck.store.base import Report, Settlement
+from coatcheck.testing.draws import DRAFTS, KINDS
+from coatcheck.testing.expected import ENDED, Key
+from coatcheck.testing.plain_machine import PlainMachine
 
-T = TypeVar("T")
-
-START = 1_700_000_000_000
-TENANTS = ("acme", "umbrella")
-KINDS = ("mail", "chart")
-QUEUES = ("default", "slow")
-KEY_HOLDS = 3_000
-
-_failures = st.sampled_from([Failure("boom", "it broke"), Failure("other", "x", '{"a":1}', True)])
-_delays = st.sampled_from([0, 1, 40, 3_000])
-_outcomes: st.SearchStrategy[Outcome] = st.one_of(
-    st.builds(Succeeded, st.sampled_from(["1", '"zwei"'])),
-    st.builds(Errored, _failures, _delays, st.sampled_from([Reason.ERROR, Reason.TIMEOUT])),
-    st.builds(GaveUp, _failures),
-    st.builds(Released, _delays, st.none() | _failures),
-    st.just(Cancelled()),
-)
-_reports = st.builds(
-    Report,
-    st.none() | st.builds(Progress, st.integers(0, 9), st.none() | st.just(9), st.just("on")),
-    st.none() | st.sampled_from(["loading", "working"]),
-    st.lists(st.just(NewEvent(EventType.LOG, "{}")), max_size=2).map(tuple),
-)
-# A job without its id and with times from now on. What comes first is drawn most: most jobs are
-# plain, so that most histories get somewhere.
-_drafts = st.fixed_dictionaries(
-    {
-        "tenant": st.sampled_from(TENANTS),
-        "kind": st.sampled_from(KINDS),
-        "queue": st.sampled_from(QUEUES),
-        "priority": st.integers(-1, 1),
-        "public_id": st.sampled_from([None, None, None, None, "r_1", "r_2"]),
-        "delay": st.sampled_from([0, 0, 0, -5, 30, 2_000]),
-        "deadline": st.sampled_from([None, None, None, 10, 1_000]),
-        "attempts": st.sampled_from([3, 2, 1]),
-        "on_lost": st.sampled_from(["requeue", "resume", "fail"]),
-        "keep": st.sampled_from([10**10, 500, 1]),
-    }
-)
+_untils = st.sampled_from([None, None, 40, 3_000])
 
 
-class StoreMachine(RuleBasedStateMachine):
-    """Random histories of one store."""
+class StoreMachine(PlainMachine):
+    """Random histories of one store: of plain jobs, and of those that wait, spawn and go on."""
 
-    jobs = Bundle("jobs")
-    leases = Bundle("leases")
-    workers = Bundle("workers")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = START
-        self.expected = ExpectedStore()
-        self._seen: dict[Key, Job] = {}
-        self._made = 0
-        self._runner = asyncio.Runner()
-        self.store = self.new_store()
-        self._do(self.store.open())
-
-    def new_store(self) -> Store:
-        """Return an empty store that has not been opened."""
-        raise TypeError("a machine says which store it drives: override new_store")
-
-    def teardown(self) -> None:
-        """What was answered is still there when the store is opened again."""
-        try:
-            self._do(self.store.close())
-            self._do(self.store.open())
-            self.the_store_holds_what_it_should()
-        finally:
-            self._do(self.store.close())
-            self._runner.close()
-
-    # --- handing work in
-
-    @rule(target=jobs, draft=_drafts)
-    def submit(self, draft: dict[str, Any]) -> Key | MultipleResults[Key]:
-        """Submit one job, which may be refused."""
-        job = self._job(draft)
-        return self._hand_in(self.store.submit(job, self.now), [job])
-
-    @rule(target=jobs, drafts=st.lists(_drafts, max_size=4))
-    def submit_batch(self, drafts: list[dict[str, Any]]) -> Key | MultipleResults[Key]:
-        """Submit several jobs, which may be refused together."""
-        batch = [self._job(draft) for draft in drafts]
-        return self._hand_in(self.store.submit_batch(batch, self.now), batch)
-
-    @rule(key=jobs, draft=_drafts)
-    def submit_again(self, key: Key, draft: dict[str, Any]) -> None:
-        """Submit another job under an id that is there: nothing happens to it."""
-        if key in self.expected.jobs:
-            draft = {**draft, "tenant": key[0], "public_id": None}
-            job = self._job(draft)._replace(id=key[1])
-            self._hand_in(self.store.submit(job, self.now), [job])
-
-    @rule(target=jobs, draft=_drafts, key=st.sampled_from("ab"))
-    def submit_once(self, draft: dict[str, Any], key: str) -> Key | MultipleResults[Key]:
-        """Submit a job under a key that another job may hold."""
-        job = self._job(draft)
-        once = Idempotency(key, job.input, self.now + KEY_HOLDS)
-        submit = self.store.submit(job, self.now, once)
-        holder = self.expected.holder_of(job.tenant, key, self.now)
-        if holder is not None:
-            earlier = self._do(submit)
-            assert earlier == Earlier(holder.id, 1, holder.input)
-            return multiple()
-        refused = self.expected.conflicts([job])
-        made = self._hand_in(submit, [job])
-        if not refused:
-            self.expected.keys[job.tenant, key] = (job, once.expires_at)
-        return made
-
-    def _hand_in(
-        self, submit: Coroutine[Any, Any, object], new: list[NewJob]
-    ) -> Key | MultipleResults[Key]:
-        if self.expected.conflicts(new):
-            try:
-                self._do(submit)
-            except Conflict:
-                return multiple()
-            raise AssertionError("a public id that is taken was not refused")
-        self._do(submit)
-        for job in new:
-            self.expected.submit(job, self.now)
-        return multiple(*((job.tenant, job.id) for job in new))
-
-    def _job(self, draft: dict[str, Any]) -> NewJob:
-        self._made += 1
-        deadline = draft["deadline"]
-        return NewJob(
-            id=first_ulid_at(self.now)[:10] + f"{self._made:016d}",
-            kind=draft["kind"],
-            input=str(self._made),
-            created_at=self.now,
-            run_at=self.now + draft["delay"],
-            tenant=draft["tenant"],
-            public_id=draft["public_id"],
-            queue=draft["queue"],
-            priority=draft["priority"],
-            terms=Terms(
-                max_attempts=draft["attempts"],
-                on_lost=draft["on_lost"],
-                keep_succeeded_ms=draft["keep"],
-                keep_failed_ms=draft["keep"] * 2,
-                deadline_at=None if deadline is None else self.now + deadline,
-            ),
-        )
-
-    # --- working
-
-    @initialize(target=workers)
-    def start_two_workers(self) -> MultipleResults[str]:
-        """Nothing happens to jobs without workers."""
-        return multiple(self._start_worker(), self._start_worker())
-
-    def _start_worker(self) -> str:
-        # Every start has an id of its own, as in life.
-        self._made += 1
-        worker = f"worker-{self._made}"
-        self._do(self.store.register_worker(WorkerInfo(worker, "here", 1, KINDS, 4, self.now)))
-        self.expected.beats[worker] = 0
-        return worker
-
-    @rule(worker=workers)
-    def beat(self, worker: str) -> None:
-        """A worker says that it lives, if it still counts as living."""
-        known = worker in self.expected.beats
-        assert self._do(self.store.beat(worker)) is known
-        if known:
-            self.expected.beats[worker] += 1
-
-    @rule(
-        target=workers,
-        worker=workers,
-        judged=st.sampled_from(["by its count", "by an old count", "itself"]),
-    )
-    def replace_worker(self, worker: str, judged: str) -> str:
-        """A worker says goodbye or is called lost, rightly or not, and another one starts."""
-        count = self.expected.beats.get(worker, 0)
-        beats = {"by its count": count, "by an old count": count - 1, "itself": None}[judged]
-        lost = self._do(self.store.remove_worker(worker, beats, self.now))
-        assert lost == self.expected.remove_worker(worker, beats, self.now)
-        return self._start_worker()
-
-    @rule(target=workers, lease=leases)
-    def lose_the_holder(self, lease: Lease) -> str | MultipleResults[str]:
-        """Whoever runs a job disappears, with all it holds, and another worker starts."""
-        job = self.expected.jobs.get((lease.tenant, lease.job_id))
-        if job is None or job.worker is None:
-            return multiple()
-        holder = job.worker
-        lost = self._do(self.store.remove_worker(holder, None, self.now))
-        assert lost == self.expected.remove_worker(holder, None, self.now)
-        return self._start_worker()
-
-    @rule(target=leases, worker=workers, limit=st.integers(0, 3))
-    def claim(self, worker: str, limit: int) -> Lease | MultipleResults[Lease]:
-        """A worker takes what is due, of any kind."""
-        return self._claim(worker, KINDS, limit)
-
-    @rule(target=leases, worker=workers, kind=st.sampled_from(KINDS))
-    def claim_one_kind(self, worker: str, kind: str) -> Lease | MultipleResults[Lease]:
-        """A worker that knows one kind only takes a job of it."""
-        return self._claim(worker, (kind,), 1)
-
-    @rule(
-        target=leases,
-        worker=workers,
-        ends=st.lists(st.tuples(_outcomes, st.none() | _reports), min_size=1, max_size=4),
-    )
-    def run_jobs(
-        self, worker: str, ends: list[tuple[Outcome, Report | None]]
-    ) -> Lease | MultipleResults[Lease]:
-        """A worker takes the next jobs and ends their attempts, all at once."""
-        taken = self._claim(worker, KINDS, len(ends))
-        self._settle([Settlement(lease, *end) for lease, end in zip(taken.values, ends)])  # noqa: B905 - there may be fewer jobs
-        return taken
-
-    def _claim(self, worker: str, kinds: tuple[str, ...], limit: int) -> MultipleResults[Lease]:
-        claims, next_due = self._do(self.store.claim(worker, kinds, limit, self.now))
-        expected = self.expected.claim(worker, kinds, limit, self.now)
-        assert [_facts(claim) for claim in claims] == [_expected_facts(job) for job in expected]
-        if worker in self.expected.beats:
-            assert next_due == self.expected.next_due(self.now)
-        return multiple(*(claim.lease for claim in claims))
-
-    @rule(lease=leases, outcome=_outcomes, report=st.none() | _reports)
-    def settle(self, lease: Lease, outcome: Outcome, report: Report | None) -> None:
-        """An attempt ends: of the job's holder, or of one that has long lost it."""
-        self._settle([Settlement(lease, outcome, report)])
-
-    def _settle(self, settlements: list[Settlement]) -> None:
-        settled = self._do(self.store.settle(settlements, self.now))
-        assert settled == [self.expected.settle(one, self.now) for one in settlements]
-
-    @rule(lease=leases, report=_reports)
-    def report(self, lease: Lease, report: Report) -> None:
-        """A job says something of itself, and may have no right to."""
+    @rule(target=PlainMachine.jobs, lease=PlainMachine.leases, drafts=st.lists(DRAFTS, max_size=3))
+    def spawn(self, lease: Lease, drafts: list[dict[str, Any]]) -> MultipleResults[Key]:
+        """A job spawns others, and may have no right to."""
+        children = [self._child(lease, draft) for draft in drafts]
+        report = Report(children=tuple(children))
         reported = self._do(self.store.report(lease, report, self.now))
         assert reported is self.expected.report(lease, report, self.now)
+        return multiple(*((child.tenant, child.id) for child in children if reported))
 
-    # --- everything else
+    @rule(
+        target=PlainMachine.jobs,
+        worker=PlainMachine.workers,
+        drafts=st.lists(DRAFTS, min_size=1, max_size=3),
+        until=_untils,
+    )
+    def spawn_and_wait(
+        self, worker: str, drafts: list[dict[str, Any]], until: int | None
+    ) -> MultipleResults[Key]:
+        """A worker takes a job, which spawns others and waits for all of them, in one write."""
+        taken = self._claim(worker, KINDS, 1).values
+        if not taken:
+            return multiple()
+        lease = taken[0]
+        children = tuple(self._child(lease, draft) for draft in drafts)
+        group = tuple(child_ended(child.id) for child in children)
+        self._settle([Settlement(lease, Waiting(until, (group,)), Report(children=children))])
+        return multiple(*((child.tenant, child.id) for child in children))
 
-    @rule(key=jobs)
-    def cancel(self, key: Key) -> None:
-        """Somebody wants a job cancelled, whatever state it is in."""
-        self._cancel(key)
+    @rule(lease=PlainMachine.leases, until=_untils, apart=st.booleans())
+    def wait_for_children(self, lease: Lease, until: int | None, apart: bool) -> None:
+        """A job waits for all that it has spawned, or for any one."""
+        key = (lease.tenant, lease.job_id)
+        names = [child_ended(child.new.id) for child in self.expected.children_of(key)]
+        groups = [(name,) for name in names] if apart else [tuple(names)]
+        self._settle([Settlement(lease, Waiting(until, tuple(groups)))])
 
-    @rule(lease=leases, times=st.integers(1, 2))
-    def cancel_what_was_claimed(self, lease: Lease, times: int) -> None:
-        """Somebody wants a job cancelled that has run, and may still."""
-        for _ in range(times):
-            self._cancel((lease.tenant, lease.job_id))
+    @rule(lease=PlainMachine.leases, until=_untils, number=st.integers(0, 1))
+    def wait_for_an_event(self, lease: Lease, until: int | None, number: int) -> None:
+        """A job waits for an event, which may have come."""
+        group = (event_sent("go", number),)
+        self._settle([Settlement(lease, Waiting(until, (group,)))])
 
-    def _cancel(self, key: Key) -> None:
-        if key in self.expected.jobs:
-            self.expected.cancel(key, self.now)
-            job = self._do(self.store.cancel(*key, self.now))
-            assert job.state == self.expected.jobs[key].state
-
-    @rule(key=jobs)
-    def delete(self, key: Key) -> None:
-        """Somebody wants a job gone, which it may be already, or may not have ended."""
+    @rule(key=PlainMachine.jobs, name=st.sampled_from(["go", "go", "stop"]))
+    def send(self, key: Key, name: str) -> None:
+        """Somebody sends an event to a job, which may have ended or be gone."""
         job = self.expected.jobs.get(key)
         try:
-            deleted = self._do(self.store.delete(*key, self.now))
+            sent = self._do(self.store.send(*key, name, "1", self.now))
         except Conflict:
             assert job is not None
-            assert job.state not in ENDED
+            assert job.state in ENDED
         except NotFound:
             assert job is None
         else:
             assert job is not None
-            assert job.state in ENDED
-            assert deleted == Deleted(key[1], 1 + (job.result is not None), len(job.log))
-            self.expected.delete(key, self.now)
+            self.expected.send(key, name, "1", self.now)
+            assert sent.state == job.state
 
-    @rule(queue=st.sampled_from(QUEUES), paused=st.sampled_from([False, False, True]))
-    def pause_queue(self, queue: str, paused: bool) -> None:
-        """A queue is closed or opened."""
-        self._do(self.store.pause_queue(queue, paused, self.now))
-        (self.expected.paused.add if paused else self.expected.paused.discard)(queue)
+    @rule(key=PlainMachine.jobs)
+    def resume(self, key: Key) -> None:
+        """Somebody wants a job to go on, whatever state it is in."""
+        if key in self.expected.jobs:
+            self.expected.resume(key, self.now)
+            job = self._do(self.store.resume(*key, self.now))
+            assert job.state == self.expected.jobs[key].state
+            if job.state not in ENDED:
+                self._seen.pop(key, None)  # what had ended goes on: this once it may
 
-    @rule(milliseconds=st.sampled_from([10, 1, 45, 1_000, 5_000, GONE_IS_KNOWN_FOR]))
-    def let_time_pass(self, milliseconds: int) -> None:
-        """Time passes: jobs become due, and deadlines and retention run out."""
-        self.now += milliseconds
-
-    @rule()
-    def sweep(self) -> None:
-        """Somebody keeps house, until there is nothing left to do."""
-        expired, deleted, more = 0, 0, True
-        while more:
-            swept = self._do(self.store.sweep(self.now))
-            expired, deleted, more = expired + swept.expired, deleted + swept.deleted, swept.more
-        assert (expired, deleted) == self.expected.sweep(self.now)
-
-    # --- what must hold after each step
-
-    @invariant()
-    def the_store_holds_what_it_should(self) -> None:
-        """Jobs, logs, listings, queues, workers and counters are what the history makes them."""
-        found = self._do(compare(self.store, self.expected, self.now))
-        for key, job in found.items():
-            before = self._seen.get(key)
-            if before is not None:
-                assert job.fence >= before.fence
-                assert job == before or not before.state.is_terminal
-        self._seen.update(found)
-
-    def _do(self, deed: Coroutine[Any, Any, T]) -> T:
-        return self._runner.run(deed)
-
-
-def _facts(claim: Claim) -> tuple[object, ...]:
-    return (claim.lease, claim.kind, claim.queue, claim.input, claim.attempt, claim.terms)
-
-
-def _expected_facts(job: ExpectedJob) -> tuple[object, ...]:
-    new = job.new
-    lease = Lease(new.tenant, new.id, job.fence)
-    return (lease, new.kind, new.queue, new.input, job.attempt, new.terms)
+    def _child(self, lease: Lease, draft: dict[str, Any]) -> NewJob:
+        child = self._job({**draft, "tenant": lease.tenant, "public_id": None})
+        return child._replace(terms=child.terms._replace(parent=lease.job_id))

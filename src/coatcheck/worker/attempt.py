@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import traceback
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 
@@ -13,20 +12,26 @@ from pydantic_core import PydanticSerializationError
 
 from coatcheck import tracing
 from coatcheck.engine.keeping import without_input
-from coatcheck.errors import Fail, InvalidPayload, Retry, StoreError
+from coatcheck.errors import Fail, InvalidPayload, JobError, Retry, StepsChanged, StoreError
 from coatcheck.model.job import Claim, Failure
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
 from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
-from coatcheck.worker.context import Context, Interrupted
-from coatcheck.worker.outside import InputUnreadable
+from coatcheck.worker.context import Context
+from coatcheck.worker.failure import LONGEST_MESSAGE, trace_of, words_of
+from coatcheck.worker.interrupts import Interrupted
 
 log = logging.getLogger(__name__)
 
-LONGEST_MESSAGE = 2_000
-LONGEST_DETAIL = 16_000
+
+class InputUnreadable(Exception):
+    """The input of a job is kept apart and could not be read; `why` says what was wrong."""
+
+    def __init__(self, why: StoreError) -> None:
+        super().__init__(str(why))
+        self.why = why
 
 
 async def run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
@@ -55,6 +60,7 @@ def _span(claim: Claim) -> AbstractContextManager[tracing.AttemptSpan]:
 
 async def _run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
     try:
+        await context.begin_async(asyncio.current_task())
         if kind.takes_input:
             text = claim.input
             if is_reference(text):
@@ -64,11 +70,12 @@ async def _run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
             value = await kind.handler(context)
         return _succeeded(kind, value)
     except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
-        return outcome_of(error, kind, claim)
+        return context.waiting or outcome_of(error, kind, claim)
 
 
 def _run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
     try:
+        context.begin_blocking()
         if kind.takes_input:
             text = claim.input
             if is_reference(text):
@@ -78,7 +85,7 @@ def _run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
             value = kind.handler(context)
         return _succeeded(kind, value)
     except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
-        return outcome_of(error, kind, claim)
+        return context.waiting or outcome_of(error, kind, claim)
 
 
 async def _fetched(context: Context) -> str:
@@ -101,6 +108,11 @@ def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
     match error:
         case Fail():
             return GaveUp(Failure(storable(error.code), storable(error.message)))
+        case JobError():
+            # Of a job that this one has spawned. It has ended: another attempt would find it so.
+            return GaveUp(Failure("child-failed", storable(str(error))))
+        case StepsChanged():
+            return GaveUp(Failure(error.code, storable(str(error))))
         case InvalidPayload():
             # It was checked when it was submitted: the code has changed since. Trying again won't.
             return GaveUp(Failure(error.code, str(error)))
@@ -112,7 +124,7 @@ def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
         case asyncio.CancelledError() | Interrupted():
             failure = Failure("interrupted", "the handler was interrupted", retryable=True)
             return Errored(failure, claim_delay(kind, claim))
-    code, words = "handler-error", _words_of(error)
+    code, words = "handler-error", words_of(error)
     if isinstance(error, MemoryError) and kind.isolation == "process":
         code, words = "out-of-memory", _words_on_memory(kind)
     log.warning(
@@ -125,8 +137,7 @@ def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
             "correlation_id": claim.correlation_id,
         },
     )
-    detail = "".join(traceback.format_exception(error))[-LONGEST_DETAIL:]
-    failure = Failure(code, words, storable(detail), retryable=True)
+    failure = Failure(code, words, trace_of(error), retryable=True)
     return Errored(failure, claim_delay(kind, claim))
 
 
@@ -139,14 +150,6 @@ def _asked_delay(error: Retry, kind: Kind, claim: Claim) -> int:
     if error.after is None or not math.isfinite(error.after):
         return claim_delay(kind, claim)
     return max(0, round(error.after * 1000))
-
-
-def _words_of(error: BaseException) -> str:
-    try:
-        words = str(error)
-    except Exception:  # noqa: BLE001 - an error that cannot say what it is about
-        words = "(it has no words)"
-    return storable(f"{type(error).__name__}: {words}"[:LONGEST_MESSAGE])
 
 
 def _words_on_memory(kind: Kind) -> str:

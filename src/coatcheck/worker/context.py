@@ -1,10 +1,12 @@
 """Context: what a handler gets beside its input.
 
-What a job says of itself (progress, phase, log) is kept here and written by the worker a few times
-a second at most, and in any case together with the job's end: a thousand calls cost few writes and
-none is lost. A file that a job leaves behind is written away by the call that names it, which
-returns once it is durable. Every call is also a point where a cancelled or timed-out handler stops:
-an `async def` at its next await, a `def` at its next call of `ctx`.
+What a job says of itself (progress, phase, log, output) is kept here and written by the worker a
+few times a second at most, and in any case together with the job's end: a thousand calls cost few
+writes and none is lost. A file that a job leaves behind is written away by the call that names it,
+which returns once it is durable. Every call is also a point where a cancelled or timed-out handler
+stops: an `async def` at its next await, a `def` at its next call of `ctx`.
+
+What it does once and for all (steps, waiting, other jobs) is in `journal.py`.
 """
 
 from __future__ import annotations
@@ -15,33 +17,30 @@ import math
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future
-from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from coatcheck.errors import BlobStoreUnavailable
-from coatcheck.model.artifact import Artifact, check_content_type, check_name
+from pydantic_core import to_json
+
+from coatcheck.blobs.blobs import Data
+from coatcheck.clock import Clock
+from coatcheck.errors import InvalidInput
+from coatcheck.model.artifact import check_content_type, check_name
+from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Progress
+from coatcheck.model.kind import Backoff
+from coatcheck.model.names import NAME_RULE, is_name
+from coatcheck.model.outcome import Waiting
+from coatcheck.model.step import Op, Step
 from coatcheck.model.text import storable
 from coatcheck.store.base import Report
-from coatcheck.worker.outside import Data, Outside
-
-
-class Interrupt(StrEnum):
-    """Why a handler is told to stop before it is done."""
-
-    CANCEL = "cancel"
-    TIMEOUT = "timeout"
-    DRAIN = "drain"
-    LOST = "lost"
-
-
-class Interrupted(BaseException):
-    """Raised in a `def` handler at its next call of `ctx` once it was told to stop.
-
-    Not an Exception, so that a handler's own `except Exception` does not swallow it.
-    """
+from coatcheck.worker import operations
+from coatcheck.worker.body import Body
+from coatcheck.worker.driving import CLOSED, SHORT_MS, AsyncHost, BlockingHost, Port, step_key
+from coatcheck.worker.interrupts import Interrupt, Interrupted
+from coatcheck.worker.journal import Journal
+from coatcheck.worker.operations import ChildJob, History, KeepArtifact, Operation, ReadInput
 
 
 class _Done:
@@ -53,6 +52,11 @@ class _Done:
 
 
 _DONE = _Done()
+DEFAULT_BACKOFF = Backoff()
+
+
+def _say_nothing() -> None:
+    """Stand in where nobody listens any more."""
 
 
 def _plain(number: float | None) -> Any:
@@ -68,6 +72,13 @@ def _finite(fields: dict[str, object]) -> dict[str, object]:
     }
 
 
+class Durable(NamedTuple):
+    """What a handler does once and for all: what is on record, and who does what is not."""
+
+    journal: Journal
+    host: AsyncHost | BlockingHost
+
+
 class Context:
     """A handler's view of its own job. In an `async def` handler its methods are awaited; in a
     `def` handler the same methods are simply called.
@@ -79,17 +90,26 @@ class Context:
         *,
         blocking: bool,
         on_report: Callable[[], None],
-        outside: Outside | None = None,
+        port: Port,
+        clock: Clock,
+        backoff: Backoff = DEFAULT_BACKOFF,
+        short_ms: int = SHORT_MS,
     ) -> None:
         self._claim = claim
         self._blocking = blocking
         self._on_report = on_report
-        self._outside = outside
+        self._backoff = backoff
+        self._short_ms = short_ms
+        self._clock = clock
         self._lock = threading.Lock()
         self._progress: Progress | None = None
         self._phase: str | None = None
         self._events: list[NewEvent] = []
+        self._steps: list[Step] = []
         self._interrupt: Interrupt | None = None
+        self._durable: Durable | None = None  # made for the first handler call that needs it
+        self._task: asyncio.Task[Any] | None = None
+        self.port: Port = port
 
     @property
     def job_id(self) -> str:
@@ -114,21 +134,33 @@ class Context:
         if not all(math.isfinite(number) for number in numbers):
             raise ValueError(f"progress is told in numbers, not {done!r} of {total!r}")
         words = None if message is None else storable(message)
-        with self._lock:
-            self._progress = Progress(_plain(done), _plain(total), words)
+        if not self._is_replaying:
+            with self._lock:
+                self._progress = Progress(_plain(done), _plain(total), words)
         return self._said()
 
     def phase(self, name: str) -> Awaitable[None]:
         """Name what the job is doing now, such as "loading"."""
-        with self._lock:
-            self._phase = storable(name)
+        if not self._is_replaying:
+            with self._lock:
+                self._phase = storable(name)
         return self._said()
 
     def log(self, message: str, **fields: object) -> Awaitable[None]:
         """Add a line to the job's own log, for whoever submitted it."""
         data = json.dumps({"message": message, **_finite(fields)}, default=str, ensure_ascii=False)
-        with self._lock:
-            self._events.append(NewEvent(EventType.LOG, storable(data)))
+        return self._tell(EventType.LOG, data)
+
+    def emit(self, data: Any) -> Awaitable[None]:
+        """Give out a part of the result, for whoever follows the job; any JSON, or a type of
+        pydantic's.
+        """
+        return self._tell(EventType.OUTPUT, to_json(data).decode())
+
+    def _tell(self, type_: EventType, data: str) -> Awaitable[None]:
+        if not self._is_replaying:
+            with self._lock:
+                self._events.append(NewEvent(type_, storable(data)))
         return self._said()
 
     def artifact(self, name: str, data: Data, content_type: str | None = None) -> Any:
@@ -144,20 +176,107 @@ class Context:
             raise TypeError(
                 f"an artifact is bytes, a pathlib.Path or a file open in binary mode, not {what}"
             )
-        if self._blocking:
-            self._said()
-            return self._ask().keep_artifact(self._claim, name, data, media_type).result()
-        return self._keep_artifact(name, data, media_type)
+        return self._keep(KeepArtifact(name, data, media_type))
 
-    async def _keep_artifact(self, name: str, data: Data, content_type: str) -> Artifact:
-        await self._said()
-        keeping = self._ask().keep_artifact(self._claim, name, data, content_type)
-        return await asyncio.wrap_future(keeping)
+    def _keep(self, file: KeepArtifact) -> Any:
+        return self._made.host.drive(operations.asked(file), self.job_id)
 
-    def _ask(self) -> Outside:
-        if self._outside is None:
-            raise BlobStoreUnavailable("files cannot be kept here")
-        return self._outside
+    # --- once and for all
+
+    @property
+    def step_key(self) -> str:
+        """In the body of a step: a name for it that no other step has and that is the same whenever
+        it is tried. Pass it to other systems, so that they do a thing once.
+        """
+        key = step_key.get(None)
+        if key is None:
+            raise RuntimeError("ctx.step_key is asked for in the body of a step")
+        return key
+
+    def step(
+        self,
+        fn: Callable[..., Any],
+        *args: Any,
+        key: str | int | None = None,
+        retries: int | None = None,
+        timeout: Duration | None = None,
+    ) -> Any:
+        """Run a function and keep its result for good: a later attempt gets that, without running
+        it again. Where it raises, it is tried again up to `retries` times, by the kind's backoff;
+        then the handler gets StepFailed.
+
+        In an `async def` handler a `def` runs in a thread. `key` tells it from others of its name.
+        """
+        body = Body(fn, args)
+        if retries is not None and retries < 0:
+            raise InvalidInput("retries must not be negative")
+        limit = None if timeout is None else milliseconds(timeout, "timeout") / 1000
+        policy = operations.Policy(retries or 0, limit, self._backoff)
+        return self._take(Op.STEP, body.name, key, operations.run_step, body, policy)
+
+    def sleep(self, duration: Duration) -> Any:
+        """Wait for so many seconds (or "3d"), without holding a slot if that is long."""
+        wait = milliseconds(duration, "sleep")
+        return self._take(Op.SLEEP, "sleep", None, operations.sleep, wait)
+
+    def wait_for(self, event: str, timeout: Duration | None = None) -> Any:
+        """Wait until somebody sends this event to the job, and return what came with it. Raises
+        TimeoutError if that takes longer than `timeout`.
+        """
+        if not is_name(event):
+            raise InvalidInput(f"{event!r} cannot name an event: {NAME_RULE}")
+        wait = None if timeout is None else milliseconds(timeout, "timeout")
+        return self._take(Op.EVENT, event, None, operations.wait_for, wait)
+
+    def spawn(
+        self,
+        kind: str,
+        input: Any = None,  # noqa: A002 - the name the contract gives it
+        *,
+        key: str | int | None = None,
+    ) -> Any:
+        """Submit another job, once, and return a handle for `gather`."""
+        text = to_json(input).decode()
+        return self._take(Op.CHILD, kind, key, operations.spawn, kind, text)
+
+    def gather(self, *handles: ChildJob) -> Any:
+        """Wait until all of these jobs have ended, and return their results in order. Raises
+        JobFailed or JobCancelled for the first that did not succeed.
+        """
+        for handle in handles:
+            if not isinstance(handle, ChildJob):
+                raise TypeError(f"gather takes what ctx.spawn returned, not {handle!r}")
+        return self._take(Op.GATHER, "gather", None, operations.gather, handles)
+
+    @property
+    def _made(self) -> Durable:
+        if self._durable is None:
+            journal = Journal()
+            parts = (self.port, journal, self._clock.now, self._short_ms)
+            host = BlockingHost(*parts) if self._blocking else AsyncHost(*parts, self._task)
+            self._durable = Durable(journal, host)
+            if self._interrupt is not None:
+                host.interrupt(self._interrupt)
+        return self._durable
+
+    @property
+    def _is_replaying(self) -> bool:
+        return self._durable is not None and self._durable.journal.replaying
+
+    def _take(
+        self,
+        op: Op,
+        name: str,
+        key: str | int | None,
+        operation: Callable[..., Operation],
+        *arguments: Any,
+    ) -> Any:
+        """Take a step. Which one it is, is settled here, before anything is awaited."""
+        journal, host = self._made
+        entry = journal.come_to(op, name, key, host.caller())
+        doing = operation(journal, entry, self._clock.now, *arguments)
+        step_key = f"{self.job_id}/{entry.id.label}"
+        return host.drive(operations.entered(journal, entry, doing), step_key)
 
     def _said(self) -> Awaitable[None]:
         self._on_report()
@@ -169,13 +288,38 @@ class Context:
 
     # --- for the worker
 
+    @property
+    def waiting(self) -> Waiting | None:
+        """What the handler waits for, if it was unwound for that."""
+        return None if self._durable is None else self._durable.host.waiting
+
+    async def begin_async(self, task: asyncio.Task[Any] | None) -> None:
+        """Get ready to run the handler in a task: read what earlier attempts did."""
+        self._task = task
+        if self._claim.lease.fence > 1:
+            self._made.journal.load(*await asyncio.wrap_future(self.port.ask(History())))
+
+    def begin_blocking(self) -> None:
+        """Do the same for one that runs in the current thread."""
+        if self._claim.lease.fence > 1:
+            self._made.journal.load(*self.port.ask(History()).result())
+
+    def end(self) -> None:
+        """Say and ask no more: its attempt has been settled, or will be without it."""
+        self._on_report = _say_nothing
+        self.port = CLOSED
+        if self._durable is not None:
+            self._durable.host.port = CLOSED
+
     def interrupt(self, why: Interrupt) -> None:
         """Tell the handler to stop."""
         self._interrupt = why
+        if self._durable is not None:
+            self._durable.host.interrupt(why)
 
     def read_input(self) -> Future[str]:
         """Read the input of the job, which is kept apart."""
-        return self._ask().read_input(self._claim)
+        return self.port.ask(ReadInput())
 
     def repeat(self, report: Report) -> None:
         """Say what the handler has said in another process."""
@@ -183,14 +327,19 @@ class Context:
             self._progress = report.progress or self._progress
             self._phase = report.phase or self._phase
             self._events += report.events
+            self._steps += report.steps
         self._on_report()
 
     def take_report(self) -> Report | None:
         """Return what was said since the last time, if anything was."""
+        noted = () if self._durable is None else self._durable.journal.take_unwritten()
         with self._lock:
-            if self._progress is None and self._phase is None and not self._events:
+            said = self._progress is not None or self._phase is not None or self._events
+            if not (said or self._steps or noted):
                 return None
-            report = Report(self._progress, self._phase, tuple(self._events))
+            steps = (*self._steps, *noted)
+            report = Report(self._progress, self._phase, tuple(self._events), steps)
             self._progress, self._phase = None, None
             self._events.clear()
+            self._steps.clear()
         return report

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Protocol
 
+from coatcheck.clock import Clock
 from coatcheck.model.job import Claim
 from coatcheck.model.kind import Kind
-from coatcheck.worker.context import Context, Interrupt
-from coatcheck.worker.outside import Outside
+from coatcheck.worker.context import Context
+from coatcheck.worker.interrupts import Interrupt
+from coatcheck.worker.operations import Question
+
+
+class Desk(Protocol):
+    """What executions need of their worker; from any thread."""
+
+    clock: Clock
+
+    def note(self, execution: Execution) -> None:
+        """Its handler has said something."""
+        ...
+
+    def ask(self, execution: Execution, question: Question) -> Future[Any]:
+        """Its handler asks for something."""
+        ...
 
 
 class Execution:
@@ -17,6 +35,7 @@ class Execution:
     """
 
     __slots__ = (
+        "_desk",
         "abandoned",
         "begun",
         "claim",
@@ -32,20 +51,17 @@ class Execution:
         "timer",
     )
 
-    def __init__(
-        self,
-        claim: Claim,
-        kind: Kind,
-        on_report: Callable[[Execution], None],
-        outside: Outside | None = None,
-    ) -> None:
+    def __init__(self, claim: Claim, kind: Kind, desk: Desk) -> None:
         self.claim = claim
         self.kind = kind
+        self._desk = desk
         self.context = Context(
             claim,
             blocking=kind.isolation == "thread",
-            on_report=lambda: on_report(self),
-            outside=outside,
+            on_report=partial(desk.note, self),
+            port=self,
+            clock=desk.clock,
+            backoff=kind.backoff,
         )
         self.claimed_at = 0.0
         self.started_at = 0.0
@@ -63,6 +79,10 @@ class Execution:
         """Whether the job would fail if its worker died now."""
         terms = self.claim.terms
         return terms.on_lost == "fail" or self.claim.attempt >= terms.max_attempts
+
+    def ask(self, question: Question) -> Future[Any]:
+        """Ask the worker, from any thread, for what the handler needs."""
+        return self._desk.ask(self, question)
 
     def stop_timer(self) -> None:
         """Forget what was to happen to it."""

@@ -6,8 +6,11 @@ from collections.abc import Callable
 
 Probe = Callable[[str], None]
 
+# Around each write of what a handler has done for good.
+CHECKPOINTS = ("worker.before_checkpoint", "worker.after_checkpoint")
 POINTS = (
     "worker.claimed",
+    *CHECKPOINTS,
     "worker.before_settle",
     "worker.after_settle",
     "worker.before_beat",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from coatcheck.engine.metrics import Metrics
 from coatcheck.model.job import Failure
-from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded
+from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.state import Reason
 from coatcheck.store.base import Settlement
 from coatcheck.worker.attempt import claim_delay
-from coatcheck.worker.context import Interrupt
 from coatcheck.worker.execution import Execution
+from coatcheck.worker.interrupts import Interrupt
 
 
 def settlements_of(execution: Execution, outcome: Outcome | None) -> list[Settlement]:
@@ -25,7 +25,7 @@ def _verdict(execution: Execution, outcome: Outcome | None) -> Outcome | None:
     if execution.interrupted is Interrupt.LOST:
         return None
     untouched = execution.interrupted is None
-    if outcome is not None and (untouched or isinstance(outcome, Succeeded)):
+    if outcome is not None and (untouched or isinstance(outcome, Succeeded | Waiting)):
         return outcome
     match execution.interrupted:
         case Interrupt.CANCEL:

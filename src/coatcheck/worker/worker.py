@@ -39,11 +39,11 @@ from coatcheck.model.job import Claim, Lease
 from coatcheck.model.outcome import Released
 from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement, Topic
-from coatcheck.worker.context import Interrupt
+from coatcheck.worker.answers import Answers
 from coatcheck.worker.execution import Execution
+from coatcheck.worker.interrupts import Interrupt
 from coatcheck.worker.lane import Lane, lanes_of
 from coatcheck.worker.outage import Pauses, persist
-from coatcheck.worker.outside import WorkerLoop
 from coatcheck.worker.pace import PATIENCE_S, Pace
 from coatcheck.worker.presence import Presence
 from coatcheck.worker.probe import Probe, no_probe
@@ -60,6 +60,9 @@ log = logging.getLogger(__name__)
 NET_S = 10.0
 # Handlers that outlive the drain have this long to clean up before they are left behind.
 LAST_GRACE_S = 1.0
+# A handler gets its timer only after this long, unless it has less time than that: most short jobs
+# never need one, and setting and dropping it costs as much as all else that a start does.
+UNTIMED_S = 0.050
 # What was killed is gone by then, unless the kernel itself is stuck.
 KILL_S = 5.0
 # How long a stopping worker keeps trying to write what its handlers finished.
@@ -95,7 +98,6 @@ class Worker:
             probe=probe,
             on_registered=self._look_everywhere,
         )
-        self._outside = WorkerLoop(engine)
         finished = Finished(self._finished)
         self._async = AsyncRunner(
             partial(finished, self._lane_of["async"].backlog, "async"), new_loop
@@ -112,10 +114,11 @@ class Worker:
                 [engine.kinds[name] for name in processes.kinds],
                 settings,
                 new_loop,
-                self._outside,
             )
-        self._reports = Reports(self._report_soon)
+        self._answers = Answers(engine, Reports(self._report_soon), self._lose, probe)
         self._held: dict[Lease, Execution] = {}  # what waits for a slot, and what runs
+        self._untimed: list[Execution] = []  # have started, and have no timer yet
+        self._timing = False
         self._writes: set[asyncio.Task[None]] = set()
         self._settling = Settling(engine, self._write_soon, probe)
         self._moved = asyncio.Event()  # an execution has ended, or was left behind
@@ -228,10 +231,7 @@ class Worker:
 
     def _take_on(self, lane: Lane, claims: list[Claim]) -> None:
         kinds = self._engine.kinds
-        executions = [
-            Execution(claim, kinds[claim.kind], self._reports.note, self._outside)
-            for claim in claims
-        ]
+        executions = [Execution(claim, kinds[claim.kind], self._answers) for claim in claims]
         self._held.update((execution.claim.lease, execution) for execution in executions)
         lane.backlog.put(executions)
         if self._stopping:
@@ -247,11 +247,31 @@ class Worker:
     def _start_next(self, lane: Lane) -> None:
         """Start what waits, as far as there are slots for it."""
         by_isolation: dict[str, list[Execution]] = {}
-        for execution in lane.backlog.take():
+        taken = lane.backlog.take()
+        for execution in taken:
             by_isolation.setdefault(execution.kind.isolation, []).append(execution)
-            self._start_timer(execution)
+        self._time(taken)
         for isolation, executions in by_isolation.items():
             self._runners[isolation].start(executions)
+
+    def _time(self, started: list[Execution]) -> None:
+        """Give each its timer, those that have long to go only if they are not done soon."""
+        for execution in started:
+            terms = execution.claim.terms
+            if terms.deadline_at is not None or terms.timeout_ms < UNTIMED_S * 1000:
+                self._start_timer(execution)
+            else:
+                self._untimed.append(execution)
+        if self._untimed and not self._timing:
+            self._timing = True
+            self._loop.call_later(UNTIMED_S, self._time_untimed)
+
+    def _time_untimed(self) -> None:
+        self._timing = False
+        untimed, self._untimed = self._untimed, []
+        for execution in untimed:
+            if not execution.ended_at and execution.interrupted is None:
+                self._start_timer(execution)
 
     def _start_timer(self, execution: Execution) -> None:
         terms = execution.claim.terms
@@ -341,6 +361,7 @@ class Worker:
         for execution, outcome in ended:
             execution.stop_timer()
             del self._held[execution.claim.lease]
+            execution.context.end()  # it refers to its execution: neither would be freed by itself
             lane = self._lane_of[execution.kind.isolation]
             if execution.must_not_be_lost:
                 lane.gave_back()  # it would have been: the next may be like it
@@ -350,9 +371,7 @@ class Worker:
                 for settlement in settlements_of(execution, outcome):
                     count(self._engine.metrics, execution, settlement)
                     settlements.append(settlement)
-        for execution in begun:
-            if not execution.ended_at and execution.interrupted is None:
-                self._start_timer(execution)
+        self._time([each for each in begun if not each.ended_at and each.interrupted is None])
         self._moved.set()
         for lane in self._lanes:
             self._start_next(lane)
@@ -369,6 +388,11 @@ class Worker:
         lease = execution.claim.lease
         report = execution.context.take_report()
         if report is not None and not await persist(lambda: self._engine.report(lease, report)):
+            self._lose(execution)
+
+    def _lose(self, execution: Execution) -> None:
+        """A write has found that the job is somebody else's."""
+        if execution.claim.lease in self._held:
             self._interrupt(execution, Interrupt.LOST)
 
     def _write_soon(self, write: Coroutine[Any, Any, None]) -> None:

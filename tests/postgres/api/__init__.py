@@ -17,6 +17,7 @@ pytest.register_assert_rewrite(
             "position",
             "queues",
             "result",
+            "schedules",
             "stream",
         )
     )

@@ -8,6 +8,9 @@ const element = (tag, properties = {}, ...children) => {
 
 const code = (text) => element("code", {}, text);
 
+// What stands between backticks is code.
+const prose = (text) => text.split("`").map((part, at) => (at % 2 ? code(part) : part));
+
 // Replaces references by what they name, a few levels deep: enough to read, and never endless.
 const resolve = (api, schema, depth = 0) => {
   if (Array.isArray(schema)) return schema.map((part) => resolve(api, part, depth));
@@ -40,7 +43,7 @@ const parameterTable = (parameters) =>
         {},
         element("td", {}, code(one.name + (one.required ? " *" : ""))),
         element("td", {}, one.in),
-        element("td", {}, one.description ?? one.schema.description ?? ""),
+        element("td", {}, ...prose(one.description ?? one.schema.description ?? "")),
       ),
     ),
   );
@@ -68,7 +71,7 @@ const call = (api, path, method, operation) =>
     element(
       "div",
       {},
-      element("p", {}, operation.description),
+      element("p", {}, ...prose(operation.description)),
       element("pre", {}, example(method, path, operation)),
       operation.parameters.length ? parameterTable(operation.parameters) : null,
       operation.requestBody ? element("h3", {}, "Takes") : null,
@@ -77,13 +80,21 @@ const call = (api, path, method, operation) =>
       ),
       element("h3", {}, "Answers"),
       ...Object.entries(operation.responses).flatMap(([status, answer]) => [
-        element("p", {}, code(status), ` ${answer.description}`),
+        element("p", {}, code(status), " ", ...prose(answer.description)),
         ...Object.entries(answer.content ?? {})
           .filter(([media]) => media !== "application/problem+json")
           .map(([media, content]) => schemaBlock(api, media, content)),
       ]),
     ),
   );
+
+// A link to a call, such as /docs#submitJob, shows it opened.
+const openNamed = () => {
+  const named = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!(named instanceof HTMLDetailsElement)) return;
+  named.open = true;
+  named.scrollIntoView();
+};
 
 const show = async () => {
   const main = document.getElementById("calls");
@@ -104,9 +115,11 @@ const show = async () => {
       ),
     );
     main.replaceChildren(...sections);
+    openNamed();
   } catch (error) {
     main.replaceChildren(element("p", {}, `The description could not be read: ${error.message}`));
   }
 };
 
+addEventListener("hashchange", openNamed);
 show();

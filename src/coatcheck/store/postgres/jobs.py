@@ -3,6 +3,9 @@
 They do what the SQLite store's do, for many jobs at a time: lock and read where the jobs stand, ask
 `coatcheck.model.transition` what becomes of them, write that and the events together. Nothing here
 decides anything. Each returns, beside its answer, whom to wake once the transaction is committed.
+
+What follows from a transition for *other* jobs is not done in its transaction, but right after it,
+in one of its own: `After` says what. See waiting.py.
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ import asyncpg
 
 from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
+from coatcheck.model.event import EventType
 from coatcheck.model.job import Lease, NewJob, Terms
-from coatcheck.model.outcome import Succeeded
+from coatcheck.model.outcome import Succeeded, Waiting
 from coatcheck.model.payload import BlobName, blobs_in
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing, Transition
@@ -32,12 +36,23 @@ from coatcheck.store.rows import (
     read_standing,
     report_entries,
     standing_row,
+    step_entry,
+    step_row,
 )
 
 STALE_WRITES = "stale_writes"
 # Columns that are never NULL and name no job: where all values are the same, one is sent.
 _NULLABLE = {"public_id", "limit_key", "correlation_id", "traceparent", "deadline_at", "phase"}
-_NULLABLE |= {"reason", "worker", "started_at", "finished_at", "expires_at", "error"}
+_NULLABLE |= {
+    "forked_from",
+    "parent",
+    "reason",
+    "worker",
+    "started_at",
+    "finished_at",
+    "expires_at",
+    "error",
+}
 SENT_ONCE = [
     number
     for number, name in enumerate(NEW_JOB_COLUMNS)
@@ -45,6 +60,18 @@ SENT_ONCE = [
 ]
 
 Key = tuple[str, str]
+
+
+class After:
+    """What is to be done once transitions are committed."""
+
+    def __init__(self) -> None:
+        self.ended: list[Key] = []  # jobs that were spawned by others
+        self.cancelled: list[Key] = []
+        self.waiting: list[Key] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.ended or self.cancelled or self.waiting)
 
 
 class Found(NamedTuple):
@@ -60,7 +87,13 @@ def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
 
 
 async def submit(
-    db: Any, sql: Statements, new: Sequence[NewJob], now: int, *, in_transaction: bool = False
+    db: Any,
+    sql: Statements,
+    new: Sequence[NewJob],
+    now: int,
+    *,
+    in_transaction: bool = False,
+    fence: int = 0,
 ) -> None:
     """Insert jobs; ids that are there already are left as they are. Those with blobs must be in a
     transaction.
@@ -69,7 +102,7 @@ async def submit(
         return
     # The first of those with one id, as if they had come one after another.
     rows = {(job.tenant, job.id): job for job in reversed(new)}
-    values = new_job_columns(list(reversed(rows.values())), now)
+    values = new_job_columns(list(reversed(rows.values())), now, fence)
     guarded = sql.submit.replace("/* already there */", "ON CONFLICT (tenant, id) DO NOTHING")
     if in_transaction:  # which an error would end
         await db.execute(guarded, *values)
@@ -87,77 +120,80 @@ def blobs_of(new: Sequence[NewJob]) -> list[BlobName]:
     return blobs_in((job.tenant, job.id, job.input) for job in new)
 
 
-def new_job_columns(new: Sequence[NewJob], now: int) -> list[Any]:
+def new_job_columns(new: Sequence[NewJob], now: int, fence: int = 0) -> list[Any]:
     """Lay new jobs out as `submit` takes them."""
     # Most jobs of a batch are due at one time, and all that are begin in the same way.
     beginnings = {run_at: rules.created(run_at, now) for run_at in {job.run_at for job in new}}
     [event] = {beginning.event for beginning in beginnings.values()}
-    rows = [(*new_job_row(job, beginnings[job.run_at].standing), job.input) for job in new]
+    begun = {at: each.standing._replace(fence=fence) for at, each in beginnings.items()}
+    rows = [(*new_job_row(job, begun[job.run_at]), job.input) for job in new]
     return [*as_texts(list(zip(*rows, strict=True)), SENT_ONCE), now, event]
 
 
 async def settle(
     db: Any, sql: Statements, settlements: Sequence[Settlement], now: int
-) -> tuple[list[bool], set[Topic]]:
+) -> tuple[list[bool], set[Topic], After]:
     """End attempts, each if its lease is still the newest."""
     found = await lock(db, sql, [key_of(item.lease) for item in settlements])
-    answers, stale = [], 0
-    said: list[tuple[Lease, Report, Standing]] = []
+    fresh = [item for item in settlements if _holds(found, item.lease)]
+    ending = {
+        key_of(item.lease): item
+        for item in reversed(fresh)
+        if found[key_of(item.lease)].standing.state is State.RUNNING
+    }
+    said = [(item.lease, item.report) for item in ending.values() if item.report is not None]
+    await write_reports(db, sql, said, found, now)
     changes: dict[Key, Transition] = {}
     results: dict[Key, str] = {}
-    for lease, outcome, report in settlements:
-        key = key_of(lease)
-        job = found.get(key)
-        if job is None or job.standing.fence != lease.fence:
-            stale += 1
-            answers.append(False)
-            continue
-        answers.append(True)
-        standing = job.standing
-        if standing.state is not State.RUNNING:
-            continue  # settled by this very lease, whose answer never arrived
-        if report is not None:
-            said.append((lease, report, standing))
-            standing = standing._replace(last_event=standing.last_event + entries_in(report))
-        changes[key] = rules.settled(standing, job.terms, outcome, now)
-        found[key] = Found(changes[key].standing, job.terms)
+    for key, (_, outcome, _) in ending.items():
+        changes[key] = rules.settled(*found[key], outcome, now)
         if isinstance(outcome, Succeeded):
             results[key] = outcome.result
-    await write_reports(db, sql, said, now)
-    await write(db, sql, changes, now, results)
+    after = await write(db, sql, found, changes, now, results)
     await blobs.adopt(db, sql, blobs_in((*key, result) for key, result in results.items()))
-    await count_stale(db, sql, stale)
+    waits = [
+        (key[0], what, key[1], part)
+        for key, (_, outcome, _) in ending.items()
+        if isinstance(outcome, Waiting) and changes[key].standing.state is State.WAITING
+        for part, group in enumerate(outcome.groups)
+        for what in group
+    ]
+    if waits:
+        await db.execute(sql.insert_waits, *columns(waits, 4))
+    await count_stale(db, sql, len(settlements) - len(fresh))
     # What an earlier try of ours has settled was perhaps never told to anybody: then tell it all.
-    again = answers.count(True) > len(changes)
+    again = len(fresh) > len(changes)
     topics = {Topic.CHANGES} if changes else set()
-    if again or any(change.standing.state is State.QUEUED for change in changes.values()):
+    states = {change.standing.state for change in changes.values()}
+    if again or states & {State.QUEUED, State.WAITING}:
         topics = {Topic.CHANGES, Topic.WORK}
-    return answers, topics
+    return [_holds(found, item.lease) for item in settlements], topics, after
+
+
+def _holds(found: Mapping[Key, Found], lease: Lease) -> bool:
+    job = found.get(key_of(lease))
+    return job is not None and job.standing.fence == lease.fence
 
 
 async def report(
     db: Any, sql: Statements, reports: Sequence[tuple[Lease, Report]], now: int
-) -> list[bool]:
-    """Write progress, phase and log entries of running jobs."""
+) -> tuple[list[bool], dict[Lease, int]]:
+    """Write what running jobs say. Return whether that could be done, and how many entries were
+    added to the log of each.
+    """
     found = await lock(db, sql, [key_of(lease) for lease, _ in reports])
-    answers = []
-    said: list[tuple[Lease, Report, Standing]] = []
-    for lease, what in reports:
-        key = key_of(lease)
-        job = found.get(key)
-        fits = (
-            job is not None
-            and job.standing.fence == lease.fence
-            and job.standing.state is State.RUNNING
-        )
-        answers.append(fits)
-        if fits and job is not None:
-            said.append((lease, what, job.standing))
-            last_event = job.standing.last_event + entries_in(what)
-            found[key] = Found(job.standing._replace(last_event=last_event), job.terms)
-    await write_reports(db, sql, said, now)
+    answers = [
+        _holds(found, lease) and found[key_of(lease)].standing.state is State.RUNNING
+        for lease, _ in reports
+    ]
+    said = [item for item, fits in zip(reports, answers, strict=True) if fits]
+    before = {lease: found[key_of(lease)].standing.last_event for lease, _ in said}
+    await write_reports(db, sql, said, found, now)
     await count_stale(db, sql, answers.count(False))
-    return answers
+    added = {
+        lease: found[key_of(lease)].standing.last_event - last for lease, last in before.items()
+    }
+    return answers, added
 
 
 async def keep_artifact(db: Any, sql: Statements, lease: Lease, artifact: Artifact) -> bool:
@@ -177,13 +213,12 @@ async def move(
     keys: Sequence[Key],
     rule: Callable[[Standing, Terms, int], Transition | None],
     now: int,
-) -> int:
+) -> tuple[int, After]:
     """Apply a rule that needs no lease (cancel, lost, expired) to jobs; return how many moved."""
     found = await lock(db, sql, keys)
     changes = {key: rule(job.standing, job.terms, now) for key, job in found.items()}
     moved = {key: change for key, change in changes.items() if change is not None}
-    await write(db, sql, moved, now)
-    return len(moved)
+    return len(moved), await write(db, sql, found, moved, now)
 
 
 async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, Found]:
@@ -198,37 +233,78 @@ async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, Found
 async def write(
     db: Any,
     sql: Statements,
+    found: Mapping[Key, Found],
     changes: dict[Key, Transition],
     now: int,
     results: Mapping[Key, str] = MappingProxyType({}),
-) -> None:
+) -> After:
     """Write transitions: rows, events, results. Every transition of a job comes through here."""
-    if changes:
-        rows = [
-            (*key, *standing_row(change.standing), change.event, results.get(key))
-            for key, change in changes.items()
-        ]
-        await db.execute(sql.write_transitions, *in_columns(rows), now)
+    after = After()
+    if not changes:
+        return after
+    rows = [
+        (*key, *standing_row(change.standing), change.event, results.get(key))
+        for key, change in changes.items()
+    ]
+    await db.execute(sql.write_transitions, *in_columns(rows), now)
+    waited = [key for key in changes if found[key].standing.state is State.WAITING]
+    if waited:
+        await db.execute(sql.delete_waits, *columns(waited, 2))
+    for key, change in changes.items():
+        state = change.standing.state
+        if state is State.WAITING:
+            after.waiting.append(key)
+        elif state.is_terminal and found[key].terms.parent is not None:
+            after.ended.append(key)
+        if state is State.CANCELLED:
+            after.cancelled.append(key)
+    if after.cancelled:
+        await db.execute(sql.begin_cascades, *columns(after.cancelled, 2))
+    return after
 
 
 async def write_reports(
-    db: Any, sql: Statements, said: Sequence[tuple[Lease, Report, Standing]], now: int
+    db: Any,
+    sql: Statements,
+    said: Sequence[tuple[Lease, Report]],
+    found: dict[Key, Found],
+    now: int,
 ) -> None:
-    """Write what running jobs said: their log entries, and the last progress and phase of each."""
+    """Write what running jobs said: log entries, steps, children, and the last progress and phase
+    of each. `found` is brought up to date.
+    """
+    if not said:
+        return
+    steps = {
+        (*key_of(lease), step.seq): step_row(*key_of(lease), step)
+        for lease, what in said
+        for step in what.steps
+    }
+    changed = set()
+    if steps:
+        rows = [steps[key] for key in sorted(steps)]
+        changed = {tuple(row) for row in await db.fetch(sql.put_steps, *columns(rows, 16))}
+    children = [child for _, what in said for child in what.children]
+    await submit(db, sql, children, now, in_transaction=True)
     jobs: dict[Key, tuple[Any, ...]] = {}
     events = []
-    for lease, what, standing in said:
+    for lease, what in said:
         key = key_of(lease)
         entries = report_entries(what)
+        for step in what.steps:
+            if (*key, step.seq) in changed:
+                entries.append((EventType.STEP, step_entry(step)))
         *_, progress, phase, _ = jobs.get(key, (None, None, None))
         if what.progress is not None:
             progress = encode_progress(what.progress)
+        standing = found[key].standing
         for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
             events.append((*key, seq, kind, data))
         last_event = standing.last_event + len(entries)
         jobs[key] = (*key, progress, what.phase or phase, last_event)
-    if jobs:
-        await db.execute(sql.write_reports, *columns(list(jobs.values()), 5))
+        standing = standing._replace(last_event=last_event, phase=what.phase or standing.phase)
+        found[key] = found[key]._replace(standing=standing)
+    await db.execute(sql.write_reports, *columns(list(jobs.values()), 5))
     if events:
         await db.execute(sql.insert_events, *columns(events, 5), now)
 
@@ -237,11 +313,6 @@ async def count_stale(db: Any, sql: Statements, stale: int) -> None:
     """Count writes that came too late."""
     if stale:
         await db.execute(sql.count_up, [STALE_WRITES], [stale])
-
-
-def entries_in(report: Report) -> int:
-    """Return how many events a report makes."""
-    return len(report_entries(report))
 
 
 def key_of(lease: Lease) -> Key:

@@ -17,12 +17,13 @@ WITH new AS MATERIALIZED (
     string_to_array($24, $1, $2), string_to_array($25, $1, $2), string_to_array($26, $1, $2),
     string_to_array($27, $1, $2), string_to_array($28, $1, $2), string_to_array($29, $1, $2),
     string_to_array($30, $1, $2), string_to_array($31, $1, $2), string_to_array($32, $1, $2),
-    string_to_array($33, $1, $2), string_to_array($34, $1, $2), string_to_array($35, $1, $2)
+    string_to_array($33, $1, $2), string_to_array($34, $1, $2), string_to_array($35, $1, $2),
+    string_to_array($36, $1, $2), string_to_array($37, $1, $2)
   ) AS column_(
     tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-    traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-    deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-    finished_at, expires_at, cancel_requested, error, last_event, input
+    traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+    keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker,
+    run_at, started_at, finished_at, expires_at, cancel_requested, error, last_event, input
   )
   WHERE id IS NOT NULL
 ), same AS (
@@ -30,21 +31,21 @@ WITH new AS MATERIALIZED (
 ), inserted AS (
   INSERT INTO coatcheck.jobs (
     tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-    traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-    deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-    finished_at, expires_at, cancel_requested, error, last_event, input
+    traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+    keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker,
+    run_at, started_at, finished_at, expires_at, cancel_requested, error, last_event, input
   )
   SELECT
     coalesce(new.tenant, same.tenant), coalesce(new.id, same.id),
     coalesce(new.surface, same.surface), new.public_id, coalesce(new.kind, same.kind),
     coalesce(new.queue, same.queue), coalesce(new.priority, same.priority)::int, new.limit_key,
     coalesce(new.labels, same.labels), new.correlation_id, new.traceparent,
-    coalesce(new.created_at, same.created_at)::bigint,
+    new.forked_from, coalesce(new.created_at, same.created_at)::bigint,
     coalesce(new.max_attempts, same.max_attempts)::int, coalesce(new.on_lost, same.on_lost),
     coalesce(new.timeout_ms, same.timeout_ms)::bigint,
     coalesce(new.keep_succeeded_ms, same.keep_succeeded_ms)::bigint,
     coalesce(new.keep_failed_ms, same.keep_failed_ms)::bigint, new.deadline_at::bigint,
-    coalesce(new.state, same.state), coalesce(new.claimable, same.claimable)::bool, new.phase,
+    new.parent, coalesce(new.state, same.state), coalesce(new.claimable, same.claimable)::bool, new.phase,
     new.reason, coalesce(new.attempt, same.attempt)::int,
     coalesce(new.fence, same.fence)::bigint, new.worker,
     coalesce(new.run_at, same.run_at)::bigint, new.started_at::bigint, new.finished_at::bigint,
@@ -58,7 +59,7 @@ WITH new AS MATERIALIZED (
   SELECT tenant, id, kind, queue FROM inserted
 )
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-SELECT tenant, id, last_event, 'state', $36, $37 FROM inserted
+SELECT tenant, id, last_event, 'state', $38, $39 FROM inserted
 
 -- name: reserve_keys
 -- Each key and who holds it then: whoever had it before, unless that one has expired. A submit
@@ -107,7 +108,9 @@ SELECT tenant, id, last_event::bigint, 'state', $21, event FROM change
 -- name: settle_as_claimed
 -- The same for jobs that still stand as their claim left them, which the fence and the number of the
 -- last event tell: all of them, or nothing where one does not. Rows are locked in the order of their
--- keys, as everywhere.
+-- keys, as everywhere: they are sent in it, and each is looked up by itself. A plain join would be
+-- planned as a walk through all jobs as long as there are not many times more of them than are
+-- settled; so would the update, if it were not told the places twice.
 WITH change AS MATERIALIZED (
   SELECT * FROM unnest(
     string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
@@ -122,12 +125,13 @@ WITH change AS MATERIALIZED (
   )
   WHERE id IS NOT NULL
 ), locked AS MATERIALIZED (
-  SELECT jobs.ctid AS place, change.*
-  FROM change JOIN coatcheck.jobs
-    ON jobs.tenant = change.tenant AND jobs.id = change.id
-    AND jobs.fence = change.fence::bigint AND jobs.last_event = change.last_event::bigint - 1
-  ORDER BY jobs.tenant, jobs.id
-  FOR NO KEY UPDATE OF jobs
+  SELECT job.place, change.*
+  FROM change CROSS JOIN LATERAL (
+    SELECT jobs.ctid AS place FROM coatcheck.jobs
+    WHERE jobs.tenant = change.tenant AND jobs.id = change.id
+      AND jobs.fence = change.fence::bigint AND jobs.last_event = change.last_event::bigint - 1
+    FOR NO KEY UPDATE
+  ) AS job
 ), updated AS (
   UPDATE coatcheck.jobs SET
     state = change.state, claimable = change.claimable::bool, phase = change.phase,
@@ -139,11 +143,47 @@ WITH change AS MATERIALIZED (
     progress = CASE WHEN change.state = 'queued' THEN NULL ELSE jobs.progress END,
     result = coalesce(change.result, jobs.result)
   FROM locked AS change
-  WHERE jobs.ctid = change.place AND (SELECT count(*) FROM locked) = $22
+  WHERE jobs.ctid = change.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
+    AND (SELECT count(*) FROM locked) = $22
   RETURNING jobs.tenant, jobs.id, jobs.last_event, change.event
 )
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
 SELECT tenant, id, last_event, 'state', $21, event FROM updated
+
+-- name: succeed_as_claimed
+-- The same where all have succeeded, which is what mostly happens: what becomes of such a job needs
+-- no values but its result. What is the same for all of them comes with the first one only.
+WITH sent AS MATERIALIZED (
+  SELECT * FROM unnest(
+    string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
+    string_to_array($6, $1, $2), string_to_array($7, $1, $2)
+  ) AS column_(tenant, id, fence, last_event, result)
+  WHERE id IS NOT NULL
+), same AS MATERIALIZED (
+  SELECT * FROM sent LIMIT 1
+), locked AS MATERIALIZED (
+  SELECT job.place, coalesce(sent.result, same.result) AS result
+  FROM sent CROSS JOIN same CROSS JOIN LATERAL (
+    SELECT jobs.ctid AS place FROM coatcheck.jobs
+    WHERE jobs.tenant = coalesce(sent.tenant, same.tenant) AND jobs.id = sent.id
+      AND jobs.fence = coalesce(sent.fence, same.fence)::bigint
+      AND jobs.last_event = coalesce(sent.last_event, same.last_event)::bigint
+    FOR NO KEY UPDATE
+  ) AS job
+), updated AS (
+  UPDATE coatcheck.jobs SET
+    state = 'succeeded', claimable = false, phase = NULL, reason = NULL, worker = NULL,
+    finished_at = $8, expires_at = $8 + keep_succeeded_ms, error = NULL,
+    last_event = last_event + 1, result = locked.result
+  FROM locked
+  WHERE jobs.ctid = locked.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
+    AND (SELECT count(*) FROM locked) = $9
+  RETURNING jobs.tenant, jobs.id, jobs.last_event, jobs.attempt
+)
+INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+SELECT tenant, id, last_event, 'state', $8,
+  '{"state":"succeeded","attempt":' || attempt || ',"previous":"running"}'
+FROM updated
 
 -- name: lock_standings
 -- What transitions are decided from, locked in the order of their keys, so that two batches that
@@ -151,7 +191,7 @@ SELECT tenant, id, last_event, 'state', $21, event FROM updated
 SELECT jobs.tenant, jobs.id,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
-  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
 FROM coatcheck.jobs
 JOIN unnest($1::text[], $2::text[]) AS wanted(tenant, id)
   ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
@@ -172,26 +212,27 @@ WHERE (tenant, id) IN (
 -- not wait). Then jobs are locked, in one of the two ways below; of all that was locked the first are
 -- taken. While a delayed job is due nothing is, unless $5 says so: it has to be promoted first.
 WITH RECURSIVE me AS MATERIALIZED (
-  SELECT (
-    SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable
+  SELECT least(
+    (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable),
+    (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'waiting')
   ) AS next_due, clock_timestamp() AS began
   FROM coatcheck.workers WHERE id = $1 FOR KEY SHARE
   /* locked */
 ), taken AS (
   UPDATE coatcheck.jobs SET
-    state = 'running', claimable = false, reason = NULL, attempt = attempt + 1, fence = fence + 1,
-    worker = $1, started_at = $3, last_event = last_event + 1
+    state = 'running', claimable = false, reason = NULL, fence = fence + 1,
+    attempt = attempt + (reason IS DISTINCT FROM 'woken')::int, worker = $1, started_at = $3, last_event = last_event + 1
   WHERE ctid = ANY (ARRAY(SELECT place FROM locked ORDER BY priority DESC, id LIMIT $4))
   RETURNING tenant, id, kind, surface, queue, correlation_id, traceparent, input, priority,
     phase, attempt, fence, run_at, finished_at, expires_at, cancel_requested, error, last_event,
-    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
 ), told AS (
   INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
   SELECT tenant, id, last_event, 'state', $3,
     '{"state":"running","attempt":' || attempt || ',"previous":"queued"}'
   FROM taken
 )
-SELECT me.next_due, looked.jobs, taken.*, looked.ended - me.began AS took
+SELECT me.next_due, looked.jobs, taken.*, extract(epoch FROM looked.ended - me.began)::float8 AS took
 FROM me
 CROSS JOIN (
   SELECT jobs, clock_timestamp() AS ended FROM (SELECT count(*) AS jobs FROM locked) AS counted
@@ -295,8 +336,8 @@ AS event(tenant, id, seq, type, data)
 
 -- name: job_by_id
 SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+  keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
   finished_at, expires_at, cancel_requested, error, last_event, progress, result,
   (
     SELECT coalesce(
@@ -309,8 +350,8 @@ FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
 
 -- name: job_by_public_id
 SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+  keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
   finished_at, expires_at, cancel_requested, error, last_event, progress, result,
   (
     SELECT coalesce(
@@ -323,8 +364,8 @@ FROM coatcheck.jobs WHERE tenant = $1 AND public_id = $2
 
 -- name: jobs_by_ids
 SELECT jobs.tenant, jobs.id, surface, public_id, kind, queue, priority, limit_key, labels,
-  correlation_id, traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
-  keep_failed_ms, deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at,
+  correlation_id, traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms,
+  keep_succeeded_ms, keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at,
   started_at, finished_at, expires_at, cancel_requested, error, last_event, progress, result,
   (
     SELECT coalesce(
@@ -339,8 +380,8 @@ JOIN coatcheck.jobs ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
 -- name: list_jobs
 -- Results are left out: a page of jobs is for looking around, each job's own address has it all.
 SELECT jobs.tenant, jobs.id, surface, public_id, jobs.kind, jobs.queue, priority, limit_key, labels,
-  correlation_id, traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
-  keep_failed_ms, deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at,
+  correlation_id, traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms,
+  keep_succeeded_ms, keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at,
   started_at, finished_at, expires_at, cancel_requested, error, last_event, progress,
   NULL AS result,
   (
@@ -423,8 +464,13 @@ WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at
 ORDER BY deadline_at LIMIT $2
 
 -- name: past_retention
+-- What a job has spawned is kept as long as that job may ask for it.
 SELECT tenant, id, kind, expires_at FROM coatcheck.jobs
 WHERE expires_at IS NOT NULL AND expires_at <= $1 AND expires_at >= $3
+  AND (parent IS NULL OR coalesce((
+    SELECT other.state FROM coatcheck.jobs AS other
+    WHERE other.tenant = jobs.tenant AND other.id = jobs.parent
+  ), 'gone') NOT IN ('queued', 'running', 'waiting'))
 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 
 -- name: delete_jobs
@@ -494,6 +540,66 @@ ORDER BY names.name
 INSERT INTO coatcheck.queues (name, paused_at) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at
 
+-- name: insert_schedule
+-- The order of the values, here and wherever a schedule is read, is that of rows.schedule_row.
+INSERT INTO coatcheck.schedules (
+  tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+) VALUES (
+  $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+  $17, $18, $19, $20, $21, $22, $23, $24
+)
+ON CONFLICT (tenant, name) DO NOTHING
+
+-- name: update_schedule
+-- Over one revision only.
+UPDATE coatcheck.schedules SET
+  revision = $3, kind = $4, input = $5, cron = $6, every_ms = $7, start_at = $8, timezone = $9,
+  queue = $10, priority = $11, labels = $12, deadline_s = $13, max_attempts = $14, catch_up = $15,
+  overlap = $16, declared = $17, paused = $18, next_at = $19, last_at = $20, last_job = $21,
+  problem = $22, created_at = $23, updated_at = $24
+WHERE tenant = $1 AND name = $2 AND revision = $25
+
+-- name: schedule
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM coatcheck.schedules WHERE tenant = $1 AND name = $2
+
+-- name: lock_schedule
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM coatcheck.schedules WHERE tenant = $1 AND name = $2 FOR NO KEY UPDATE
+
+-- name: state_of
+SELECT state FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
+
+-- name: schedules_after
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM coatcheck.schedules WHERE tenant = $1 AND name > $2 ORDER BY name LIMIT $3
+
+-- name: delete_schedule
+DELETE FROM coatcheck.schedules WHERE tenant = $1 AND name = $2
+
+-- name: due_schedules
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM coatcheck.schedules WHERE kind = ANY ($1::text[]) AND next_at <= $2
+ORDER BY next_at, tenant, name LIMIT $3
+
+-- name: next_schedule
+SELECT min(next_at) FROM coatcheck.schedules WHERE kind = ANY ($1::text[]) AND next_at > $2
+
+-- name: move_schedule
+UPDATE coatcheck.schedules SET revision = $3, next_at = $4, last_at = coalesce($5, last_at),
+  last_job = coalesce($6, last_job), problem = $7
+WHERE tenant = $1 AND name = $2
+
 -- name: count_up
 -- In the order of the names, so that two that count the same never wait for each other in a circle.
 INSERT INTO coatcheck.counters AS counter (name, value)
@@ -528,6 +634,154 @@ DELETE FROM coatcheck.records WHERE tenant = $1 AND collection = $2 AND key = $3
 
 -- name: notify
 SELECT pg_notify($1, $2)
+
+-- name: waiting_due
+SELECT tenant, id FROM coatcheck.jobs WHERE state = 'waiting' AND run_at <= $1
+ORDER BY run_at LIMIT $2
+
+-- name: put_steps
+-- Returns those that are new or other than before. The order of the values is that of rows.step_row.
+INSERT INTO coatcheck.steps AS step (
+  tenant, job_id, seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result,
+  error, wake_at, overlapped, survived
+)
+SELECT * FROM unnest(
+  $1::text[], $2::text[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[], $8::text[],
+  $9::bigint[], $10::bigint[], $11::int[], $12::text[], $13::text[], $14::bigint[], $15::bool[],
+  $16::bool[]
+)
+ON CONFLICT (tenant, job_id, seq) DO UPDATE SET
+  state = excluded.state, started_at = excluded.started_at, finished_at = excluded.finished_at,
+  attempts = excluded.attempts, result = excluded.result, error = excluded.error,
+  wake_at = excluded.wake_at, overlapped = excluded.overlapped, survived = excluded.survived
+WHERE (step.state, step.started_at, step.finished_at, step.attempts, step.survived)
+  IS DISTINCT FROM
+  (excluded.state, excluded.started_at, excluded.finished_at, excluded.attempts, excluded.survived)
+RETURNING tenant, job_id, seq
+
+-- name: steps_of
+SELECT seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result, error,
+  wake_at, overlapped, survived
+FROM coatcheck.steps WHERE tenant = $1 AND job_id = $2 ORDER BY seq
+
+-- name: copy_steps
+INSERT INTO coatcheck.steps
+SELECT tenant, $1, seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result,
+  error, wake_at, overlapped, survived
+FROM coatcheck.steps WHERE tenant = $2 AND job_id = $3 AND seq < $4
+  AND (state = 'succeeded' OR (state = 'failed' AND survived))
+
+-- name: copy_taken_messages
+-- What steps that were copied have taken: events are known by their number among all of their name.
+INSERT INTO coatcheck.messages
+SELECT tenant, $1, name, number, data, at FROM coatcheck.messages
+WHERE tenant = $2 AND job_id = $3 AND number < (
+  SELECT count(*) FROM coatcheck.steps
+  WHERE steps.tenant = $2 AND steps.job_id = $1 AND steps.op = 'event'
+    AND steps.name = messages.name AND steps.state = 'succeeded'
+)
+
+-- name: delete_steps
+DELETE FROM coatcheck.steps USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE steps.tenant = gone.tenant AND steps.job_id = gone.id
+
+-- name: delete_messages
+DELETE FROM coatcheck.messages USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE messages.tenant = gone.tenant AND messages.job_id = gone.id
+
+-- name: messages_of
+SELECT name, number, data, at FROM coatcheck.messages WHERE tenant = $1 AND job_id = $2
+ORDER BY name, number
+
+-- name: insert_message
+INSERT INTO coatcheck.messages (tenant, job_id, name, number, data, at)
+SELECT $1, $2, $3, (
+  SELECT coalesce(max(number) + 1, 0) FROM coatcheck.messages
+  WHERE tenant = $1 AND job_id = $2 AND name = $3
+), $4, $5
+
+-- name: insert_waits
+INSERT INTO coatcheck.waits (tenant, what, job_id, part)
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::int[])
+ON CONFLICT DO NOTHING
+
+-- name: waiters
+-- Who waits for these.
+SELECT DISTINCT waits.tenant, waits.job_id FROM coatcheck.waits
+JOIN unnest($1::text[], $2::text[]) AS came(tenant, what)
+  ON waits.tenant = came.tenant AND waits.what = came.what
+
+-- name: delete_waits_for
+DELETE FROM coatcheck.waits USING unnest($1::text[], $2::text[]) AS came(tenant, what)
+WHERE waits.tenant = came.tenant AND waits.what = came.what
+RETURNING waits.tenant, waits.job_id, waits.part
+
+-- name: delete_waits_that_are_over
+-- Of these jobs: for jobs that have ended (or are gone), and events that were sent.
+DELETE FROM coatcheck.waits USING unnest($1::text[], $2::text[]) AS waiting(tenant, id)
+WHERE waits.tenant = waiting.tenant AND waits.job_id = waiting.id AND (
+  (what LIKE 'job:%' AND NOT EXISTS (
+    SELECT 1 FROM coatcheck.jobs WHERE jobs.tenant = waits.tenant AND jobs.id = substr(what, 5)
+      AND jobs.state IN ('queued', 'running', 'waiting')
+  ))
+  OR (what LIKE 'event:%' AND EXISTS (
+    SELECT 1 FROM coatcheck.messages
+    WHERE messages.tenant = waits.tenant AND messages.job_id = waits.job_id
+      AND 'event:' || messages.number || ':' || messages.name = what
+  ))
+)
+RETURNING waits.tenant, waits.job_id, waits.part
+
+-- name: parts_with_waits
+SELECT DISTINCT waits.tenant, waits.job_id, waits.part FROM coatcheck.waits
+JOIN unnest($1::text[], $2::text[]) AS waiting(tenant, id)
+  ON waits.tenant = waiting.tenant AND waits.job_id = waiting.id
+
+-- name: delete_waits
+DELETE FROM coatcheck.waits USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE waits.tenant = gone.tenant AND waits.job_id = gone.id
+
+-- name: missed_wakes
+-- Jobs that wait for something that is there: whoever should have woken them has died before it did.
+SELECT DISTINCT waits.tenant, waits.job_id FROM coatcheck.waits
+LEFT JOIN coatcheck.jobs
+  ON what LIKE 'job:%' AND jobs.tenant = waits.tenant AND jobs.id = substr(what, 5)
+LEFT JOIN coatcheck.messages
+  ON what LIKE 'event:%' AND messages.tenant = waits.tenant AND messages.job_id = waits.job_id
+    AND what = 'event:' || messages.number || ':' || messages.name
+WHERE (what LIKE 'job:%' AND (jobs.id IS NULL OR jobs.state IN ('succeeded', 'failed', 'cancelled')))
+  OR messages.job_id IS NOT NULL
+LIMIT $1
+
+-- name: begin_cascades
+-- Of cancelled jobs, those with children that nobody has asked to stop.
+INSERT INTO coatcheck.cascades (tenant, job_id)
+SELECT tenant, id FROM unnest($1::text[], $2::text[]) AS cancelled(tenant, id)
+WHERE EXISTS (
+  SELECT 1 FROM coatcheck.jobs
+  WHERE jobs.tenant = cancelled.tenant AND jobs.parent = cancelled.id
+    AND jobs.parent IS NOT NULL AND state IN ('queued', 'running', 'waiting')
+    AND NOT cancel_requested
+)
+ON CONFLICT DO NOTHING
+
+-- name: children_to_cancel
+SELECT tenant, id FROM coatcheck.jobs WHERE tenant = $1 AND parent = $2 AND parent IS NOT NULL
+  AND state IN ('queued', 'running', 'waiting') AND NOT cancel_requested
+ORDER BY id LIMIT $3
+
+-- name: cascades
+SELECT tenant, job_id FROM coatcheck.cascades LIMIT $1
+
+-- name: delete_cascades
+DELETE FROM coatcheck.cascades USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE cascades.tenant = gone.tenant AND cascades.job_id = gone.id
+
+-- name: drop_passed_deadline
+UPDATE coatcheck.jobs SET deadline_at = NULL WHERE tenant = $1 AND id = $2 AND deadline_at <= $3
+
+-- name: input_of
+SELECT input FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
 
 -- name: reserve_blob
 INSERT INTO coatcheck.blobs (tenant, job_id, key, remove_at) VALUES ($1, $2, $3, $4)

@@ -9,11 +9,12 @@ nobody can tell for certain that a process is dead, so `known_dead` is always Fa
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from coatcheck.errors import Conflict, Gone, InvalidInput, NotFound
+from coatcheck.errors import Conflict, Gone, InvalidInput, NotFound, StoreUnavailable
 from coatcheck.ids import UlidGenerator, is_ulid, ulid_time
 from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
@@ -22,6 +23,7 @@ from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.payload import BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
+from coatcheck.model.step import Message, Step
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
@@ -40,22 +42,25 @@ from coatcheck.store.base import (
     Topic,
 )
 from coatcheck.store.migrations import Migration
-from coatcheck.store.postgres import blobs, claiming, jobs
+from coatcheck.store.postgres import blobs, claiming, jobs, waiting
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.keys import Keyed, submit_once
 from coatcheck.store.postgres.lanes import Lanes
 from coatcheck.store.postgres.listing import list_query
 from coatcheck.store.postgres.notify import Notifications
+from coatcheck.store.postgres.schedules import PostgresSchedules
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.rows import read_event, read_job
+from coatcheck.store.rows import read_event, read_job, read_step
+
+log = logging.getLogger(__name__)
 
 SWEEP_AT_ONCE = 200
 TOMBSTONES_KEPT_MS = 7 * 86_400_000
 
 
-class PostgresStore:
+class PostgresStore(PostgresSchedules):
     """Jobs in a PostgreSQL schema, shared by any number of processes anywhere."""
 
     def __init__(
@@ -153,11 +158,12 @@ class PostgresStore:
         if once is not None and new:
             return (await self._submit_once([Keyed(new, now, once)]))[0]
         await self._insert(new, now)
-        if new:
-            self._taken_in(new)
+        self._taken_in(new)
         return None
 
     def _taken_in(self, new: Sequence[NewJob]) -> None:
+        if not new:
+            return
         self._lanes.opened(((job.kind, job.queue, job.priority), job.id) for job in new)
         self._notifications.publish({Topic.WORK})
 
@@ -198,12 +204,76 @@ class PostgresStore:
     async def cancel(self, tenant: str, job_id: str, now: int) -> Job:
         """Ask for a job to be cancelled."""
         job = await self.get(tenant, job_id)
-        await self._database.run(
+        _, after = await self._database.run(
             lambda db: jobs.move(db, self._sql, [(tenant, job.id)], rules.cancel_asked, now)
         )
+        await self._follow(after, now)
         # Also when nothing moved: an earlier try may have done it, and told nobody.
         self._notifications.publish({Topic.CANCELS, Topic.CHANGES})
         return await self.get(tenant, job.id)
+
+    async def steps(self, tenant: str, job_id: str) -> list[Step]:
+        """Read a job's steps."""
+        return [read_step(row) for row in await self._read(self._sql.steps_of, tenant, job_id)]
+
+    async def messages(self, tenant: str, job_id: str) -> list[Message]:
+        """Read what was sent to a job."""
+        return [Message(*row) for row in await self._read(self._sql.messages_of, tenant, job_id)]
+
+    async def input_of(self, tenant: str, job_id: str) -> str:
+        """Read a job's input."""
+        job = await self.get(tenant, job_id)
+        row = await self._read_row(self._sql.input_of, tenant, job.id)
+        if row is None:
+            raise Gone(f"the input of job {job_id} is gone")
+        return str(row[0])
+
+    async def send(self, tenant: str, job_id: str, name: str, data: str, now: int) -> Job:
+        """Send an event to a job."""
+        key = (tenant, (await self.get(tenant, job_id)).id)
+
+        async def send(db: Any) -> None:
+            found = await jobs.lock(db, self._sql, [key])
+            if key not in found:
+                raise Gone(f"job {job_id} is gone: somebody has deleted it")
+            state = found[key].standing.state
+            if state.is_terminal:
+                raise Conflict(f"job {job_id} is {state}: nobody will wait for an event any more")
+            await db.execute(self._sql.insert_message, *key, name, data, now)
+            await waiting.look_again(db, self._sql, [key], now)
+
+        await self._database.run(send, repeatable=False)
+        self._lanes.forget()
+        self._notifications.publish({Topic.WORK, Topic.CHANGES})
+        return await self.get(*key)
+
+    async def resume(self, tenant: str, job_id: str, now: int) -> Job:
+        """Queue a job again that failed or was cancelled."""
+        key = (tenant, (await self.get(tenant, job_id)).id)
+
+        async def resume(db: Any) -> None:
+            moved, _ = await jobs.move(db, self._sql, [key], rules.resumed, now)
+            if moved:
+                await db.execute(self._sql.drop_passed_deadline, *key, now)
+                await db.execute(self._sql.delete_cascades, [key[0]], [key[1]])
+
+        await self._database.run(resume)
+        self._lanes.forget()
+        self._notifications.publish({Topic.WORK, Topic.CHANGES})
+        return await self.get(*key)
+
+    async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
+        """Make a job durable that begins with steps of another."""
+        key = (job.tenant, job.id)
+
+        async def fork(db: Any) -> None:
+            if key not in await jobs.lock(db, self._sql, [key]):
+                await jobs.submit(db, self._sql, [job], now, in_transaction=True, fence=1)
+                await db.execute(self._sql.copy_steps, job.id, job.tenant, source, before)
+                await db.execute(self._sql.copy_taken_messages, job.id, job.tenant, source)
+
+        await self._database.run(fork)
+        self._taken_in([job])
 
     async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
         """Remove a job that has ended."""
@@ -218,8 +288,8 @@ class PostgresStore:
                 raise Conflict(f"job {job_id} is {state}: only a job that has ended is deleted")
             keys = [[tenant], [job.id]]
             artifacts, doomed = await blobs.remove(db, self._sql, keys)
-            events = await self._remove(db, keys, [job.kind], now)
-            return Deleted(job.id, 1 + has_result, events, artifacts, doomed)
+            events, steps = await self._remove(db, keys, [job.kind], now)
+            return Deleted(job.id, 1 + has_result, events, steps, artifacts, doomed)
 
         deleted = await self._database.run(remove)
         self._notifications.publish({Topic.CHANGES})
@@ -255,7 +325,7 @@ class PostgresStore:
     async def remove_worker(self, worker_id: str, beats: int | None, now: int) -> int | None:
         """Remove a worker and take back what it holds."""
 
-        async def remove(db: Any) -> int | None:
+        async def remove(db: Any) -> tuple[int, jobs.After] | None:
             # Waits for a claim of this worker that is under way, and then sees what it took.
             row = await db.fetchrow(self._sql.lock_worker, worker_id)
             if row is None or (beats is not None and row[0] != beats):
@@ -266,9 +336,11 @@ class PostgresStore:
 
         removed = await self._database.run(remove)
         self._lanes.forget()
+        if removed is not None:
+            await self._follow(removed[1], now)
         # Also when nothing was removed: an earlier try may have done it, and told nobody.
         self._notifications.publish({Topic.WORK, Topic.CHANGES})
-        return removed
+        return None if removed is None else removed[0]
 
     async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
         """Take jobs that are due."""
@@ -301,11 +373,13 @@ class PostgresStore:
     async def _report_all(self, batch: Sequence[tuple[Lease, Report, int]]) -> list[bool]:
         now = max(now for _, _, now in batch)
         reports = [(lease, report) for lease, report, _ in batch]
-        answers = await self._database.run(lambda db: jobs.report(db, self._sql, reports, now))
-        for (lease, said), written in zip(reports, answers, strict=True):
-            if written:
-                self._handed.said(lease, jobs.entries_in(said))
+        answers, added = await self._database.run(
+            lambda db: jobs.report(db, self._sql, reports, now)
+        )
+        for lease, entries in added.items():
+            self._handed.said(lease, entries)
         self._notifications.publish({Topic.CHANGES})
+        self._taken_in([child for _, said in reports for child in said.children])
         return answers
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
@@ -316,16 +390,47 @@ class PostgresStore:
             ),
             transaction=False,
         )
+        after = jobs.After()
         if written is None:
-            answers, topics = await self._database.run(
+            answers, topics, after = await self._database.run(
                 lambda db: jobs.settle(db, self._sql, settlements, now)
             )
             self._lanes.forget()
+            reports = (item.report for item in settlements if item.report is not None)
+            self._taken_in([child for report in reports for child in report.children])
         else:
             answers, topics = [True] * len(settlements), written
+            after.ended = self._handed.parents_wait_for(settlements)
         self._handed.forget(settlements)
+        await self._follow(after, now)
         self._notifications.publish(topics)
         return answers
+
+    async def _follow(self, after: jobs.After, now: int) -> None:
+        """Do for other jobs what follows from transitions. What fails is left to the sweep."""
+        if not after:
+            return
+        try:
+            if after.ended:
+                await self._wake(waiting.wake_those_who_wait_for, after.ended, now)
+            if after.waiting:
+                await self._wake(waiting.look_again, after.waiting, now)
+            for key in after.cancelled:
+                await self._cascade(key, now)
+        except StoreUnavailable as error:
+            log.warning("waking jobs is left to the sweep", extra={"why": str(error)})
+
+    async def _wake(self, how: Any, keys: Sequence[tuple[str, str]], now: int) -> None:
+        if await self._database.run(lambda db: how(db, self._sql, keys, now)):
+            self._lanes.forget()
+            self._notifications.publish({Topic.WORK, Topic.CHANGES})
+
+    async def _cascade(self, key: tuple[str, str], now: int) -> bool:
+        more, after = await self._database.run(lambda db: waiting.cascade(db, self._sql, key, now))
+        if after.ended:
+            await self._wake(waiting.wake_those_who_wait_for, after.ended, now)
+        self._notifications.publish({Topic.CANCELS, Topic.CHANGES})
+        return more
 
     # --- blobs
 
@@ -358,12 +463,21 @@ class PostgresStore:
         expired = 0
         if overdue:
             keys = [(row[0], row[1]) for row in overdue]
-            expired = await self._database.run(
+            expired, after = await self._database.run(
                 lambda db: jobs.move(db, self._sql, keys, rules.expired, now)
             )
+            await self._follow(after, now)
             self._notifications.publish({Topic.CHANGES})
+        missed = await self._read(self._sql.missed_wakes, SWEEP_AT_ONCE)
+        if missed:
+            await self._wake(waiting.look_again, [(row[0], row[1]) for row in missed], now)
+        cascading = [
+            await self._cascade((row[0], row[1]), now)
+            for row in await self._read(self._sql.cascades, SWEEP_AT_ONCE // 10)
+        ]
         deleted = await self._database.run(lambda db: self._delete_old(db, now))
-        return Swept(expired=expired, deleted=deleted, more=SWEEP_AT_ONCE in (expired, deleted))
+        more = SWEEP_AT_ONCE in (expired, deleted, len(missed)) or any(cascading)
+        return Swept(expired=expired, deleted=deleted, more=more)
 
     async def _delete_old(self, db: Any, now: int) -> int:
         old = await db.fetch(self._sql.past_retention, now, SWEEP_AT_ONCE, self._swept_to)
@@ -378,13 +492,17 @@ class PostgresStore:
         await db.execute(self._sql.delete_expired_keys, now, SWEEP_AT_ONCE)
         return len(old)
 
-    async def _remove(self, db: Any, keys: list[Any], kinds: list[str], now: int) -> int:
-        """Delete jobs and all that belongs to them; return how many events that were."""
+    async def _remove(
+        self, db: Any, keys: list[Any], kinds: list[str], now: int
+    ) -> tuple[int, int]:
+        """Delete jobs and all that belongs to them; return how many events and steps that were."""
         await db.execute(self._sql.delete_listing, *keys, kinds)
         events = await db.execute(self._sql.delete_events, *keys)
+        steps = await db.execute(self._sql.delete_steps, *keys)
+        await db.execute(self._sql.delete_messages, *keys)
         await db.execute(self._sql.delete_jobs, *keys)
         await db.execute(self._sql.insert_tombstones, *keys, now)
-        return int(events.rpartition(" ")[2])
+        return int(events.rpartition(" ")[2]), int(steps.rpartition(" ")[2])
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues."""

@@ -17,6 +17,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from pydantic_core import to_json
+
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import NewJob, Terms
 from coatcheck.model.payload import blobs_in
@@ -36,7 +38,7 @@ def begin(tx: Transaction, batch: str, now: int) -> None:
 
 def stage(tx: Transaction, batch: str, number: int, slice_: Sequence[NewJob]) -> None:
     """Write one slice, still invisible."""
-    tx.execute(SQL.insert_slice, (number, json.dumps(slice_), batch))
+    tx.execute(SQL.insert_slice, (number, to_json(slice_).decode(), batch))
     _still_there(tx)
 
 

@@ -7,6 +7,7 @@ from coatcheck.store.base import Swept, Topic
 from coatcheck.store.sqlite import jobs
 from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transitions import cascade, find, write
 
 AT_ONCE = 200
 TOMBSTONES_KEPT_MS = 7 * 86_400_000
@@ -16,21 +17,25 @@ def sweep(tx: Transaction, now: int) -> Swept:
     """Do a bounded amount of everything that is due."""
     expired = _expire(tx, now)
     deleted = _delete(tx, now)
+    cascading = [
+        cascade(tx, tenant, job_id, now)
+        for tenant, job_id in tx.all(SQL.cascades, (AT_ONCE // 10,))
+    ]
     tx.execute(SQL.delete_old_tombstones, (now - TOMBSTONES_KEPT_MS, AT_ONCE))
     tx.execute(SQL.delete_expired_records, (now, AT_ONCE))
     tx.execute(SQL.delete_expired_keys, (now, AT_ONCE))
-    return Swept(expired=expired, deleted=deleted, more=AT_ONCE in (expired, deleted))
+    more = AT_ONCE in (expired, deleted) or any(cascading)
+    return Swept(expired=expired, deleted=deleted, more=more)
 
 
 def _expire(tx: Transaction, now: int) -> int:
     overdue = tx.all(SQL.past_deadline, (now, AT_ONCE))
     for tenant, job_id in overdue:
-        found = jobs.find(tx, tenant, job_id)
+        found = find(tx, tenant, job_id)
         if found is not None:
-            rowid, standing, terms = found
-            ended = rules.expired(standing, terms, now)
+            ended = rules.expired(*found[1:], now)
             if ended is not None:
-                jobs.write(tx, tenant, job_id, rowid, ended, now)
+                write(tx, tenant, job_id, found, ended, now)
                 tx.topics.add(Topic.CHANGES)
     return len(overdue)
 

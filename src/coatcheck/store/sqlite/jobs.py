@@ -17,10 +17,11 @@ from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Claim, Lease, NewJob, Terms
-from coatcheck.model.outcome import Succeeded
+from coatcheck.model.outcome import Succeeded, Waiting
 from coatcheck.model.payload import blobs_in, is_reference
 from coatcheck.model.state import State
-from coatcheck.model.transition import Standing, Transition
+from coatcheck.model.step import event_sent
+from coatcheck.model.transition import Standing
 from coatcheck.store.base import (
     Claimed,
     Deleted,
@@ -36,11 +37,13 @@ from coatcheck.store.rows import (
     new_job_row,
     read_standing,
     report_entries,
-    standing_row,
+    step_entry,
+    step_row,
 )
 from coatcheck.store.sqlite import blobs
 from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transitions import begin_waiting, cascade, find, wake, write
 
 STALE_WRITES = "stale_writes"
 PROMOTE_AT_ONCE = 1_000
@@ -48,17 +51,15 @@ PROMOTE_AT_ONCE = 1_000
 _INSERT_JOB = SQL.insert_job
 _INSERT_PAYLOAD = SQL.insert_payload
 _INSERT_EVENT = SQL.insert_event
-_UPDATE_STANDING = SQL.update_standing
-_STANDING_OF = SQL.standing_of
 _CANDIDATES = SQL.candidates
 _PAYLOAD = SQL.payload
 
 
-def submit(tx: Transaction, job: NewJob, now: int) -> None:
+def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
     """Insert a job; the same id again is left as it is."""
     standing, event = rules.created(job.run_at, now)
     try:
-        tx.execute(_INSERT_JOB, new_job_row(job, standing))
+        tx.execute(_INSERT_JOB, new_job_row(job, standing._replace(fence=fence)))
     except apsw.ConstraintError as error:
         if getattr(error, "extendedresult", 0) != apsw.SQLITE_CONSTRAINT_UNIQUE:
             raise
@@ -124,20 +125,20 @@ def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> D
     payloads = tx.changed()
     tx.execute(SQL.delete_events, (tenant, job_id))
     events = tx.changed()
+    tx.execute(SQL.delete_steps, (tenant, job_id))
+    steps = tx.changed()
+    tx.execute(SQL.delete_messages, (tenant, job_id))
     artifacts, doomed = blobs.remove(tx, tenant, job_id)
     tx.execute(SQL.delete_job, (rowid,))
     tx.execute(SQL.insert_tombstone, (tenant, job_id, now))
-    return Deleted(job_id, payloads, events, artifacts, doomed)
+    return Deleted(job_id, payloads, events, steps, artifacts, doomed)
 
 
 def claim(tx: Transaction, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
     """Hand the first jobs of all open lanes to a worker."""
     if tx.one(SQL.worker_beats, (worker_id,)) is None:
         return Claimed([], None)
-    next_due = tx.one(SQL.next_due)[0]
-    if next_due is not None and next_due <= now:
-        tx.execute(SQL.promote_due, (now, PROMOTE_AT_ONCE))
-        next_due = tx.one(SQL.next_due)[0]
+    next_due = _promote(tx, now)
     heads: list[tuple[str, str, Any]] = []
     for kind, queue in tx.all(SQL.lanes, (json.dumps(sorted(set(kinds))),)):
         rows = tx.all(_CANDIDATES, (kind, queue, now, limit))
@@ -149,11 +150,29 @@ def claim(tx: Transaction, worker_id: str, kinds: Sequence[str], limit: int, now
     return Claimed(claims, next_due)
 
 
+def _promote(tx: Transaction, now: int) -> int | None:
+    """Make claimable what has become due, and return when the next will be."""
+    delayed, waiting = tx.one(SQL.next_due)
+    if delayed is not None and delayed <= now:
+        tx.execute(SQL.promote_due, (now, PROMOTE_AT_ONCE))
+    elif waiting is None or waiting > now:
+        return _earliest(delayed, waiting)
+    for tenant, job_id in tx.all(SQL.waiting_due, (now, PROMOTE_AT_ONCE)):
+        wake(tx, tenant, job_id, now)
+    return _earliest(*tx.one(SQL.next_due))
+
+
+def _earliest(delayed: int | None, waiting: int | None) -> int | None:
+    times = [at for at in (delayed, waiting) if at is not None and at != rules.NEVER]
+    return min(times, default=None)
+
+
 def _take(tx: Transaction, worker_id: str, kind: str, queue: str, row: Any, now: int) -> Claim:
     _, job_id, tenant, surface, correlation_id, traceparent, rowid = row[:7]
     standing = read_standing(row[7 : 7 + STANDING_FIELDS])
+    terms = Terms(*row[7 + STANDING_FIELDS :])
     taken = rules.claimed(standing, worker_id, now)
-    write(tx, tenant, job_id, rowid, taken, now)
+    write(tx, tenant, job_id, (rowid, standing, terms), taken, now)
     return Claim(
         lease=Lease(tenant, job_id, taken.standing.fence),
         kind=kind,
@@ -161,7 +180,7 @@ def _take(tx: Transaction, worker_id: str, kind: str, queue: str, row: Any, now:
         queue=queue,
         input=tx.one(_PAYLOAD, (tenant, job_id, "input"))[0],
         attempt=taken.standing.attempt,
-        terms=Terms(*row[7 + STANDING_FIELDS :]),
+        terms=terms,
         run_at=standing.run_at,
         correlation_id=correlation_id,
         traceparent=traceparent,
@@ -184,11 +203,17 @@ def _settle(tx: Transaction, settlement: Settlement, now: int) -> bool:
     if last_words is not None:
         standing = _write_report(tx, lease, rowid, standing, last_words, now)
     ended = rules.settled(standing, terms, outcome, now)
-    write(tx, lease.tenant, lease.job_id, rowid, ended, now)
+    write(tx, lease.tenant, lease.job_id, (rowid, standing, terms), ended, now)
     if isinstance(outcome, Succeeded):
         tx.execute(_INSERT_PAYLOAD, (lease.tenant, lease.job_id, "result", outcome.result))
         if is_reference(outcome.result):
             blobs.adopt(tx, blobs_in([(lease.tenant, lease.job_id, outcome.result)]))
+    elif ended.standing.state is State.WAITING and isinstance(outcome, Waiting):
+        begin_waiting(tx, lease.tenant, lease.job_id, outcome, now)
+        if outcome.until is not None:
+            tx.topics.add(Topic.WORK)  # somebody has to look then
+    elif ended.standing.state is State.CANCELLED:
+        cascade(tx, lease.tenant, lease.job_id, now)
     tx.topics.add(Topic.CHANGES)
     if ended.standing.state is State.QUEUED:
         tx.topics.add(Topic.WORK)
@@ -218,6 +243,11 @@ def _write_report(
     tx: Transaction, lease: Lease, rowid: int, standing: Standing, said: Report, now: int
 ) -> Standing:
     entries = report_entries(said)
+    for step in said.steps:
+        tx.execute(SQL.put_step, step_row(lease.tenant, lease.job_id, step))
+        if tx.changed():
+            entries.append((EventType.STEP, step_entry(step)))
+    submit_all(tx, said.children, now)
     progress = None if said.progress is None else encode_progress(said.progress)
     for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
         tx.execute(_INSERT_EVENT, (lease.tenant, lease.job_id, seq, kind, now, data))
@@ -226,46 +256,51 @@ def _write_report(
     return standing._replace(last_event=last_event)
 
 
-def cancel(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
-    """Ask for a job to be cancelled; False when there is no such job."""
-    found = find(tx, tenant, job_id)
-    if found is None:
-        return False
-    rowid, standing, terms = found
-    asked = rules.cancel_asked(standing, terms, now)
-    if asked is not None:
-        write(tx, tenant, job_id, rowid, asked, now)
-        tx.topics.update((Topic.CANCELS, Topic.CHANGES))
-    return True
-
-
 def lose(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
     """Take a job from a worker that is gone."""
     found = find(tx, tenant, job_id)
     if found is not None:
-        rowid, standing, terms = found
-        gone = rules.lost(standing, terms, now)
+        gone = rules.lost(*found[1:], now)
         if gone is not None:
-            write(tx, tenant, job_id, rowid, gone, now)
+            write(tx, tenant, job_id, found, gone, now)
             tx.topics.update((Topic.WORK, Topic.CHANGES))
 
 
-def find(tx: Transaction, tenant: str, job_id: str) -> tuple[int, Standing, Terms] | None:
-    """Read where a job stands."""
-    row = tx.one(_STANDING_OF, (tenant, job_id))
-    if row is None:
-        return None
-    split = 1 + STANDING_FIELDS
-    return row[0], read_standing(row[1:split]), Terms(*row[split:])
+def send(tx: Transaction, tenant: str, job_id: str, name: str, data: str, now: int) -> bool:
+    """Keep an event for a job, and wake the job if it waits for it; False when it is gone."""
+    found = find(tx, tenant, job_id)
+    if found is None:
+        return False
+    if found[1].state.is_terminal:
+        raise Conflict(f"job {job_id} is {found[1].state}: nobody will wait for an event any more")
+    (number,) = tx.one(SQL.insert_message, (tenant, job_id, name, data, now))
+    tx.topics.add(Topic.CHANGES)
+    for part in tx.all(SQL.delete_own_wait, (tenant, event_sent(name, number), job_id)):
+        if tx.one(SQL.is_part_over, (tenant, job_id, *part))[0]:
+            wake(tx, tenant, job_id, now)
+    return True
 
 
-def write(
-    tx: Transaction, tenant: str, job_id: str, rowid: int, change: Transition, now: int
-) -> None:
-    """Write a transition: the row and its event. Every transition of a job comes through here."""
-    standing, event = change
-    tx.execute(_UPDATE_STANDING, (*standing_row(standing), rowid))
-    tx.execute(_INSERT_EVENT, (tenant, job_id, standing.last_event, EventType.STATE, now, event))
+def resume(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
+    """Queue a job again that failed or was cancelled; False when it is gone."""
+    found = find(tx, tenant, job_id)
+    if found is None:
+        return False
+    again = rules.resumed(*found[1:], now)
+    if again is not None:
+        write(tx, tenant, job_id, found, again, now)
+        tx.execute(SQL.drop_passed_deadline, (found[0], now))
+        tx.execute(SQL.delete_cascade, (tenant, job_id))
+        tx.topics.update((Topic.WORK, Topic.CHANGES))
+    return True
+
+
+def fork(tx: Transaction, source: str, before: int, job: NewJob, now: int) -> None:
+    """Insert a job that begins with steps of another; the same id again is left as it is."""
+    if find(tx, job.tenant, job.id) is None:
+        submit(tx, job, now, fence=1)
+        tx.execute(SQL.copy_steps, (job.id, job.tenant, source, before))
+        tx.execute(SQL.copy_taken_messages, (job.id, job.tenant, source))
 
 
 def _stale(tx: Transaction) -> bool:

@@ -10,10 +10,11 @@ exists.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+from pydantic_core import to_json
 
 from coatcheck.model import transition as rules
 from coatcheck.model.job import NewJob
@@ -21,8 +22,6 @@ from coatcheck.model.payload import is_reference
 from coatcheck.store.base import Topic
 from coatcheck.store.sqlite.operation import Operation, Transaction
 from coatcheck.store.sqlite.statements import SQL
-
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class Incoming(NamedTuple):
@@ -43,6 +42,8 @@ def can_be_merged(job: NewJob) -> bool:
         and job.public_id is None
         and job.limit_key is None
         and job.terms.deadline_at is None
+        and job.terms.parent is None
+        and job.forked_from is None
         and not is_reference(job.input)
     )
 
@@ -51,7 +52,7 @@ def merge(incoming: Sequence[Incoming]) -> Operation[None]:
     """Return one operation that submits them all."""
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     for job, now in incoming:
-        common = (job.tenant, job.surface, job.kind, job.queue, job.priority, *job.terms[:-1])
+        common = (job.tenant, job.surface, job.kind, job.queue, job.priority, *job.terms[:5])
         groups[common, job.run_at <= now].append(
             (
                 job.id,
@@ -63,7 +64,9 @@ def merge(incoming: Sequence[Incoming]) -> Operation[None]:
                 job.input,
             )
         )
-    prepared = [(common, due, len(rows), _encode(rows)) for (common, due), rows in groups.items()]
+    prepared = [
+        (common, due, len(rows), to_json(rows).decode()) for (common, due), rows in groups.items()
+    ]
 
     def submit(tx: Transaction) -> None:
         for common, due, count, rows in prepared:

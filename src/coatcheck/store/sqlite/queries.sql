@@ -2,10 +2,11 @@
 -- The order of the values is that of rows.new_job_row.
 INSERT INTO jobs (
   tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
-  traceparent, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms,
-  deadline_at, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
+  traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
+  keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
   finished_at, expires_at, cancel_requested, error, last_event
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+  ?, ?)
 ON CONFLICT (tenant, id) DO NOTHING
 
 -- name: insert_jobs_alike
@@ -64,7 +65,7 @@ WHERE rowid = ?
 SELECT rowid,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
-  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
 FROM jobs WHERE tenant = ? AND id = ?
 
 -- name: lanes
@@ -90,7 +91,7 @@ SELECT priority, id, tenant, surface, correlation_id, traceparent,
   rowid,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
-  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
 FROM jobs
 WHERE claimable = 1 AND kind = ? AND queue = ?
   AND (deadline_at IS NULL OR deadline_at > ?)
@@ -105,7 +106,13 @@ WHERE rowid IN (
 )
 
 -- name: next_due
-SELECT min(run_at) FROM jobs WHERE state = 'queued' AND claimable = 0
+-- When a delayed job is due, and when one that waits goes on.
+SELECT
+  (SELECT min(run_at) FROM jobs WHERE state = 'queued' AND claimable = 0),
+  (SELECT min(run_at) FROM jobs WHERE state = 'waiting')
+
+-- name: waiting_due
+SELECT tenant, id FROM jobs WHERE state = 'waiting' AND run_at <= ? ORDER BY run_at LIMIT ?
 
 -- name: payload
 SELECT data FROM payloads WHERE tenant = ? AND job_id = ? AND role = ?
@@ -203,7 +210,12 @@ WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at
 ORDER BY deadline_at LIMIT ?
 
 -- name: past_retention
+-- A job whose parent has not ended is kept: its result may still be asked for.
 SELECT rowid, tenant, id FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?
+  AND (parent IS NULL OR NOT EXISTS (
+    SELECT 1 FROM jobs AS parents WHERE parents.tenant = jobs.tenant AND parents.id = jobs.parent
+      AND parents.state IN ('queued', 'running', 'waiting')
+  ))
 ORDER BY expires_at LIMIT ?
 
 -- name: delete_job
@@ -241,11 +253,17 @@ DELETE FROM idempotency WHERE (tenant, key) IN (
 SELECT
   EXISTS (SELECT 1 FROM jobs WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting')
           AND deadline_at <= ?1)
-  OR EXISTS (SELECT 1 FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?1)
+  OR EXISTS (SELECT 1 FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?1
+          AND (parent IS NULL OR NOT EXISTS (
+            SELECT 1 FROM jobs AS parents
+            WHERE parents.tenant = jobs.tenant AND parents.id = jobs.parent
+              AND parents.state IN ('queued', 'running', 'waiting')
+          )))
   OR EXISTS (SELECT 1 FROM tombstones WHERE deleted_at <= ?2)
   OR EXISTS (SELECT 1 FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?1)
   OR EXISTS (SELECT 1 FROM idempotency WHERE expires_at <= ?1)
   OR EXISTS (SELECT 1 FROM batches WHERE accepted = 1 OR created_at <= ?3)
+  OR EXISTS (SELECT 1 FROM cascades)
 
 -- name: insert_batch
 INSERT INTO batches (id, created_at, accepted) VALUES (?, ?, 0)
@@ -303,6 +321,61 @@ ORDER BY names.name
 INSERT INTO queues (name, paused_at) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at
 
+-- name: insert_schedule
+-- The order of the values, here and wherever a schedule is read, is that of rows.schedule_row.
+INSERT INTO schedules (
+  tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, name) DO NOTHING
+
+-- name: update_schedule
+-- Over the revision in ?25 only.
+UPDATE schedules SET
+  revision = ?3, kind = ?4, input = ?5, cron = ?6, every_ms = ?7, start_at = ?8, timezone = ?9,
+  queue = ?10, priority = ?11, labels = ?12, deadline_s = ?13, max_attempts = ?14, catch_up = ?15,
+  overlap = ?16, declared = ?17, paused = ?18, next_at = ?19, last_at = ?20, last_job = ?21,
+  problem = ?22, created_at = ?23, updated_at = ?24
+WHERE tenant = ?1 AND name = ?2 AND revision = ?25
+
+-- name: schedule
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM schedules WHERE tenant = ? AND name = ?
+
+-- name: schedules_after
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM schedules WHERE tenant = ? AND name > ? ORDER BY name LIMIT ?
+
+-- name: delete_schedule
+DELETE FROM schedules WHERE tenant = ? AND name = ?
+
+-- name: due_schedules
+-- The kinds are a JSON array; only what is due of each is looked at.
+SELECT tenant, name, revision, kind, input, cron, every_ms, start_at, timezone, queue, priority, labels,
+  deadline_s, max_attempts, catch_up, overlap, declared, paused, next_at, last_at, last_job,
+  problem, created_at, updated_at
+FROM (SELECT value AS wanted FROM json_each(?))
+CROSS JOIN schedules INDEXED BY schedules_due ON kind = wanted
+WHERE next_at IS NOT NULL AND next_at <= ? ORDER BY next_at, tenant, name LIMIT ?
+
+-- name: next_schedule
+SELECT min(first) FROM (
+  SELECT (
+    SELECT min(next_at) FROM schedules INDEXED BY schedules_due
+    WHERE kind = wanted.value AND next_at IS NOT NULL AND next_at > ?2
+  ) AS first FROM json_each(?1) AS wanted
+)
+
+-- name: move_schedule
+UPDATE schedules SET revision = ?3, next_at = ?4, last_at = coalesce(?5, last_at),
+  last_job = coalesce(?6, last_job), problem = ?7
+WHERE tenant = ?1 AND name = ?2
+
 -- name: count_up
 INSERT INTO counters (name, value) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET value = value + excluded.value
@@ -328,6 +401,113 @@ ORDER BY key LIMIT ?
 
 -- name: delete_record
 DELETE FROM records WHERE tenant = ? AND collection = ? AND key = ?
+
+-- name: put_step
+-- The order of the values is that of rows.step_row.
+INSERT INTO steps (
+  tenant, job_id, seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result,
+  error, wake_at, overlapped, survived
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, job_id, seq) DO UPDATE SET
+  state = excluded.state, started_at = excluded.started_at, finished_at = excluded.finished_at,
+  attempts = excluded.attempts, result = excluded.result, error = excluded.error,
+  wake_at = excluded.wake_at, overlapped = excluded.overlapped, survived = excluded.survived
+WHERE (state, started_at, finished_at, attempts, survived) IS NOT
+  (excluded.state, excluded.started_at, excluded.finished_at, excluded.attempts, excluded.survived)
+
+-- name: steps_of
+SELECT seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result, error,
+  wake_at, overlapped, survived
+FROM steps WHERE tenant = ? AND job_id = ? ORDER BY seq
+
+-- name: copy_steps
+INSERT INTO steps
+SELECT tenant, ?1, seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result,
+  error, wake_at, overlapped, survived
+FROM steps WHERE tenant = ?2 AND job_id = ?3 AND seq < ?4
+  AND (state = 'succeeded' OR (state = 'failed' AND survived = 1))
+
+-- name: copy_taken_messages
+-- What steps that were copied have taken: events are known by their number among all of their name.
+INSERT INTO messages
+SELECT tenant, ?1, name, number, data, at FROM messages
+WHERE tenant = ?2 AND job_id = ?3 AND number < (
+  SELECT count(*) FROM steps WHERE steps.tenant = ?2 AND steps.job_id = ?1 AND steps.op = 'event'
+    AND steps.name = messages.name AND steps.state = 'succeeded'
+)
+
+-- name: delete_steps
+DELETE FROM steps WHERE tenant = ? AND job_id = ?
+
+-- name: delete_messages
+DELETE FROM messages WHERE tenant = ? AND job_id = ?
+
+-- name: messages_of
+SELECT name, number, data, at FROM messages WHERE tenant = ? AND job_id = ? ORDER BY name, number
+
+-- name: insert_message
+INSERT INTO messages (tenant, job_id, name, number, data, at)
+VALUES (?1, ?2, ?3, (
+  SELECT coalesce(max(number) + 1, 0) FROM messages WHERE tenant = ?1 AND job_id = ?2 AND name = ?3
+), ?4, ?5)
+RETURNING number
+
+-- name: insert_waits
+-- A group of what a job waits for, as a JSON array.
+INSERT INTO waits (tenant, what, job_id, part)
+SELECT ?1, what.value, ?2, ?3 FROM json_each(?4) AS what WHERE true
+ON CONFLICT DO NOTHING
+
+-- name: delete_waits_that_are_over
+-- Jobs that have ended (or are gone), events that were sent.
+DELETE FROM waits WHERE tenant = ?1 AND job_id = ?2 AND (
+  (what LIKE 'job:%' AND NOT EXISTS (
+    SELECT 1 FROM jobs WHERE jobs.tenant = ?1 AND jobs.id = substr(what, 5)
+      AND jobs.state IN ('queued', 'running', 'waiting')
+  ))
+  OR (what LIKE 'event:%' AND EXISTS (
+    SELECT 1 FROM messages WHERE messages.tenant = ?1 AND messages.job_id = ?2
+      AND 'event:' || messages.number || ':' || messages.name = what
+  ))
+)
+
+-- name: unfinished_parts
+SELECT DISTINCT part FROM waits WHERE tenant = ? AND job_id = ?
+
+-- name: delete_wait
+DELETE FROM waits WHERE tenant = ? AND what = ? RETURNING job_id, part
+
+-- name: delete_own_wait
+DELETE FROM waits WHERE tenant = ? AND what = ? AND job_id = ? RETURNING part
+
+-- name: is_part_over
+SELECT NOT EXISTS (SELECT 1 FROM waits WHERE tenant = ? AND job_id = ? AND part = ?)
+
+-- name: delete_waits
+DELETE FROM waits WHERE tenant = ? AND job_id = ?
+
+-- name: children_to_cancel
+SELECT id FROM jobs WHERE tenant = ? AND parent = ? AND parent IS NOT NULL
+  AND state IN ('queued', 'running', 'waiting') AND cancel_requested = 0
+ORDER BY id LIMIT ?
+
+-- name: begin_cascade
+-- Where a job has children that nobody has asked to stop.
+INSERT INTO cascades (tenant, job_id)
+SELECT ?1, ?2 WHERE EXISTS (
+  SELECT 1 FROM jobs WHERE tenant = ?1 AND parent = ?2 AND parent IS NOT NULL
+    AND state IN ('queued', 'running', 'waiting') AND cancel_requested = 0
+)
+ON CONFLICT DO NOTHING
+
+-- name: cascades
+SELECT tenant, job_id FROM cascades LIMIT ?
+
+-- name: delete_cascade
+DELETE FROM cascades WHERE tenant = ? AND job_id = ?
+
+-- name: drop_passed_deadline
+UPDATE jobs SET deadline_at = NULL WHERE rowid = ? AND deadline_at <= ?
 
 -- name: reserve_blob
 INSERT INTO blobs (tenant, job_id, key, remove_at) VALUES (?, ?, ?, ?)

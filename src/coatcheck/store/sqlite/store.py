@@ -22,6 +22,7 @@ from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.payload import BlobName
 from coatcheck.model.record import Record
+from coatcheck.model.step import Message, Step
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
@@ -40,13 +41,23 @@ from coatcheck.store.base import (
     Topic,
 )
 from coatcheck.store.migrations import Migration
-from coatcheck.store.rows import read_event, read_job
-from coatcheck.store.sqlite import batches, blobs, housekeeping, jobs, merged, records, workers
+from coatcheck.store.rows import read_event, read_job, read_step
+from coatcheck.store.sqlite import (
+    batches,
+    blobs,
+    housekeeping,
+    jobs,
+    merged,
+    records,
+    transitions,
+    workers,
+)
 from coatcheck.store.sqlite.connection import connect, translate
 from coatcheck.store.sqlite.listing import list_query
 from coatcheck.store.sqlite.locks import FileLock, LifeSigns, refuse_network_filesystem
 from coatcheck.store.sqlite.operation import Operation, Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.schedules import SQLiteSchedules
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.wake import Wakeups
@@ -55,7 +66,7 @@ from coatcheck.store.sqlite.writer import Writer
 T = TypeVar("T")
 
 
-class SQLiteStore:
+class SQLiteStore(SQLiteSchedules):
     """Jobs in one SQLite file, shared by any number of processes on one machine."""
 
     def __init__(self, path: Path, *, poll_s: float = 1.0) -> None:
@@ -225,8 +236,47 @@ class SQLiteStore:
     async def cancel(self, tenant: str, job_id: str, now: int) -> Job:
         """Ask for a job to be cancelled."""
         job = await self.get(tenant, job_id)
-        await self._write(lambda tx: jobs.cancel(tx, tenant, job.id, now), Urgency.SUBMIT)
+
+        def cancel(tx: Transaction) -> None:
+            if transitions.cancel(tx, tenant, job.id, now):
+                transitions.cascade(tx, tenant, job.id, now)
+
+        await self._write(cancel, Urgency.SUBMIT)
         return await self.get(tenant, job.id)
+
+    async def steps(self, tenant: str, job_id: str) -> list[Step]:
+        """Read a job's steps."""
+        rows = await self._reader.read(lambda db: _all(db, SQL.steps_of, (tenant, job_id)))
+        return [read_step(row) for row in rows]
+
+    async def messages(self, tenant: str, job_id: str) -> list[Message]:
+        """Read what was sent to a job."""
+        rows = await self._reader.read(lambda db: _all(db, SQL.messages_of, (tenant, job_id)))
+        return [Message(*row) for row in rows]
+
+    async def input_of(self, tenant: str, job_id: str) -> str:
+        """Read a job's input."""
+        job = await self.get(tenant, job_id)
+        row = await self._reader.read(lambda db: _one(db, SQL.payload, (tenant, job.id, "input")))
+        if row is None:
+            raise Gone(f"the input of job {job_id} is gone")
+        return str(row[0])
+
+    async def send(self, tenant: str, job_id: str, name: str, data: str, now: int) -> Job:
+        """Send an event to a job."""
+        job = await self.get(tenant, job_id)
+        await self._write(lambda tx: jobs.send(tx, tenant, job.id, name, data, now), Urgency.SUBMIT)
+        return await self.get(tenant, job.id)
+
+    async def resume(self, tenant: str, job_id: str, now: int) -> Job:
+        """Queue a job again that failed or was cancelled."""
+        job = await self.get(tenant, job_id)
+        await self._write(lambda tx: jobs.resume(tx, tenant, job.id, now), Urgency.SUBMIT)
+        return await self.get(tenant, job.id)
+
+    async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
+        """Make a job durable that begins with steps of another."""
+        await self._write(lambda tx: jobs.fork(tx, source, before, job, now), Urgency.SUBMIT)
 
     async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
         """Remove a job that has ended."""

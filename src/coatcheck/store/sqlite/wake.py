@@ -34,7 +34,7 @@ from coatcheck.store.sqlite.connection import connect
 _LONGEST_PATH = 100
 _COARSE_NS = 1_000_000_000
 WAKE_FOLDER = "wake"
-_NAME_LENGTH = len("/changes.") + 26
+_NAME_LENGTH = max(len(f"/{topic}.") for topic in Topic) + 26
 
 
 class Wakeups:

@@ -13,7 +13,7 @@ none of it depends on how the run came about, on which store it ran, or on what 
 | P1 | every answered submit is there, or its tombstone; one key is one job; nothing was made up |
 | P2 | every job was attempted, or cancelled or expired before; it ended or can still run |
 | P3 | one end at most, the last in its log; every move is legal, numbered, and the row agrees |
-| P4 | a committed step never runs again |
+| P4 | a committed step never runs again, by what its body wrote down; each spawn is one job |
 | P5 | every start of a handler has its own claim; the result and the log are of the last claim |
 | P6 | the log says that orphans were taken back within a lease and two sweeps |
 | P7 | each delivery at least once, under one id |
@@ -23,7 +23,7 @@ none of it depends on how the run came about, on which store it ran, or on what 
 from __future__ import annotations
 
 from coatcheck.testing.checker import later, promises
-from coatcheck.testing.checker.effects import BEGAN, RETURNED, Effect, EffectLog
+from coatcheck.testing.checker.effects import BEGAN, RAN, RETURNED, Effect, EffectLog
 from coatcheck.testing.checker.promises import Violation
 from coatcheck.testing.checker.replay import replay
 from coatcheck.testing.checker.run import (
@@ -32,10 +32,11 @@ from coatcheck.testing.checker.run import (
     JobRecord,
     Orphan,
     Run,
-    StepEntry,
     Submit,
+    first_fence,
     read_records,
 )
+from coatcheck.testing.checker.steps import spawned_once, steps_run_once
 
 # A broken run breaks many jobs in the same way.
 _SHOWN = 20
@@ -52,8 +53,8 @@ class PromiseBroken(AssertionError):
 
 def violations_of(run: Run) -> list[Violation]:
     """Return every promise that a run breaks, and where."""
-    replays = {record.id: replay(record.events) for record in run.records}
-    checks = (*promises.CHECKS, *later.CHECKS)
+    replays = {record.id: replay(record.events, first_fence(record)) for record in run.records}
+    checks = (*promises.CHECKS, steps_run_once, spawned_once, *later.CHECKS)
     return [violation for check in checks for violation in check(run, replays)]
 
 
@@ -65,6 +66,7 @@ def check(run: Run) -> None:
 
 __all__ = [
     "BEGAN",
+    "RAN",
     "RETURNED",
     "Bounds",
     "Delivery",
@@ -74,7 +76,6 @@ __all__ = [
     "Orphan",
     "PromiseBroken",
     "Run",
-    "StepEntry",
     "Submit",
     "Violation",
     "check",

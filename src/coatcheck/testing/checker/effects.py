@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 BEGAN = "began"  # a handler was entered
+RAN = "ran"  # the body of a step was entered; the value is what ends its key: `charge#0`
 RETURNED = "returned"  # a handler is about to return; the value is its result as JSON
 
 

@@ -1,4 +1,4 @@
-"""Checks of what a run may have watched beside jobs: steps, deliveries, and what a purge left."""
+"""Checks of what a run may have watched beside jobs: deliveries, and what a purge left."""
 
 from __future__ import annotations
 
@@ -10,17 +10,6 @@ from coatcheck.testing.checker.run import Run
 
 # What may still name a job that is gone: that it was, and which request it answered.
 NAMES_THE_DEAD = frozenset({"tombstones", "idempotency"})
-
-
-def steps_run_once(run: Run, _: Replays) -> Iterator[Violation]:
-    """P4: once a step is committed it never runs again."""
-    committed: set[tuple[str, str]] = set()
-    for entry in run.steps or ():
-        step = (entry.job_id, entry.step)
-        if entry.what == "committed":
-            committed.add(step)
-        elif step in committed:
-            yield Violation("P4", entry.job_id, f"step {entry.step} ran again once committed")
 
 
 def delivered(run: Run, _: Replays) -> Iterator[Violation]:
@@ -54,4 +43,4 @@ def nothing_left(run: Run, _: Replays) -> Iterator[Violation]:
                 yield Violation("P8", job_id, f"{left} rows of {table} still name it")
 
 
-CHECKS: tuple[Check, ...] = (steps_run_once, delivered, nothing_left)
+CHECKS: tuple[Check, ...] = (delivered, nothing_left)

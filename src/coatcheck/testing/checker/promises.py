@@ -39,8 +39,11 @@ def durable(run: Run, _: Replays) -> Iterator[Violation]:
             yield Violation("P1", submit.job_id, "its submit was answered, and it is not there")
     sent = {submit.job_id for submit in run.submits}
     keys = {submit.key for submit in run.submits} - {None}
+    known = {(record.tenant, record.id) for record in run.records}
     for record in run.records:
-        if record.job is not None and record.id not in sent and record.key not in keys:
+        if record.job is None or (record.tenant, record.job.terms.parent) in known:
+            continue  # spawned: see P4
+        if record.id not in sent and record.key not in keys:
             yield Violation("P1", record.id, "it is there, and nobody submitted it")
 
 

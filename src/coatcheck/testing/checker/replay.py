@@ -14,6 +14,7 @@ from typing import Any
 
 from coatcheck.model.event import Event, EventType
 from coatcheck.model.state import MOVES, Reason, State
+from coatcheck.model.step import Op, StepId
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,18 @@ class Claimed:
     attempt: int
     fence: int
     at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A step that a log tells of, written under this fence."""
+
+    seq: int  # the step's own number
+    op: str
+    label: str
+    state: str
+    attempts: int
+    fence: int
 
 
 @dataclass(slots=True)
@@ -40,11 +53,12 @@ class Replay:
     most_fence: int = 0
     faults: list[str] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
+    steps: list[Written] = field(default_factory=list)
 
 
-def replay(events: Sequence[Event]) -> Replay:
+def replay(events: Sequence[Event], first_fence: int = 0) -> Replay:
     """Follow a log from its first entry to its last."""
-    seen = Replay()
+    seen = Replay(least_fence=first_fence, most_fence=first_fence)
     numbers = [event.seq for event in events]
     if numbers != list(range(1, len(events) + 1)):
         seen.faults.append(f"its events are numbered {numbers}, not 1 to {len(events)}")
@@ -85,9 +99,7 @@ def _count(seen: Replay, event: Event, state: State, data: dict[str, Any]) -> No
         seen.least_fence += 1
         seen.most_fence += 1
         # Coming back from waiting is no new attempt.
-        due = {seen.attempt + 1} | (
-            {seen.attempt} if seen.attempt and seen.reason is None else set()
-        )
+        due = {seen.attempt + (seen.reason != Reason.WOKEN)}
         seen.claims.append(Claimed(event.seq, attempt, seen.most_fence, event.at))
     elif seen.state is State.RUNNING and reason == Reason.LOST:
         seen.lost.append((seen.most_fence, event.at))
@@ -98,7 +110,7 @@ def _count(seen: Replay, event: Event, state: State, data: dict[str, Any]) -> No
     elif reason == Reason.RELEASED:
         due = {seen.attempt - 1}
     elif reason == Reason.RESUMED:
-        due = set(range(seen.attempt + 1))
+        due = {0}
     if attempt not in due:
         seen.faults.append(
             f"event {event.seq} ({state}) counts attempt {attempt} after {seen.attempt}"
@@ -114,3 +126,7 @@ def _hear(seen: Replay, event: Event, data: dict[str, Any]) -> None:
         seen.stale.append(
             f"event {event.seq} was said under fence {fence}, when {seen.claims[-1].fence} counted"
         )
+    if event.type is EventType.STEP:
+        id_ = StepId(Op(data["op"]), data["name"], data["key"], data.get("occurrence", 0))
+        written = (data["seq"], data["op"], id_.label, data["state"], data["attempts"])
+        seen.steps.append(Written(*written, seen.most_fence))

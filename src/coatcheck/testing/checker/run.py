@@ -38,20 +38,17 @@ class JobRecord:
     key: str | None = None  # of its submit, where the run labels jobs with it
 
 
+def first_fence(record: JobRecord) -> int:
+    """Return the fence before the first claim: a fork begins as if it had been claimed before."""
+    return 0 if record.job is None or record.job.forked_from is None else 1
+
+
 class Orphan(NamedTuple):
     """A job whose worker ceased to live at this time (milliseconds since the epoch)."""
 
     job_id: str
     fence: int
     since: int
-
-
-class StepEntry(NamedTuple):
-    """A step's function was entered (`ran`), or the store has said that it is committed."""
-
-    job_id: str
-    step: str
-    what: str  # "ran" or "committed"
 
 
 class Delivery(NamedTuple):
@@ -87,7 +84,6 @@ class Run:
     effects: Sequence[Effect] | None = None
     orphans: Sequence[Orphan] | None = None
     bounds: Bounds | None = None
-    steps: Sequence[StepEntry] | None = None
     deliveries: Sequence[Delivery] | None = None
     owed_deliveries: Collection[tuple[str, str]] = ()  # (job id, event)
     purged: Collection[str] | None = None

@@ -28,24 +28,38 @@ from coatcheck.testing.conformance.claiming import ClaimConformance
 from coatcheck.testing.conformance.concurrency import ConcurrencyConformance
 from coatcheck.testing.conformance.counting import CountConformance
 from coatcheck.testing.conformance.deleting import DeleteConformance
+from coatcheck.testing.conformance.families import FamilyConformance
 from coatcheck.testing.conformance.idempotency import IdempotencyConformance
 from coatcheck.testing.conformance.listing import ListConformance
 from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
 from coatcheck.testing.conformance.reporting import ReportConformance
+from coatcheck.testing.conformance.resuming import ForkConformance, ResumeConformance
+from coatcheck.testing.conformance.schedules import ScheduleConformance
 from coatcheck.testing.conformance.settling import SettleConformance
 from coatcheck.testing.conformance.settling_many import SettleManyConformance
+from coatcheck.testing.conformance.steps import StepConformance
 from coatcheck.testing.conformance.submitting import SubmitConformance
 from coatcheck.testing.conformance.sweeping import SweepConformance
+from coatcheck.testing.conformance.waiting import WaitConformance
+from coatcheck.testing.conformance.waiting_on import EventConformance, WaitForChildrenConformance
 from coatcheck.testing.conformance.waking import WakeConformance
 from coatcheck.testing.conformance.workers import WorkerConformance
 
 
 class StoreConformance(
     BlobConformance,
+    ForkConformance,
+    ResumeConformance,
+    FamilyConformance,
+    EventConformance,
+    WaitForChildrenConformance,
+    WaitConformance,
+    StepConformance,
     WakeConformance,
     ConcurrencyConformance,
     RecordConformance,
+    ScheduleConformance,
     SweepConformance,
     QueueConformance,
     WorkerConformance,

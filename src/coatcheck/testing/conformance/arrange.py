@@ -12,8 +12,9 @@ from coatcheck.ids import first_ulid_at
 from coatcheck.model.event import EventType
 from coatcheck.model.job import DEFAULT_TENANT, Claim, Failure, Job, Lease, NewJob
 from coatcheck.model.outcome import Outcome
+from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import JobFilter, Settlement, Store
+from coatcheck.store.base import JobFilter, Report, Settlement, Store
 
 # When every test begins. Only differences between times matter.
 NOW = 1_700_000_000_000
@@ -66,6 +67,31 @@ def worker_info(worker_id: str) -> WorkerInfo:
     return WorkerInfo(
         id=worker_id, host="here", pid=4711, kinds=("mail", "chart"), slots=8, started_at=NOW
     )
+
+
+def new_step(seq: int = 0, name: str = "extract", **fields: Any) -> Step:
+    """Return a step that has run, the first of its name."""
+    known = {
+        "id": StepId(Op.STEP, name, None, 0),
+        "state": StepState.SUCCEEDED,
+        "started_at": NOW,
+        "finished_at": NOW + 1,
+        "result": f'"{name}"',
+    }
+    return Step(seq, **known | fields)  # type: ignore[arg-type]  # named fields
+
+
+def child_of(parent: Lease, **fields: Any) -> NewJob:
+    """Return a job of kind `child`, spawned by the one that a lease is for."""
+    job = new_job("child", tenant=parent.tenant, **fields)
+    return job._replace(terms=job.terms._replace(parent=parent.job_id))
+
+
+async def spawn(store: Store, parent: Lease, count: int = 1, **fields: Any) -> list[NewJob]:
+    """Have a running job spawn others, and return them."""
+    children = tuple(child_of(parent, **fields) for _ in range(count))
+    assert await store.report(parent, Report(children=children), NOW)
+    return list(children)
 
 
 async def claim(

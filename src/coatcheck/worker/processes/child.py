@@ -8,34 +8,30 @@ reports. Nothing here looks at a clock while there is nothing to do.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import importlib
 import io
-import itertools
 import logging
 import queue
 import socket
 import sys
 import threading
 import time
-from concurrent.futures import Future, InvalidStateError
+from functools import partial
 from typing import Any
 
-from coatcheck.blobs.blobs import pieces_of
-from coatcheck.errors import CoatcheckError
+from coatcheck.clock import SystemClock
 from coatcheck.logs import configure_logging, correlation_id
-from coatcheck.model.artifact import Artifact
 from coatcheck.model.handler import Reference, find, is_async, signature_of
-from coatcheck.model.job import Claim
 from coatcheck.model.kind import Backoff, Kind
 from coatcheck.model.outcome import Errored, Outcome
 from coatcheck.settings import Settings
 from coatcheck.worker.attempt import run_async, run_blocking
-from coatcheck.worker.context import Context, Interrupt
-from coatcheck.worker.outside import Data
+from coatcheck.worker.context import Context
+from coatcheck.worker.interrupts import Interrupt
 from coatcheck.worker.processes.limits import with_limit
 from coatcheck.worker.processes.orphans import die_with_parent, kill_own_group
+from coatcheck.worker.processes.questions import WirePort
 from coatcheck.worker.processes.wire import (
     CHUNK,
     REPORT_EVERY_S,
@@ -43,7 +39,6 @@ from coatcheck.worker.processes.wire import (
     Splitter,
     frame,
     outcome_fields,
-    read_answer,
     read_claim,
     report_fields,
 )
@@ -129,11 +124,10 @@ class Child:
         self._lock = threading.Lock()
         self._number = 0  # of the attempt that runs, or was the last to
         self._context: Context | None = None  # of the attempt that runs
+        self._port: WirePort | None = None  # of the same
         self._task: asyncio.Task[Outcome] | None = None
         self._early: dict[int, Interrupt] = {}  # of attempts that have not begun
         self._said = threading.Event()
-        self._ids = itertools.count(1)
-        self._asked: dict[int, Future[Artifact]] = {}
         self._loop = asyncio.Runner()
 
     def run(self) -> None:
@@ -153,10 +147,10 @@ class Child:
             match message.type:
                 case "job":
                     self._jobs.put(message)
+                case "answer":
+                    self._answered(message)
                 case "interrupt":
                     self._interrupt(message.header["number"], Interrupt(message.header["why"]))
-                case "answer":
-                    self._answered(message.header)
                 case "stop":
                     self._jobs.put(None)
 
@@ -166,8 +160,17 @@ class Child:
         del message
         correlation_id.set(claim.correlation_id)
         blocking = not is_async(kind.handler)
-        context = Context(claim, blocking=blocking, on_report=self._said.set, outside=self)
+        port = WirePort(partial(self._ask, number))
+        context = Context(
+            claim,
+            blocking=blocking,
+            on_report=self._said.set,
+            port=port,
+            clock=SystemClock(),
+            backoff=kind.backoff,
+        )
         with self._lock:
+            self._port = port
             self._number, self._context, self._task = number, context, None
             if (why := self._early.pop(number, None)) is not None:
                 context.interrupt(why)
@@ -178,40 +181,6 @@ class Child:
             attempt = self._attempt_async(run_async(kind, context, claim), context)
             outcome = self._loop.run(attempt, context=contextvars.copy_context())
         self._done(number, context, outcome)
-
-    # --- what a handler has done for it
-
-    def read_input(self, claim: Claim) -> Future[str]:
-        """Refuse: an input comes with its job."""
-        raise AssertionError(f"the input of job {claim.lease.job_id} was not sent along")
-
-    def keep_artifact(
-        self,
-        claim: Claim,  # noqa: ARG002 - one job at a time
-        name: str,
-        data: Data,
-        content_type: str,
-    ) -> Future[Artifact]:
-        """Send a file to the worker, a piece at a time, and have it kept."""
-        ask = {"number": self._number, "ask": next(self._ids)}
-        for piece in pieces_of(data):
-            self._wire.send({"type": "piece", **ask}, piece)
-        answer: Future[Artifact] = Future()
-        with self._lock:
-            self._asked[ask["ask"]] = answer
-        named = {"what": "artifact", "name": name, "content_type": content_type}
-        self._wire.send({"type": "ask", **ask, **named})
-        return answer
-
-    def _answered(self, fields: dict[str, Any]) -> None:
-        with self._lock:
-            waiting = self._asked.pop(fields["ask"], None)
-        answer = read_answer(fields)
-        with contextlib.suppress(InvalidStateError):  # nobody waits for it any more
-            if waiting is not None and isinstance(answer, Artifact):
-                waiting.set_result(answer)
-            elif waiting is not None and isinstance(answer, CoatcheckError):
-                waiting.set_exception(answer)
 
     async def _attempt_async(self, attempt: Any, context: Context) -> Outcome:
         task: asyncio.Task[Outcome] = asyncio.get_running_loop().create_task(attempt)
@@ -239,6 +208,19 @@ class Child:
             header = {"type": "done", "number": number, "fit": fit, "report": report, **fields}
             self._wire.send_locked(header, body)
         correlation_id.set(None)
+
+    def _ask(self, number: int, header: dict[str, Any], body: bytes) -> None:
+        with self._wire.lock:
+            # What the handler has said before comes before.
+            said = None if self._context is None else self._context.take_report()
+            report = report_fields(said)
+            self._wire.send_locked({**header, "number": number, "report": report}, body)
+
+    def _answered(self, message: Message) -> None:
+        with self._lock:
+            port = self._port if message.header["number"] == self._number else None
+        if port is not None:
+            port.answered(message.header["id"], message.body)
 
     def _interrupt(self, number: int, why: Interrupt) -> None:
         with self._lock:

@@ -40,19 +40,15 @@ from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
 from coatcheck.settings import Settings
-from coatcheck.worker.attempt import LONGEST_MESSAGE, claim_delay, outcome_of, read_apart
-from coatcheck.worker.context import Interrupted
+from coatcheck.worker.attempt import claim_delay, outcome_of, read_apart
 from coatcheck.worker.execution import Execution
-from coatcheck.worker.outside import Outside
+from coatcheck.worker.failure import LONGEST_MESSAGE
+from coatcheck.worker.interrupts import Interrupted
+from coatcheck.worker.operations import ReadInput
 from coatcheck.worker.processes.orphans import Guard
 from coatcheck.worker.processes.process import STOP_S, Process
-from coatcheck.worker.processes.wire import (
-    Message,
-    answer_fields,
-    claim_fields,
-    read_outcome,
-    read_report,
-)
+from coatcheck.worker.processes.questions import read_question, write_answer
+from coatcheck.worker.processes.wire import Message, claim_fields, read_outcome, read_report
 from coatcheck.worker.runners import Finish, NewLoop
 
 log = logging.getLogger(__name__)
@@ -74,11 +70,9 @@ class ProcessRunner:
         kinds: Sequence[Kind],
         settings: Settings,
         new_loop: NewLoop,
-        outside: Outside,
     ) -> None:
         self._finish = finish
-        self._outside = outside
-        self._reading: dict[Execution, Future[str]] = {}  # whose input is being read
+        self._reading: dict[Execution, Future[Any]] = {}  # whose input is being read
         self._hello = _hello(kinds, settings)
         self._jobs_each = settings.process_jobs
         self._processes: set[Process] = set()
@@ -163,7 +157,7 @@ class ProcessRunner:
         self._give_next()
 
     def _read_input(self, execution: Execution) -> None:
-        reading = self._outside.read_input(execution.claim)
+        reading = execution.context.port.ask(ReadInput())
         self._reading[execution] = reading
         self._when_done(reading, lambda: self._input_read(execution, reading))
 
@@ -234,9 +228,9 @@ class ProcessRunner:
             case "begun":
                 process.begun += 1
             case "piece":
-                process.gather(header["ask"], message.body)
+                process.gather(header["id"], message.body)
             case "ask":
-                self._keep_file(process, execution, header)
+                self._ask(process, execution, message)
             case "done":
                 outcome = read_outcome(header, message.body)
                 self._pause_s = FIRST_PAUSE_S
@@ -247,17 +241,19 @@ class ProcessRunner:
                     self._spawn()
                 self._hand_over(execution, outcome)
 
-    def _keep_file(self, process: Process, execution: Execution, asked: dict[str, Any]) -> None:
-        file = process.take_file(asked["ask"])
-        kept = self._outside.keep_artifact(
-            execution.claim, asked["name"], file, asked["content_type"]
-        )
+    def _ask(self, process: Process, execution: Execution, message: Message) -> None:
+        number, asked = process.number, message.header["id"]
+        file = process.take_file(asked)
+        question = read_question(message.header["question"], message.body, file)
+        future = execution.context.port.ask(question)
 
         def answer() -> None:
             file.close()
-            process.send({"type": "answer", "ask": asked["ask"], **answer_fields(kept)})
+            if process.number == number and not future.cancelled():
+                header = {"type": "answer", "number": number, "id": asked}
+                process.send(header, write_answer(question, future))
 
-        self._when_done(kept, answer)
+        self._when_done(future, answer)
 
     def gone(self, process: Process) -> None:
         """A process has ended."""

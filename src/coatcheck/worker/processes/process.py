@@ -106,6 +106,7 @@ class Process(asyncio.Protocol):
         """Have it run an attempt."""
         self.execution = execution
         self.number += 1
+        self._drop_files()  # of which the attempt before has sent a part
         self.send({"type": "job", "number": self.number, **header}, body)
 
     def gather(self, ask: int, piece: bytes) -> None:
@@ -119,6 +120,11 @@ class Process(asyncio.Protocol):
         file = self._files.pop(ask, None) or io.BytesIO()
         file.seek(0)
         return file
+
+    def _drop_files(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
 
     def retire(self) -> None:
         """Let it end; it gets no more jobs."""
@@ -206,9 +212,7 @@ class Process(asyncio.Protocol):
     def _be_gone(self) -> None:
         if not self._gone:
             self._gone = True
-            for file in self._files.values():
-                file.close()
-            self._files.clear()
+            self._drop_files()
             if self._transport is not None:
                 self._transport.abort()
             self._listener.gone(self)

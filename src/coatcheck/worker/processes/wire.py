@@ -11,7 +11,6 @@ From the worker:
 - `job`: run this attempt. It has a number, and everything that follows about it names that number,
   so that what crosses on the way is never taken for the next job's. The body is the input.
 - `interrupt`: the attempt should stop, and why.
-- `answer`: what came of an `ask` with the same id: `artifact`, or `error`, a code and words.
 - `stop`: end, as soon as no attempt runs.
 
 From the process:
@@ -23,13 +22,11 @@ From the process:
   then at most one every `REPORT_EVERY_S`, however often `ctx` is called.
 - `piece`: so many bytes of a file that the handler leaves behind, for the `ask` of the same id that
   follows. The worker gathers them, on its disk where they are many.
-- `ask`: have something done that needs an answer; `what` is "artifact": keep these pieces under a
-  name.
 - `done`: how the attempt ended, with all that was said and not reported yet. The body is the
   result. `fit` is false where the process should not be used again.
 
-Other questions of a handler that need an answer (a step, a sleep, a child job) are to be an `ask`
-with another `what`. Each side reads all the time, whatever its handler does.
+A handler's questions to its worker (questions.py) are `ask` from the process, with an id of its
+own, and `answer` with the same id. Each side reads all the time, whatever its handler does.
 
 Nobody waits for the other to read: the worker's side is never blocked by a write, and the process
 has a thread that does nothing but read. So frames larger than what the kernel buffers can pass in
@@ -44,26 +41,16 @@ from __future__ import annotations
 
 import json
 import struct
-from concurrent.futures import CancelledError, Future
 from dataclasses import astuple
 from typing import Any, NamedTuple
 
-from coatcheck.errors import (
-    BlobStoreUnavailable,
-    CoatcheckError,
-    Conflict,
-    InvalidInput,
-    StaleLease,
-    StoreError,
-    StoreUnavailable,
-    TooLarge,
-)
-from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Failure, Lease, Progress, Terms
-from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
+from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded, Waiting
 from coatcheck.model.state import Reason
+from coatcheck.model.step import Step
 from coatcheck.store.base import Report
+from coatcheck.store.rows import read_step, step_row
 
 REPORT_EVERY_S = 0.05
 # How much to read at a time.
@@ -118,36 +105,9 @@ class Splitter:
 # --- what is in the messages
 
 
-# What a process may hear of a file that could not be kept.
-_ERRORS = {
-    kind.code: kind
-    for kind in (
-        BlobStoreUnavailable,
-        Conflict,
-        InvalidInput,
-        StaleLease,
-        StoreUnavailable,
-        TooLarge,
-    )
-}
-
-
-def answer_fields(kept: Future[Artifact]) -> dict[str, Any]:
-    """Return what came of a file as it is sent."""
-    try:
-        return {"artifact": kept.result()}
-    except CoatcheckError as error:
-        return {"error": [error.code, str(error)]}
-    except (Exception, CancelledError) as error:  # noqa: BLE001 - it is told to who asked
-        return {"error": [StoreError.code, f"the file could not be kept: {type(error).__name__}"]}
-
-
-def read_answer(fields: dict[str, Any]) -> Artifact | CoatcheckError:
-    """Read what `answer_fields` says."""
-    if "artifact" in fields:
-        return Artifact(*fields["artifact"])
-    code, words = fields["error"]
-    return _ERRORS.get(code, StoreError)(words)
+def write_step(step: Step) -> list[Any]:
+    """Return a step as it is sent."""
+    return list(step_row("", "", step)[2:])
 
 
 def claim_fields(claim: Claim) -> dict[str, Any]:
@@ -166,18 +126,20 @@ def report_fields(report: Report | None) -> list[Any] | None:
     if report is None:
         return None
     progress = None if report.progress is None else astuple(report.progress)
-    return [progress, report.phase, [[event.type, event.data] for event in report.events]]
+    events = [[event.type, event.data] for event in report.events]
+    return [progress, report.phase, events, [write_step(step) for step in report.steps]]
 
 
 def read_report(fields: list[Any] | None) -> Report | None:
     """Read what `report_fields` says."""
     if fields is None:
         return None
-    progress, phase, events = fields
+    progress, phase, events, steps = fields
     return Report(
         None if progress is None else Progress(*progress),
         phase,
         tuple(NewEvent(EventType(type_), data) for type_, data in events),
+        tuple(read_step(step) for step in steps),
     )
 
 
@@ -191,6 +153,8 @@ def outcome_fields(outcome: Outcome) -> tuple[dict[str, Any], bytes]:
         case Errored():
             error, after = astuple(outcome.error), outcome.retry_after_ms
             return {"how": "errored", "error": error, "after": after, "why": outcome.reason}, b""
+        case Waiting():
+            return {"how": "waiting", "until": outcome.until, "groups": outcome.groups}, b""
     raise TypeError(f"a handler cannot end with {outcome!r}")
 
 
@@ -203,4 +167,6 @@ def read_outcome(fields: dict[str, Any], body: bytes) -> Outcome:
             return GaveUp(Failure(*fields["error"]))
         case "errored":
             return Errored(Failure(*fields["error"]), fields["after"], Reason(fields["why"]))
+        case "waiting":
+            return Waiting(fields["until"], tuple(tuple(group) for group in fields["groups"]))
     raise ValueError(f"an attempt cannot end with {fields['how']!r}")

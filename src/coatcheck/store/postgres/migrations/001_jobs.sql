@@ -20,6 +20,7 @@ CREATE TABLE coatcheck.jobs (
   labels text NOT NULL,
   correlation_id text,
   traceparent text,
+  forked_from text,
   created_at bigint NOT NULL,
   -- the terms it was submitted under
   max_attempts integer NOT NULL,
@@ -28,6 +29,7 @@ CREATE TABLE coatcheck.jobs (
   keep_succeeded_ms bigint NOT NULL,
   keep_failed_ms bigint NOT NULL,
   deadline_at bigint,
+  parent text COLLATE "C",                 -- the job that spawned it
   -- where it stands: written by transitions only
   state text COLLATE "C" NOT NULL,
   claimable boolean NOT NULL,              -- queued and due; delayed jobs are promoted to it

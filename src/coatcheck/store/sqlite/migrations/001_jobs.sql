@@ -16,6 +16,7 @@ CREATE TABLE jobs (
   labels TEXT NOT NULL,
   correlation_id TEXT,
   traceparent TEXT,
+  forked_from TEXT,
   created_at INTEGER NOT NULL,
   -- the terms it was submitted under
   max_attempts INTEGER NOT NULL,
@@ -24,6 +25,7 @@ CREATE TABLE jobs (
   keep_succeeded_ms INTEGER NOT NULL,
   keep_failed_ms INTEGER NOT NULL,
   deadline_at INTEGER,
+  parent TEXT,                          -- the job that spawned it
   -- where it stands: written by transitions only
   state TEXT NOT NULL,
   claimable INTEGER NOT NULL,           -- 1: queued and due; delayed jobs are promoted to it

@@ -1,0 +1,190 @@
+"""Going on with jobs that have ended, and beginning others where one of them was.
+
+- A *resume* queues a job again that failed or was cancelled; it goes on from its last checkpoint.
+- A *fork* is a new job that begins with the checkpoints of another, up to one of its steps.
+
+A fork under an idempotency key happens once: the id of the new job is written down under the key
+first, and forking to an id that is there already changes nothing. So a crash in between leaves a
+key whose fork is made when the request is repeated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from coatcheck.engine.once import Once
+from coatcheck.engine.submission import Submission, prepare
+from coatcheck.errors import Gone, InvalidInput, InvalidPayload, NotFound
+from coatcheck.model.job import Job, NewJob
+from coatcheck.model.record import Record
+from coatcheck.model.state import State
+from coatcheck.model.step import Step
+from coatcheck.store.base import JobFilter
+
+if TYPE_CHECKING:
+    from coatcheck.engine.engine import Engine
+
+RESUMABLE = (State.FAILED, State.CANCELLED)
+# How many jobs one call of `resume_some` looks at, and how many of them it resumes at a time.
+MOST_RESUMED = 1_000
+PAGE = 200
+AT_A_TIME = 50
+
+FORKS = "forks"
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A fork as somebody asks for it. `from_step` is a step's index or its name; `input` a JSON
+    text, None for the input of the original.
+    """
+
+    source: str
+    from_step: int | str
+    input: str | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+
+
+class Forked(NamedTuple):
+    """A fork as it stands, and whether an earlier request under the same key has made it."""
+
+    job: Job
+    replayed: bool
+
+
+class Resumed(NamedTuple):
+    """A job as it stands, and whether it was resumed."""
+
+    job: Job
+    changed: bool
+
+
+class ResumedSome(NamedTuple):
+    """How many jobs were resumed (or would be), and the last that was looked at where there may be
+    more.
+    """
+
+    jobs: int
+    last: str | None
+
+
+async def resume(engine: Engine, tenant: str, job_id: str) -> Resumed:
+    """Queue a job again that failed or was cancelled; any other is left as it is."""
+    before = await engine.store.get(tenant, job_id)
+    job = await engine.store.resume(tenant, before.id, engine.clock.now())
+    return Resumed(await engine.keeping.with_result(job), before.state in RESUMABLE)
+
+
+async def resume_some(engine: Engine, which: JobFilter, *, dry_run: bool) -> ResumedSome:
+    """Resume the newest jobs that a filter finds, `which.limit` at most; or only count them."""
+    if which.state not in RESUMABLE:
+        raise InvalidInput("only jobs that failed or were cancelled can be resumed")
+    resumed, left = 0, min(which.limit, MOST_RESUMED)
+    while left:
+        size = min(PAGE, left)
+        found = await engine.store.list_jobs(which._replace(limit=size))
+        ids = [job.id for job in found]
+        resumed += len(ids) if dry_run else await _resume_all(engine, which.tenant, ids)
+        if len(ids) < size:
+            return ResumedSome(resumed, None)
+        which = which._replace(before=ids[-1])
+        left -= size
+    return ResumedSome(resumed, which.before)
+
+
+async def _resume_all(engine: Engine, tenant: str, ids: Sequence[str]) -> int:
+    async def resume_one(job_id: str) -> bool:
+        try:
+            return (await resume(engine, tenant, job_id)).changed
+        except NotFound:
+            return False  # deleted since
+
+    resumed = 0
+    for start in range(0, len(ids), AT_A_TIME):
+        some = ids[start : start + AT_A_TIME]
+        resumed += sum(await asyncio.gather(*map(resume_one, some)))
+    return resumed
+
+
+async def fork(engine: Engine, tenant: str, asked: Fork, once: Once | None) -> Forked:
+    """Make a new job that begins with the steps of another."""
+    new_id = None if once is None else await _noted(engine, tenant, once)
+    if new_id is not None:
+        try:
+            return Forked(await engine.get(new_id, tenant), replayed=True)
+        except Gone:
+            raise Gone(f"job {new_id}, forked under this key, is gone") from None
+        except NotFound:
+            pass  # whoever noted the key did not come to the fork: that is made up for
+    source = await engine.store.get(tenant, asked.source)
+    before, job = await _prepare(engine, source, asked, new_id or engine.new_id())
+    if once is not None and new_id is None:
+        job = job._replace(id=await _note(engine, tenant, once, job.id))
+    [job] = await engine.keeping.with_inputs_stored([job])  # a large one is a blob of its own
+    await engine.store.fork(source.id, before, job, engine.clock.now())
+    engine.metrics.submitted(job.kind)
+    return Forked(await engine.store.get(tenant, job.id), replayed=False)
+
+
+async def _noted(engine: Engine, tenant: str, once: Once) -> str | None:
+    """Return which job is forked under a key, if that is noted."""
+    found = await engine.store.get_record(tenant, FORKS, once.key, engine.clock.now())
+    if found is None:
+        return None
+    held = json.loads(found.value)
+    once.check(held["fingerprint"])
+    return str(held["job"])
+
+
+async def _note(engine: Engine, tenant: str, once: Once, new_id: str) -> str:
+    """Note which job is forked under a key, unless another one is by now; return that one then."""
+    held = once.held(engine.clock.now())
+    value = json.dumps({"job": new_id, "fingerprint": held.fingerprint})
+    mine = Record(tenant, FORKS, held.key, value, 0, engine.clock.now(), held.expires_at)
+    if await engine.store.put_record(mine, expected_version=0) is not None:
+        return new_id
+    return await _noted(engine, tenant, once) or new_id
+
+
+async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tuple[int, NewJob]:
+    """Check a fork; return the number of the first step it takes itself, and the job."""
+    before = _find(await engine.store.steps(source.tenant, source.id), asked.from_step)
+    input_ = asked.input
+    if input_ is None:
+        input_ = await engine.keeping.read(await engine.store.input_of(source.tenant, source.id))
+    submission = Submission(
+        kind=source.kind,
+        input=input_,
+        queue=source.queue,
+        priority=source.priority,
+        labels=source.labels,
+        tenant=source.tenant,
+        correlation_id=asked.correlation_id,
+        traceparent=asked.traceparent,
+    )
+    job = prepare(submission, engine.kinds, new_id, engine.clock.now())
+    terms = source.terms._replace(deadline_at=None, parent=None)
+    return before, job._replace(terms=terms, forked_from=source.id)
+
+
+def _find(steps: Sequence[Step], wanted: int | str) -> int:
+    """Return the number of the step that is meant; 0 is the beginning, also without any step."""
+    if isinstance(wanted, str):
+        for step in steps:
+            if step.id.name == wanted:
+                return step.seq
+        raise _unknown("the job has no step of this name")
+    if 0 <= wanted < len(steps):
+        return steps[wanted].seq
+    if wanted == 0:
+        return 0
+    raise _unknown(f"the job has {len(steps)} step(s), counted from 0")
+
+
+def _unknown(why: str) -> InvalidPayload:
+    return InvalidPayload(f"there is no such step to fork from: {why}", [("/from_step", why)])

@@ -1,0 +1,47 @@
+"""Bodies that are objects with known members: their shape is checked before anything is done."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.requests import Request
+
+from coatcheck.clock import from_rfc3339
+from coatcheck.errors import InvalidPayload
+from coatcheck.http.body import read_json
+from coatcheck.model.kind import pointer
+
+
+class Fields(BaseModel):
+    """A body that has these members, of these very types, and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+_Model = TypeVar("_Model", bound=Fields)
+
+
+async def read_fields(request: Request, model: type[_Model]) -> _Model:
+    """Read a body; raises InvalidPayload with a pointer to each problem."""
+    return check_fields(await read_json(request), model)
+
+
+def check_fields(body: object, model: type[_Model]) -> _Model:
+    """Check a body that was read; raises InvalidPayload with a pointer to each problem."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        problems = [(pointer(item["loc"]), item["msg"]) for item in found]
+        words = "; ".join(f"{place or '/'}: {detail}" for place, detail in problems[:3])
+        raise InvalidPayload(words, problems) from None
+
+
+def read_moment(value: object) -> object:
+    """Read a time as milliseconds; raises ValueError, which pydantic turns into a problem."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise ValueError("write a time as RFC 3339, such as 2030-01-31T09:00:00Z")
+    return from_rfc3339(value)

@@ -1,0 +1,121 @@
+"""The calls on what a job has done, and on how it goes on: steps, events, resume, fork."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from coatcheck.engine.again import MOST_RESUMED, Fork
+from coatcheck.engine.engine import Engine
+from coatcheck.http.body import read_json, read_optional_json
+from coatcheck.http.cursor import read_cursor, write_cursor
+from coatcheck.http.endpoint import JSON
+from coatcheck.http.fields import Fields, check_fields, read_fields, read_moment
+from coatcheck.http.idempotency import REPLAYED, once_for
+from coatcheck.http.job_view import dumps, steps_json
+from coatcheck.http.jobs import answer_job, read_traceparent
+from coatcheck.logs import correlation_id
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.state import State
+from coatcheck.store.base import JobFilter
+
+log = logging.getLogger(__name__)
+
+
+class ForkRequest(Fields):
+    """Where a fork begins: the index of a step, from 0, or its name; and another input."""
+
+    from_step: Annotated[int, Field(ge=0)] | str
+    input: Any = None
+
+
+class ResumeRequest(Fields):
+    """Which jobs to resume, newest first, how many, and whether only to count them."""
+
+    state: Literal["failed", "cancelled"] = "failed"
+    kind: str | None = None
+    queue: str | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    created_after: Annotated[int | None, BeforeValidator(read_moment)] = None
+    limit: Annotated[int, Field(ge=1, le=MOST_RESUMED)] = MOST_RESUMED
+    cursor: str | None = None
+    dry_run: bool = False
+
+
+async def get_steps(request: Request) -> Response:
+    """Answer with what a job's handler has done so far, in order."""
+    engine: Engine = request.app.state.engine
+    steps = await engine.steps(request.path_params["job_id"])
+    return Response(steps_json(steps), media_type=JSON)
+
+
+async def send_event(request: Request) -> Response:
+    """Send an event to a job. It is kept until the job's handler waits for it; each is taken once,
+    in the order in which they came.
+    """
+    engine: Engine = request.app.state.engine
+    data = dumps(await read_optional_json(request))
+    job = await engine.send(request.path_params["job_id"], request.path_params["name"], data)
+    log.info("event sent", extra={"job_id": job.id, "kind": job.kind})
+    return answer_job(engine, job, 202)
+
+
+async def resume_job(request: Request) -> Response:
+    """Let a job that failed or was cancelled go on from its last checkpoint, with all its attempts.
+    Any other stays as it is.
+    """
+    engine: Engine = request.app.state.engine
+    job, changed = await engine.resume(request.path_params["job_id"])
+    if changed:
+        log.info("resumed", extra={"job_id": job.id, "kind": job.kind})
+    return answer_job(engine, job, 202 if changed else 200)
+
+
+async def resume_jobs(request: Request) -> Response:
+    """Resume all jobs that a filter finds, up to 1,000 a call: `next_cursor` leads to the others.
+    With `dry_run` they are only counted.
+    """
+    engine: Engine = request.app.state.engine
+    asked = await read_fields(request, ResumeRequest)
+    which = JobFilter(
+        DEFAULT_TENANT,
+        state=State(asked.state),
+        kind=asked.kind,
+        queue=asked.queue,
+        labels=tuple(asked.labels.items()),
+        created_after=asked.created_after,
+        before=None if asked.cursor is None else read_cursor(asked.cursor),
+        limit=asked.limit,
+    )
+    resumed = await engine.resume_all(which, dry_run=asked.dry_run)
+    if not asked.dry_run:
+        log.info("resumed jobs", extra={"jobs": resumed.jobs})
+    more = None if resumed.last is None else write_cursor(resumed.last)
+    answer = {"jobs": resumed.jobs, "dry_run": asked.dry_run, "next_cursor": more}
+    return Response(dumps(answer), media_type=JSON)
+
+
+async def fork_job(request: Request) -> Response:
+    """Make a new job of the same kind that begins with the checkpoints before a step of this one,
+    and with its input unless another one is given.
+    """
+    engine: Engine = request.app.state.engine
+    body = await read_json(request)
+    asked = check_fields(body, ForkRequest)
+    fork = Fork(
+        source=request.path_params["job_id"],
+        from_step=asked.from_step,
+        input=dumps(asked.input) if "input" in asked.model_fields_set else None,
+        correlation_id=correlation_id.get(),
+        traceparent=read_traceparent(request),
+    )
+    job, replayed = await engine.fork(fork, once_for(request, body))
+    log.info("forked", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
+    headers = {"Location": f"/v1/jobs/{job.id}"}
+    if replayed:
+        headers[REPLAYED] = "true"
+    return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)

@@ -1,0 +1,90 @@
+"""The part of the table of calls that is about what a job has done, and how it goes on."""
+
+from __future__ import annotations
+
+from coatcheck.http import steering
+from coatcheck.http.endpoint import (
+    IDEMPOTENCY_KEY,
+    TRACEPARENT,
+    Answer,
+    Body,
+    Endpoint,
+    as_json,
+    ref,
+)
+from coatcheck.http.schemas import ANYTHING
+
+_A_JOB = as_json(ref("Job"))
+_BODY_REFUSALS = (408, 413, 415, 422)
+
+STEERING: tuple[Endpoint, ...] = (
+    Endpoint(
+        "GET",
+        "/v1/jobs/{job_id}/steps",
+        steering.get_steps,
+        "getSteps",
+        "See what a job has done so far",
+        "steering",
+        {200: Answer("Its steps, in order.", as_json(ref("StepPage")))},
+        refusals=(404, 410),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/jobs/{job_id}/events/{name}",
+        steering.send_event,
+        "sendEvent",
+        "Send an event to a job",
+        "steering",
+        {202: Answer("It is kept for the job.", _A_JOB, ("Retry-After",))},
+        refusals=(404, 408, 409, 410, 413, 415),
+        body=Body("What comes with it; nothing is null.", as_json(ANYTHING), required=False),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/jobs/{job_id}/resume",
+        steering.resume_job,
+        "resumeJob",
+        "Let a job go on that failed or was cancelled",
+        "steering",
+        {
+            200: Answer("It had succeeded, or has not ended: it is as it was.", _A_JOB),
+            202: Answer("It is queued again.", _A_JOB, ("Retry-After",)),
+        },
+        refusals=(404, 410),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/resumptions",
+        steering.resume_jobs,
+        "resumeJobs",
+        "Let all jobs go on that a filter finds",
+        "steering",
+        {200: Answer("How many there were.", as_json(ref("Resumption")))},
+        refusals=_BODY_REFUSALS,
+        body=Body("Which jobs.", as_json(ref("ResumeRequest"))),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/jobs/{job_id}/fork",
+        steering.fork_job,
+        "forkJob",
+        "Begin a new job at a step of another",
+        "steering",
+        {
+            200: Answer(
+                "The request was a repeated one, and its job has ended.",
+                _A_JOB,
+                ("Location", "Idempotency-Replayed"),
+            ),
+            202: Answer(
+                "The new job is durable, and will be run.",
+                _A_JOB,
+                ("Location", "Retry-After", "Idempotency-Replayed"),
+                links_to_job=True,
+            ),
+        },
+        refusals=(404, 410, *_BODY_REFUSALS),
+        parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
+        body=Body("Where it begins.", as_json(ref("ForkRequest"))),
+    ),
+)

@@ -1,0 +1,225 @@
+"""Schedules: jobs that come back by the clock.
+
+A schedule is a `Definition` (which job, and when) and where it stands: the tick it waits for, the
+last one that became a job, whether it is paused. Its name is its identity within a tenant.
+
+A *tick* is one moment at which a job is due. `due_at` decides, from a schedule and the time alone,
+which ticks become jobs now; making them durable, once each, is the store's part
+(`coatcheck.store.schedules`).
+
+A tick is *missed* when nobody has fired it for a minute: no server was there, or none that has its
+kind. What becomes of missed ticks is the schedule's `catch_up`:
+
+- `latest`: one job, for the last of them. The others are passed over.
+- `skip`: none.
+- `all`: a job for each, the oldest first; of more than a thousand the last thousand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from coatcheck.ids import derived_ulid
+from coatcheck.model.cron import InvalidCron, read_cron
+
+# The label by which a schedule's jobs are found.
+SCHEDULE_LABEL = "schedule"
+DEFAULT_ZONE = "UTC"
+SHORTEST_MS = 1_000
+LONGEST_MS = 10 * 365 * 86_400_000
+MISSED_AFTER_MS = 60_000
+CATCH_UP_AT_MOST = 1_000
+# Jobs that become durable in one transaction.
+JOBS_AT_ONCE = 100
+_HOUR_MS = 3_600_000
+_LAST_MOMENT = 253_402_300_799_999  # the end of the year 9999
+# How far back to look for the last ticks before a moment, step by step.
+_LOOKS_BACK_MS = (2 * _HOUR_MS, 48 * _HOUR_MS, 62 * 24 * _HOUR_MS, 5 * 366 * 24 * _HOUR_MS)
+
+
+class CatchUp(StrEnum):
+    """What becomes of ticks that were missed."""
+
+    LATEST = "latest"
+    SKIP = "skip"
+    ALL = "all"
+
+
+class Overlap(StrEnum):
+    """Whether a tick becomes a job while the job before has not ended."""
+
+    ALLOW = "allow"
+    SKIP = "skip"
+
+
+class UnknownZone(ValueError):
+    """A time zone that the IANA database does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When ticks are: by a cron expression in a time zone, or every so often from a start.
+
+    An interval counts from `start_at` (where there is none, from when the schedule was made), so
+    its ticks do not drift, however late each is fired.
+    """
+
+    cron: str | None = None
+    every_ms: int | None = None
+    start_at: int | None = None
+    timezone: str = DEFAULT_ZONE
+
+    def problems(self) -> list[tuple[str, str]]:
+        """Return what is wrong with it, as (JSON pointer, detail) pairs."""
+        found = []
+        if (self.cron is None) == (self.every_ms is None):
+            found.append(("/cron", "give either a cron expression or an interval"))
+        if self.cron is not None:
+            try:
+                read_cron(self.cron)
+            except InvalidCron as error:
+                found.append(("/cron", str(error)))
+            if self.start_at is not None:
+                found.append(("/start_at", "only an interval counts from a start"))
+        if self.every_ms is not None and not SHORTEST_MS <= self.every_ms <= LONGEST_MS:
+            found.append(("/every_s", "must be between a second and ten years"))
+        try:
+            zone_of(self.timezone)
+        except UnknownZone as error:
+            found.append(("/timezone", str(error)))
+        return found
+
+    def after(self, moment: int, begun: int) -> int | None:
+        """Return the first tick after a moment, None where the calendar ends; `begun` is when the
+        schedule was made.
+        """
+        if self.every_ms is not None:
+            start = begun if self.start_at is None else self.start_at
+            tick = start + max(0, (moment - start) // self.every_ms + 1) * self.every_ms
+            return tick if tick <= _LAST_MOMENT else None
+        assert self.cron is not None
+        whole = datetime.fromtimestamp(moment // 1000, UTC)
+        found = read_cron(self.cron).after(whole, zone_of(self.timezone))
+        return None if found is None else int(found.timestamp()) * 1000
+
+    def upcoming(self, moment: int, begun: int, count: int) -> list[int]:
+        """Return the next ticks after a moment."""
+        found: list[int] = []
+        tick = self.after(moment, begun)
+        while tick is not None and len(found) < count:
+            found.append(tick)
+            tick = self.after(tick, begun)
+        return found
+
+    def newest(self, first: int, until: int, begun: int, most: int) -> list[int]:
+        """Return the last ticks from `first` (which is one) to a moment, `most` at most."""
+        if self.every_ms is not None:
+            last = first + (until - first) // self.every_ms * self.every_ms
+            oldest = max(first, last - (most - 1) * self.every_ms)
+            return list(range(oldest, last + 1, self.every_ms))
+        for back in (*_LOOKS_BACK_MS, until - first + 1):
+            begin = max(first - 1, until - back)
+            found = self._between(begin, until, begun)
+            if len(found) >= most or begin == first - 1:
+                return found[-most:]
+        raise AssertionError("unreachable: the last look begins at the first tick")
+
+    def _between(self, begin: int, until: int, begun: int) -> list[int]:
+        found: list[int] = []
+        tick = self.after(begin, begun)
+        while tick is not None and tick <= until:
+            found.append(tick)
+            tick = self.after(tick, begun)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a schedule says: which job it makes, and when. `input` and `labels` are JSON texts."""
+
+    name: str
+    kind: str
+    timing: Timing
+    input: str = "null"
+    queue: str | None = None
+    priority: int = 0
+    labels: str = "{}"
+    deadline_s: float | None = None
+    max_attempts: int | None = None
+    catch_up: CatchUp = CatchUp.LATEST
+    overlap: Overlap = Overlap.ALLOW
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule as it stands."""
+
+    tenant: str
+    definition: Definition
+    declared: bool  # by an app: it is changed there
+    revision: str  # another one with every write
+    paused: bool
+    next_at: int | None  # the tick it waits for; None while it is paused
+    last_at: int | None  # the last tick that became a job
+    last_job: str | None
+    problem: str | None  # why the last tick could not become a job
+    created_at: int
+    updated_at: int
+
+    @property
+    def name(self) -> str:
+        """Its identity within the tenant."""
+        return self.definition.name
+
+    def next_after(self, moment: int) -> int | None:
+        """Return the first tick after a moment that has not become a job."""
+        begin = moment if self.last_at is None else max(moment, self.last_at)
+        return self.definition.timing.after(begin, self.created_at)
+
+    def job_id(self, tick: int) -> str:
+        """Return the id of a tick's job: always the same, so it cannot be made twice."""
+        return derived_ulid(tick, self.tenant, self.name, str(tick))
+
+
+class Due(NamedTuple):
+    """The ticks that become jobs now, oldest first, and the one to wait for then."""
+
+    ticks: list[int]
+    next_at: int | None
+
+
+def due_at(schedule: Schedule, now: int) -> Due | None:
+    """Decide what a schedule has to do at a moment; None: nothing yet."""
+    first = schedule.next_at
+    if first is None or first > now:
+        return None
+    definition, begun = schedule.definition, schedule.created_at
+    timing, policy = definition.timing, definition.catch_up
+    # Where the rules of a time zone have changed since, the tick it waits for may be none any more.
+    if now - first < MISSED_AFTER_MS:
+        return Due([first], timing.after(first, begun))
+    if policy is CatchUp.ALL and definition.overlap is Overlap.ALLOW:
+        ticks = (timing.newest(first, now, begun, CATCH_UP_AT_MOST) or [first])[:JOBS_AT_ONCE]
+        return Due(ticks, timing.after(ticks[-1], begun))
+    ticks = timing.newest(first, now, begun, 1) or [first]
+    if policy is CatchUp.SKIP and now - ticks[-1] >= MISSED_AFTER_MS:
+        ticks = []
+    return Due(ticks, timing.after(now, begun))
+
+
+@lru_cache(maxsize=256)
+def zone_of(name: str) -> ZoneInfo:
+    """Return a time zone by its IANA name; raises UnknownZone."""
+    try:
+        if name == "localtime":
+            raise ZoneInfoNotFoundError  # each machine's own
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UnknownZone(
+            f"{name!r} is not a time zone; write its IANA name, such as Europe/Berlin"
+        ) from None

@@ -1,0 +1,121 @@
+"""Schedules on PostgreSQL: the verbs of `coatcheck.store.schedules`.
+
+A write may be tried again after an answer that never came. It is recognised by the revision it has
+given the schedule, and answered as it would have been.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from coatcheck.model.job import NewJob
+from coatcheck.model.schedule import Schedule
+from coatcheck.model.state import State
+from coatcheck.store.base import Topic
+from coatcheck.store.postgres import jobs
+from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.notify import Notifications
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.rows import read_schedule, schedule_row
+from coatcheck.store.schedules import DueSchedules, Firing
+
+
+class PostgresSchedules(ABC):
+    """The part of the store that is about schedules."""
+
+    _sql: Statements
+    _database: Database
+    _notifications: Notifications
+
+    async def put_schedule(self, schedule: Schedule, over: str | None) -> bool:
+        """Write a schedule over one revision of itself."""
+        sql, values = self._sql.insert_schedule, schedule_row(schedule)
+        if over is not None:
+            sql, values = self._sql.update_schedule, (*values, over)
+
+        async def put(db: Any) -> bool:
+            if (await db.execute(sql, *values)).endswith(" 1"):
+                return True
+            there = await db.fetchrow(self._sql.schedule, schedule.tenant, schedule.name)
+            return there is not None and read_schedule(there).revision == schedule.revision
+
+        written = await self._database.run(put)
+        if written:
+            self._notifications.publish({Topic.SCHEDULES})
+        return written
+
+    async def get_schedule(self, tenant: str, name: str) -> Schedule | None:
+        """Read a schedule."""
+        row = await self._database.run(
+            lambda db: db.fetchrow(self._sql.schedule, tenant, name), transaction=False
+        )
+        return None if row is None else read_schedule(row)
+
+    async def list_schedules(
+        self, tenant: str, after: str = "", limit: int = 100
+    ) -> list[Schedule]:
+        """List schedules by name."""
+        rows = await self._database.run(
+            lambda db: db.fetch(self._sql.schedules_after, tenant, after, limit), transaction=False
+        )
+        return [read_schedule(row) for row in rows]
+
+    async def delete_schedule(self, tenant: str, name: str) -> bool:
+        """Delete a schedule."""
+        done = await self._database.run(
+            lambda db: db.execute(self._sql.delete_schedule, tenant, name), transaction=False
+        )
+        return bool(done == "DELETE 1")
+
+    async def due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
+        """List what is due."""
+
+        async def read(db: Any) -> DueSchedules:
+            rows = await db.fetch(self._sql.due_schedules, list(kinds), now, limit)
+            next_at = await db.fetchval(self._sql.next_schedule, list(kinds), now)
+            return DueSchedules([read_schedule(row) for row in rows], next_at)
+
+        return await self._database.run(read, transaction=False)
+
+    async def fire_schedule(self, firing: Firing, now: int) -> int | None:
+        """Insert jobs and move their schedule on."""
+        made = await self._database.run(lambda db: _fire(db, self._sql, firing, now))
+        if made:
+            self._taken_in(firing.jobs)
+        return made
+
+    @abstractmethod
+    def _taken_in(self, new: Sequence[NewJob]) -> None:
+        """Note jobs that have become durable, and wake the workers."""
+
+
+async def _fire(db: Any, sql: Statements, firing: Firing, now: int) -> int | None:
+    seen = firing.seen
+    # Of several servers the others wait here, and then see what the first has done.
+    row = await db.fetchrow(sql.lock_schedule, seen.tenant, seen.name)
+    if row is None:
+        return None
+    there = read_schedule(row)
+    if there.revision == firing.revision:  # our own, whose answer never arrived
+        return len(firing.jobs) if firing.jobs and there.last_job == firing.jobs[-1].id else 0
+    if there.revision != seen.revision:
+        return None
+    made = () if firing.unless_running and await _is_running(db, sql, there) else firing.jobs
+    await jobs.submit(db, sql, made, now, in_transaction=True)
+    last_job = made[-1].id if made else None
+    last_at = firing.last_at if made else None
+    await db.execute(
+        sql.move_schedule,
+        *(seen.tenant, seen.name, firing.revision),
+        *(firing.next_at, last_at, last_job, firing.problem),
+    )
+    return len(made)
+
+
+async def _is_running(db: Any, sql: Statements, schedule: Schedule) -> bool:
+    if schedule.last_job is None:
+        return False
+    state = await db.fetchval(sql.state_of, schedule.tenant, schedule.last_job)
+    return state is not None and not State(state).is_terminal

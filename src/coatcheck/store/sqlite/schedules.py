@@ -1,0 +1,111 @@
+"""Schedules on SQLite: the verbs of `coatcheck.store.schedules`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import apsw
+
+from coatcheck.model.schedule import Schedule
+from coatcheck.store.base import Topic
+from coatcheck.store.rows import read_schedule, schedule_row
+from coatcheck.store.schedules import DueSchedules, Firing
+from coatcheck.store.sqlite import jobs
+from coatcheck.store.sqlite.operation import Transaction, Urgency
+from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transitions import find
+from coatcheck.store.sqlite.writer import Writer
+
+
+class SQLiteSchedules:
+    """The part of the store that is about schedules."""
+
+    _writer: Writer
+    _reader: Reader
+
+    async def put_schedule(self, schedule: Schedule, over: str | None) -> bool:
+        """Write a schedule over one revision of itself."""
+        return await self._writer.write(lambda tx: _put(tx, schedule, over), Urgency.SUBMIT)
+
+    async def get_schedule(self, tenant: str, name: str) -> Schedule | None:
+        """Read a schedule."""
+        row = await self._reader.read(
+            lambda db: db.execute(SQL.schedule, (tenant, name)).fetchone()
+        )
+        return None if row is None else read_schedule(row)
+
+    async def list_schedules(
+        self, tenant: str, after: str = "", limit: int = 100
+    ) -> list[Schedule]:
+        """List schedules by name."""
+        values = (tenant, after, limit)
+        rows = await self._reader.read(
+            lambda db: db.execute(SQL.schedules_after, values).fetchall()
+        )
+        return [read_schedule(row) for row in rows]
+
+    async def delete_schedule(self, tenant: str, name: str) -> bool:
+        """Delete a schedule."""
+        return await self._writer.write(lambda tx: _delete(tx, tenant, name), Urgency.SUBMIT)
+
+    async def due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
+        """List what is due."""
+        wanted = json.dumps(sorted(set(kinds)))
+
+        def read(db: apsw.Connection) -> DueSchedules:
+            rows = db.execute(SQL.due_schedules, (wanted, now, limit)).fetchall()
+            [next_at] = db.execute(SQL.next_schedule, (wanted, now)).fetchone()  # type: ignore[misc]  # always a row
+            return DueSchedules([read_schedule(row) for row in rows], next_at)
+
+        return await self._reader.read(read)
+
+    async def fire_schedule(self, firing: Firing, now: int) -> int | None:
+        """Insert jobs and move their schedule on."""
+        return await self._writer.write(lambda tx: _fire(tx, firing, now), Urgency.SUBMIT)
+
+
+def _put(tx: Transaction, schedule: Schedule, over: str | None) -> bool:
+    if over is None:
+        tx.execute(SQL.insert_schedule, schedule_row(schedule))
+    else:
+        tx.execute(SQL.update_schedule, (*schedule_row(schedule), over))
+    if tx.changed() == 0:
+        return False
+    tx.topics.add(Topic.SCHEDULES)
+    return True
+
+
+def _delete(tx: Transaction, tenant: str, name: str) -> bool:
+    tx.execute(SQL.delete_schedule, (tenant, name))
+    return tx.changed() == 1
+
+
+def _fire(tx: Transaction, firing: Firing, now: int) -> int | None:
+    seen = firing.seen
+    row = tx.one(SQL.schedule, (seen.tenant, seen.name))
+    if row is None:
+        return None
+    there = read_schedule(row)
+    if there.revision != seen.revision:
+        return None
+    made = () if firing.unless_running and _is_running(tx, there) else firing.jobs
+    jobs.submit_all(tx, made, now)
+    last_job = made[-1].id if made else None
+    last_at = firing.last_at if made else None
+    tx.execute(
+        SQL.move_schedule,
+        (
+            *(seen.tenant, seen.name, firing.revision),
+            *(firing.next_at, last_at, last_job, firing.problem),
+        ),
+    )
+    return len(made)
+
+
+def _is_running(tx: Transaction, schedule: Schedule) -> bool:
+    if schedule.last_job is None:
+        return False
+    found = find(tx, schedule.tenant, schedule.last_job)
+    return found is not None and not found[1].state.is_terminal

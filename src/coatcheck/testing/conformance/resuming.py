@@ -1,0 +1,240 @@
+"""Jobs that go on after their end, and jobs that begin where another one was."""
+
+from __future__ import annotations
+
+import pytest
+
+from coatcheck.errors import Gone, NotFound
+from coatcheck.model.job import Terms
+from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Succeeded, Waiting
+from coatcheck.model.state import Reason, State
+from coatcheck.model.step import Op, StepId, StepState
+from coatcheck.store.base import Report, Store
+from coatcheck.testing.conformance.arrange import (
+    BOOM,
+    NOW,
+    TENANT,
+    Conformance,
+    claim,
+    job_of,
+    new_id,
+    new_job,
+    new_step,
+    reclaim,
+    run_job,
+    settle,
+    states_of,
+)
+
+
+class ResumeConformance(Conformance):
+    """`resume`."""
+
+    @pytest.mark.parametrize("outcome", [GaveUp(BOOM), Cancelled()])
+    async def test_a_job_goes_on_with_its_steps_and_all_its_attempts(
+        self, store: Store, worker: str, outcome: Outcome
+    ) -> None:
+        """It is as if it were new, but for what it has done."""
+        lease = await run_job(store, new_job(terms=Terms(max_attempts=2)))
+        await store.report(lease, Report(steps=(new_step(),)), NOW)
+        await settle(store, lease, Errored(BOOM, 0))
+        await settle(store, await reclaim(store, lease.job_id), outcome)
+        job = await store.resume(TENANT, lease.job_id, NOW + 5)
+        assert (job.state, job.reason, job.run_at) == (State.QUEUED, Reason.RESUMED, NOW + 5)
+        assert (job.attempt, job.error, job.finished_at, job.expires_at) == (0, None, None, None)
+        assert job.cancel_requested is False
+        assert await store.steps(TENANT, lease.job_id) == [new_step()]
+        for attempt in (1, 2):
+            [again] = await claim(store, now=NOW + 5)
+            assert (again.attempt, again.lease.fence) == (attempt, lease.fence + 1 + attempt)
+            await settle(store, again.lease, Errored(BOOM, 0), NOW + 5)
+        assert (await job_of(store, lease)).state is State.FAILED
+
+    async def test_it_may_succeed_after_all(self, store: Store, worker: str) -> None:
+        """With a result, and a retention that counts from then."""
+        lease = await run_job(store, new_job(terms=Terms(keep_succeeded_ms=10, keep_failed_ms=10)))
+        await settle(store, lease, GaveUp(BOOM))
+        await store.resume(TENANT, lease.job_id, NOW + 5)
+        await store.sweep(NOW + 100)
+        await settle(
+            store, await reclaim(store, lease.job_id, now=NOW + 5), Succeeded("2"), NOW + 9
+        )
+        job = await job_of(store, lease)
+        assert (job.state, job.result, job.error, job.expires_at) == (
+            *(State.SUCCEEDED, "2", None),
+            NOW + 19,
+        )
+        states = await states_of(store, lease.job_id)
+        assert states == ["queued", "running", "failed", "queued", "running", "succeeded"]
+
+    async def test_a_request_to_stop_is_over(self, store: Store, worker: str) -> None:
+        """The next attempt is not cancelled by what cancelled the last."""
+        lease = await run_job(store)
+        await store.cancel(TENANT, lease.job_id, NOW)
+        await settle(store, lease, Cancelled())
+        await store.resume(TENANT, lease.job_id, NOW)
+        again = await reclaim(store, lease.job_id)
+        assert [held.cancel_requested for held in await store.held_by(worker)] == [False]
+        await settle(store, again, Errored(BOOM, 0))
+        assert (await job_of(store, lease)).state is State.QUEUED
+
+    async def test_a_deadline_that_has_passed_is_dropped(self, store: Store, worker: str) -> None:
+        """One that is still to come stays."""
+        terms = Terms(deadline_at=NOW + 50)
+        for now, deadline in ((NOW + 49, NOW + 50), (NOW + 50, None)):
+            lease = await run_job(store, new_job(terms=terms))
+            await settle(store, lease, GaveUp(BOOM))
+            job = await store.resume(TENANT, lease.job_id, now)
+            assert job.terms.deadline_at == deadline
+            assert (await store.sweep(now)).expired == 0
+            [again] = await claim(store, now=now)
+            assert again.terms.deadline_at == deadline
+
+    async def test_an_expired_job_can_be_resumed(self, store: Store, worker: str) -> None:
+        """Also one that was never tried."""
+        job = new_job(terms=Terms(deadline_at=NOW + 5))
+        await store.submit(job, NOW)
+        await store.sweep(NOW + 5)
+        assert (await store.resume(TENANT, job.id, NOW + 6)).state is State.QUEUED
+        await reclaim(store, job.id, now=NOW + 6)
+
+    async def test_any_other_is_left_as_it_is(self, store: Store, worker: str) -> None:
+        """Queued, running, waiting or succeeded."""
+        lease = await run_job(store)
+        before = await job_of(store, lease)
+        assert await store.resume(TENANT, lease.job_id, NOW + 1) == before
+        await settle(store, lease, Waiting(NOW + 3))
+        before = await job_of(store, lease)
+        assert await store.resume(TENANT, lease.job_id, NOW + 1) == before
+        again = await reclaim(store, lease.job_id, now=NOW + 3)
+        await settle(store, again, Succeeded("1"))
+        before = await job_of(store, lease)
+        assert await store.resume(TENANT, lease.job_id, NOW + 9) == before
+        await store.submit(new := new_job(), NOW)
+        assert (await store.resume(TENANT, new.id, NOW)).last_event == 1
+
+    async def test_the_lease_of_before_writes_nothing(self, store: Store, worker: str) -> None:
+        """Not while the job is queued again, and not while another holds it."""
+        lease = await run_job(store)
+        await settle(store, lease, GaveUp(BOOM))
+        await store.resume(TENANT, lease.job_id, NOW)
+        assert not await store.report(lease, Report(steps=(new_step(),)), NOW)
+        again = await reclaim(store, lease.job_id)
+        assert not await settle(store, lease, Succeeded("1"))
+        assert (await job_of(store, again)).state is State.RUNNING
+
+    async def test_a_job_that_is_not_there(self, store: Store) -> None:
+        """Unknown, somebody else's, or gone."""
+        job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
+        await store.submit(job, NOW)
+        await store.cancel("acme", job.id, NOW)
+        for tenant, job_id in ((TENANT, new_id()), ("umbrella", job.id)):
+            with pytest.raises(NotFound):
+                await store.resume(tenant, job_id, NOW)
+        await store.sweep(NOW + 10)
+        with pytest.raises(Gone):
+            await store.resume("acme", job.id, NOW + 10)
+
+
+class ForkConformance(Conformance):
+    """`fork` and `input_of`."""
+
+    async def test_a_fork_begins_with_the_steps_before_a_number(
+        self, store: Store, worker: str
+    ) -> None:
+        """Those that are done: what waited or failed for good is done anew."""
+        lease = await run_job(store)
+        steps = (
+            new_step(0, "a"),
+            new_step(1, "b", state=StepState.FAILED, result=None, error=BOOM, survived=True),
+            new_step(2, "c", state=StepState.FAILED, result=None, error=BOOM),
+            new_step(3, "d", state=StepState.WAITING, finished_at=None, result=None, wake_at=NOW),
+            new_step(4, "e"),
+            new_step(5, "f"),
+        )
+        await store.report(lease, Report(steps=steps), NOW)
+        fork = new_job(forked_from=lease.job_id)
+        await store.fork(lease.job_id, 5, fork, NOW + 1)
+        copied = [steps[0], steps[1], steps[4]]
+        assert await store.steps(TENANT, fork.id) == copied
+        assert await store.steps(TENANT, lease.job_id) == list(steps)
+        assert (await store.get(TENANT, fork.id)).forked_from == lease.job_id
+
+    async def test_its_first_claim_looks_like_a_second(self, store: Store, worker: str) -> None:
+        """A handler reads its history only where there can be one: from the second fence on."""
+        lease = await run_job(store)
+        fork = new_job(input='"other"', forked_from=lease.job_id)
+        await store.fork(lease.job_id, 9, fork, NOW)
+        job = await store.get(TENANT, fork.id)
+        assert (job.state, job.fence, job.attempt, job.last_event) == (State.QUEUED, 1, 0, 1)
+        [claimed] = await claim(store)
+        assert (claimed.lease.fence, claimed.attempt, claimed.input) == (2, 1, '"other"')
+
+    async def test_the_same_id_again_is_left_alone(self, store: Store, worker: str) -> None:
+        """A fork whose answer never came is asked for again."""
+        lease = await run_job(store)
+        await store.report(lease, Report(steps=(new_step(0), new_step(1))), NOW)
+        fork = new_job(forked_from=lease.job_id)
+        await store.fork(lease.job_id, 1, fork, NOW)
+        before = await store.get(TENANT, fork.id)
+        await store.fork(lease.job_id, 2, fork._replace(input='"other"'), NOW + 1)
+        assert await store.get(TENANT, fork.id) == before
+        assert await store.steps(TENANT, fork.id) == [new_step(0)]
+        assert await store.input_of(TENANT, fork.id) == fork.input
+
+    async def test_the_source_may_have_ended_or_be_gone(self, store: Store, worker: str) -> None:
+        """What there is of it is copied."""
+        lease = await run_job(store)
+        await store.report(lease, Report(steps=(new_step(0),)), NOW)
+        await settle(store, lease, Succeeded("1"))
+        fork, late = new_job(), new_job()
+        await store.fork(lease.job_id, 1, fork, NOW)
+        await store.delete(TENANT, lease.job_id, NOW)
+        await store.fork(lease.job_id, 1, late, NOW)
+        assert await store.steps(TENANT, fork.id) == [new_step(0)]
+        assert await store.steps(TENANT, late.id) == []
+
+    async def test_a_fork_takes_no_steps_of_another_tenant(self, store: Store, worker: str) -> None:
+        """Who knows an id knows nothing yet."""
+        lease = await run_job(store, new_job(tenant="acme"))
+        await store.report(lease, Report(steps=(new_step(0),)), NOW)
+        fork = new_job(tenant="umbrella")
+        await store.fork(lease.job_id, 1, fork, NOW)
+        assert await store.steps("umbrella", fork.id) == []
+
+    async def test_events_that_its_steps_have_taken_come_along(
+        self, store: Store, worker: str
+    ) -> None:
+        """So that the next one sent to the fork is the next one it waits for."""
+        lease = await run_job(store)
+        for data in ("1", "2", "3"):
+            await store.send(TENANT, lease.job_id, "go", data, NOW)
+        await store.send(TENANT, lease.job_id, "stop", "4", NOW)
+        taken = [
+            new_step(seq, "go", id=StepId(Op.EVENT, "go", None, seq), result=str(seq + 1))
+            for seq in range(2)
+        ]
+        await store.report(lease, Report(steps=tuple(taken)), NOW)
+        one, both = new_job(), new_job()
+        await store.fork(lease.job_id, 1, one, NOW + 1)
+        await store.fork(lease.job_id, 2, both, NOW + 1)
+        for fork, count in ((one, 1), (both, 2)):
+            await store.send(TENANT, fork.id, "go", '"new"', NOW + 2)
+            found = await store.messages(TENANT, fork.id)
+            assert [(each.name, each.number) for each in found] == [
+                ("go", number) for number in range(count + 1)
+            ]
+            assert found[-1].data == '"new"'
+
+    async def test_the_input_of_a_job_can_be_read(self, store: Store, worker: str) -> None:
+        """By its id or its public id, as it was handed in."""
+        job = new_job(input='{"n": 1.50}', public_id="r_42")
+        await store.submit(job, NOW)
+        for job_id in (job.id, "r_42"):
+            assert await store.input_of(TENANT, job_id) == '{"n": 1.50}'
+        with pytest.raises(NotFound):
+            await store.input_of("umbrella", job.id)
+        await store.cancel(TENANT, job.id, NOW)
+        await store.delete(TENANT, job.id, NOW)
+        with pytest.raises(Gone):
+            await store.input_of(TENANT, job.id)

@@ -1,0 +1,171 @@
+"""Jobs that wait for a time, and what ends their waiting from outside."""
+
+from __future__ import annotations
+
+from coatcheck.model.job import Progress, Terms
+from coatcheck.model.outcome import Errored, Succeeded, Waiting
+from coatcheck.model.state import Reason, State
+from coatcheck.store.base import Report, Settlement, Store
+from coatcheck.testing.conformance.arrange import (
+    BOOM,
+    NOW,
+    TENANT,
+    Conformance,
+    claim,
+    job_of,
+    new_job,
+    new_step,
+    reclaim,
+    run_job,
+    settle,
+    spawn,
+    states_of,
+)
+
+
+class WaitConformance(Conformance):
+    """`settle` with `Waiting`: until a time; and cancel, deadlines and lost workers meanwhile."""
+
+    async def test_a_job_that_waits_holds_nobody(self, store: Store, worker: str) -> None:
+        """No worker has it, and no claim gets it before its time."""
+        lease = await run_job(store)
+        await store.report(lease, Report(Progress(1, 2), "half"), NOW)
+        assert await settle(store, lease, Waiting(NOW + 100), NOW + 1)
+        job = await job_of(store, lease)
+        assert (job.state, job.reason, job.worker) == (State.WAITING, Reason.WAITING, None)
+        assert (job.run_at, job.attempt, job.fence) == (NOW + 100, 1, lease.fence)
+        assert (job.finished_at, job.expires_at, job.phase) == (None, None, None)
+        assert await store.held_by(worker) == []
+        assert await claim(store, now=NOW + 99) == []
+        assert (await job_of(store, lease)).state is State.WAITING
+
+    async def test_it_goes_on_in_its_time_with_the_same_attempt(
+        self, store: Store, worker: str
+    ) -> None:
+        """A claim finds it; the fence is raised, the attempt is not."""
+        lease = await run_job(store)
+        for round_ in range(1, 4):
+            now = NOW + 100 * round_
+            await settle(store, lease, Waiting(now), NOW + 1)
+            [again] = await claim(store, now=now)
+            assert (again.attempt, again.lease.fence) == (1, lease.fence + 1)
+            assert again.input == '{"n":1}'
+            lease = again.lease
+        assert await settle(store, lease, Errored(BOOM, 0), NOW + 900)
+        assert (await claim(store, now=NOW + 900))[0].attempt == 2
+        assert (await states_of(store, lease.job_id))[:6] == [
+            *("queued", "running", "waiting", "queued", "running", "waiting")
+        ]
+
+    async def test_a_claim_says_when_the_next_goes_on(self, store: Store, worker: str) -> None:
+        """The earlier of what waits and what is delayed; never for one that waits for no time."""
+        first = await run_job(store)
+        await settle(store, first, Waiting())
+        assert (await store.claim(worker, ("mail",), 1, NOW)).next_due is None
+        second = await run_job(store)
+        await settle(store, second, Waiting(NOW + 50))
+        assert (await store.claim(worker, ("mail",), 1, NOW)).next_due == NOW + 50
+        await store.submit(new_job(run_at=NOW + 40), NOW)
+        assert (await store.claim(worker, ("mail",), 1, NOW)).next_due == NOW + 40
+        assert len(await claim(store, now=NOW + 40)) == 1
+        assert (await store.claim(worker, ("mail",), 1, NOW + 40)).next_due == NOW + 50
+
+    async def test_what_it_did_is_written_with_its_waiting(self, store: Store, worker: str) -> None:
+        """The steps, the children and the wait are one write."""
+        lease = await run_job(store)
+        waits = Settlement(lease, Waiting(NOW + 9), Report(steps=(new_step(),)))
+        assert await store.settle([waits], NOW) == [True]
+        assert await store.settle([waits], NOW) == [True], "its answer never came"
+        assert await store.steps(TENANT, lease.job_id) == [new_step()]
+        log = await store.events(TENANT, lease.job_id, 2, 10)
+        assert [event.type for event in log] == ["step", "state"]
+
+    async def test_a_lease_is_over_when_its_job_waits(self, store: Store, worker: str) -> None:
+        """Nobody writes to a job that waits."""
+        lease = await run_job(store)
+        await settle(store, lease, Waiting(NOW + 9))
+        before = await job_of(store, lease)
+        assert not await store.report(lease, Report(steps=(new_step(),)), NOW)
+        await store.remove_worker(worker, None, NOW)
+        assert await job_of(store, lease) == before
+        assert await store.steps(TENANT, lease.job_id) == []
+
+    async def test_a_job_that_waits_is_cancelled_at_once(self, store: Store, worker: str) -> None:
+        """And what it waited for wakes it no more."""
+        lease = await run_job(store)
+        await settle(store, lease, Waiting(NOW + 9, (("event:0:go",),)))
+        job = await store.cancel(TENANT, lease.job_id, NOW + 1)
+        assert (job.state, job.reason, job.finished_at) == (
+            State.CANCELLED,
+            Reason.CANCELLED,
+            NOW + 1,
+        )
+        assert await claim(store, now=NOW + 10) == []
+        assert (await job_of(store, lease)) == job
+
+    async def test_one_that_was_asked_to_stop_does_not_wait(
+        self, store: Store, worker: str
+    ) -> None:
+        """The request came before it could be unwound: it ends, and so do its children."""
+        lease = await run_job(store)
+        [child] = await spawn(store, lease)
+        await store.cancel(TENANT, lease.job_id, NOW)
+        assert await settle(store, lease, Waiting(NOW + 9))
+        assert (await job_of(store, lease)).state is State.CANCELLED
+        assert (await store.get(TENANT, child.id)).state is State.CANCELLED
+
+    async def test_its_deadline_passes_while_it_waits(self, store: Store, worker: str) -> None:
+        """The sweep fails it; no claim gets it, even when its time comes first."""
+        terms = Terms(deadline_at=NOW + 50)
+        for until in (NOW + 100, NOW + 40):
+            lease = await run_job(store, new_job(terms=terms))
+            await settle(store, lease, Waiting(until))
+            assert await claim(store, now=NOW + 50) == []
+            assert (await store.sweep(NOW + 50)).expired == 1
+            job = await job_of(store, lease)
+            assert (job.state, job.reason) == (State.FAILED, Reason.EXPIRED)
+            assert await claim(store, now=NOW + 200) == []
+
+    async def test_a_paused_queue_holds_those_that_wake(self, store: Store, worker: str) -> None:
+        """They are queued like any other, in their place by age."""
+        lease = await run_job(store)
+        await settle(store, lease, Waiting(NOW + 5))
+        await store.pause_queue("default", True, NOW)
+        assert await claim(store, now=NOW + 5) == []
+        await store.pause_queue("default", False, NOW)
+        younger = new_job()
+        await store.submit(younger, NOW + 5)
+        found = await claim(store, now=NOW + 5)
+        assert [each.lease.job_id for each in found] == [lease.job_id, younger.id]
+
+    async def test_many_wake_at_once(self, store: Store, worker: str) -> None:
+        """Each of them, however many their time has come for."""
+        leases = [await run_job(store) for _ in range(30)]
+        await store.settle([Settlement(lease, Waiting(NOW + 5)) for lease in leases], NOW)
+        woken = await claim(store, now=NOW + 5, limit=100)
+        assert {each.lease.job_id for each in woken} == {lease.job_id for lease in leases}
+        assert await store.settle(
+            [Settlement(each.lease, Succeeded("1")) for each in woken], NOW
+        ) == [True] * len(leases)
+
+    async def test_the_next_attempt_begins_where_it_is_woken(
+        self, store: Store, worker: str
+    ) -> None:
+        """One whose worker dies after it has come back has used up its one attempt, not two."""
+        lease = await run_job(store, new_job(terms=Terms(max_attempts=2)))
+        await settle(store, lease, Waiting(NOW + 5))
+        await claim(store, now=NOW + 5)
+        await store.remove_worker(worker, None, NOW + 6)
+        job = await job_of(store, lease)
+        assert (job.state, job.attempt, job.reason) == (State.QUEUED, 1, Reason.LOST)
+        assert job.fence == lease.fence + 2
+
+    async def test_one_whose_time_has_come_already_goes_on_at_once(
+        self, store: Store, worker: str
+    ) -> None:
+        """Wait, wake, end, all in one moment."""
+        lease = await run_job(store)
+        await settle(store, lease, Waiting(NOW))
+        again = await reclaim(store, lease.job_id)
+        assert await settle(store, again, Succeeded("2"))
+        assert (await job_of(store, again)).result == "2"

@@ -1,0 +1,270 @@
+"""Jobs that wait for others to end, and for events from outside."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coatcheck.errors import Conflict, Gone, NotFound
+from coatcheck.model.job import NewJob, Terms
+from coatcheck.model.outcome import Cancelled, GaveUp, Outcome, Succeeded, Waiting
+from coatcheck.model.state import Reason, State
+from coatcheck.model.step import Message, child_ended, event_sent
+from coatcheck.store.base import Report, Settlement, Store
+from coatcheck.testing.conformance.arrange import (
+    BOOM,
+    NOW,
+    TENANT,
+    Conformance,
+    child_of,
+    claim,
+    job_of,
+    new_id,
+    new_job,
+    reclaim,
+    run_job,
+    settle,
+    spawn,
+    states_of,
+)
+
+
+class WaitForChildrenConformance(Conformance):
+    """`settle` with `Waiting` on groups of children."""
+
+    async def test_it_goes_on_when_all_of_a_group_have_ended(
+        self, store: Store, worker: str
+    ) -> None:
+        """However each has ended; not before the last."""
+        lease = await run_job(store)
+        children = await spawn(store, lease, 4)
+        await settle(store, lease, Waiting(None, (_all_of(*children),)))
+        leases = [each.lease for each in await claim(store, "child")]
+        ends: list[Outcome] = [Succeeded("1"), GaveUp(BOOM), Cancelled()]
+        for child, outcome in zip(leases, ends, strict=False):
+            await settle(store, child, outcome, NOW + 1)
+            assert (await job_of(store, lease)).state is State.WAITING
+        await settle(store, leases[3], Succeeded("1"), NOW + 2)
+        job = await job_of(store, lease)
+        assert (job.state, job.reason, job.run_at) == (State.QUEUED, Reason.WOKEN, NOW + 2)
+        again = (await claim(store, now=NOW + 2))[0]
+        assert (again.attempt, again.lease.fence) == (1, lease.fence + 1)
+
+    async def test_it_goes_on_when_one_of_several_groups_is_there(
+        self, store: Store, worker: str
+    ) -> None:
+        """Once; what it waited for beside is forgotten."""
+        lease = await run_job(store)
+        first, second, third = await spawn(store, lease, 3)
+        await settle(store, lease, Waiting(NOW + 90, (_all_of(first, second), _all_of(third))))
+        leases = {each.lease.job_id: each.lease for each in await claim(store, "child")}
+        await settle(store, leases[first.id], Succeeded("1"))
+        assert (await job_of(store, lease)).state is State.WAITING
+        await settle(store, leases[third.id], Succeeded("1"))
+        again = await reclaim(store, lease.job_id)
+        await settle(store, leases[second.id], Succeeded("1"))
+        assert (await job_of(store, lease)).state is State.RUNNING
+        await settle(store, again, Waiting(NOW + 500))
+        assert await claim(store, now=NOW + 90) == []
+        assert (await job_of(store, lease)).state is State.WAITING
+
+    async def test_one_child_may_be_in_several_groups(self, store: Store, worker: str) -> None:
+        """It counts in each, and wakes once."""
+        lease = await run_job(store)
+        first, second = await spawn(store, lease, 2)
+        await settle(store, lease, Waiting(None, (_all_of(first, second), _all_of(first))))
+        [child, _] = await claim(store, "child")
+        await settle(store, child.lease, Succeeded("1"))
+        assert await states_of(store, lease.job_id) == ["queued", "running", "waiting", "queued"]
+
+    async def test_children_that_had_ended_before_are_there(
+        self, store: Store, worker: str
+    ) -> None:
+        """Between the look and the wait a child may end: nobody waits for it in vain."""
+        lease = await run_job(store)
+        first, second = await spawn(store, lease, 2)
+        one, other = [each.lease for each in await claim(store, "child")]
+        await settle(store, one, Succeeded("1"))
+        await settle(store, lease, Waiting(None, (_all_of(first, second),)))
+        assert (await job_of(store, lease)).state is State.WAITING
+        await settle(store, other, Succeeded("1"))
+        again = await reclaim(store, lease.job_id)
+        await settle(store, again, Waiting(None, (_all_of(first, second),)), NOW + 1)
+        job = await job_of(store, lease)
+        assert (job.state, job.reason) == (State.QUEUED, Reason.WOKEN)
+
+    async def test_a_child_that_is_gone_is_not_waited_for(self, store: Store, worker: str) -> None:
+        """Deleted, or never there."""
+        lease = await run_job(store)
+        group = (child_ended(new_id()),)
+        await settle(store, lease, Waiting(None, (group,)))
+        assert (await job_of(store, lease)).state is State.QUEUED
+
+    @pytest.mark.parametrize("how", ["cancel", "expire", "lose"])
+    async def test_a_child_that_nobody_settles_ends_too(
+        self, store: Store, worker: str, other_worker: str, how: str
+    ) -> None:
+        """Cancelled while it is queued, past its deadline, or lost for good."""
+        lease = await run_job(store)
+        child = child_of(lease)
+        terms = child.terms._replace(max_attempts=1, deadline_at=NOW + 9)
+        child = child._replace(terms=terms)
+        await store.report(lease, Report(children=(child,)), NOW)
+        if how == "lose":
+            await claim(store, "child", worker=other_worker)
+        await settle(store, lease, Waiting(None, (_all_of(child),)))
+        match how:
+            case "cancel":
+                await store.cancel(TENANT, child.id, NOW + 1)
+            case "expire":
+                await store.sweep(NOW + 9)
+            case "lose":
+                await store.remove_worker(other_worker, None, NOW + 1)
+        assert (await store.get(TENANT, child.id)).state.is_terminal
+        assert (await job_of(store, lease)).reason is Reason.WOKEN
+
+    async def test_the_last_two_may_end_at_once(self, store: Store, worker: str) -> None:
+        """One of them wakes the parent, whoever it is; never none, never both."""
+        for _ in range(10):
+            lease = await run_job(store)
+            children = await spawn(store, lease, 2)
+            await settle(store, lease, Waiting(None, (_all_of(*children),)))
+            leases = [each.lease for each in await claim(store, "child")]
+            await asyncio.gather(*(settle(store, child, Succeeded("1")) for child in leases))
+            states = await states_of(store, lease.job_id)
+            assert states == ["queued", "running", "waiting", "queued"]
+            await settle(store, await reclaim(store, lease.job_id), Succeeded("1"))
+
+    async def test_a_child_may_end_while_its_parent_begins_to_wait(
+        self, store: Store, worker: str
+    ) -> None:
+        """Whoever is first, the parent goes on."""
+        for _ in range(10):
+            lease = await run_job(store)
+            [child] = await spawn(store, lease)
+            held = await reclaim(store, child.id, "child")
+            await asyncio.gather(
+                settle(store, lease, Waiting(None, (_all_of(child),))),
+                settle(store, held, Succeeded("1")),
+            )
+            again = await reclaim(store, lease.job_id)
+            await settle(store, again, Succeeded("1"))
+
+    async def test_ten_thousand_children(self, store: Store, worker: str) -> None:
+        """Submitted in one write, waited for in one group."""
+        lease = await run_job(store)
+        children = await spawn(store, lease, 10_000)
+        await settle(store, lease, Waiting(None, (_all_of(*children),)))
+        ended = 0
+        while held := await claim(store, "child", limit=1_000):
+            assert (await job_of(store, lease)).state is State.WAITING
+            await store.settle([Settlement(each.lease, Succeeded("1")) for each in held], NOW)
+            ended += len(held)
+        assert ended == 10_000
+        assert (await job_of(store, lease)).reason is Reason.WOKEN
+
+
+class EventConformance(Conformance):
+    """`send`, `messages`, and `settle` with `Waiting` on events."""
+
+    async def test_an_event_wakes_who_waits_for_it(self, store: Store, worker: str) -> None:
+        """And is there to be read."""
+        lease = await run_job(store)
+        await settle(store, lease, Waiting(NOW + 90, ((event_sent("approved", 0),),)))
+        job = await store.send(TENANT, lease.job_id, "approved", '{"by":"ada"}', NOW + 1)
+        assert (job.state, job.reason, job.run_at) == (State.QUEUED, Reason.WOKEN, NOW + 1)
+        assert await store.messages(TENANT, lease.job_id) == [
+            Message("approved", 0, '{"by":"ada"}', NOW + 1)
+        ]
+        assert await store.messages("somebody-else", lease.job_id) == []
+
+    async def test_an_early_event_is_kept(self, store: Store, worker: str) -> None:
+        """Sent while it is queued, delayed or running: who waits for it later, need not."""
+        job = new_job(run_at=NOW + 5)
+        await store.submit(job, NOW)
+        await store.send(TENANT, job.id, "approved", "1", NOW)
+        lease = await reclaim(store, job.id, now=NOW + 5)
+        await store.send(TENANT, job.id, "approved", "2", NOW + 5)
+        for number in (0, 1):
+            await settle(store, lease, Waiting(None, ((event_sent("approved", number),),)))
+            lease = await reclaim(store, job.id, now=NOW + 6)
+        await settle(store, lease, Waiting(None, ((event_sent("approved", 2),),)))
+        assert (await job_of(store, lease)).state is State.WAITING
+
+    async def test_events_are_numbered_by_name(self, store: Store, worker: str) -> None:
+        """As they come, each name from 0; another job's do not count."""
+        first, second = await run_job(store), await run_job(store)
+        for name in ("b", "a", "b", "b:1"):
+            await store.send(TENANT, first.job_id, name, f'"{name}"', NOW)
+        await store.send(TENANT, second.job_id, "b", "1", NOW)
+        found = await store.messages(TENANT, first.job_id)
+        numbers = sorted((each.name, each.number) for each in found)
+        assert numbers == [("a", 0), ("b", 0), ("b", 1), ("b:1", 0)]
+        assert [each.number for each in await store.messages(TENANT, second.job_id)] == [0]
+
+    async def test_events_sent_at_the_same_time_have_numbers_of_their_own(
+        self, store: Store, worker: str
+    ) -> None:
+        """None is lost to another."""
+        lease = await run_job(store)
+        await asyncio.gather(
+            *(store.send(TENANT, lease.job_id, "tick", str(n), NOW) for n in range(20))
+        )
+        found = await store.messages(TENANT, lease.job_id)
+        assert [each.number for each in found] == list(range(20))
+        assert {each.data for each in found} == {str(n) for n in range(20)}
+
+    async def test_others_do_not_wake_it(self, store: Store, worker: str) -> None:
+        """Another name, another number, another job."""
+        lease, other = await run_job(store), await run_job(store)
+        await settle(store, lease, Waiting(None, ((event_sent("go", 1),),)))
+        await settle(store, other, Waiting(None, ((event_sent("go", 0),),)))
+        for name in ("gone", "go"):
+            job = await store.send(TENANT, lease.job_id, name, "1", NOW)
+            assert job.state is State.WAITING
+        assert (await job_of(store, other)).state is State.WAITING
+        assert (await store.send(TENANT, lease.job_id, "go", "1", NOW)).state is State.QUEUED
+
+    async def test_all_of_a_group_must_come(self, store: Store, worker: str) -> None:
+        """An event and a child, say."""
+        lease = await run_job(store)
+        [child] = await spawn(store, lease)
+        group = (event_sent("go", 0), *_all_of(child))
+        await settle(store, lease, Waiting(None, (group,)))
+        assert (await store.send(TENANT, lease.job_id, "go", "1", NOW)).state is State.WAITING
+        await store.cancel(TENANT, child.id, NOW)
+        assert (await job_of(store, lease)).state is State.QUEUED
+
+    async def test_a_job_that_has_ended_takes_none(self, store: Store, worker: str) -> None:
+        """A clear no, and nothing is kept."""
+        lease = await run_job(store)
+        await settle(store, lease, Succeeded("1"))
+        before = await job_of(store, lease)
+        with pytest.raises(Conflict):
+            await store.send(TENANT, lease.job_id, "go", "1", NOW)
+        assert await store.messages(TENANT, lease.job_id) == []
+        assert await job_of(store, lease) == before
+
+    async def test_a_job_that_is_not_there(self, store: Store) -> None:
+        """Unknown, somebody else's, or gone."""
+        job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
+        await store.submit(job, NOW)
+        for tenant, job_id in ((TENANT, new_id()), ("umbrella", job.id)):
+            with pytest.raises(NotFound):
+                await store.send(tenant, job_id, "go", "1", NOW)
+        await store.cancel("acme", job.id, NOW)
+        await store.sweep(NOW + 10)
+        with pytest.raises(Gone):
+            await store.send("acme", job.id, "go", "1", NOW + 10)
+
+    async def test_by_public_id(self, store: Store) -> None:
+        """A surface sends by the id it shows."""
+        job = new_job(public_id="r_42")
+        await store.submit(job, NOW)
+        await store.send(TENANT, "r_42", "go", "1", NOW)
+        assert len(await store.messages(TENANT, job.id)) == 1
+
+
+def _all_of(*jobs: NewJob) -> tuple[str, ...]:
+    return tuple(child_ended(job.id) for job in jobs)

@@ -1,0 +1,74 @@
+"""What random histories are made of: jobs, reports, outcomes, small enough to be told apart."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.job import Failure, Progress
+from coatcheck.model.outcome import (
+    Cancelled,
+    Errored,
+    GaveUp,
+    Outcome,
+    Released,
+    Succeeded,
+    Waiting,
+)
+from coatcheck.model.state import Reason
+from coatcheck.model.step import Op, Step, StepId, StepState
+from coatcheck.store.base import Report
+
+START = 1_700_000_000_000
+TENANTS = ("acme", "umbrella")
+KINDS = ("mail", "chart")
+QUEUES = ("default", "slow")
+# Three steps, each with three states it may be in, one after the other or not.
+STEPS = [
+    Step(
+        seq,
+        StepId(Op.STEP, f"step-{seq}", "k" if seq else None, 0),
+        state,
+        START + attempts,
+        attempts=attempts,
+        result="1" if state is StepState.SUCCEEDED else None,
+        wake_at=START if state is StepState.WAITING else None,
+    )
+    for seq in range(3)
+    for attempts, state in enumerate(StepState)
+]
+
+_failures = st.sampled_from([Failure("boom", "it broke"), Failure("other", "x", '{"a":1}', True)])
+_delays = st.sampled_from([0, 1, 40, 3_000])
+OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
+    st.builds(Succeeded, st.sampled_from(["1", '"zwei"'])),
+    st.builds(Errored, _failures, _delays, st.sampled_from([Reason.ERROR, Reason.TIMEOUT])),
+    st.builds(GaveUp, _failures),
+    st.builds(Released, _delays, st.none() | _failures),
+    st.just(Cancelled()),
+    st.builds(Waiting, _delays),  # from now on: see _settle
+)
+REPORTS = st.builds(
+    Report,
+    st.none() | st.builds(Progress, st.integers(0, 9), st.none() | st.just(9), st.just("on")),
+    st.none() | st.sampled_from(["loading", "working"]),
+    st.lists(st.just(NewEvent(EventType.LOG, "{}")), max_size=2).map(tuple),
+    st.lists(st.sampled_from(STEPS), max_size=2, unique_by=lambda step: step.seq).map(tuple),
+    st.just(()),
+)
+# A job without its id and with times from now on. What comes first is drawn most: most jobs are
+# plain, so that most histories get somewhere.
+DRAFTS = st.fixed_dictionaries(
+    {
+        "tenant": st.sampled_from(TENANTS),
+        "kind": st.sampled_from(KINDS),
+        "queue": st.sampled_from(QUEUES),
+        "priority": st.integers(-1, 1),
+        "public_id": st.sampled_from([None, None, None, None, "r_1", "r_2"]),
+        "delay": st.sampled_from([0, 0, 0, -5, 30, 2_000]),
+        "deadline": st.sampled_from([None, None, None, 10, 1_000]),
+        "attempts": st.sampled_from([3, 2, 1]),
+        "on_lost": st.sampled_from(["requeue", "resume", "fail"]),
+        "keep": st.sampled_from([10**10, 500, 1]),
+    }
+)

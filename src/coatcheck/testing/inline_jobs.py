@@ -1,0 +1,262 @@
+"""The jobs of an inline run, in memory: one after the other, on a clock that jumps to the next.
+
+What happens to a job is decided where it is decided for every store (`coatcheck.model.transition`);
+what its handler asks for is answered as its worker would (`coatcheck.worker.answers`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import heapq
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from coatcheck.blobs.blobs import pieces_of
+from coatcheck.engine.submission import Submission, prepare
+from coatcheck.errors import CoatcheckError
+from coatcheck.ids import UlidGenerator
+from coatcheck.model import transition as rules
+from coatcheck.model.artifact import Artifact
+from coatcheck.model.handler import is_async
+from coatcheck.model.job import Claim, Lease, NewJob
+from coatcheck.model.kind import Kind
+from coatcheck.model.outcome import Outcome, Succeeded, Waiting
+from coatcheck.model.state import State
+from coatcheck.model.step import Message, Step, child_ended
+from coatcheck.model.transition import NEVER, Standing
+from coatcheck.store.base import Report
+from coatcheck.testing.inline_crash import CrashPoint, InlineContext
+from coatcheck.worker.attempt import run_async, run_blocking
+from coatcheck.worker.operations import (
+    Child,
+    Children,
+    History,
+    KeepArtifact,
+    Question,
+    ReadInput,
+    Record,
+    Spawn,
+)
+
+
+class FakeClock:
+    """A clock that stands still until it is set."""
+
+    def __init__(self, at: int = 1_700_000_000_000) -> None:
+        self.at = at
+
+    def now(self) -> int:
+        """Return the time it was set to, in milliseconds since the epoch."""
+        return self.at
+
+    def monotonic(self) -> float:
+        """Return the same in seconds."""
+        return self.at / 1000
+
+
+@dataclass(slots=True)
+class InlineJob:
+    """A job, and all that is on record of it."""
+
+    new: NewJob
+    standing: Standing
+    steps: dict[int, Step] = field(default_factory=dict)
+    messages: list[Message] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    groups: list[set[str]] = field(default_factory=list)  # what it waits for
+    children: list[InlineJob] = field(default_factory=list)
+    artifacts: dict[str, bytes] = field(default_factory=dict)
+    result: str | None = None
+    claims: int = 0
+    crashes: int = 0
+
+    def wrote(self, report: Report) -> None:
+        """Put on record what its handler has said and done."""
+        self.reports.append(report)
+        self.steps.update({step.seq: step for step in report.steps})
+
+
+class InlineJobs:
+    """A job and all that it spawns."""
+
+    def __init__(self, kinds: Mapping[str, Kind], clock: FakeClock) -> None:
+        self._kinds = kinds
+        self._clock = clock
+        self._new_id = UlidGenerator(clock)
+        self._jobs: dict[str, InlineJob] = {}
+        self._waiting: dict[str, InlineJob] = {}  # for something, not only for a time
+        self._later: list[tuple[int, str]] = []  # when which job goes on, the next one first
+
+    def submit(self, asked: Submission, parent: str | None = None) -> InlineJob:
+        """Take a job in; raises if it does not fit its kind."""
+        new = prepare(asked, self._kinds, self._new_id(), self._clock.now())
+        new = new._replace(terms=new.terms._replace(parent=parent))
+        job = InlineJob(new, rules.created(new.run_at, self._clock.now()).standing)
+        self._jobs[new.id] = job
+        self._move(job, job.standing)
+        return job
+
+    def run_all(self, point_of: Callable[[InlineJob], CrashPoint]) -> None:
+        """Run everything, until it has ended or waits for what will never come."""
+        while (job := self._next()) is not None:
+            self._move(job, rules.claimed(job.standing, "inline", self._clock.now()).standing)
+            job.claims += 1
+            self._attempt(job, point_of(job))
+
+    def _next(self) -> InlineJob | None:
+        while self._later:
+            at, job_id = heapq.heappop(self._later)
+            job = self._jobs[job_id]
+            if job.standing.run_at != at or job.standing.state.is_terminal:
+                continue  # it has moved since
+            self._clock.at = max(self._clock.at, at)
+            self._wake(job)
+            return job
+        return None
+
+    def _move(self, job: InlineJob, standing: Standing) -> None:
+        job.standing = standing
+        if standing.state in (State.QUEUED, State.WAITING) and standing.run_at != NEVER:
+            heapq.heappush(self._later, (standing.run_at, job.new.id))
+        elif standing.state.is_terminal:
+            self._has_ended(job)
+
+    def _wake(self, job: InlineJob) -> None:
+        woken = rules.woken(job.standing, job.new.terms, self._clock.now())
+        if woken is not None:
+            self._waiting.pop(job.new.id, None)
+            self._move(job, woken.standing)
+
+    def _has_ended(self, ended: InlineJob) -> None:
+        for job in list(self._waiting.values()):
+            for group in job.groups:
+                group.discard(child_ended(ended.new.id))
+            self._wake_if_all_is_there(job)
+
+    def _wake_if_all_is_there(self, job: InlineJob) -> None:
+        if any(not group for group in job.groups):
+            self._wake(job)
+
+    # --- an attempt
+
+    def _attempt(self, job: InlineJob, point: CrashPoint) -> None:
+        kind, claim = self._kinds[job.new.kind], _claim(job)
+        blocking = not is_async(kind.handler)
+
+        def collect() -> None:
+            report = context.take_report()
+            if report is not None:
+                job.wrote(report)
+
+        context = InlineContext(
+            claim,
+            kind,
+            blocking=blocking,
+            collect=collect,
+            port=_Answers(self, job, point, collect),
+            clock=self._clock,
+            point=point,
+        )
+        if blocking:
+            outcome = run_blocking(kind, context, claim)
+        else:
+            with ThreadPoolExecutor(1) as apart:  # the test may be on a loop of its own
+                outcome = apart.submit(asyncio.run, run_async(kind, context, claim)).result()
+        if not point.crashed:
+            collect()
+            self._settle(job, outcome)
+            return
+        job.crashes += 1
+        gone = rules.lost(job.standing, job.new.terms, self._clock.now())
+        assert gone is not None, "it was running"
+        self._move(job, gone.standing)
+
+    def _settle(self, job: InlineJob, outcome: Outcome) -> None:
+        if isinstance(outcome, Succeeded):
+            job.result = outcome.result
+        ended = rules.settled(job.standing, job.new.terms, outcome, self._clock.now())
+        self._move(job, ended.standing)
+        if isinstance(outcome, Waiting):
+            # Nothing has come since the handler looked: no other job has run.
+            job.groups = [set(group) for group in outcome.groups]
+            self._waiting[job.new.id] = job
+
+    # --- what a handler asks for
+
+    def child(self, job_id: str) -> Child:
+        """Say how a job stands, with its result."""
+        job = self._jobs[job_id]
+        return Child(job.standing.state, job.result, job.standing.error)
+
+    def keep(self, job: InlineJob, name: str, content: bytes, content_type: str) -> Artifact:
+        """Keep a file of a job."""
+        job.artifacts[name] = content
+        digest = hashlib.sha256(content).hexdigest()
+        return Artifact(name, content_type, len(content), digest, "", self._clock.now())
+
+
+class _Answers:
+    """A port that answers at once."""
+
+    def __init__(
+        self, jobs: InlineJobs, job: InlineJob, point: CrashPoint, collect: Callable[[], None]
+    ) -> None:
+        self._jobs = jobs
+        self._job = job
+        self._point = point
+        self._collect = collect
+
+    def ask(self, question: Question) -> Future[Any]:
+        self._point.check()
+        future: Future[Any] = Future()
+        try:
+            future.set_result(self._answer(question))
+        except CoatcheckError as error:
+            future.set_exception(error)
+        return future
+
+    def _answer(self, question: Question) -> Any:
+        match question:
+            case History():
+                steps = [self._job.steps[seq] for seq in sorted(self._job.steps)]
+                return steps, list(self._job.messages)
+            case Children(ids):
+                return [self._jobs.child(job_id) for job_id in ids]
+            case Record(steps):
+                self._write(steps)
+                return None
+            case Spawn(step, kind, input_, steps):
+                self._point.before_write(step)
+                child = self._jobs.submit(Submission(kind, input_), self._job.new.id)
+                self._job.children.append(child)
+                self._write((*steps, replace(step, result=json.dumps(child.new.id))))
+                return child.new.id
+            case KeepArtifact(name, data, content_type):
+                return self._jobs.keep(self._job, name, b"".join(pieces_of(data)), content_type)
+            case ReadInput():
+                return self._job.new.input
+
+    def _write(self, steps: tuple[Step, ...]) -> None:
+        self._point.before_write(steps[-1])
+        self._collect()
+        self._job.wrote(Report(steps=steps))
+
+
+def _claim(job: InlineJob) -> Claim:
+    new, standing = job.new, job.standing
+    return Claim(
+        lease=Lease(new.tenant, new.id, standing.fence),
+        kind=new.kind,
+        surface=new.surface,
+        queue=new.queue,
+        input=new.input,
+        attempt=standing.attempt,
+        terms=new.terms,
+        run_at=standing.run_at,
+        correlation_id=None,
+        traceparent=None,
+    )

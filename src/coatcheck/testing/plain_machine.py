@@ -1,0 +1,358 @@
+"""The random histories of plain jobs: handed in, claimed, settled, cancelled, swept. What handlers
+do for good is added in `coatcheck.testing.machine`, where it is told what all this is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+)
+
+from coatcheck.errors import Conflict, NotFound
+from coatcheck.ids import first_ulid_at
+from coatcheck.model.job import Claim, Job, Lease, NewJob, Terms
+from coatcheck.model.outcome import Outcome, Waiting
+from coatcheck.model.worker import WorkerInfo
+from coatcheck.store.base import Deleted, Earlier, Idempotency, Report, Settlement, Store
+from coatcheck.testing.comparison import compare
+from coatcheck.testing.draws import DRAFTS, KINDS, OUTCOMES, QUEUES, REPORTS, START
+from coatcheck.testing.expected import (
+    ENDED,
+    GONE_IS_KNOWN_FOR,
+    ExpectedJob,
+    ExpectedStore,
+    Key,
+)
+from coatcheck.testing.machine_schedules import ScheduleRules
+
+T = TypeVar("T")
+
+KEY_HOLDS = 3_000
+
+
+class PlainMachine(ScheduleRules):
+    """Random histories of plain jobs."""
+
+    jobs = Bundle("jobs")
+    leases = Bundle("leases")
+    workers = Bundle("workers")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = START
+        self.expected = ExpectedStore()
+        self._seen: dict[Key, Job] = {}
+        self._made = 0
+        self._runner = asyncio.Runner()
+        self.store = self.new_store()
+        self._do(self.store.open())
+
+    def new_store(self) -> Store:
+        """Return an empty store that has not been opened."""
+        raise TypeError("a machine says which store it drives: override new_store")
+
+    def teardown(self) -> None:
+        """What was answered is still there when the store is opened again."""
+        try:
+            self._do(self.store.close())
+            self._do(self.store.open())
+            self.the_store_holds_what_it_should()
+            self._compare_schedules()
+        finally:
+            self._do(self.store.close())
+            self._runner.close()
+
+    # --- handing work in
+
+    @rule(target=jobs, draft=DRAFTS)
+    def submit(self, draft: dict[str, Any]) -> Key | MultipleResults[Key]:
+        """Submit one job, which may be refused."""
+        job = self._job(draft)
+        return self._hand_in(self.store.submit(job, self.now), [job])
+
+    @rule(target=jobs, drafts=st.lists(DRAFTS, max_size=4))
+    def submit_batch(self, drafts: list[dict[str, Any]]) -> Key | MultipleResults[Key]:
+        """Submit several jobs, which may be refused together."""
+        batch = [self._job(draft) for draft in drafts]
+        return self._hand_in(self.store.submit_batch(batch, self.now), batch)
+
+    @rule(key=jobs, draft=DRAFTS)
+    def submit_again(self, key: Key, draft: dict[str, Any]) -> None:
+        """Submit another job under an id that is there: nothing happens to it."""
+        if key in self.expected.jobs:
+            draft = {**draft, "tenant": key[0], "public_id": None}
+            job = self._job(draft)._replace(id=key[1])
+            self._hand_in(self.store.submit(job, self.now), [job])
+
+    @rule(target=jobs, draft=DRAFTS, key=st.sampled_from("ab"))
+    def submit_once(self, draft: dict[str, Any], key: str) -> Key | MultipleResults[Key]:
+        """Submit a job under a key that another job may hold."""
+        job = self._job(draft)
+        once = Idempotency(key, job.input, self.now + KEY_HOLDS)
+        submit = self.store.submit(job, self.now, once)
+        holder = self.expected.holder_of(job.tenant, key, self.now)
+        if holder is not None:
+            earlier = self._do(submit)
+            assert earlier == Earlier(holder.id, 1, holder.input)
+            return multiple()
+        refused = self.expected.conflicts([job])
+        made = self._hand_in(submit, [job])
+        if not refused:
+            self.expected.keys[job.tenant, key] = (job, once.expires_at)
+        return made
+
+    def _hand_in(
+        self, submit: Coroutine[Any, Any, object], new: list[NewJob]
+    ) -> Key | MultipleResults[Key]:
+        if self.expected.conflicts(new):
+            try:
+                self._do(submit)
+            except Conflict:
+                return multiple()
+            raise AssertionError("a public id that is taken was not refused")
+        self._do(submit)
+        for job in new:
+            self.expected.submit(job, self.now)
+        return multiple(*((job.tenant, job.id) for job in new))
+
+    def _job(self, draft: dict[str, Any]) -> NewJob:
+        self._made += 1
+        deadline = draft["deadline"]
+        return NewJob(
+            id=first_ulid_at(self.now)[:10] + f"{self._made:016d}",
+            kind=draft["kind"],
+            input=str(self._made),
+            created_at=self.now,
+            run_at=self.now + draft["delay"],
+            tenant=draft["tenant"],
+            public_id=draft["public_id"],
+            queue=draft["queue"],
+            priority=draft["priority"],
+            terms=Terms(
+                max_attempts=draft["attempts"],
+                on_lost=draft["on_lost"],
+                keep_succeeded_ms=draft["keep"],
+                keep_failed_ms=draft["keep"] * 2,
+                deadline_at=None if deadline is None else self.now + deadline,
+            ),
+        )
+
+    # --- working
+
+    @initialize(target=workers)
+    def start_two_workers(self) -> MultipleResults[str]:
+        """Nothing happens to jobs without workers."""
+        return multiple(self._start_worker(), self._start_worker())
+
+    def _start_worker(self) -> str:
+        # Every start has an id of its own, as in life.
+        self._made += 1
+        worker = f"worker-{self._made}"
+        self._do(self.store.register_worker(WorkerInfo(worker, "here", 1, KINDS, 4, self.now)))
+        self.expected.beats[worker] = 0
+        return worker
+
+    @rule(worker=workers)
+    def beat(self, worker: str) -> None:
+        """A worker says that it lives, if it still counts as living."""
+        known = worker in self.expected.beats
+        assert self._do(self.store.beat(worker)) is known
+        if known:
+            self.expected.beats[worker] += 1
+
+    @rule(
+        target=workers,
+        worker=workers,
+        judged=st.sampled_from(["by its count", "by an old count", "itself"]),
+    )
+    def replace_worker(self, worker: str, judged: str) -> str:
+        """A worker says goodbye or is called lost, rightly or not, and another one starts."""
+        count = self.expected.beats.get(worker, 0)
+        beats = {"by its count": count, "by an old count": count - 1, "itself": None}[judged]
+        self._remove_worker(worker, beats)
+        return self._start_worker()
+
+    @rule(target=workers, lease=leases)
+    def lose_the_holder(self, lease: Lease) -> str | MultipleResults[str]:
+        """Whoever runs a job disappears, with all it holds, and another worker starts."""
+        job = self.expected.jobs.get((lease.tenant, lease.job_id))
+        if job is None or job.worker is None:
+            return multiple()
+        self._remove_worker(job.worker, None)
+        return self._start_worker()
+
+    def _remove_worker(self, worker: str, beats: int | None) -> None:
+        self._sweep_before_a_cascade()
+        lost = self._do(self.store.remove_worker(worker, beats, self.now))
+        assert lost == self.expected.remove_worker(worker, beats, self.now)
+        self._finish_cascades()
+
+    @rule(target=leases, worker=workers, limit=st.integers(0, 3))
+    def claim(self, worker: str, limit: int) -> Lease | MultipleResults[Lease]:
+        """A worker takes what is due, of any kind."""
+        return self._claim(worker, KINDS, limit)
+
+    @rule(target=leases, worker=workers, kind=st.sampled_from(KINDS))
+    def claim_one_kind(self, worker: str, kind: str) -> Lease | MultipleResults[Lease]:
+        """A worker that knows one kind only takes a job of it."""
+        return self._claim(worker, (kind,), 1)
+
+    @rule(
+        target=leases,
+        worker=workers,
+        ends=st.lists(st.tuples(OUTCOMES, st.none() | REPORTS), min_size=1, max_size=4),
+    )
+    def run_jobs(
+        self, worker: str, ends: list[tuple[Outcome, Report | None]]
+    ) -> Lease | MultipleResults[Lease]:
+        """A worker takes the next jobs and ends their attempts, all at once."""
+        taken = self._claim(worker, KINDS, len(ends))
+        self._settle([Settlement(lease, *end) for lease, end in zip(taken.values, ends)])  # noqa: B905 - there may be fewer jobs
+        return taken
+
+    def _claim(self, worker: str, kinds: tuple[str, ...], limit: int) -> MultipleResults[Lease]:
+        if self.expected.due_to_wake(self.now):
+            limit = max(1, limit)  # whether a claim for nothing wakes anybody is left open
+        claims, next_due = self._do(self.store.claim(worker, kinds, limit, self.now))
+        expected = self.expected.claim(worker, kinds, limit, self.now)
+        assert [_facts(claim) for claim in claims] == [_expected_facts(job) for job in expected]
+        if worker in self.expected.beats:
+            assert next_due == self.expected.next_due(self.now)
+        return multiple(*(claim.lease for claim in claims))
+
+    @rule(lease=leases, outcome=OUTCOMES, report=st.none() | REPORTS)
+    def settle(self, lease: Lease, outcome: Outcome, report: Report | None) -> None:
+        """An attempt ends: of the job's holder, or of one that has long lost it."""
+        self._settle([Settlement(lease, outcome, report)])
+
+    def _settle(self, settlements: list[Settlement]) -> None:
+        self._sweep_before_a_cascade()
+        timed = [one._replace(outcome=self._from_now(one.outcome)) for one in settlements]
+        families = {self.expected.family_of(one.lease) for one in timed}
+        # Who is first, where parent and child are settled in one call, is left open.
+        for several in [timed] if len(families) == len(timed) else [[one] for one in timed]:
+            settled = self._do(self.store.settle(several, self.now))
+            assert settled == [self.expected.settle(one, self.now) for one in several]
+        self._finish_cascades()
+
+    def _from_now(self, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Waiting) and outcome.until is not None:
+            return replace(outcome, until=self.now + outcome.until)
+        return outcome
+
+    @rule(lease=leases, report=REPORTS)
+    def report(self, lease: Lease, report: Report) -> None:
+        """A job says something of itself, and may have no right to."""
+        reported = self._do(self.store.report(lease, report, self.now))
+        assert reported is self.expected.report(lease, report, self.now)
+
+    # --- everything else
+
+    @rule(key=jobs)
+    def cancel(self, key: Key) -> None:
+        """Somebody wants a job cancelled, whatever state it is in."""
+        self._cancel(key)
+
+    @rule(lease=leases, times=st.integers(1, 2))
+    def cancel_what_was_claimed(self, lease: Lease, times: int) -> None:
+        """Somebody wants a job cancelled that has run, and may still."""
+        for _ in range(times):
+            self._cancel((lease.tenant, lease.job_id))
+
+    def _cancel(self, key: Key) -> None:
+        self._sweep_before_a_cascade()
+        if key in self.expected.jobs:
+            self.expected.cancel(key, self.now)
+            job = self._do(self.store.cancel(*key, self.now))
+            assert job.state == self.expected.jobs[key].state
+            self._finish_cascades()
+
+    @rule(key=jobs)
+    def delete(self, key: Key) -> None:
+        """Somebody wants a job gone, which it may be already, or may not have ended."""
+        job = self.expected.jobs.get(key)
+        try:
+            deleted = self._do(self.store.delete(*key, self.now))
+        except Conflict:
+            assert job is not None
+            assert job.state not in ENDED
+        except NotFound:
+            assert job is None
+        else:
+            assert job is not None
+            assert job.state in ENDED
+            payloads = 1 + (job.result is not None)
+            assert deleted == Deleted(key[1], payloads, len(job.log), len(job.steps))
+            self.expected.delete(key, self.now)
+
+    @rule(queue=st.sampled_from(QUEUES), paused=st.sampled_from([False, False, True]))
+    def pause_queue(self, queue: str, paused: bool) -> None:
+        """A queue is closed or opened."""
+        self._do(self.store.pause_queue(queue, paused, self.now))
+        (self.expected.paused.add if paused else self.expected.paused.discard)(queue)
+
+    @rule(milliseconds=st.sampled_from([10, 1, 45, 1_000, 5_000, GONE_IS_KNOWN_FOR]))
+    def let_time_pass(self, milliseconds: int) -> None:
+        """Time passes: jobs become due, and deadlines and retention run out."""
+        self.now += milliseconds
+
+    @rule()
+    def sweep(self) -> None:
+        """Somebody keeps house, until there is nothing left to do."""
+        expired, deleted, idle = 0, 0, 0
+        # One generation cancels the next, and lets go of what was kept for it.
+        generations = self.expected.generations()
+        while idle <= generations:
+            swept = self._do(self.store.sweep(self.now))
+            expired, deleted = expired + swept.expired, deleted + swept.deleted
+            idle = 0 if swept.more else idle + 1
+        assert (expired, deleted) == self.expected.sweep(self.now)
+
+    # How many children are cancelled with their parent and how many later is left open, and with it
+    # how one ends whose deadline has passed: so all is swept before there can be such a cancel, and
+    # after there was one.
+
+    def _sweep_before_a_cascade(self) -> None:
+        if any(job.parent and job.state not in ENDED for job in self.expected.jobs.values()):
+            self.sweep()
+
+    def _finish_cascades(self) -> None:
+        if self.expected.cascaded:
+            self.sweep()
+
+    # --- what must hold after each step
+
+    @invariant()
+    def the_store_holds_what_it_should(self) -> None:
+        """Jobs, logs, listings, queues, workers and counters are what the history makes them."""
+        found = self._do(compare(self.store, self.expected, self.now))
+        for key, job in found.items():
+            before = self._seen.get(key)
+            if before is not None:
+                assert job.fence >= before.fence
+                assert job == before or not before.state.is_terminal
+        self._seen.update(found)
+
+    def _do(self, deed: Coroutine[Any, Any, T]) -> T:
+        return self._runner.run(deed)
+
+
+def _facts(claim: Claim) -> tuple[object, ...]:
+    return (claim.lease, claim.kind, claim.queue, claim.input, claim.attempt, claim.terms)
+
+
+def _expected_facts(job: ExpectedJob) -> tuple[object, ...]:
+    new = job.new
+    lease = Lease(new.tenant, new.id, job.fence)
+    return (lease, new.kind, new.queue, new.input, job.attempt, new.terms)

@@ -1,0 +1,106 @@
+"""What handlers ask of their worker is answered here, on the worker's own loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any
+
+from coatcheck.engine.engine import Engine
+from coatcheck.errors import StaleLease
+from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.step import Message, Step
+from coatcheck.store.base import Report
+from coatcheck.worker.execution import Execution
+from coatcheck.worker.operations import (
+    Child,
+    Children,
+    History,
+    KeepArtifact,
+    Question,
+    ReadInput,
+    Record,
+    Spawn,
+)
+from coatcheck.worker.outage import persist
+from coatcheck.worker.probe import Probe
+from coatcheck.worker.reports import Reports
+
+
+class Answers:
+    """Answers what executions ask. While the store is down, the answer waits; but not where bytes
+    are read or written for a handler, which is told.
+    """
+
+    def __init__(
+        self, engine: Engine, reports: Reports, lost: Callable[[Execution], None], probe: Probe
+    ) -> None:
+        self._engine = engine
+        self._probe = probe
+        self._loop = asyncio.get_running_loop()
+        self._lost = lost
+        self.note = reports.note
+        self.clock = engine.clock
+
+    def ask(self, execution: Execution, question: Question) -> Future[Any]:
+        """Answer, from any thread."""
+        return asyncio.run_coroutine_threadsafe(self._answer(execution, question), self._loop)
+
+    async def _answer(self, execution: Execution, question: Question) -> Any:
+        lease = execution.claim.lease
+        match question:
+            case Record(steps):
+                return await self._write(execution, steps)
+            case History():
+                return await persist(lambda: self._history(lease))
+            case Children(ids):
+                return await persist(lambda: self._children(lease.tenant, ids))
+            case Spawn():
+                return await self._spawn(execution, question)
+            case ReadInput():
+                return await self._engine.keeping.read(execution.claim.input)
+            case KeepArtifact(name, data, content_type):
+                return await self._engine.keeping.keep_artifact(lease, name, data, content_type)
+
+    async def _write(
+        self, execution: Execution, steps: tuple[Step, ...], children: tuple[NewJob, ...] = ()
+    ) -> None:
+        # What the handler has said before comes before, in its log.
+        said = execution.context.take_report() or Report()
+        report = said._replace(steps=(*said.steps, *steps), children=children)
+        self._probe("worker.before_checkpoint")
+        held = await persist(lambda: self._engine.report(execution.claim.lease, report))
+        self._probe("worker.after_checkpoint")
+        if not held:
+            self._lost(execution)
+            raise StaleLease("the job is no longer this worker's")
+
+    async def _history(self, lease: Lease) -> tuple[list[Step], list[Message]]:
+        tenant, job_id, _ = lease
+        store = self._engine.store
+        return await store.steps(tenant, job_id), await store.messages(tenant, job_id)
+
+    async def _spawn(self, execution: Execution, asked: Spawn) -> str:
+        child = self._engine.child_of(execution.claim, asked.kind, asked.input)
+        [child] = await persist(lambda: self._engine.keeping.with_inputs_stored([child]))
+        step = replace(asked.step, result=json.dumps(child.id))
+        await self._write(execution, (*asked.steps, step), (child,))
+        self._engine.metrics.submitted(child.kind)
+        return child.id
+
+    async def _children(self, tenant: str, ids: tuple[str, ...]) -> list[Child]:
+        wanted = [(tenant, job_id) for job_id in dict.fromkeys(ids)]
+        jobs: dict[str, Job] = {job.id: job for job in await self._engine.store.get_many(wanted)}
+        results = {
+            job.id: await self._engine.keeping.read(job.result)
+            for job in jobs.values()
+            if job.result is not None
+        }
+        found = (jobs.get(job_id) for job_id in ids)
+        return [
+            Child(None) if job is None else Child(job.state, results.get(job.id), job.error)
+            for job in found
+        ]

@@ -1,0 +1,65 @@
+"""What the tests of steps and waits need beside a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+from coatcheck import App
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
+from coatcheck.model.event import EventType
+from coatcheck.model.job import Job
+from coatcheck.model.kind import Backoff
+from coatcheck.model.state import State
+from coatcheck.worker.worker import Worker
+
+PATIENCE_S = 30
+
+
+async def submit(engine: Engine, kind: str, value: object = None, **options: object) -> str:
+    """Submit a job and return its id."""
+    asked = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
+    return (await engine.submit(asked)).id
+
+
+async def ended(engine: Engine, job_id: str) -> Job:
+    """Wait for a job's end."""
+    job = await engine.wait(job_id, PATIENCE_S)
+    assert job.state.is_terminal, job
+    return job
+
+
+async def result_of(engine: Engine, job_id: str) -> object:
+    """Wait for a job's success."""
+    job = await ended(engine, job_id)
+    assert job.state is State.SUCCEEDED, job
+    return json.loads(job.result or "")
+
+
+async def until(engine: Engine, job_id: str, state: State, after: int = 0) -> Job:
+    """Wait until a job is in a state, told by an event after this one."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            job = await engine.get(job_id)
+            if job.state is state and job.last_event > after:
+                return job
+            await engine.wait_for_event(job, job.last_event, PATIENCE_S)
+
+
+async def lose(engine: Engine, worker: Worker) -> None:
+    """Take from a worker what it holds, as if it were dead; it starts anew when it hears of it."""
+    held = await engine.store.remove_worker(worker.id, None, engine.clock.now())
+    assert held
+
+
+def retry_at_once(app: App, kind: str) -> None:
+    """Let nothing of a kind wait for its next try."""
+    app._kinds[kind] = replace(app.kinds[kind], backoff=Backoff(0, 0))
+
+
+async def said(engine: Engine, job_id: str, type_: EventType) -> list[object]:
+    """Return what a job's log has of a type."""
+    events = await engine.events(job_id)
+    return [json.loads(event.data) for event in events if event.type is type_]

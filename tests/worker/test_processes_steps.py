@@ -1,0 +1,112 @@
+"""Steps and waits of handlers in processes of their own: asked for, and answered, over the wire."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coatcheck import App
+from coatcheck.engine.engine import Engine
+from coatcheck.model.event import EventType
+from coatcheck.model.kind import Backoff
+from coatcheck.model.state import State
+
+from . import process_app
+from .conftest import SETTINGS, working
+from .durable import ended, lose, result_of, said, submit, until
+from .meeting import Life, Meeting
+from .test_running_jobs import run
+
+pytestmark = pytest.mark.anyio
+
+ONE = replace(SETTINGS, processes=1)
+
+
+@pytest.fixture
+def app(monkeypatch: pytest.MonkeyPatch) -> App:
+    app = process_app.app
+    at_once = replace(app.kinds["two_steps"], backoff=Backoff(0, 0))
+    monkeypatch.setitem(app._kinds, "two_steps", at_once)
+    return app
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ran"
+
+
+def ran(path: Path) -> Counter[str]:
+    """How often each step has run."""
+    return Counter(path.read_text().split())
+
+
+@pytest.mark.parametrize("kind", ["journey", "journey_async"])
+async def test_a_handler_in_a_process_goes_on_where_it_left_off(
+    engine: Engine, path: Path, kind: str
+) -> None:
+    async with working(engine, ONE):
+        job_id = await submit(engine, kind, str(path))
+        job = await until(engine, job_id, State.WAITING)
+        assert (await run(engine, "double", 1)).result == "2", "the process is free"
+        await until(engine, job_id, State.WAITING, after=job.last_event)
+        await engine.store.send("default", job_id, "go", '"now"', engine.clock.now())
+        assert await result_of(engine, job_id) == ["first", "now", [0, 2, 4], 1]
+    assert ran(path) == {"first": 1, "second": 1}
+    assert len(await said(engine, job_id, EventType.LOG)) == 1
+
+
+async def test_a_process_that_is_killed_in_a_step(
+    engine: Engine, path: Path, meeting: Meeting
+) -> None:
+    async with working(engine, ONE):
+        job_id = await submit(engine, "two_steps", [str(path), meeting.port])
+        Life((await meeting.arrival()).pid).kill()
+        assert await result_of(engine, job_id) == ["second", 2]
+    assert ran(path) == {"first": 1, f"{job_id}/second#0": 2}
+
+
+async def test_a_worker_that_is_lost_meanwhile(
+    engine: Engine, path: Path, meeting: Meeting
+) -> None:
+    async with working(engine, replace(ONE, lease_s=0.2)) as worker:
+        job_id = await submit(engine, "two_steps", [str(path), meeting.port])
+        visitor = await meeting.arrival()
+        await lose(engine, worker)
+        visitor.let_go()
+        assert await result_of(engine, job_id) == ["second", 2]
+    assert ran(path) == {"first": 1, f"{job_id}/second#0": 2}
+    told = await said(engine, job_id, EventType.STEP)
+    assert [step["name"] for step in told] == ["note", "second"]  # type: ignore[index]
+
+
+async def test_cancel_in_a_step_of_a_process(engine: Engine, path: Path, meeting: Meeting) -> None:
+    async with working(engine, ONE):
+        job_id = await submit(engine, "two_steps", [str(path), meeting.port])
+        visitor = await meeting.arrival()
+        await engine.cancel(job_id)
+        visitor.let_go()
+        assert (await ended(engine, job_id)).state is State.CANCELLED
+    assert len(await engine.store.steps("default", job_id)) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("missing", "UnknownKind: there is no kind 'missing'"), ("double", "InvalidPayload: ")],
+)
+async def test_what_the_worker_refuses_is_said_in_the_process(
+    engine: Engine, kind: str, words: str
+) -> None:
+    async with working(engine, ONE):
+        job_id = await submit(engine, "spawns_what_is_not_there", kind)
+        assert words in str(await result_of(engine, job_id))
+    assert await engine.store.steps("default", job_id) == []
+
+
+async def test_a_failure_that_was_caught_in_a_process(engine: Engine, path: Path) -> None:
+    async with working(engine, ONE):
+        job_id = await submit(engine, "outlives_a_failure", str(path))
+        assert await result_of(engine, job_id) == "OSError: the line is dead"
+    assert ran(path) == {"tried": 1}

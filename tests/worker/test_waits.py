@@ -1,0 +1,349 @@
+"""Waiting that holds no slot: for a time, for events from outside, for other jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from coatcheck import App, Context
+from coatcheck.engine.engine import Engine
+from coatcheck.errors import JobError
+from coatcheck.model.event import EventType
+from coatcheck.model.state import Reason, State
+from coatcheck.model.step import Op, StepState
+
+from .conftest import SETTINGS, working
+from .durable import ended, lose, result_of, said, submit, until
+from .test_interrupting import Gate
+from .test_running_jobs import run
+
+pytestmark = pytest.mark.anyio
+
+ONE_SLOT = replace(SETTINGS, concurrency=1)
+
+
+async def send(engine: Engine, job_id: str, name: str, data: str = "true") -> None:
+    await engine.store.send("default", job_id, name, data, engine.clock.now())
+
+
+class Calls:
+    """A handler of either shape that does the same, and how often it was called."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.ran: Counter[str] = Counter()
+
+    def work(self) -> int:
+        self.ran["work"] += 1
+        return 1
+
+
+@pytest.mark.parametrize("shape", ["async", "thread"])
+async def test_a_job_that_sleeps_holds_no_slot(app: App, engine: Engine, shape: str) -> None:
+    seen = Calls()
+
+    @app.job
+    async def quick(ctx: Context) -> int:
+        return 1
+
+    if shape == "async":
+
+        @app.job(name="sleepy")
+        async def on_loop(ctx: Context) -> int:
+            seen.calls += 1
+            await ctx.log("going to bed")
+            await ctx.step(seen.work)
+            await ctx.sleep(1.2)
+            await ctx.log("awake")
+            return ctx.attempt
+    else:
+
+        @app.job(name="sleepy")
+        def in_thread(ctx: Context) -> int:
+            seen.calls += 1
+            ctx.log("going to bed")
+            ctx.step(seen.work)
+            ctx.sleep(1.2)
+            ctx.log("awake")
+            return ctx.attempt
+
+    async with working(engine, ONE_SLOT):
+        job_id = await submit(engine, "sleepy")
+        job = await until(engine, job_id, State.WAITING)
+        assert (job.reason, job.worker) == (Reason.WAITING, None)
+        await run(engine, "quick")
+        assert (await engine.get(job_id)).state is State.WAITING
+        assert await result_of(engine, job_id) == 1
+    assert (seen.calls, seen.ran["work"]) == (2, 1)
+    logs = await said(engine, job_id, EventType.LOG)
+    assert [line["message"] for line in logs] == ["going to bed", "awake"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("shape", ["async", "thread"])
+async def test_a_short_sleep_is_not_worth_giving_the_job_up(
+    app: App, engine: Engine, shape: str
+) -> None:
+    if shape == "async":
+
+        @app.job(name="nap")
+        async def on_loop(ctx: Context) -> None:
+            await ctx.sleep(0.01)
+    else:
+
+        @app.job(name="nap")
+        def in_thread(ctx: Context) -> None:
+            ctx.sleep(0.01)
+
+    async with working(engine):
+        job = await run(engine, "nap")
+    assert (job.state, job.fence) == (State.SUCCEEDED, 1)
+    [step] = await engine.store.steps("default", job.id)
+    assert (step.id.op, step.state) == (Op.SLEEP, StepState.SUCCEEDED)
+    assert step.finished_at is not None
+    assert step.finished_at >= (step.wake_at or 0)
+
+
+@pytest.mark.parametrize("shape", ["async", "thread"])
+async def test_an_event_from_outside(app: App, engine: Engine, shape: str) -> None:
+    seen = Calls()
+
+    if shape == "async":
+
+        @app.job(name="approval")
+        async def on_loop(ctx: Context) -> list[object]:
+            await ctx.step(seen.work)
+            return [await ctx.wait_for("approved"), await ctx.wait_for("approved")]
+    else:
+
+        @app.job(name="approval")
+        def in_thread(ctx: Context) -> list[object]:
+            ctx.step(seen.work)
+            return [ctx.wait_for("approved"), ctx.wait_for("approved")]
+
+    async with working(engine):
+        job_id = await submit(engine, "approval")
+        job = await until(engine, job_id, State.WAITING)
+        await send(engine, job_id, "refused")
+        assert (await engine.get(job_id)).state is State.WAITING
+        await send(engine, job_id, "approved", '{"by":"ada"}')
+        await until(engine, job_id, State.WAITING, after=job.last_event + 1)
+        await send(engine, job_id, "approved", "2")
+        assert await result_of(engine, job_id) == [{"by": "ada"}, 2]
+    assert seen.ran["work"] == 1
+
+
+async def test_an_early_event_is_kept_until_it_is_waited_for(app: App, engine: Engine) -> None:
+    @app.job
+    async def approval(ctx: Context) -> object:
+        return await ctx.wait_for("approved")
+
+    job_id = await submit(engine, "approval")
+    await send(engine, job_id, "approved", '"early"')
+    async with working(engine):
+        assert await result_of(engine, job_id) == "early"
+    assert (await engine.get(job_id)).fence == 1, "it did not have to wait"
+
+
+@pytest.mark.parametrize("shape", ["async", "thread"])
+async def test_an_event_that_comes_after_the_timeout_is_for_the_next_who_waits(
+    app: App, engine: Engine, shape: str
+) -> None:
+    if shape == "async":
+
+        @app.job(name="asks_twice")
+        async def on_loop(ctx: Context) -> object:
+            try:
+                await ctx.wait_for("approved", timeout=0.01)
+            except TimeoutError as error:
+                return [str(error), await ctx.wait_for("approved")]
+            return None
+    else:
+
+        @app.job(name="asks_twice")
+        def in_thread(ctx: Context) -> object:
+            try:
+                ctx.wait_for("approved", timeout=0.01)
+            except TimeoutError as error:
+                return [str(error), ctx.wait_for("approved")]
+            return None
+
+    async with working(engine):
+        job_id = await submit(engine, "asks_twice")
+        async with asyncio.timeout(30):
+            while True:  # until it waits for the second time
+                job = await until(engine, job_id, State.WAITING)
+                if len(await engine.store.steps("default", job_id)) == 2:
+                    break
+                await engine.wait_for_event(job, job.last_event, 30)
+        await send(engine, job_id, "approved", '"late"')
+        assert await result_of(engine, job_id) == ["no event 'approved' came in time", "late"]
+
+
+async def test_side_by_side_with_others_a_wait_gives_nothing_up(app: App, engine: Engine) -> None:
+    gate = threading.Event()
+    seen = Calls()
+
+    def slow() -> int:
+        gate.wait(30)
+        return seen.work()
+
+    @app.job
+    async def both(ctx: Context) -> list[object]:
+        seen.calls += 1
+        return list(await asyncio.gather(ctx.step(slow), ctx.wait_for("go"), ctx.sleep(0.01)))
+
+    async with working(engine):
+        job_id = await submit(engine, "both")
+        job = await until(engine, job_id, State.RUNNING)
+        await send(engine, job_id, "go", "7")
+        gate.set()
+        assert await result_of(engine, job_id) == [1, 7, None]
+    assert seen.ran["work"] == 1
+    assert job.attempt == (await engine.get(job_id)).attempt == 1
+
+
+async def test_cancel_while_it_waits(app: App, engine: Engine) -> None:
+    @app.job
+    async def approval(ctx: Context) -> None:
+        await ctx.gather(await ctx.spawn("endless"))
+
+    @app.job
+    async def endless(ctx: Context) -> None:
+        await ctx.wait_for("godot")
+
+    async with working(engine):
+        job_id = await submit(engine, "approval")
+        await until(engine, job_id, State.WAITING)
+        [step, _] = await engine.store.steps("default", job_id)
+        child = (step.result or "").strip('"')
+        await until(engine, child, State.WAITING)
+        assert (await engine.cancel(job_id)).state is State.CANCELLED
+        assert (await ended(engine, child)).state is State.CANCELLED
+
+
+async def test_a_worker_that_drains_leaves_those_who_wait(app: App, engine: Engine) -> None:
+    seen = Calls()
+
+    @app.job
+    async def approval(ctx: Context) -> object:
+        await ctx.step(seen.work)
+        return await ctx.wait_for("approved")
+
+    job_id = await submit(engine, "approval")
+    async with working(engine):
+        await until(engine, job_id, State.WAITING)
+    assert (await engine.get(job_id)).state is State.WAITING
+    await send(engine, job_id, "approved")
+    async with working(engine):
+        assert await result_of(engine, job_id) is True
+    assert (seen.ran["work"], (await engine.get(job_id)).attempt) == (1, 1)
+
+
+# --- other jobs
+
+
+@pytest.mark.parametrize("shape", ["async", "thread"])
+async def test_children_and_their_results_in_order(app: App, engine: Engine, shape: str) -> None:
+    @app.job
+    async def leaf(ctx: Context, n: int) -> int:
+        return n * 10
+
+    if shape == "async":
+
+        @app.job(name="tree")
+        async def on_loop(ctx: Context, count: int) -> list[int]:
+            handles = [await ctx.spawn("leaf", n) for n in range(count)]
+            return list(await ctx.gather(*reversed(handles)))
+    else:
+
+        @app.job(name="tree")
+        def in_thread(ctx: Context, count: int) -> list[int]:
+            handles = [ctx.spawn("leaf", n) for n in range(count)]
+            return list(ctx.gather(*reversed(handles)))
+
+    async with working(engine, ONE_SLOT):
+        job = await run(engine, "tree", 20)
+    assert job.result == str([n * 10 for n in reversed(range(20))]).replace(" ", "")
+    steps = await engine.store.steps("default", job.id)
+    ids = {(step.result or "").strip('"') for step in steps if step.id.op is Op.CHILD}
+    children = await engine.store.get_many([("default", child) for child in ids])
+    assert len(children) == 20
+    assert {child.terms.parent for child in children} == {job.id}
+
+
+async def test_children_are_spawned_once_whenever_their_parent_is_lost(
+    app: App, engine: Engine
+) -> None:
+    gate = Gate()
+    first = True
+
+    @app.job
+    async def leaf(ctx: Context, n: int) -> int:
+        return n
+
+    @app.job
+    async def tree(ctx: Context) -> int:
+        nonlocal first
+        handles = [await ctx.spawn("leaf", n, key=n) for n in range(5)]
+        if first:
+            first = False
+            await gate.hold_politely()
+        return sum(await ctx.gather(*handles))
+
+    async with working(engine) as worker:
+        job_id = await submit(engine, "tree")
+        await gate.begun.wait()
+        await lose(engine, worker)
+        assert await result_of(engine, job_id) == 10
+    steps = await engine.store.steps("default", job_id)
+    assert [step.id.op for step in steps] == [Op.CHILD] * 5 + [Op.GATHER]
+
+
+async def test_a_child_that_failed(app: App, engine: Engine) -> None:
+    @app.job(retries=0)
+    async def leaf(ctx: Context) -> None:
+        raise OSError("the line is dead")
+
+    @app.job
+    async def tree(ctx: Context) -> None:
+        await ctx.gather(await ctx.spawn("leaf"))
+
+    @app.job
+    async def forgiving(ctx: Context) -> str:
+        try:
+            await ctx.gather(await ctx.spawn("leaf"))
+        except JobError as error:
+            return str(error)
+        return "never"
+
+    async with working(engine):
+        job, forgiven = await run(engine, "tree"), await run(engine, "forgiving")
+    assert job.error is not None
+    assert (job.state, job.error.code, job.attempt) == (State.FAILED, "child-failed", 1)
+    assert forgiven.state is State.SUCCEEDED
+    assert "the line is dead" in (forgiven.result or "")
+
+
+async def test_a_child_that_does_not_fit_its_kind_is_refused(app: App, engine: Engine) -> None:
+    @app.job
+    async def leaf(ctx: Context, n: int) -> None: ...
+
+    @app.job(retries=0)
+    async def wrong_input(ctx: Context) -> None:
+        await ctx.spawn("leaf", "many")
+
+    @app.job(retries=0)
+    def wrong_kind(ctx: Context) -> None:
+        ctx.spawn("missing")
+
+    async with working(engine):
+        job, other = await run(engine, "wrong_input"), await run(engine, "wrong_kind")
+    for failed in (job, other):
+        assert failed.state is State.FAILED
+        assert await engine.store.steps("default", failed.id) == []
+    assert other.error is not None
+    assert "there is no kind 'missing'" in other.error.message
