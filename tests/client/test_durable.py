@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from coatcheck import Client, Conflict, InvalidPayload, NotFound, StoreUnavailable, Unreachable
+from coatcheck import Client, Conflict, InvalidPayload, NotFound
 from tests.client.both import FakeTime
 from tests.client.script import Play
 from tests.client.test_client import PATIENCE_S
@@ -110,31 +110,18 @@ def test_there_is_nothing_to_do_with_no_job(client: Client) -> None:
 JOB = {"id": "7", "kind": "ask", "state": "queued", "finished_at": None}
 
 
-def test_an_event_is_sent_again_where_it_cannot_have_arrived(play: Play, fake: FakeTime) -> None:
-    answers: Iterator[Exception | int] = iter([httpx2.ConnectError("nobody"), 429, 202])
+def test_an_event_is_sent_under_one_key_until_it_is_answered(play: Play, fake: FakeTime) -> None:
+    answers: Iterator[Exception | int] = iter([httpx2.ReadError("cut"), 429, 503, 202])
+    keys = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
+        keys.append(request.headers["idempotency-key"])
         found = next(answers)
         if isinstance(found, Exception):
             raise found
         return httpx2.Response(found, json=JOB if found == 202 else {})
 
     assert play(answer).send("7", "answer", 1) == JOB
-    assert len(fake.pauses) == 2
-
-
-@pytest.mark.parametrize(
-    ("lost", "raised"),
-    [(httpx2.ReadError("cut"), Unreachable), (503, StoreUnavailable), (502, Unreachable)],
-)
-def test_an_event_that_may_have_arrived_is_not_sent_again(
-    play: Play, fake: FakeTime, lost: Exception | int, raised: type[Exception]
-) -> None:
-    def answer(request: httpx2.Request) -> httpx2.Response:
-        if isinstance(lost, Exception):
-            raise lost
-        return httpx2.Response(lost, json={"detail": "no"})
-
-    with pytest.raises(raised):
-        play(answer).send("7", "answer", 1)
-    assert fake.pauses == []
+    assert len(fake.pauses) == 3
+    assert len(keys) == 4
+    assert len(set(keys)) == 1

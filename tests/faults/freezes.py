@@ -11,7 +11,13 @@ from .launcher import Launcher, Subject
 from .place import Place
 from .stage import Stage, Tally
 
-POINTS = ("worker.before_settle", "worker.claimed", "handler.began", "worker.before_beat")
+POINTS = (
+    "worker.before_settle",
+    "worker.before_checkpoint",
+    "worker.claimed",
+    "handler.began",
+    "worker.before_beat",
+)
 AT_ONCE = 10
 
 
@@ -45,14 +51,15 @@ async def _freeze_some(stage: Stage, count: int) -> None:
 
 async def _holding(stage: Stage, point: str) -> Subject:
     """Start a worker, and freeze it at a point when it holds something."""
-    await stage.submit("slow", 1_000 if point == "worker.before_beat" else 1)
+    kind = "pipeline" if point == "worker.before_checkpoint" else "slow"
+    await stage.submit(kind, 1_000 if point == "worker.before_beat" else 1)
     subject = await stage.started(point)
     async with asyncio.TaskGroup() as feeding:
         while True:
             try:
                 said = await subject.says(timeout=1.0)
             except TimeoutError:
-                feeding.create_task(stage.submit("slow", 1_000))
+                feeding.create_task(stage.submit(kind, 1_000))
                 continue
             assert said == point, said
             orphans = await stage.held_by(subject)

@@ -84,4 +84,17 @@ def interesting_app() -> App:
     async def wait_for_it(ctx: Context, tuple_: tuple[int, str]) -> list[int]:
         return [tuple_[0]]
 
+    def halve(number: int) -> float:
+        if number % 2:
+            raise ValueError("an odd number")
+        return number / 2
+
+    @app.job(retries=0)
+    async def steps(ctx: Context, number: int) -> list[Any]:
+        """Say, take and wait for what a job can; half of them fail on the way."""
+        await ctx.emit([number])
+        half = await ctx.step(halve, number, key="half")
+        child = await ctx.spawn("anything", number)
+        return [half, await ctx.gather(child), await ctx.wait_for("approved")]
+
     return app

@@ -150,7 +150,7 @@ def declare_kinds_with_steps(app: App, gate: Gate) -> None:
             raise LookupError("there is no seat left")
         return f"paid for {seat}"
 
-    @app.job(retries=0, queue="tickets")
+    @app.job(retries=0, queue="orders")
     async def ticket(ctx: Context, article: str) -> str:
         """Take two steps, the second of which fails while all is sold out."""
         seat = await ctx.step(reserve, article)

@@ -152,8 +152,8 @@ async def test_ended(http: httpx2.AsyncClient, submit: Submit) -> None:
     assert set(await reasons(http, job)) == {"ended"}
 
 
-async def test_waiting() -> None:
-    """No handler can wait yet; what it will be told is there."""
+async def test_waiting_without_saying_for_what() -> None:
+    """What it waits for is told from its steps: test_steps.py."""
     store = ChangingStore()
     store.add("a")
     store.move("a", state=State.WAITING)

@@ -46,7 +46,7 @@ async def test_a_fork_begins_with_the_steps_before_one(
     assert (forked["forked_from"], forked["state"]) == (job["id"], "queued")
     same = ("kind", "queue", "priority", "labels", "max_attempts")
     assert [forked[name] for name in same] == [job[name] for name in same]
-    assert forked["queue"] == "tickets"
+    assert forked["queue"] == "orders"
     ended = await end_of(http, forked)
     assert (ended["state"], ended["result"]) == ("succeeded", "paid for A1")
     assert gate.steps_run == ["charge"]

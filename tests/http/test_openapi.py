@@ -73,6 +73,7 @@ async def test_a_job_of_each_kind_is_described_with_its_own_input(store: SQLiteS
             "nothing",
             "parcels-.send",
             "refuse",
+            "steps",
             "wait_for_it",
         )
     ]

@@ -38,6 +38,21 @@ async def test_an_event_is_given_to_the_handler_that_waits_for_it(
     assert (await end_of(http, job))["result"] == {"by": "Ada 🎟️"}
 
 
+async def test_under_a_key_an_event_is_sent_once(
+    http: httpx2.AsyncClient, worker: Worker, submit: Submit, engine: Engine
+) -> None:
+    await engine.pause_queue("default")
+    job = await submit("two_events")
+    path, key = f"/v1/jobs/{job['id']}/events/approved", {"Idempotency-Key": "once"}
+    for _ in range(2):
+        assert (await http.post(path, json=1, headers=key)).status_code == 202
+
+    other = await http.post(path, json=2, headers=key)
+
+    read_problem(other, 422, "idempotency-key-reused")
+    assert await sent(engine, job) == [("approved", "1")]
+
+
 async def test_events_are_kept_until_they_are_waited_for_and_taken_in_order(
     http: httpx2.AsyncClient, worker: Worker, submit: Submit, engine: Engine
 ) -> None:

@@ -290,3 +290,15 @@ async def test_two_workers_share_the_work_and_never_a_job(app: App, engine: Engi
         for job in jobs:
             await engine.wait(job.id, 30)
     assert sorted(ran) == [job.id for job in jobs]
+
+
+async def test_a_retry_beyond_all_time_is_ten_years_off(app: App, engine: Engine) -> None:
+    @app.job
+    async def later(ctx: Context) -> None:
+        raise Retry(after=1e30)
+
+    async with working(engine):
+        job = await engine.submit(Submission("later"))
+        while (job := await engine.get(job.id)).reason is not Reason.RETRY:
+            await engine.wait_for_event(job, job.last_event, 30)
+    assert job.run_at - engine.clock.now() == pytest.approx(3_650 * 86_400_000, abs=60_000)

@@ -207,6 +207,48 @@ async def test_a_result_that_is_no_json_fails_the_step(app: App, engine: Engine)
     assert "step 'opens' failed" in job.error.message
 
 
+async def test_a_result_that_could_not_be_read_later_fails_the_step(
+    app: App, engine: Engine
+) -> None:
+    def half() -> float:
+        return float("nan")  # which is null in JSON
+
+    @app.job(retries=0)
+    async def odd(ctx: Context) -> None:
+        await ctx.step(half)
+
+    async with working(engine):
+        job = await run(engine, "odd")
+    assert job.error is not None
+    assert "step 'half' failed" in job.error.message
+    [step] = await engine.store.steps("default", job.id)
+    assert step.state is StepState.FAILED
+
+
+@pytest.mark.parametrize("wrong", ["sleep", "wait", "timeout", "key"])
+async def test_what_cannot_be_written_down_is_refused(app: App, engine: Engine, wrong: str) -> None:
+    def work() -> None:
+        raise AssertionError("it must not run")
+
+    @app.job(retries=0)
+    async def odd(ctx: Context) -> None:
+        match wrong:
+            case "sleep":
+                await ctx.sleep(10**30)
+            case "wait":
+                await ctx.wait_for("go", timeout=10**30)
+            case "timeout":
+                await ctx.step(work, timeout=10**30)
+            case "key":
+                await ctx.step(work, key="\ud800")
+
+    async with working(engine):
+        job = await run(engine, "odd")
+    assert job.error is not None
+    assert "InvalidInput" in job.error.message
+    assert await engine.store.steps("default", job.id) == []
+
+
 @pytest.mark.parametrize("shape", ["async", "thread"])
 async def test_code_that_has_changed_is_named_beside_what_is_on_record(
     app: App, engine: Engine, shape: str

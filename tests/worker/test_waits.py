@@ -243,6 +243,73 @@ async def test_a_worker_that_drains_leaves_those_who_wait(app: App, engine: Engi
     assert (seen.ran["work"], (await engine.get(job_id)).attempt) == (1, 1)
 
 
+@pytest.mark.parametrize("shape", ["async", "thread"])
+async def test_what_comes_after_a_wait_is_not_done_on_the_way_out(
+    app: App, engine: Engine, shape: str
+) -> None:
+    seen = Calls()
+
+    if shape == "async":
+
+        @app.job(name="tidy")
+        async def on_loop(ctx: Context) -> object:
+            try:
+                return await ctx.wait_for("go")
+            finally:
+                await ctx.log("tidying up")
+                await ctx.step(seen.work)
+    else:
+
+        @app.job(name="tidy")
+        def in_thread(ctx: Context) -> object:
+            try:
+                return ctx.wait_for("go")
+            finally:
+                ctx.log("tidying up")
+                ctx.step(seen.work)
+
+    async with working(engine):
+        job_id = await submit(engine, "tidy")
+        await until(engine, job_id, State.WAITING)
+        assert seen.ran["work"] == 0, "it only waits"
+        await send(engine, job_id, "go", "7")
+        assert await result_of(engine, job_id) == 7
+    assert seen.ran["work"] == 1
+    assert len(await said(engine, job_id, EventType.LOG)) == 1
+
+
+@pytest.mark.parametrize("shape", ["async", "thread"])
+async def test_a_handler_that_swallows_everything_waits_all_the_same(
+    app: App, engine: Engine, shape: str
+) -> None:
+    if shape == "async":
+
+        @app.job(name="deaf")
+        async def on_loop(ctx: Context) -> object:
+            try:
+                return await ctx.wait_for("go")
+            except BaseException:  # noqa: BLE001 - this is what it is about
+                return "swallowed"
+    else:
+
+        @app.job(name="deaf")
+        def in_thread(ctx: Context) -> object:
+            try:
+                return ctx.wait_for("go")
+            except BaseException:  # noqa: BLE001 - this is what it is about
+                return "swallowed"
+
+    async with working(engine):
+        job_id = await submit(engine, "deaf")
+        job = await engine.get(job_id)
+        while job.state not in (State.WAITING, State.SUCCEEDED):
+            await engine.wait_for_event(job, job.last_event, 30)
+            job = await engine.get(job_id)
+        assert job.state is State.WAITING
+        await send(engine, job_id, "go", "7")
+        assert await result_of(engine, job_id) == 7
+
+
 # --- other jobs
 
 

@@ -131,10 +131,10 @@ class Api:
         """Read what a job has done so far."""
         return self._call(Request("GET", f"{_job(job_id)}/steps"), "steps")
 
-    def send(self, job_id: str, event: str, data: Any) -> Json:
-        """Send an event to a job."""
+    def send(self, job_id: str, event: str, data: Any, key: str) -> Json:
+        """Send an event to a job, once under a key."""
         path = f"{_job(job_id)}/events/{quote(event, safe='')}"
-        return self._call(_post(path, data), "id")
+        return self._call(_post(path, data, key), "id")
 
     def resume(self, job_id: str) -> Json:
         """Let a job go on that failed or was cancelled."""

@@ -69,7 +69,7 @@ def send(job_id: str, event: str, text: str, as_json: bool, url: str, api_key: s
     """
     data = read_input(text)
     with Api(url, api_key) as api:
-        job = api.send(job_id, event, data)
+        job = api.send(job_id, event, data, f"cli-{uuid.uuid4()}")
     if as_json:
         print_json(job)
     else:

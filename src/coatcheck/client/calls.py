@@ -147,12 +147,9 @@ class Calls:
         return found
 
     def send(self, job_id: str, name: str, data: Any) -> Steps[Job]:
-        """Send an event to a job: twice would be two, so it is repeated only where the first cannot
-        have arrived.
-        """
+        """Send an event to a job, once."""
         path = f"{_path(job_id)}/events/{quote(name, safe='')}"
-        request = Request("POST", path, headers=_JSON_BODY, content=write_json(data))
-        return read_object((yield from self._patience.ask_once(request)), *JOB_MEMBERS)
+        return self._once(path, write_json(data), None, JOB_BYTES, *JOB_MEMBERS)
 
     def resume_job(self, job_id: str) -> Steps[Job]:
         """Let a job go on that failed or was cancelled."""

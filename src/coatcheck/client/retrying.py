@@ -56,22 +56,6 @@ class Patience:
             yield Pause(pause)
             attempt += 1
 
-    def ask_once(self, request: Request) -> Steps[Answer]:
-        """Send a request that must not happen twice: again only where it cannot have arrived, for
-        nobody was there, or it was turned away for coming too often.
-        """
-        until = self.monotonic() + self.retry_for_s
-        attempt = 0
-        while True:
-            got = yield from send(request, self.timeout_s)
-            away = isinstance(got, Lost) and not got.connected and not got.hopeless
-            busy = isinstance(got, Answer) and got.status == TOO_OFTEN
-            pause = self.pause_after(got, attempt)
-            if not (away or busy) or self.monotonic() + pause > until:
-                return self.give_up(got)
-            yield Pause(pause)
-            attempt += 1
-
     def ask_large(self, request: Request, limit: int) -> Steps[Answer]:
         """Send a request that is larger than servers take, once.
 

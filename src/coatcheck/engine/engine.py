@@ -288,12 +288,21 @@ class Engine:
         )
 
     async def send(
-        self, job_id: str, name: str, data: str = "null", tenant: str = DEFAULT_TENANT
+        self,
+        job_id: str,
+        name: str,
+        data: str = "null",
+        tenant: str = DEFAULT_TENANT,
+        *,
+        key: str | None = None,
     ) -> Job:
-        """Send an event, with data as a JSON text, to a job that has not ended."""
+        """Send an event, with data as a JSON text, to a job that has not ended; under the same key
+        once, however often it is repeated.
+        """
         if not is_name(name):
             raise InvalidInput(f"this cannot be an event's name: {NAME_RULE}")
-        return await self.store.send(tenant, job_id, name, data, self.clock.now())
+        key = key or self.new_id()  # for the store, which may have to try again itself
+        return await self.store.send(tenant, job_id, name, data, self.clock.now(), key)
 
     async def resume(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Resumed:
         """Queue a job again that failed or was cancelled; any other is left as it is."""

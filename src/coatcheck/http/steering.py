@@ -15,7 +15,7 @@ from coatcheck.http.body import read_json, read_optional_json
 from coatcheck.http.cursor import read_cursor, write_cursor
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import Fields, check_fields, read_fields, read_moment
-from coatcheck.http.idempotency import REPLAYED, once_for
+from coatcheck.http.idempotency import REPLAYED, once_for, read_key
 from coatcheck.http.job_view import dumps, steps_json
 from coatcheck.http.jobs import answer_job, read_traceparent
 from coatcheck.logs import correlation_id
@@ -59,7 +59,8 @@ async def send_event(request: Request) -> Response:
     """
     engine: Engine = request.app.state.engine
     data = dumps(await read_optional_json(request))
-    job = await engine.send(request.path_params["job_id"], request.path_params["name"], data)
+    job_id, name = request.path_params["job_id"], request.path_params["name"]
+    job = await engine.send(job_id, name, data, key=read_key(request))
     log.info("event sent", extra={"job_id": job.id, "kind": job.kind})
     return answer_job(engine, job, 202)
 

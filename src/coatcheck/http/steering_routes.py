@@ -36,7 +36,8 @@ STEERING: tuple[Endpoint, ...] = (
         "Send an event to a job",
         "steering",
         {202: Answer("It is kept for the job.", _A_JOB, ("Retry-After",))},
-        refusals=(404, 408, 409, 410, 413, 415),
+        refusals=(404, 408, 409, 410, 413, 415, 422),
+        parameters=(IDEMPOTENCY_KEY,),
         body=Body("What comes with it; nothing is null.", as_json(ANYTHING), required=False),
     ),
     Endpoint(

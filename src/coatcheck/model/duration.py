@@ -8,6 +8,8 @@ from datetime import timedelta
 from coatcheck.errors import ConfigurationError
 
 Duration = float | str | timedelta
+# Nothing is put off longer than ten years: a store cannot keep every number.
+LONGEST_MS = 3_650 * 86_400_000
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")

@@ -239,9 +239,14 @@ class Store(ScheduleStore, Protocol):
         """
         ...
 
-    async def send(self, tenant: str, job_id: str, name: str, data: str, now: int) -> Job:
+    async def send(
+        self, tenant: str, job_id: str, name: str, data: str, now: int, key: str | None = None
+    ) -> Job:
         """Send an event to a job that has not ended, and return how the job stands then. It is kept
         until the job waits for it. Raises Conflict for one that has ended, NotFound, Gone.
+
+        Under the same key it is sent to the job once, whenever it is repeated; with another event
+        that raises KeyReused.
         """
         ...
 

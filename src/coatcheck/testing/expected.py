@@ -86,9 +86,11 @@ class ExpectedJob:
         self.move(state, reason, now)
 
     def queue_again(self, reason: str, run_at: int, now: int) -> None:
-        """Wait for another attempt, of which nothing is known yet."""
+        """Wait for another attempt, of which nothing is known yet, or for the same to go on."""
         self.run_at, self.queued_at = run_at, now
-        self.worker = self.phase = self.progress = None
+        self.worker = self.phase = None
+        if reason != "woken":
+            self.progress = None
         self.waits_for = []
         self.move("queued", reason, now)
 

@@ -13,6 +13,7 @@ from pydantic_core import PydanticSerializationError
 from coatcheck import tracing
 from coatcheck.engine.keeping import without_input
 from coatcheck.errors import Fail, InvalidPayload, JobError, Retry, StepsChanged, StoreError
+from coatcheck.model.duration import LONGEST_MS
 from coatcheck.model.job import Claim, Failure
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
@@ -68,7 +69,7 @@ async def _run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
             value = await kind.handler(context, kind.read_input(text))
         else:
             value = await kind.handler(context)
-        return _succeeded(kind, value)
+        return context.waiting or _succeeded(kind, value)
     except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
         return context.waiting or outcome_of(error, kind, claim)
 
@@ -83,7 +84,7 @@ def _run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
             value = kind.handler(context, kind.read_input(text))
         else:
             value = kind.handler(context)
-        return _succeeded(kind, value)
+        return context.waiting or _succeeded(kind, value)
     except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
         return context.waiting or outcome_of(error, kind, claim)
 
@@ -149,7 +150,7 @@ def claim_delay(kind: Kind, claim: Claim) -> int:
 def _asked_delay(error: Retry, kind: Kind, claim: Claim) -> int:
     if error.after is None or not math.isfinite(error.after):
         return claim_delay(kind, claim)
-    return max(0, round(error.after * 1000))
+    return min(LONGEST_MS, max(0, round(error.after * 1000)))
 
 
 def _words_on_memory(kind: Kind) -> str:

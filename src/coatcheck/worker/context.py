@@ -26,7 +26,7 @@ from coatcheck.blobs.blobs import Data
 from coatcheck.clock import Clock
 from coatcheck.errors import InvalidInput
 from coatcheck.model.artifact import check_content_type, check_name
-from coatcheck.model.duration import Duration, milliseconds
+from coatcheck.model.duration import LONGEST_MS, Duration, milliseconds
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Progress
 from coatcheck.model.kind import Backoff
@@ -62,6 +62,13 @@ def _say_nothing() -> None:
 def _plain(number: float | None) -> Any:
     # Whole numbers stay whole; what only behaves like a number (Decimal) becomes one.
     return number if number is None or isinstance(number, int) else float(number)
+
+
+def _span(duration: Duration, what: str) -> int:
+    span = milliseconds(duration, what)
+    if span > LONGEST_MS:
+        raise InvalidInput(f"{what} must be at most ten years")
+    return span
 
 
 def _finite(fields: dict[str, object]) -> dict[str, object]:
@@ -134,14 +141,14 @@ class Context:
         if not all(math.isfinite(number) for number in numbers):
             raise ValueError(f"progress is told in numbers, not {done!r} of {total!r}")
         words = None if message is None else storable(message)
-        if not self._is_replaying:
+        if not self._is_on_its_way:
             with self._lock:
                 self._progress = Progress(_plain(done), _plain(total), words)
         return self._said()
 
     def phase(self, name: str) -> Awaitable[None]:
         """Name what the job is doing now, such as "loading"."""
-        if not self._is_replaying:
+        if not self._is_on_its_way:
             with self._lock:
                 self._phase = storable(name)
         return self._said()
@@ -158,7 +165,7 @@ class Context:
         return self._tell(EventType.OUTPUT, to_json(data).decode())
 
     def _tell(self, type_: EventType, data: str) -> Awaitable[None]:
-        if not self._is_replaying:
+        if not self._is_on_its_way:
             with self._lock:
                 self._events.append(NewEvent(type_, storable(data)))
         return self._said()
@@ -179,7 +186,9 @@ class Context:
         return self._keep(KeepArtifact(name, data, media_type))
 
     def _keep(self, file: KeepArtifact) -> Any:
-        return self._made.host.drive(operations.asked(file), self.job_id)
+        host = self._made.host
+        host.caller()  # raises where the handler is on its way out
+        return host.drive(operations.asked(file), self.job_id)
 
     # --- once and for all
 
@@ -210,13 +219,13 @@ class Context:
         body = Body(fn, args)
         if retries is not None and retries < 0:
             raise InvalidInput("retries must not be negative")
-        limit = None if timeout is None else milliseconds(timeout, "timeout") / 1000
+        limit = None if timeout is None else _span(timeout, "timeout") / 1000
         policy = operations.Policy(retries or 0, limit, self._backoff)
         return self._take(Op.STEP, body.name, key, operations.run_step, body, policy)
 
     def sleep(self, duration: Duration) -> Any:
         """Wait for so many seconds (or "3d"), without holding a slot if that is long."""
-        wait = milliseconds(duration, "sleep")
+        wait = 0 if duration == 0 else _span(duration, "sleep")
         return self._take(Op.SLEEP, "sleep", None, operations.sleep, wait)
 
     def wait_for(self, event: str, timeout: Duration | None = None) -> Any:
@@ -225,7 +234,7 @@ class Context:
         """
         if not is_name(event):
             raise InvalidInput(f"{event!r} cannot name an event: {NAME_RULE}")
-        wait = None if timeout is None else milliseconds(timeout, "timeout")
+        wait = None if timeout is None else _span(timeout, "timeout")
         return self._take(Op.EVENT, event, None, operations.wait_for, wait)
 
     def spawn(
@@ -260,8 +269,14 @@ class Context:
         return self._durable
 
     @property
-    def _is_replaying(self) -> bool:
-        return self._durable is not None and self._durable.journal.replaying
+    def _is_on_its_way(self) -> bool:
+        """Whether the handler is on its way back to where it was, or out because it waits: what it
+        says then was said before, or will be said.
+        """
+        if self._durable is None:
+            return False
+        journal, host = self._durable
+        return journal.replaying or host.waiting is not None
 
     def _take(
         self,
@@ -272,6 +287,8 @@ class Context:
         *arguments: Any,
     ) -> Any:
         """Take a step. Which one it is, is settled here, before anything is awaited."""
+        if isinstance(key, str) and key != storable(key):
+            raise InvalidInput(f"a key cannot be written down: {key!r}")
         journal, host = self._made
         entry = journal.come_to(op, name, key, host.caller())
         doing = operation(journal, entry, self._clock.now, *arguments)

@@ -7,6 +7,9 @@ for long is to give the job up: the handler is unwound, and its outcome is `Wait
 - On a loop others may be under way beside the one that waits. The handler is unwound, by cancelling
   its task, when all that is left of it is waiting: no operation is under way, and none has begun
   for a moment. Until then a wait that is over goes on where it is.
+
+On the way out, in a `finally` or in an `except` that catches everything, the handler finds that
+nothing it says or does through `ctx` happens: it has not come that far.
 """
 
 from __future__ import annotations
@@ -195,6 +198,8 @@ class AsyncHost:
 
     def caller(self) -> object:
         """Return what tells who came to a step from others in the same handler."""
+        if self.waiting is not None:  # on the way out, in a `finally`
+            raise asyncio.CancelledError
         return asyncio.current_task()
 
     def interrupt(self, why: Interrupt) -> None:

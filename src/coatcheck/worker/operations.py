@@ -147,6 +147,7 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
         step = Step(entry.seq, entry.id, StepState.SUCCEEDED, began, attempts=tried)
         try:
             result = body.write((yield Run(body, policy.timeout)))
+            value = body.read(result)  # what cannot be read later must not be on record
         except (Fail, Retry):
             raise  # how its job should go on, not how the step has ended
         except Exception as error:
@@ -163,7 +164,7 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
         step = replace(step, finished_at=now(), result=result, overlapped=entry.overlapped)
         yield Record((*journal.take_unwritten(), step))
         journal.keep(step)
-        return body.read(result)
+        return value
 
 
 def _read(entry: Entry, body: Body, text: str) -> Any:

@@ -76,7 +76,7 @@ RETURNING tenant, key, first_id, jobs, fingerprint
 -- name: write_transitions
 -- New standings, decided by the caller from rows it has locked, the events that tell of them, and
 -- the results of those that have one.
--- A job that is queued again starts its progress anew.
+-- A job that is queued again starts its progress anew, unless it goes on where it waited.
 WITH change AS MATERIALIZED (
   SELECT * FROM unnest(
     string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
@@ -98,7 +98,8 @@ WITH change AS MATERIALIZED (
     started_at = change.started_at::bigint, finished_at = change.finished_at::bigint,
     expires_at = change.expires_at::bigint, cancel_requested = change.cancel_requested::bool,
     error = change.error, last_event = change.last_event::bigint,
-    progress = CASE WHEN change.state = 'queued' THEN NULL ELSE jobs.progress END,
+    progress = CASE WHEN change.state = 'queued' AND change.reason <> 'woken' THEN NULL
+      ELSE jobs.progress END,
     result = coalesce(change.result, jobs.result)
   FROM change WHERE jobs.tenant = change.tenant AND jobs.id = change.id
 )
@@ -140,7 +141,8 @@ WITH change AS MATERIALIZED (
     started_at = change.started_at::bigint, finished_at = change.finished_at::bigint,
     expires_at = change.expires_at::bigint, cancel_requested = change.cancel_requested::bool,
     error = change.error, last_event = change.last_event::bigint,
-    progress = CASE WHEN change.state = 'queued' THEN NULL ELSE jobs.progress END,
+    progress = CASE WHEN change.state = 'queued' AND change.reason <> 'woken' THEN NULL
+      ELSE jobs.progress END,
     result = coalesce(change.result, jobs.result)
   FROM locked AS change
   WHERE jobs.ctid = change.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
@@ -674,7 +676,7 @@ FROM coatcheck.steps WHERE tenant = $2 AND job_id = $3 AND seq < $4
 -- name: copy_taken_messages
 -- What steps that were copied have taken: events are known by their number among all of their name.
 INSERT INTO coatcheck.messages
-SELECT tenant, $1, name, number, data, at FROM coatcheck.messages
+SELECT tenant, $1, name, number, data, at, NULL FROM coatcheck.messages
 WHERE tenant = $2 AND job_id = $3 AND number < (
   SELECT count(*) FROM coatcheck.steps
   WHERE steps.tenant = $2 AND steps.job_id = $1 AND steps.op = 'event'
@@ -694,11 +696,14 @@ SELECT name, number, data, at FROM coatcheck.messages WHERE tenant = $1 AND job_
 ORDER BY name, number
 
 -- name: insert_message
-INSERT INTO coatcheck.messages (tenant, job_id, name, number, data, at)
+INSERT INTO coatcheck.messages (tenant, job_id, name, number, data, at, key)
 SELECT $1, $2, $3, (
   SELECT coalesce(max(number) + 1, 0) FROM coatcheck.messages
   WHERE tenant = $1 AND job_id = $2 AND name = $3
-), $4, $5
+), $4, $5, $6
+
+-- name: message_with_key
+SELECT name, data FROM coatcheck.messages WHERE tenant = $1 AND job_id = $2 AND key = $3
 
 -- name: insert_waits
 INSERT INTO coatcheck.waits (tenant, what, job_id, part)

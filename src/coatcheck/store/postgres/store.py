@@ -14,7 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from coatcheck.errors import Conflict, Gone, InvalidInput, NotFound, StoreUnavailable
+from coatcheck.errors import (
+    Conflict,
+    Gone,
+    InvalidInput,
+    KeyReused,
+    NotFound,
+    StoreUnavailable,
+)
 from coatcheck.ids import UlidGenerator, is_ulid, ulid_time
 from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
@@ -228,24 +235,33 @@ class PostgresStore(PostgresSchedules):
             raise Gone(f"the input of job {job_id} is gone")
         return str(row[0])
 
-    async def send(self, tenant: str, job_id: str, name: str, data: str, now: int) -> Job:
+    async def send(
+        self, tenant: str, job_id: str, name: str, data: str, now: int, key: str | None = None
+    ) -> Job:
         """Send an event to a job."""
-        key = (tenant, (await self.get(tenant, job_id)).id)
+        job = (tenant, (await self.get(tenant, job_id)).id)
 
         async def send(db: Any) -> None:
-            found = await jobs.lock(db, self._sql, [key])
-            if key not in found:
+            found = await jobs.lock(db, self._sql, [job])
+            if job not in found:
                 raise Gone(f"job {job_id} is gone: somebody has deleted it")
-            state = found[key].standing.state
+            sent = None
+            if key is not None:
+                sent = await db.fetchrow(self._sql.message_with_key, *job, key)
+            if sent is not None:
+                if tuple(sent) != (name, data):
+                    raise KeyReused("this idempotency key was used for another event")
+                return
+            state = found[job].standing.state
             if state.is_terminal:
                 raise Conflict(f"job {job_id} is {state}: nobody will wait for an event any more")
-            await db.execute(self._sql.insert_message, *key, name, data, now)
-            await waiting.look_again(db, self._sql, [key], now)
+            await db.execute(self._sql.insert_message, *job, name, data, now, key)
+            await waiting.look_again(db, self._sql, [job], now)
 
-        await self._database.run(send, repeatable=False)
+        await self._database.run(send, repeatable=key is not None)
         self._lanes.forget()
         self._notifications.publish({Topic.WORK, Topic.CHANGES})
-        return await self.get(*key)
+        return await self.get(*job)
 
     async def resume(self, tenant: str, job_id: str, now: int) -> Job:
         """Queue a job again that failed or was cancelled."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from coatcheck.errors import Conflict
+from coatcheck.errors import Conflict, KeyReused
 from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
@@ -266,14 +266,20 @@ def lose(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
             tx.topics.update((Topic.WORK, Topic.CHANGES))
 
 
-def send(tx: Transaction, tenant: str, job_id: str, name: str, data: str, now: int) -> bool:
+def send(
+    tx: Transaction, tenant: str, job_id: str, name: str, data: str, now: int, key: str | None
+) -> bool:
     """Keep an event for a job, and wake the job if it waits for it; False when it is gone."""
     found = find(tx, tenant, job_id)
     if found is None:
         return False
+    if key is not None and (sent := tx.one(SQL.message_with_key, (tenant, job_id, key))):
+        if sent != (name, data):
+            raise KeyReused("this idempotency key was used for another event")
+        return True
     if found[1].state.is_terminal:
         raise Conflict(f"job {job_id} is {found[1].state}: nobody will wait for an event any more")
-    (number,) = tx.one(SQL.insert_message, (tenant, job_id, name, data, now))
+    (number,) = tx.one(SQL.insert_message, (tenant, job_id, name, data, now, key))
     tx.topics.add(Topic.CHANGES)
     for part in tx.all(SQL.delete_own_wait, (tenant, event_sent(name, number), job_id)):
         if tx.one(SQL.is_part_over, (tenant, job_id, *part))[0]:

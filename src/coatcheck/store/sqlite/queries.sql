@@ -53,11 +53,11 @@ INSERT INTO events (tenant, job_id, seq, type, at, data) VALUES (?, ?, ?, ?, ?, 
 
 -- name: update_standing
 -- The order of the values is that of rows.standing_row. A job that is queued again starts its
--- progress anew.
+-- progress anew, unless it goes on where it waited.
 UPDATE jobs SET
-  progress = CASE WHEN ?1 = 'queued' THEN NULL ELSE progress END,
   state = ?1, claimable = ?, phase = ?, reason = ?, attempt = ?, fence = ?, worker = ?, run_at = ?,
-  started_at = ?, finished_at = ?, expires_at = ?, cancel_requested = ?, error = ?, last_event = ?
+  started_at = ?, finished_at = ?, expires_at = ?, cancel_requested = ?, error = ?, last_event = ?,
+  progress = CASE WHEN ?1 = 'queued' AND ?4 <> 'woken' THEN NULL ELSE progress END
 WHERE rowid = ?
 
 -- name: standing_of
@@ -430,7 +430,7 @@ FROM steps WHERE tenant = ?2 AND job_id = ?3 AND seq < ?4
 -- name: copy_taken_messages
 -- What steps that were copied have taken: events are known by their number among all of their name.
 INSERT INTO messages
-SELECT tenant, ?1, name, number, data, at FROM messages
+SELECT tenant, ?1, name, number, data, at, NULL FROM messages
 WHERE tenant = ?2 AND job_id = ?3 AND number < (
   SELECT count(*) FROM steps WHERE steps.tenant = ?2 AND steps.job_id = ?1 AND steps.op = 'event'
     AND steps.name = messages.name AND steps.state = 'succeeded'
@@ -446,11 +446,14 @@ DELETE FROM messages WHERE tenant = ? AND job_id = ?
 SELECT name, number, data, at FROM messages WHERE tenant = ? AND job_id = ? ORDER BY name, number
 
 -- name: insert_message
-INSERT INTO messages (tenant, job_id, name, number, data, at)
+INSERT INTO messages (tenant, job_id, name, number, data, at, key)
 VALUES (?1, ?2, ?3, (
   SELECT coalesce(max(number) + 1, 0) FROM messages WHERE tenant = ?1 AND job_id = ?2 AND name = ?3
-), ?4, ?5)
+), ?4, ?5, ?6)
 RETURNING number
+
+-- name: message_with_key
+SELECT name, data FROM messages WHERE tenant = ? AND job_id = ? AND key = ?
 
 -- name: insert_waits
 -- A group of what a job waits for, as a JSON array.

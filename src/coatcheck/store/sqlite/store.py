@@ -262,10 +262,14 @@ class SQLiteStore(SQLiteSchedules):
             raise Gone(f"the input of job {job_id} is gone")
         return str(row[0])
 
-    async def send(self, tenant: str, job_id: str, name: str, data: str, now: int) -> Job:
+    async def send(
+        self, tenant: str, job_id: str, name: str, data: str, now: int, key: str | None = None
+    ) -> Job:
         """Send an event to a job."""
         job = await self.get(tenant, job_id)
-        await self._write(lambda tx: jobs.send(tx, tenant, job.id, name, data, now), Urgency.SUBMIT)
+        await self._write(
+            lambda tx: jobs.send(tx, tenant, job.id, name, data, now, key), Urgency.SUBMIT
+        )
         return await self.get(tenant, job.id)
 
     async def resume(self, tenant: str, job_id: str, now: int) -> Job:

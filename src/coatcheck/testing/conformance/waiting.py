@@ -39,6 +39,16 @@ class WaitConformance(Conformance):
         assert await claim(store, now=NOW + 99) == []
         assert (await job_of(store, lease)).state is State.WAITING
 
+    async def test_what_it_said_of_its_progress_stays(self, store: Store, worker: str) -> None:
+        """It goes on where it was; only another attempt begins anew."""
+        lease = await run_job(store)
+        await store.report(lease, Report(Progress(1, 2)), NOW)
+        await settle(store, lease, Waiting(NOW + 100), NOW + 1)
+        lease = await reclaim(store, lease.job_id, now=NOW + 100)
+        assert (await job_of(store, lease)).progress == Progress(1, 2)
+        await settle(store, lease, Errored(BOOM, 0), NOW + 101)
+        assert (await job_of(store, lease)).progress is None
+
     async def test_it_goes_on_in_its_time_with_the_same_attempt(
         self, store: Store, worker: str
     ) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from coatcheck.errors import Conflict, Gone, NotFound
+from coatcheck.errors import Conflict, Gone, KeyReused, NotFound
 from coatcheck.model.job import NewJob, Terms
 from coatcheck.model.outcome import Cancelled, GaveUp, Outcome, Succeeded, Waiting
 from coatcheck.model.state import Reason, State
@@ -178,6 +178,23 @@ class EventConformance(Conformance):
             Message("approved", 0, '{"by":"ada"}', NOW + 1)
         ]
         assert await store.messages("somebody-else", lease.job_id) == []
+
+    async def test_under_a_key_an_event_is_sent_once(self, store: Store, worker: str) -> None:
+        """Also when the job has ended meanwhile; another event under the key is refused."""
+        lease = await run_job(store)
+        other = await run_job(store)
+        for at in (1, 2):
+            await store.send(TENANT, lease.job_id, "go", "1", NOW + at, "k")
+        await store.send(TENANT, lease.job_id, "go", "1", NOW + 3, "another")
+        await store.send(TENANT, other.job_id, "go", "1", NOW + 3, "k")
+        for name, data in (("go", "2"), ("stop", "1")):
+            with pytest.raises(KeyReused):
+                await store.send(TENANT, lease.job_id, name, data, NOW + 4, "k")
+        await settle(store, lease, Succeeded("1"))
+        ended = await store.send(TENANT, lease.job_id, "go", "1", NOW + 5, "k")
+        assert ended.state is State.SUCCEEDED
+        numbers = [message.number for message in await store.messages(TENANT, lease.job_id)]
+        assert numbers == [0, 1]
 
     async def test_an_early_event_is_kept(self, store: Store, worker: str) -> None:
         """Sent while it is queued, delayed or running: who waits for it later, need not."""

@@ -38,8 +38,11 @@ CREATE TABLE coatcheck.messages (
   number integer NOT NULL,                 -- among those of its name, from 0
   data text NOT NULL,
   at bigint NOT NULL,
+  key text COLLATE "C",                    -- under which it was sent once
   PRIMARY KEY (tenant, job_id, name, number)
 );
+CREATE UNIQUE INDEX messages_by_key ON coatcheck.messages (tenant, job_id, key)
+  WHERE key IS NOT NULL;
 
 -- Cancelled jobs whose children are still to be cancelled.
 CREATE TABLE coatcheck.cascades (

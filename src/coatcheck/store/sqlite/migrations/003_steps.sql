@@ -38,8 +38,10 @@ CREATE TABLE messages (
   number INTEGER NOT NULL,              -- among those of its name, from 0
   data TEXT NOT NULL,
   at INTEGER NOT NULL,
+  key TEXT,                             -- under which it was sent once
   PRIMARY KEY (tenant, job_id, name, number)
 ) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX messages_by_key ON messages (tenant, job_id, key) WHERE key IS NOT NULL;
 
 -- Cancelled jobs whose children are still to be cancelled.
 CREATE TABLE cascades (
