@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import io
 import logging
 import os
 import signal
@@ -260,6 +261,28 @@ def leave_files(ctx: Context, folder: str) -> list[int]:
     return [artifact.size for artifact in kept]
 
 
+class Torn(io.BytesIO):
+    """A file that cannot be read to its end."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell():
+            raise OSError("torn")
+        return super().read(size)
+
+
+@app.job(isolation="process", retries=0)
+def leave_a_torn_file(ctx: Context, torn: bool) -> int:
+    """Send a part of a file only, or all of it."""
+    content = b"x" * 10_000_000
+    return int(ctx.artifact("file", Torn(content) if torn else content).size)
+
+
+@app.job(isolation="process")
+def spawn_large(ctx: Context, text: str) -> list[str]:
+    """Spawn jobs with large inputs and results."""
+    return [result[:3] for result in ctx.gather(*(ctx.spawn("turn_around", text) for _ in "ab"))]
+
+
 @app.job(isolation="process", retries=0)
 async def leave_files_async(ctx: Context, name: str) -> str:
     kept = await ctx.artifact(name, b"from a loop")
@@ -315,7 +338,8 @@ def two_steps(ctx: Context, where: tuple[str, int]) -> list[Any]:
         note(path, ctx.step_key)
         if ctx.attempt == 1:
             meet(port)
-            ctx.progress(1)  # where a `def` finds out that it was stopped
+            while True:
+                ctx.progress(1)  # where a `def` finds out that it was stopped
         return "second"
 
     return [ctx.step(second), ctx.attempt]

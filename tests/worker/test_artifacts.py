@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from coatcheck.testing.inline import run_inline
 
 from . import process_app
 from .conftest import SETTINGS, working
+from .durable import ended, submit, until
 from .test_running_jobs import run
 
 pytestmark = pytest.mark.anyio
@@ -97,6 +99,16 @@ class TestInProcesses:
     @pytest.fixture
     def app(self) -> App:
         return process_app.app
+
+    async def test_a_file_that_was_sent_in_part_is_dropped_with_its_attempt(
+        self, engine: Engine
+    ) -> None:
+        async with working(engine, replace(SETTINGS, processes=1)):
+            torn = await run(engine, "leave_a_torn_file", True)
+            whole = await run(engine, "leave_a_torn_file", False)
+        assert (torn.state, torn.artifacts) == (State.FAILED, ())
+        assert whole.result == "10000000"
+        assert await contents(engine, whole) == {"file": b"x" * 10_000_000}
 
     async def test_a_handler_in_a_process_leaves_files_behind(
         self, engine: Engine, tmp_path: Path
@@ -231,6 +243,64 @@ async def test_a_handler_that_was_taken_for_lost_leaves_nothing(
         job = await run(engine, "report")
     assert job.state is State.SUCCEEDED
     assert await contents(engine, job) == {"report": f"attempt {job.attempt}".encode()}
+
+
+async def test_a_handler_that_waits_leaves_nothing_behind_on_its_way_out(
+    app: App, engine: Engine
+) -> None:
+    @app.job
+    async def on_a_loop(ctx: Context) -> None:
+        try:
+            await ctx.wait_for("go")
+        finally:
+            await ctx.artifact("report", b"too early")
+
+    @app.job
+    def in_a_thread(ctx: Context) -> None:
+        try:
+            ctx.wait_for("go")
+        finally:
+            ctx.artifact("report", b"too early")
+
+    async with working(engine):
+        for kind in ("on_a_loop", "in_a_thread"):
+            job_id = await submit(engine, kind)
+            waiting = await until(engine, job_id, State.WAITING)
+            assert waiting.artifacts == ()
+            await engine.send(job_id, "go")
+            job = await ended(engine, job_id)
+            assert (job.state, len(job.artifacts)) == (State.SUCCEEDED, 1)
+
+
+async def test_a_file_that_is_being_written_keeps_a_handler_from_being_unwound(
+    app: App, engine: Engine
+) -> None:
+    writing, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    calls = 0
+
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            loop.call_soon_threadsafe(writing.set)
+            go_on.wait()
+            return super().read(size)
+
+    @app.job
+    async def report(ctx: Context) -> None:
+        nonlocal calls
+        calls += 1
+        await asyncio.gather(ctx.wait_for("go"), ctx.artifact("report", Slow(b"slow")))
+
+    async with working(engine):
+        job_id = await submit(engine, "report")
+        await writing.wait()
+        assert (await engine.wait(job_id, 0.1)).state is State.RUNNING
+        go_on.set()
+        waiting = await until(engine, job_id, State.WAITING)
+        assert await contents(engine, waiting) == {"report": b"slow"}
+        await engine.send(job_id, "go")
+        assert (await ended(engine, job_id)).state is State.SUCCEEDED
+    assert calls == 2
 
 
 async def test_an_inline_run_collects_files() -> None:

@@ -15,6 +15,7 @@ from coatcheck import App, Context
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.clock import SystemClock
+from coatcheck.engine.again import Fork
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.keeping import RESERVED_MS
 from coatcheck.engine.once import Once
@@ -23,10 +24,11 @@ from coatcheck.errors import BlobStoreUnavailable
 from coatcheck.model.outcome import Released
 from coatcheck.model.payload import INLINE_BYTES, is_reference
 from coatcheck.model.state import Reason, State
-from coatcheck.store.base import Store
+from coatcheck.store.base import JobFilter, Store
 
 from . import process_app
 from .conftest import SETTINGS, working
+from .durable import ended, result_of, submit, until
 from .test_running_jobs import run
 
 pytestmark = pytest.mark.anyio
@@ -137,6 +139,14 @@ class TestInProcesses:
             job = await run(engine, "turn_around", LARGE + "!")
         assert json.loads(job.result or "") == "!" + LARGE
 
+    async def test_jobs_spawned_in_a_process_with_large_payloads(
+        self, engine: Engine, folder: Path
+    ) -> None:
+        async with working(engine, ONE_PROCESS):
+            job = await run(engine, "spawn_large", "12345" + LARGE + "!12")
+        assert json.loads(job.result or "") == ["21!", "21!"]
+        assert len(files(folder)) == 5
+
     async def test_an_input_that_is_gone_ends_its_job(self, engine: Engine, folder: Path) -> None:
         job = await engine.submit(Submission("turn_around", json.dumps(LARGE)))
         remove_one(folder)
@@ -182,6 +192,81 @@ async def test_concurrent_duplicates_leave_one_blob(app: App, engine: Engine, fo
     again = await engine.submit_batch([asked], once)
     assert again.replayed
     assert len(files(folder)) == 1
+
+
+async def test_a_job_spawns_others_with_large_inputs_and_gathers_large_results(
+    app: App, engine: Engine, folder: Path
+) -> None:
+    @app.job
+    async def turn(ctx: Context, text: str) -> str:
+        return text[::-1]
+
+    @app.job
+    async def both(ctx: Context) -> bool:
+        handles = [await ctx.spawn("turn", LARGE + end) for end in "ab"]
+        return bool(await ctx.gather(*handles) == ["a" + LARGE, "b" + LARGE])
+
+    async with working(engine):
+        job = await run(engine, "both")
+    assert job.result == "true"
+    assert len(files(folder)) == 4
+    for child in await engine.list_jobs(JobFilter(job.tenant, kind="turn")):
+        assert (await engine.delete(child.id)).blobs == 2
+    assert is_empty(folder)
+
+
+async def test_a_gather_waits_for_results_while_the_blob_store_is_away(
+    app: App, engine: Engine, bucket: Switch
+) -> None:
+    @app.job
+    async def large(ctx: Context) -> str:
+        return LARGE
+
+    @app.job
+    async def gathers(ctx: Context) -> int:
+        child = await ctx.spawn("large")
+        await ctx.wait_for("go")
+        [result] = await ctx.gather(child)
+        return len(result)
+
+    async with working(engine):
+        job_id = await submit(engine, "gathers")
+        waiting = await until(engine, job_id, State.WAITING)
+        [child] = await engine.list_jobs(JobFilter(waiting.tenant, kind="large"))
+        await ended(engine, child.id)
+        bucket.away = True
+        await engine.send(job_id, "go")
+        assert (await engine.wait(job_id, 0.2)).state is State.RUNNING
+        bucket.away = False
+        assert await result_of(engine, job_id) == len(LARGE)
+
+
+async def test_a_fork_has_a_copy_of_a_large_input(app: App, engine: Engine, folder: Path) -> None:
+    @app.job
+    async def length(ctx: Context, text: str) -> int:
+        return len(text)
+
+    async with working(engine):
+        job = await run(engine, "length", LARGE)
+        forked = await engine.fork(Fork(job.id, 0), Once("key", "fingerprint"))
+        again = await engine.fork(Fork(job.id, 0), Once("key", "fingerprint"))
+        assert (forked.replayed, again.replayed, again.job.id) == (False, True, forked.job.id)
+        assert len(files(folder)) == 2
+        await engine.delete(job.id)
+        assert await result_of(engine, forked.job.id) == len(LARGE)
+    assert len(files(folder)) == 1
+    await engine.delete(forked.job.id)
+    assert is_empty(folder)
+
+
+async def test_a_resume_that_changes_nothing_shows_the_result(app: App, engine: Engine) -> None:
+    @app.job
+    async def large(ctx: Context) -> str:
+        return LARGE
+
+    async with working(engine):
+        job = await run(engine, "large")
+    assert (await engine.resume(job.id)).job == await engine.get(job.id) == job
 
 
 @pytest.mark.parametrize("isolation", ["async", "thread"])

@@ -9,7 +9,7 @@ from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact
 from coatcheck.model.job import Lease, NewJob
 from coatcheck.model.outcome import Errored, Succeeded
 from coatcheck.model.payload import BlobName, BlobReference, write_reference
-from coatcheck.store.base import Idempotency, JobFilter, Store
+from coatcheck.store.base import Idempotency, JobFilter, Report, Settlement, Store
 from coatcheck.testing.conformance.arrange import (
     BOOM,
     NOW,
@@ -108,6 +108,51 @@ class BlobConformance(Conformance):
             await settle(store, lease, Succeeded(reference("never-noted")))
         assert (await job_of(store, lease)).state == "running"
         assert await settle(store, lease, Succeeded("1"))
+
+    async def test_large_and_small_results_are_settled_together(
+        self, store: Store, worker: str
+    ) -> None:
+        """Also where none of them has moved since its claim."""
+        small, large = await run_job(store), await run_job(store)
+        await reserve(store, large, "out")
+        ends = [Settlement(small, Succeeded("1")), Settlement(large, Succeeded(reference("out")))]
+        assert await store.settle(ends, NOW) == [True, True]
+        assert await unneeded(store) == []
+
+    async def test_a_spawned_job_keeps_the_blob_of_its_input(
+        self, store: Store, worker: str
+    ) -> None:
+        """As a part of the report that it is written with; a stale one keeps nothing."""
+        lease = await run_job(store)
+        child, late = await large_job(store), await large_job(store, "late")
+        stale = lease._replace(fence=lease.fence - 1)
+        assert not await store.report(stale, Report(children=(late,)), NOW)
+        assert await store.report(lease, Report(children=(child,)), NOW)
+        assert await unneeded(store) == ["late"]
+        [claimed] = await claim(store)
+        assert claimed.input == child.input
+
+    async def test_a_spawned_job_whose_blob_is_gone_is_not_written(
+        self, store: Store, worker: str
+    ) -> None:
+        """Nor anything else of that report."""
+        lease = await run_job(store)
+        said = Report(phase="spawning", children=(new_job(input=reference("never-noted")),))
+        with pytest.raises(BlobGone):
+            await store.report(lease, said, NOW)
+        assert (await job_of(store, lease)).phase is None
+        assert await claim(store) == []
+
+    async def test_a_fork_keeps_the_blob_of_its_input(self, store: Store, worker: str) -> None:
+        """Its own: that of the original goes with the original."""
+        source = await large_job(store, "source")
+        lease = await run_job(store, source)
+        fork = (await large_job(store, "fork"))._replace(forked_from=source.id)
+        await store.fork(source.id, 0, fork, NOW)
+        assert await unneeded(store) == []
+        await settle(store, lease, Succeeded("1"))
+        await store.delete(TENANT, source.id, NOW)
+        assert await unneeded(store) == ["source"]
 
     async def test_a_batch_keeps_its_blobs(self, store: Store) -> None:
         """However many jobs it has."""
