@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from pathlib import Path
 
 from coatcheck import App, Context
 
@@ -95,3 +96,9 @@ def compute(_ctx: Context, seconds: float) -> int:
         for _ in range(10_000):
             turns += 1
     return turns
+
+
+@app.job
+async def leave_file(ctx: Context, path: str) -> None:
+    """Leave a file behind."""
+    await ctx.artifact("file", Path(path))

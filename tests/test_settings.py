@@ -11,6 +11,7 @@ from coatcheck.settings import Settings, load_settings
 DEFAULTS = Settings()
 # One other value for each setting, as it is written in the environment and as it reads.
 OTHERS: dict[str, tuple[str, Any]] = {
+    "blobs": ("s3://bucket/folder", "s3://bucket/folder"),
     "database": ("sqlite:////srv/jobs.db", "sqlite:////srv/jobs.db"),
     "schema": ("jobs", "jobs"),
     "listen": ("postgresql://db/jobs", "postgresql://db/jobs"),
@@ -153,7 +154,7 @@ def test_a_bad_value_in_the_environment(name: str, text: str, says: str) -> None
         ("lease_s = [30]", "lease_s must be of type float"),
         ("database = 2020-01-01", "database must be of type str"),
         ("lease_s = 0", "lease_s must be more than 0"),
-        ("leases = 30", "unknown setting 'leases'; there are: concurrency, connections,"),
+        ("leases = 30", "unknown setting 'leases'; there are: blobs, concurrency,"),
         ("[server]\nport = 80", "unknown setting 'server'"),
         ("port = ", "is not valid TOML"),
         ("port = 80\nport = 81", "is not valid TOML"),

@@ -4,6 +4,7 @@ CoatcheckError                 has a stable `code` and a sentence for people
 ├── InvalidInput               what was asked for makes no sense; nothing was changed
 │   ├── UnknownKind            no such kind of job is declared
 │   ├── InvalidPayload         the input does not fit the kind's type (`problems` says where)
+│   ├── TooLarge               more bytes than are taken
 │   └── ConfigurationError     a setting, an app reference or a declaration is wrong
 ├── Unauthorized               no credential, a bad one, or one that may not do this
 ├── NotFound                   no such job (or it belongs to somebody else)
@@ -14,6 +15,9 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   └── IllegalTransition      a bug: a move the transition table does not have
 ├── StoreError                 the store could not do it
 │   ├── StoreUnavailable       it may work later: disk full, locked, unreachable
+│   │   └── BlobStoreUnavailable  the same of the place where large payloads and files are
+│   ├── BlobGone               the bytes of a payload or a file are not there any more
+│   ├── BlobDamaged            they are not what was written
 │   ├── SchemaTooNew           a newer release has migrated this database
 │   └── SchemaOutdated         this database needs `coatcheck migrate` first
 ├── ServerError                seen by the client: the server could not be talked to
@@ -67,6 +71,12 @@ class InvalidPayload(InvalidInput):
     def __init__(self, message: str, problems: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
         self.problems = tuple(problems)
+
+
+class TooLarge(InvalidInput):
+    """There are more bytes than are taken."""
+
+    code = "too-large"
 
 
 class ConfigurationError(InvalidInput):
@@ -127,6 +137,24 @@ class StoreUnavailable(StoreError):
     """The store cannot answer now and may later: a full disk, a lock, an outage."""
 
     code = "store-unavailable"
+
+
+class BlobStoreUnavailable(StoreUnavailable):
+    """The place where large payloads and files are cannot be used now, and may be later."""
+
+    code = "blob-store-unavailable"
+
+
+class BlobGone(StoreError):
+    """The bytes of a payload or a file are not there any more."""
+
+    code = "blob-gone"
+
+
+class BlobDamaged(StoreError):
+    """The bytes of a payload or a file are not those that were written."""
+
+    code = "blob-damaged"
 
 
 class SchemaTooNew(StoreError):

@@ -32,6 +32,9 @@ class Settings:
     # Where jobs live: sqlite:///relative/path, sqlite:////absolute/path, postgresql://..., or a
     # reference to a secret that says so: file:/run/secrets/dsn, akv:<vault>/<secret>.
     database: str = "sqlite:///data/coatcheck.db"
+    # Where large inputs and results and the files that jobs leave behind live: file:///absolute/path,
+    # s3://bucket/folder, az://container, gs://bucket. Empty: in `blobs`, beside the database file.
+    blobs: str = ""
     # With PostgreSQL: the schema, a direct address for LISTEN where `database` goes through a
     # pooler, and how many connections each process may open.
     schema: str = "coatcheck"

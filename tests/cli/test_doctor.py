@@ -9,10 +9,12 @@ from pathlib import Path
 import apsw
 import pytest
 
+from coatcheck.store.sqlite.schema import MIGRATIONS
 from tests.cli.diagnosis import diagnose, of_area
 from tests.cli.processes import run_to_end, running
 from tests.cli.shell import Shell
 
+ALL = ", ".join(f"{migration.number:03d} {migration.name}" for migration in MIGRATIONS)
 # No server is there unless a test starts one.
 NOWHERE = "http://127.0.0.1:1"
 
@@ -25,7 +27,8 @@ def test_where_all_is_well(tmp_path: Path, app_reference: str) -> None:
     assert found["ok"] is True
     [(store, said)] = of_area(found, "store")
     assert (store, "data/coatcheck.db takes writes" in said) == ("ok", True)
-    assert of_area(found, "migrations") == [("ok", "all 3 are applied")]
+    assert of_area(found, "migrations") == [("ok", f"all {len(MIGRATIONS)} are applied")]
+    assert of_area(found, "blobs") == [("ok", f"{tmp_path}/data/blobs takes writes")]
     assert [level for level, _ in of_area(found, "server")] == ["ok"]
     [(level, worker)] = of_area(found, "workers")
     assert (level, "process_id" in worker) == ("ok", True)
@@ -100,7 +103,7 @@ def test_migrations_that_are_pending_stay_so(tmp_path: Path) -> None:
     found = diagnose(tmp_path, "--database", "sqlite:///jobs.db")
 
     [(level, said)] = of_area(found, "migrations")
-    assert (level, said) == ("problem", "not applied yet: 001 jobs, 002 api, 003 steps")
+    assert (level, said) == ("problem", f"not applied yet: {ALL}")
     connection = apsw.Connection(str(tmp_path / "jobs.db"))
     assert connection.execute("PRAGMA user_version").get == 0
     connection.close()
@@ -193,3 +196,18 @@ def test_a_server_of_somebody_else(tmp_path: Path) -> None:
             other.terminate()
 
     assert of_area(found, "server")[0][0] == "problem"
+
+
+def test_a_place_for_blobs_that_cannot_be_one_is_a_problem(tmp_path: Path) -> None:
+    run_to_end("migrate", folder=tmp_path)
+    (tmp_path / "file").write_text("")
+
+    found = diagnose(tmp_path, "--blobs", f"file://{tmp_path}/file/blobs")
+    unknown = diagnose(tmp_path, "--blobs", "ftp://host/secret")
+
+    [(level, said)] = of_area(found, "blobs")
+    assert (level, "is a file" in said) == ("problem", True)
+    [(level, said)] = of_area(unknown, "blobs")
+    assert (level, "secret" in said) == ("problem", False)
+    assert found["settings"]["blobs"] == f"file://{tmp_path}/file/blobs"
+    assert unknown["settings"]["blobs"] == "ftp://(hidden)"

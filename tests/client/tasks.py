@@ -104,3 +104,13 @@ def say_and_meet(ctx: Context, pipe: str) -> str:
     said = Path(pipe).read_text(encoding="utf-8")
     ctx.log("after", said=said)
     return said
+
+
+@app.job
+async def leave_file(ctx: Context, size: int) -> None:
+    await ctx.artifact("data.bin", bytes(range(256)) * (size // 256))
+
+
+@app.job
+async def long_text(ctx: Context, size: int) -> str:
+    return "x" * size

@@ -192,6 +192,27 @@ def test_isolating_a_handler(tmp_path: Path) -> None:
         assert client.run("fragile") == 2
 
 
+def test_files_a_job_leaves_behind(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/files.md"
+    write_python_files(page, tmp_path)
+    (command,) = [block.text for block in blocks(page) if block.language == "sh"]
+    with serving(tmp_path, "reports:app") as url, Client(url) as client:
+        write_python_files(page, tmp_path, url)
+        said = subprocess.run(
+            [sys.executable, "fetch.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        job = client.list(kind="table").jobs[0]["id"]
+        address = command.replace("http://127.0.0.1:8080", url)
+        run_shell(address.replace("01M7GDTNAQ55VVM48585MMPRGK", job), tmp_path / "data", url)
+    table = (tmp_path / "squares.csv").read_bytes()
+    assert table.splitlines()[-1] == b"999,998001"
+    assert said.stdout.splitlines() == [
+        f"squares.csv text/csv {len(table)}",
+        "all is well in 2030-01",
+    ]
+    assert (tmp_path / "data/squares.csv").read_bytes() == table
+
+
 def test_running_something_every_night(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/run-something-every-night.md"
     write_python_files(page, tmp_path)
@@ -230,7 +251,7 @@ def test_every_python_block_is_run_by_one_of_these() -> None:
     run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
     run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}
     run |= {"tickets.py", "gateway.py", "remote.py", "isolated.py"}
-    run |= {"billing.py", "test_billing.py", "nightly.py"}
+    run |= {"billing.py", "test_billing.py", "reports.py", "fetch.py", "nightly.py"}
     # tests/docs/test_durable_examples.py
     run |= {"orders.py", "trial.py", "decide.py", "pictures.py", "invoices.py", "mend.py"}
     named = {

@@ -125,7 +125,11 @@ FILTERS = list(
 def listing_index(connection: apsw.Connection, which: JobFilter) -> str:
     """Return the one index a listing walks; it fails where there is more to its plan than that."""
     sql, values = list_query(which)
-    [step] = plan(connection, sql, values)
+    step, *files = plan(connection, sql, values)
+    assert files == [
+        "CORRELATED SCALAR SUBQUERY 1",
+        "SEARCH artifacts USING PRIMARY KEY (tenant=? AND job_id=?)",
+    ]
     found = re.match(r"SEARCH jobs USING INDEX (\w+) \(", step)
     assert found, step
     return found[1]

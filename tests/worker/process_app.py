@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import io
 import logging
 import os
 import signal
@@ -243,6 +244,49 @@ def prints(ctx: Context, text: str) -> None:
     print(text)
     print(text, file=sys.stderr)
     logging.getLogger("tests").warning("logged in a process")
+
+
+@app.job(isolation="process")
+def turn_around(ctx: Context, text: str) -> str:
+    return text[::-1]
+
+
+@app.job(isolation="process")
+def leave_files(ctx: Context, folder: str) -> list[int]:
+    """Leave one of each kind behind: bytes, a path, an open file."""
+    path = Path(folder) / "numbers.csv"
+    kept = [ctx.artifact("bytes.bin", b"x" * 3_000_000), ctx.artifact("numbers.csv", path)]
+    with path.open("rb") as file:
+        kept.append(ctx.artifact("again", file, "text/csv"))
+    return [artifact.size for artifact in kept]
+
+
+class Torn(io.BytesIO):
+    """A file that cannot be read to its end."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell():
+            raise OSError("torn")
+        return super().read(size)
+
+
+@app.job(isolation="process", retries=0)
+def leave_a_torn_file(ctx: Context, torn: bool) -> int:
+    """Send a part of a file only, or all of it."""
+    content = b"x" * 10_000_000
+    return int(ctx.artifact("file", Torn(content) if torn else content).size)
+
+
+@app.job(isolation="process")
+def spawn_large(ctx: Context, text: str) -> list[str]:
+    """Spawn jobs with large inputs and results."""
+    return [result[:3] for result in ctx.gather(*(ctx.spawn("turn_around", text) for _ in "ab"))]
+
+
+@app.job(isolation="process", retries=0)
+async def leave_files_async(ctx: Context, name: str) -> str:
+    kept = await ctx.artifact(name, b"from a loop")
+    return str(kept.content_type)
 
 
 # --- what is done once and for all

@@ -20,6 +20,7 @@ COMPLETION_TIMEOUT_S = 0.5
 
 SETTING_OPTIONS = (
     click.option("--database", metavar="URL", help="Where jobs live, such as sqlite:///jobs.db."),
+    click.option("--blobs", metavar="URL", help="Where files and large payloads live."),
     click.option("--config", metavar="FILE", help="A TOML file with settings."),
 )
 WORKER_OPTIONS = (

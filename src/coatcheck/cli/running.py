@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 
 from coatcheck.app import App
+from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.sweep import Sweeper
@@ -60,11 +61,14 @@ def run_process(main: Coroutine[Any, Any, None]) -> None:
 @contextlib.asynccontextmanager
 async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
     """Open the store; sweep it and fire schedules for as long as the engine is in use."""
+    blobs = blobs_for(settings)  # says what is wrong with its address
     store = store_for(settings)
     await store.open()
     clock = SystemClock()
-    sweeper = Sweeper(store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s)
-    engine = Engine(store, app.kinds, clock, lease_s=settings.lease_s)
+    engine = Engine(store, app.kinds, clock, lease_s=settings.lease_s, blobs=blobs)
+    sweeper = Sweeper(
+        store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s, keeping=engine.keeping
+    )
     tasks: list[asyncio.Task[None]] = []
     try:
         await engine.schedules.register(app.schedules.values())
@@ -76,6 +80,7 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await store.close()
+        blobs.close()
 
 
 async def api_process(

@@ -46,6 +46,16 @@ _BY_STATUS: dict[int, type[CoatcheckError]] = {
 }
 
 
+def read_json(answer: Answer) -> Any:
+    """Return the JSON of a successful answer; raise what any other stands for."""
+    if answer.status != 200:
+        raise error_of(answer)
+    try:
+        return json.loads(answer.content)
+    except ValueError:
+        raise UnexpectedAnswer("the answer is not JSON") from None
+
+
 def read_object(answer: Answer, *members: str) -> dict[str, Any]:
     """Return the JSON object, with these members, of a successful answer; raise what any other
     stands for.

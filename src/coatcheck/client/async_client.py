@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import io
+import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -13,6 +15,7 @@ from coatcheck.client.address import Address, find_address
 from coatcheck.client.async_driver import AsyncDriver
 from coatcheck.client.calls import Calls, JobFilter, Page
 from coatcheck.client.client import ANSWER_TIMEOUT_S, DEFAULT_TIMEOUT_S, RETRY_FOR_S
+from coatcheck.client.downloading import into
 from coatcheck.client.event import Event
 from coatcheck.client.handle import Handle, ResultT
 from coatcheck.client.new_job import JobOptions, NewJob
@@ -51,6 +54,18 @@ class AsyncJobHandle(Handle[ResultT]):
         """
         client = self._client
         return client._driver.iterate(client._calls.events(self.id, after, self._keep))
+
+    async def artifacts(self) -> list[dict[str, Any]]:
+        """Read which files the job has left behind so far: names, types, sizes."""
+        return await self._client.artifacts(self.id)
+
+    async def artifact(self, name: str) -> bytes:
+        """Read a file that the job has left behind."""
+        return await self._client.artifact(self.id, name)
+
+    async def download(self, name: str, path: str | os.PathLike[str]) -> None:
+        """Write a file that the job has left behind to a path, which is there once it is whole."""
+        await self._client.download(self.id, name, path)
 
     async def explain(self) -> list[dict[str, str]]:
         """Say what holds the job: a list of codes and sentences, the most telling first."""
@@ -238,6 +253,21 @@ class AsyncClient:
     async def wait(self, job_id: str, timeout: float = DEFAULT_TIMEOUT_S) -> dict[str, Any]:
         """Read a job when it has ended, or as it stands when the time runs out."""
         return await self._driver.run(self._calls.wait(job_id, timeout))
+
+    async def artifacts(self, job_id: str) -> builtins.list[dict[str, Any]]:
+        """Read which files a job has left behind so far: names, types, sizes."""
+        return await self._driver.run(self._calls.artifacts(job_id))
+
+    async def artifact(self, job_id: str, name: str) -> bytes:
+        """Read a file that a job has left behind."""
+        file = io.BytesIO()
+        await self._driver.run(self._calls.download(job_id, name, file))
+        return file.getvalue()
+
+    async def download(self, job_id: str, name: str, path: str | os.PathLike[str]) -> None:
+        """Write a file that a job has left behind to a path, which is there once it is whole."""
+        with into(path) as file:
+            await self._driver.run(self._calls.download(job_id, name, file))
 
     async def explain(self, job_id: str) -> builtins.list[dict[str, str]]:
         """Say what holds a job: a list of codes and sentences, the most telling first."""

@@ -119,7 +119,7 @@ class _Exchange:
         await self.close()
         request = build(self._http, step.request, step.timeout_s)
         self._response = await self._http.send(request, stream=True)
-        if self._response.status_code != 200:
+        if self._response.status_code not in (200, 206):
             return answer(self._response, await self._response.aread())
         self._pieces = self._response.aiter_bytes()
         return answer(self._response, b"")

@@ -7,10 +7,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import IO, Any, TypedDict
 from urllib.parse import quote
 
-from coatcheck.client.answers import JOB_MEMBERS, read_object
+from coatcheck.client.answers import JOB_MEMBERS, read_json, read_object
+from coatcheck.client.downloading import download
 from coatcheck.client.following import Keep, follow
 from coatcheck.client.new_job import NewJob, write_batch, write_job, write_json
 from coatcheck.client.retrying import Patience
@@ -80,11 +81,25 @@ class Calls:
 
     def wait(self, job_id: str, timeout: float) -> Steps[Job]:
         """Read a job when it has ended, or as it stands when the time runs out."""
-        return wait_for_end(self._patience, self._pieces, _path(job_id), timeout)
+        job = yield from wait_for_end(self._patience, self._pieces, _path(job_id), timeout)
+        if job.get("result_omitted"):  # too large to be shown with the job
+            answer, _ = yield from self._patience.ask(Request("GET", f"{_path(job_id)}/result"))
+            job["result"] = read_json(answer)
+        return job
 
     def events(self, job_id: str, after: int | None, keep: Keep) -> Steps[None]:
         """Emit a job's events."""
         return follow(self._patience, f"{_path(job_id)}/events", after, keep)
+
+    def artifacts(self, job_id: str) -> Steps[Listed]:
+        """Read which files a job has left behind."""
+        found = yield from self._object(Request("GET", f"{_path(job_id)}/artifacts"), "artifacts")
+        listed: Listed = found["artifacts"]
+        return listed
+
+    def download(self, job_id: str, name: str, file: IO[bytes]) -> Steps[None]:
+        """Read a file that a job has left behind into an empty one."""
+        return download(self._patience, f"{_path(job_id)}/artifacts/{quote(name, safe='')}", file)
 
     def explain(self, job_id: str) -> Steps[Reasons]:
         """Read what holds a job."""

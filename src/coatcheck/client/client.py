@@ -7,6 +7,8 @@ to read it is in `calls`; a driver carries it out.
 from __future__ import annotations
 
 import builtins
+import io
+import os
 from collections.abc import Callable, Generator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -15,6 +17,7 @@ from pydantic import TypeAdapter
 
 from coatcheck.client.address import Address, find_address
 from coatcheck.client.calls import Calls, JobFilter, Page
+from coatcheck.client.downloading import into
 from coatcheck.client.driver import Driver
 from coatcheck.client.event import Event
 from coatcheck.client.handle import Handle, ResultT
@@ -58,6 +61,18 @@ class JobHandle(Handle[ResultT]):
         """
         client = self._client
         return client._driver.iterate(client._calls.events(self.id, after, self._keep))
+
+    def artifacts(self) -> list[dict[str, Any]]:
+        """Read which files the job has left behind so far: names, types, sizes."""
+        return self._client.artifacts(self.id)
+
+    def artifact(self, name: str) -> bytes:
+        """Read a file that the job has left behind."""
+        return self._client.artifact(self.id, name)
+
+    def download(self, name: str, path: str | os.PathLike[str]) -> None:
+        """Write a file that the job has left behind to a path, which is there once it is whole."""
+        self._client.download(self.id, name, path)
 
     def explain(self) -> list[dict[str, str]]:
         """Say what holds the job: a list of codes and sentences, the most telling first."""
@@ -243,6 +258,21 @@ class Client:
     def wait(self, job_id: str, timeout: float = DEFAULT_TIMEOUT_S) -> dict[str, Any]:
         """Read a job when it has ended, or as it stands when the time runs out."""
         return self._driver.run(self._calls.wait(job_id, timeout))
+
+    def artifacts(self, job_id: str) -> builtins.list[dict[str, Any]]:
+        """Read which files a job has left behind so far: names, types, sizes."""
+        return self._driver.run(self._calls.artifacts(job_id))
+
+    def artifact(self, job_id: str, name: str) -> bytes:
+        """Read a file that a job has left behind."""
+        file = io.BytesIO()
+        self._driver.run(self._calls.download(job_id, name, file))
+        return file.getvalue()
+
+    def download(self, job_id: str, name: str, path: str | os.PathLike[str]) -> None:
+        """Write a file that a job has left behind to a path, which is there once it is whole."""
+        with into(path) as file:
+            self._driver.run(self._calls.download(job_id, name, file))
 
     def explain(self, job_id: str) -> builtins.list[dict[str, str]]:
         """Say what holds a job: a list of codes and sentences, the most telling first."""

@@ -115,7 +115,7 @@ class _Exchange:
         self.close()
         request = build(self._http, step.request, step.timeout_s)
         self._response = self._http.send(request, stream=True)
-        if self._response.status_code != 200:
+        if self._response.status_code not in (200, 206):
             return answer(self._response, self._response.read())
         self._pieces = self._response.iter_bytes()
         return answer(self._response, b"")

@@ -27,7 +27,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Send a request and leave a 200 open for Read: an Answer (other answers whole), or Lost."""
+    """Send a request and leave a 200 or 206 open for Read: an Answer (others whole), or Lost."""
 
     request: Request
     timeout_s: float

@@ -77,7 +77,7 @@ async def resume(engine: Engine, tenant: str, job_id: str) -> Resumed:
     """Queue a job again that failed or was cancelled; any other is left as it is."""
     before = await engine.store.get(tenant, job_id)
     job = await engine.store.resume(tenant, before.id, engine.clock.now())
-    return Resumed(job, before.state in RESUMABLE)
+    return Resumed(await engine.keeping.with_result(job), before.state in RESUMABLE)
 
 
 async def resume_some(engine: Engine, which: JobFilter, *, dry_run: bool) -> ResumedSome:
@@ -116,7 +116,7 @@ async def fork(engine: Engine, tenant: str, asked: Fork, once: Once | None) -> F
     new_id = None if once is None else await _noted(engine, tenant, once)
     if new_id is not None:
         try:
-            return Forked(await engine.store.get(tenant, new_id), replayed=True)
+            return Forked(await engine.get(new_id, tenant), replayed=True)
         except Gone:
             raise Gone(f"job {new_id}, forked under this key, is gone") from None
         except NotFound:
@@ -125,6 +125,7 @@ async def fork(engine: Engine, tenant: str, asked: Fork, once: Once | None) -> F
     before, job = await _prepare(engine, source, asked, new_id or engine.new_id())
     if once is not None and new_id is None:
         job = job._replace(id=await _note(engine, tenant, once, job.id))
+    [job] = await engine.keeping.with_inputs_stored([job])  # a large one is a blob of its own
     await engine.store.fork(source.id, before, job, engine.clock.now())
     engine.metrics.submitted(job.kind)
     return Forked(await engine.store.get(tenant, job.id), replayed=False)
@@ -155,7 +156,7 @@ async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tup
     before = _find(await engine.store.steps(source.tenant, source.id), asked.from_step)
     input_ = asked.input
     if input_ is None:
-        input_ = await engine.store.input_of(source.tenant, source.id)
+        input_ = await engine.keeping.read(await engine.store.input_of(source.tenant, source.id))
     submission = Submission(
         kind=source.kind,
         input=input_,

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
@@ -15,6 +15,7 @@ from coatcheck.engine.again import Fork, Forked, Resumed, ResumedSome
 from coatcheck.engine.estimates import Estimates
 from coatcheck.engine.explain import Because, explain, why_it_waits
 from coatcheck.engine.feed import Feed
+from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.once import Once
 from coatcheck.engine.remote import RemoteWork
@@ -22,12 +23,14 @@ from coatcheck.engine.schedules import Schedules, submission_of
 from coatcheck.engine.submission import Submission, as_submitted, prepare, prepare_all
 from coatcheck.engine.ticking import Ticker
 from coatcheck.engine.watch import Watch
-from coatcheck.errors import Gone, InvalidInput, NotFound
+from coatcheck.errors import Gone, InvalidInput, NotFound, StoreError
 from coatcheck.ids import UlidGenerator, ulids_from
 from coatcheck.model.event import Event
 from coatcheck.model.job import DEFAULT_TENANT, Claim, Job, Lease, NewJob
 from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
+from coatcheck.model.outcome import Succeeded
+from coatcheck.model.payload import fits_inline
 from coatcheck.model.state import State
 from coatcheck.model.step import Step
 from coatcheck.store.base import (
@@ -41,6 +44,9 @@ from coatcheck.store.base import (
     Settlement,
     Store,
 )
+
+if TYPE_CHECKING:
+    from coatcheck.blobs.blobs import Blobs
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +75,13 @@ class Engine:
         clock: Clock | None = None,
         *,
         lease_s: float = 30.0,
+        blobs: Blobs | None = None,
     ) -> None:
         self.store = store
         self.kinds = kinds
         self.clock = clock or SystemClock()
         self.new_id = UlidGenerator(self.clock)
+        self.keeping = Keeping(store, blobs, self.clock)
         self.metrics = Metrics(store)
         self.remote = RemoteWork(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)
@@ -102,11 +110,15 @@ class Engine:
     ) -> tuple[NewJob, Earlier | None]:
         now = self.clock.now()
         job = prepare(submission, self.kinds, self.new_id(), now)
+        if self.keeping.is_large(job.input):
+            [job] = await self.keeping.with_inputs_stored([job])
         began = self.clock.monotonic()
         earlier = await self.store.submit(job, now, None if once is None else once.held(now))
         self.metrics.store_latency.add(self.clock.monotonic() - began)
         if earlier is None:
             self.metrics.submitted(job.kind)
+        else:
+            await self.keeping.drop_inputs([job])
         return job, earlier
 
     async def submit_once(self, submission: Submission, once: Once) -> Submitted:
@@ -161,11 +173,15 @@ class Engine:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
         jobs = await self._apart(submissions, self._prepare_all, submissions, now)
+        if any(self.keeping.is_large(job.input) for job in jobs):
+            jobs = await self.keeping.with_inputs_stored(jobs)
         held = None if once is None else once.held(now)
         earlier = await self.store.submit_batch(jobs, now, held)
         if earlier is None:
             for kind, count in Counter([job.kind for job in jobs]).items():
                 self.metrics.submitted(kind, count)
+        else:
+            await self.keeping.drop_inputs(jobs)
         return jobs, earlier
 
     async def _apart(self, what: Sequence[Any], work: Callable[..., T], *arguments: Any) -> T:
@@ -183,7 +199,7 @@ class Engine:
         ids = ulids_from(earlier.first_id, earlier.jobs)
         if len(ids) == 1:
             try:
-                return Submitted([await self.store.get(tenant, ids[0])], replayed=True)
+                return Submitted([await self.get(ids[0], tenant)], replayed=True)
             except NotFound:
                 raise Gone(f"job {ids[0]}, submitted under this key, is gone") from None
         found = await self.store.get_many([(tenant, job_id) for job_id in ids])
@@ -195,17 +211,24 @@ class Engine:
 
     async def get(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job; raises NotFound or Gone."""
+        return await self.keeping.with_result(await self.store.get(tenant, job_id))
+
+    async def glance(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
+        """Read a job, and leave a result that is kept apart where it is; raises NotFound, Gone."""
         return await self.store.get(tenant, job_id)
 
     async def wait(self, job_id: str, timeout: float, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job when it has ended, or as it stands when the time runs out."""
-        return await self._watch.until_ended(tenant, job_id, timeout)
+        return await self.keeping.with_result(
+            await self._watch.until_ended(tenant, job_id, timeout)
+        )
 
     async def wait_for_event(self, job: Job, after: int, timeout: float) -> Job | None:
         """Read a job again when it has an event after this one or has ended; None if the time runs
         out first, or this process is about to stop. Raises NotFound, Gone.
         """
-        return await self._watch.until_moved((job.tenant, job.id), after, timeout)
+        moved = await self._watch.until_moved((job.tenant, job.id), after, timeout)
+        return None if moved is None else await self.keeping.with_result(moved)
 
     def release_waiters(self) -> None:
         """Let everybody who waits for a job go: this process is about to stop."""
@@ -260,7 +283,9 @@ class Engine:
 
     async def cancel(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Cancel a job: at once if nobody runs it, else its worker is told."""
-        return await self.store.cancel(tenant, job_id, self.clock.now())
+        return await self.keeping.with_result(
+            await self.store.cancel(tenant, job_id, self.clock.now())
+        )
 
     async def send(
         self,
@@ -295,7 +320,13 @@ class Engine:
 
     async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Deleted:
         """Remove a job that has ended, and all that belongs to it."""
-        return await self.store.delete(tenant, job_id, self.clock.now())
+        deleted = await self.store.delete(tenant, job_id, self.clock.now())
+        if deleted.blobs:
+            try:
+                await self.keeping.sweep()
+            except StoreError as error:  # the job is gone, and the sweep will come again
+                log.warning("blobs could not be removed", extra={"why": str(error)})
+        return deleted
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues and how deep they are: those with jobs, paused ones, the kinds' own."""
@@ -341,10 +372,18 @@ class Engine:
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts; False for each whose lease is stale."""
+        if any(has_large_result(each) for each in settlements):
+            settlements = await self.keeping.with_results_stored(settlements)
         began = self.clock.monotonic()
         answers = await self.store.settle(settlements, self.clock.now())
         self.metrics.store_latency.add(self.clock.monotonic() - began)
         return answers
+
+
+def has_large_result(settlement: Settlement) -> bool:
+    """Tell whether an attempt ended with a result that is kept apart."""
+    outcome = settlement.outcome
+    return isinstance(outcome, Succeeded) and not fits_inline(outcome.result)
 
 
 def _all_as_submitted(jobs: Sequence[NewJob]) -> list[Job]:

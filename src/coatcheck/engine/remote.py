@@ -16,9 +16,11 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from coatcheck.errors import InvalidPayload, StaleLease, UnknownKind
+from coatcheck.engine.keeping import without_input
+from coatcheck.errors import InvalidPayload, StaleLease, StoreError, UnknownKind
 from coatcheck.model.job import Claim, Failure, Job, Lease
 from coatcheck.model.outcome import Errored, Outcome
+from coatcheck.model.payload import is_reference
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Step
 from coatcheck.model.worker import WorkerInfo
@@ -68,10 +70,26 @@ class RemoteWork:
         claims: list[Claim] = []
         try:
             claims = await self._claim(worker.id, kinds, most, wait_s, has_left)
+            if any(is_reference(claim.input) for claim in claims):
+                claims = await self._with_inputs(claims)
         finally:
             if not claims:
                 await self._remove(worker.id)
         return claims
+
+    async def _with_inputs(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Read inputs that are kept apart; a job whose input cannot be read is not handed out."""
+        read = []
+        for claim in claims:
+            try:
+                text = await self._engine.keeping.read(claim.input)
+            except StoreError as error:
+                delay = self._engine.kinds[claim.kind].backoff.delay(max(1, claim.attempt))
+                outcome = without_input(error, delay)
+                await self._engine.settle([Settlement(claim.lease, outcome)])
+            else:
+                read.append(claim._replace(input=text))
+        return read
 
     async def _claim(
         self,

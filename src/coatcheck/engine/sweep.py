@@ -16,6 +16,7 @@ import logging
 import random
 
 from coatcheck.clock import Clock
+from coatcheck.engine.keeping import Keeping
 from coatcheck.errors import StoreError
 from coatcheck.store.base import Store
 
@@ -25,8 +26,17 @@ log = logging.getLogger(__name__)
 class Sweeper:
     """One process's sweep."""
 
-    def __init__(self, store: Store, clock: Clock, *, lease_s: float, sweep_s: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        lease_s: float,
+        sweep_s: float,
+        keeping: Keeping | None = None,
+    ) -> None:
         self._store = store
+        self._keeping = keeping
         self._clock = clock
         self._lease_s = lease_s
         self._sweep_s = sweep_s
@@ -46,6 +56,11 @@ class Sweeper:
     async def sweep(self) -> None:
         """Look once."""
         await self._remove_lost_workers()
+        await self._sweep_store()
+        if self._keeping is not None:
+            await self._keeping.sweep()
+
+    async def _sweep_store(self) -> None:
         while True:
             swept = await self._store.sweep(self._clock.now())
             if swept.expired or swept.deleted or swept.batches:

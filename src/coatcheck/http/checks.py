@@ -10,7 +10,7 @@ from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from coatcheck.http.endpoint import Endpoint
+from coatcheck.http.endpoint import ANY, Endpoint
 
 _PROBLEM = "application/problem+json"
 _NOT_WANTED = re.compile(r"q=0(\.0{0,3})?")
@@ -23,7 +23,7 @@ def check_request(request: Request, endpoint: Endpoint) -> None:
     if request.scope["query_string"]:
         _check_query(request.query_params, endpoint)
     accept = request.headers.get("accept", "*/*")
-    if accept != "*/*" and not _accepts(accept, endpoint.produces):
+    if accept != "*/*" and not _accepts(accept, endpoint.produces) and ANY not in endpoint.produces:
         produced = ", ".join(sorted(endpoint.produces)) or _PROBLEM
         raise HTTPException(406, f"the answer is {produced}, which is not accepted")
 

@@ -13,6 +13,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 Schema = dict[str, Any]
 
 JSON = "application/json"
+ANY = "*/*"  # of an answer: it is whatever it was made as
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,24 @@ from typing import Any
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import FARTHEST
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event
 from coatcheck.model.job import Failure, Job, NewJob
+from coatcheck.model.payload import is_reference
 from coatcheck.model.step import Step
 from coatcheck.model.transition import NEVER
 
 
 def job_json(job: Job, extra: Mapping[str, Any] | None = None) -> str:
-    """Write a job as JSON. The result is JSON already and goes in as it is."""
+    """Write a job as JSON. The result is JSON already and goes in as it is, unless it is elsewhere:
+    then `result_omitted` says so.
+    """
     before, after = _before_result(job), _after_result(job)
+    result = "null" if job.result is None else job.result
+    if is_reference(result):
+        result, after["result_omitted"] = "null", True
     if extra:
         after.update(extra)
-    result = "null" if job.result is None else job.result
     return f'{dumps(before)[:-1]},"result":{result},{dumps(after)[1:]}'
 
 
@@ -99,6 +105,18 @@ def failure_view(error: Failure | None) -> dict[str, Any] | None:
     }
 
 
+def artifact_view(job: Job, artifact: Artifact) -> dict[str, Any]:
+    """Write a file that a job has left behind."""
+    return {
+        "name": artifact.name,
+        "content_type": artifact.content_type,
+        "size": artifact.size,
+        "sha256": artifact.sha256,
+        "created_at": to_rfc3339(artifact.created_at),
+        "url": f"/v1/jobs/{job.id}/artifacts/{artifact.name}",
+    }
+
+
 # Writes JSON the way all of the API does: compact, and text as itself.
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -133,7 +151,7 @@ def _after_result(job: Job) -> dict[str, Any]:
     path = f"/v1/jobs/{job.id}"
     return {
         "error": failure_view(job.error),
-        "artifacts": [],
+        "artifacts": [artifact_view(job, artifact) for artifact in job.artifacts],
         "links": {
             "self": path,
             "result": f"{path}/result",

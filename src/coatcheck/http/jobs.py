@@ -7,7 +7,7 @@ import logging
 import re
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
@@ -29,6 +29,7 @@ from coatcheck.http.problem import problem
 from coatcheck.http.written import Written
 from coatcheck.logs import correlation_id
 from coatcheck.model.job import Job, NewJob
+from coatcheck.model.payload import is_reference, read_reference
 from coatcheck.model.state import State
 
 log = logging.getLogger(__name__)
@@ -115,7 +116,7 @@ async def get_result(request: Request) -> Response:
     job = await engine.wait(request.path_params["job_id"], read_wait(request.query_params))
     match job.state:
         case State.SUCCEEDED:
-            return Response(job.result or "null", media_type=JSON)
+            return await _answer_result(engine, request, job.result or "null")
         case State.FAILED:
             said = job.error.message if job.error else "no error was kept"
             return problem(
@@ -127,6 +128,15 @@ async def get_result(request: Request) -> Response:
         case State.CANCELLED:
             return problem(409, "job-cancelled", f"job {job.id} was cancelled")
     return answer_job(engine, job, 202)
+
+
+async def _answer_result(engine: Engine, request: Request, result: str) -> Response:
+    if not is_reference(result):
+        return Response(result, media_type=JSON)
+    blob = read_reference(result)
+    headers = {"Content-Length": str(blob.size)}
+    pieces = await engine.keeping.stream(blob, stop=0 if request.method == "HEAD" else blob.size)
+    return StreamingResponse(pieces, 200, headers, JSON)
 
 
 async def cancel_job(request: Request) -> Response:
@@ -150,6 +160,7 @@ async def delete_job(request: Request) -> Response:
             "payloads": deleted.payloads,
             "events": deleted.events,
             "steps": deleted.steps,
+            "artifacts": deleted.artifacts,
         },
     }
     return Response(dumps(receipt), media_type=JSON)

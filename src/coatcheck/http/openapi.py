@@ -15,7 +15,7 @@ from typing import Any
 from coatcheck.errors import InvalidPayload
 from coatcheck.http.endpoint import Answer, Endpoint, Parameter, Schema, ref
 from coatcheck.http.problem import MEDIA_TYPE as PROBLEM
-from coatcheck.http.schemas import COUNT, ID, NAME, TEXT, components
+from coatcheck.http.schemas import COUNT, FILE_NAME, ID, NAME, TEXT, components
 from coatcheck.model.kind import Kind
 
 # What can happen to any call: a bad parameter, a caller from elsewhere, one that takes no JSON,
@@ -23,7 +23,7 @@ from coatcheck.model.kind import Kind
 ALWAYS = (400, 403, 406, 503)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
 _PATH_SCHEMAS = {"job_id": ID, "fence": COUNT, "name": NAME, "kind": NAME, "queue": NAME}
-_PATH_SCHEMAS |= {"schedule": NAME}
+_PATH_SCHEMAS |= {"schedule": NAME, "file": FILE_NAME}
 
 # Where the id of a new job leads.
 _ON_A_JOB = (
@@ -33,7 +33,10 @@ _ON_A_JOB = (
 _HEADERS: dict[str, tuple[str, Schema]] = {
     "Location": ("Where it is.", TEXT),
     "Retry-After": ("In how many seconds it is worth asking again.", COUNT),
-    "ETag": ("Changes when the job does.", TEXT),
+    "ETag": ("Changes when what was asked for does.", TEXT),
+    "Accept-Ranges": ("`bytes`: parts can be asked for.", TEXT),
+    "Content-Disposition": ("The name to save it under.", TEXT),
+    "Content-Range": ("Which part this is, and of how much.", TEXT),
     "Preference-Applied": ("Which of the wishes in `Prefer` were heard.", TEXT),
     "Idempotency-Replayed": ("`true`: an earlier request under this key did it.", TEXT),
 }

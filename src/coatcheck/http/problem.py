@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.errors import (
+    BlobGone,
+    BlobStoreUnavailable,
     CoatcheckError,
     Conflict,
     Gone,
@@ -23,6 +25,7 @@ from coatcheck.errors import (
     KeyReused,
     NotFound,
     StoreUnavailable,
+    TooLarge,
     UnknownKind,
 )
 from coatcheck.logs import correlation_id
@@ -34,12 +37,15 @@ MEDIA_TYPE = "application/problem+json"
 # The first entry that fits decides: the more particular error stands first.
 STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (Gone, 410),
+    (BlobGone, 410),
     (NotFound, 404),
     (UnknownKind, 422),
     (InvalidPayload, 422),
+    (TooLarge, 413),
     (InvalidInput, 400),
     (KeyReused, 422),
     (Conflict, 409),
+    (BlobStoreUnavailable, 503),
     (StoreUnavailable, 503),
 )
 # For what is refused before it reaches the engine.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.http import batches, docs, health, jobs, kinds, metrics, queues, stream
+from coatcheck.http.artifact_routes import ARTIFACTS
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     TRACEPARENT,
@@ -322,6 +323,6 @@ _PAGES = (
 )
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    *(*_JOBS, *STEERING, *WORK, *SCHEDULES),
+    *(*_JOBS, *ARTIFACTS, *STEERING, *WORK, *SCHEDULES),
     *(*_SYSTEM, *_PAGES),
 )

@@ -26,6 +26,7 @@ from coatcheck.http.leases import (
 )
 from coatcheck.http.schedule_request import ScheduleRequest
 from coatcheck.http.steering import ForkRequest, ResumeRequest
+from coatcheck.model import artifact
 from coatcheck.model.event import EventType
 from coatcheck.model.names import NAME_PATTERN, NAME_RULE
 from coatcheck.model.schedule import LONGEST_MS, SHORTEST_MS, CatchUp, Overlap
@@ -41,6 +42,11 @@ ID: Schema = {
     "description": "A ULID, or the public id that a surface gave the job.",
 }
 ANYTHING: Schema = {}
+FILE_NAME: Schema = {
+    "type": "string",
+    "pattern": f"^{artifact.NAME_PATTERN}$",
+    "description": artifact.NAME_RULE,
+}
 NAME: Schema = {"type": "string", "pattern": f"^{NAME_PATTERN}$", "description": NAME_RULE}
 
 
@@ -99,15 +105,29 @@ _JOB = whole(
         "forked_from": maybe(TEXT),
         "result": ANYTHING,
         "error": maybe(ref("Error")),
-        "artifacts": listed(ANYTHING),
+        "artifacts": listed(ref("Artifact")),
         "links": {"type": "object", "additionalProperties": TEXT},
         "position": {
             "description": "Its place in the queue, from 1, while it waits for its turn.",
             "anyOf": [COUNT, {"const": "1000+"}],
         },
         "explain": listed(whole({"code": TEXT, "message": TEXT})),
+        "result_omitted": {
+            "description": "It is too large to be shown here: its own address has it.",
+            "const": True,
+        },
     },
-    optional=("position", "explain"),
+    optional=("position", "explain", "result_omitted"),
+)
+_ARTIFACT = whole(
+    {
+        "name": FILE_NAME,
+        "content_type": TEXT,
+        "size": COUNT,
+        "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "created_at": TIME,
+        "url": TEXT,
+    }
 )
 _STEP = whole(
     {
@@ -187,7 +207,9 @@ _RECEIPT = whole(
     {
         "id": TEXT,
         "deleted_at": TIME,
-        "removed": whole({"jobs": COUNT, "payloads": COUNT, "events": COUNT, "steps": COUNT}),
+        "removed": whole(
+            dict.fromkeys(("jobs", "payloads", "events", "steps", "artifacts"), COUNT)
+        ),
     }
 )
 
@@ -279,6 +301,8 @@ def components() -> dict[str, Any]:
         "Job": _JOB,
         "JobRequest": _described(JobRequest, **_LIMITS),
         "JobPage": whole({"jobs": listed(ref("Job")), "next_cursor": maybe(TEXT)}),
+        "Artifact": _ARTIFACT,
+        "ArtifactPage": whole({"artifacts": listed(ref("Artifact"))}),
         "Batch": whole({"jobs": listed(_BATCHED)}),
         "Step": _STEP,
         "StepPage": whole({"steps": listed(ref("Step"))}),

@@ -1,7 +1,8 @@
 """A job as it is handed in, as it is read, and as a worker holds it.
 
 Times are milliseconds since the epoch. Inputs, results and error details are JSON texts here:
-what they mean is the business of the kind, one layer up.
+what they mean is the business of the kind, one layer up. A large input or result is a reference to
+a blob instead (payload.py).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.state import Reason, State
 
 DEFAULT_TENANT = "default"
@@ -129,3 +131,4 @@ class Job:
     traceparent: str | None
     forked_from: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    artifacts: tuple[Artifact, ...] = ()  # by name

@@ -24,9 +24,11 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event, NewEvent
 from coatcheck.model.job import Claim, Job, Lease, NewJob, Progress
 from coatcheck.model.outcome import Outcome
+from coatcheck.model.payload import BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.model.step import Message, Step
@@ -120,6 +122,8 @@ class Deleted(NamedTuple):
     payloads: int
     events: int
     steps: int = 0
+    artifacts: int = 0
+    blobs: int = 0  # of payloads and artifacts; their bytes are removed next
 
 
 class JobFilter(NamedTuple):
@@ -316,6 +320,33 @@ class Store(ScheduleStore, Protocol):
         """End attempts, all in one transaction. For each: True also when this very lease had
         settled the job before; False when the lease is stale.
         """
+        ...
+
+    # --- blobs
+
+    async def reserve_blob(self, blob: BlobName, remove_at: int) -> None:
+        """Note a blob before its bytes are written. Unless a job, a result or an artifact that is
+        written names it before `remove_at`, it may be removed from then on.
+
+        Each of those takes its blob over in its own transaction, and raises BlobGone where that is
+        being removed.
+        """
+        ...
+
+    async def keep_artifact(self, lease: Lease, artifact: Artifact) -> bool:
+        """Name a file of a running job, in place of the one that had the name; False when the
+        lease is stale. Raises Conflict where the job has too many.
+        """
+        ...
+
+    async def unneeded_blobs(self, now: int, limit: int) -> list[BlobName]:
+        """List blobs whose bytes are to be removed: of jobs that are deleted, replaced, or never
+        named in time. They cannot be named any more.
+        """
+        ...
+
+    async def forget_blobs(self, blobs: Sequence[BlobName]) -> None:
+        """Drop what is known of blobs whose bytes are gone; those that a job keeps stay."""
         ...
 
     # --- keeping house

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event, EventType
 from coatcheck.model.job import Failure, Job, NewJob, Progress, Terms
 from coatcheck.model.schedule import CatchUp, Definition, Overlap, Schedule, Timing
@@ -87,8 +88,9 @@ def new_job_row(job: NewJob, standing: Standing) -> tuple[Any, ...]:
 
 
 def read_job(row: Row) -> Job:
-    """Read a whole job from `SELECT jobs.*, result`."""
+    """Read a whole job from `SELECT jobs.*, result, artifacts`."""
     standing = read_standing(row[_STANDING:_PROGRESS])
+    progress, result, artifacts = row[_PROGRESS : _PROGRESS + 3]
     return Job(
         tenant=row[0],
         id=row[1],
@@ -117,8 +119,11 @@ def read_job(row: Row) -> Job:
         cancel_requested=standing.cancel_requested,
         error=standing.error,
         last_event=standing.last_event,
-        progress=None if row[_PROGRESS] is None else Progress(**json.loads(row[_PROGRESS])),
-        result=row[_PROGRESS + 1],
+        progress=None if progress is None else Progress(**json.loads(progress)),
+        result=result,
+        artifacts=()
+        if artifacts == "[]"
+        else tuple(Artifact(*each) for each in json.loads(artifacts)),
     )
 
 

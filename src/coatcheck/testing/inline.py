@@ -55,6 +55,7 @@ class InlineRun:
     phases: list[str] = field(default_factory=list)
     logs: list[dict[str, Any]] = field(default_factory=list)
     outputs: list[Any] = field(default_factory=list)
+    artifacts: dict[str, bytes] = field(default_factory=dict)
 
 
 def run_inline(
@@ -99,6 +100,7 @@ def _run_of(job: InlineJob) -> InlineRun:
         crashes=job.crashes,
         steps=[job.steps[seq] for seq in sorted(job.steps)],
         children=[_run_of(child) for child in job.children],
+        artifacts=dict(job.artifacts),
     )
     for report in job.reports:
         if report.progress is not None:

@@ -15,6 +15,7 @@ from coatcheck.model.kind import Kind
 from coatcheck.model.step import Step
 from coatcheck.worker.context import Context
 from coatcheck.worker.driving import Port
+from coatcheck.worker.operations import KeepArtifact
 
 
 class Crash(BaseException):
@@ -86,16 +87,22 @@ class InlineContext(Context):
         self._point = point
 
     def _take(self, *arguments: Any) -> Any:
+        return self._counted(super()._take, *arguments)
+
+    def _keep(self, file: KeepArtifact) -> Any:
+        return self._counted(super()._keep, file)
+
+    def _counted(self, call: Callable[..., Any], *arguments: Any) -> Any:
         number = self._point.begin_call()
         if not self._blocking:
-            return self._until_taken(super()._take(*arguments), number)
+            return self._until_done(call(*arguments), number)
         try:
-            return super()._take(*arguments)
+            return call(*arguments)
         finally:
             self._point.end_call(number)
 
-    async def _until_taken(self, taking: Awaitable[Any], number: int) -> Any:
+    async def _until_done(self, doing: Awaitable[Any], number: int) -> Any:
         try:
-            return await taking
+            return await doing
         finally:
             self._point.end_call(number)

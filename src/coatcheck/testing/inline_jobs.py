@@ -7,6 +7,7 @@ what its handler asks for is answered as its worker would (`coatcheck.worker.ans
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import heapq
 import json
 from collections.abc import Callable, Mapping
@@ -14,10 +15,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from coatcheck.blobs.blobs import pieces_of
 from coatcheck.engine.submission import Submission, prepare
 from coatcheck.errors import CoatcheckError
 from coatcheck.ids import UlidGenerator
 from coatcheck.model import transition as rules
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.handler import is_async
 from coatcheck.model.job import Claim, Lease, NewJob
 from coatcheck.model.kind import Kind
@@ -28,7 +31,16 @@ from coatcheck.model.transition import NEVER, Standing
 from coatcheck.store.base import Report
 from coatcheck.testing.inline_crash import CrashPoint, InlineContext
 from coatcheck.worker.attempt import run_async, run_blocking
-from coatcheck.worker.operations import Child, Children, History, Question, Record, Spawn
+from coatcheck.worker.operations import (
+    Child,
+    Children,
+    History,
+    KeepArtifact,
+    Question,
+    ReadInput,
+    Record,
+    Spawn,
+)
 
 
 class FakeClock:
@@ -57,6 +69,7 @@ class InlineJob:
     reports: list[Report] = field(default_factory=list)
     groups: list[set[str]] = field(default_factory=list)  # what it waits for
     children: list[InlineJob] = field(default_factory=list)
+    artifacts: dict[str, bytes] = field(default_factory=dict)
     result: str | None = None
     claims: int = 0
     crashes: int = 0
@@ -179,6 +192,12 @@ class InlineJobs:
         job = self._jobs[job_id]
         return Child(job.standing.state, job.result, job.standing.error)
 
+    def keep(self, job: InlineJob, name: str, content: bytes, content_type: str) -> Artifact:
+        """Keep a file of a job."""
+        job.artifacts[name] = content
+        digest = hashlib.sha256(content).hexdigest()
+        return Artifact(name, content_type, len(content), digest, "", self._clock.now())
+
 
 class _Answers:
     """A port that answers at once."""
@@ -216,6 +235,10 @@ class _Answers:
                 self._job.children.append(child)
                 self._write((*steps, replace(step, result=json.dumps(child.new.id))))
                 return child.new.id
+            case KeepArtifact(name, data, content_type):
+                return self._jobs.keep(self._job, name, b"".join(pieces_of(data)), content_type)
+            case ReadInput():
+                return self._job.new.input
 
     def _write(self, steps: tuple[Step, ...]) -> None:
         self._point.before_write(steps[-1])

@@ -15,14 +15,25 @@ from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.step import Message, Step
 from coatcheck.store.base import Report
 from coatcheck.worker.execution import Execution
-from coatcheck.worker.operations import Child, Children, History, Question, Record, Spawn
+from coatcheck.worker.operations import (
+    Child,
+    Children,
+    History,
+    KeepArtifact,
+    Question,
+    ReadInput,
+    Record,
+    Spawn,
+)
 from coatcheck.worker.outage import persist
 from coatcheck.worker.probe import Probe
 from coatcheck.worker.reports import Reports
 
 
 class Answers:
-    """Answers what executions ask. While the store is down, the answer waits."""
+    """Answers what executions ask. While the store is down, the answer waits; but not where bytes
+    are read or written for a handler, which is told.
+    """
 
     def __init__(
         self, engine: Engine, reports: Reports, lost: Callable[[Execution], None], probe: Probe
@@ -49,6 +60,10 @@ class Answers:
                 return await persist(lambda: self._children(lease.tenant, ids))
             case Spawn():
                 return await self._spawn(execution, question)
+            case ReadInput():
+                return await self._engine.keeping.read(execution.claim.input)
+            case KeepArtifact(name, data, content_type):
+                return await self._engine.keeping.keep_artifact(lease, name, data, content_type)
 
     async def _write(
         self, execution: Execution, steps: tuple[Step, ...], children: tuple[NewJob, ...] = ()
@@ -70,6 +85,7 @@ class Answers:
 
     async def _spawn(self, execution: Execution, asked: Spawn) -> str:
         child = self._engine.child_of(execution.claim, asked.kind, asked.input)
+        [child] = await persist(lambda: self._engine.keeping.with_inputs_stored([child]))
         step = replace(asked.step, result=json.dumps(child.id))
         await self._write(execution, (*asked.steps, step), (child,))
         self._engine.metrics.submitted(child.kind)
@@ -78,7 +94,13 @@ class Answers:
     async def _children(self, tenant: str, ids: tuple[str, ...]) -> list[Child]:
         wanted = [(tenant, job_id) for job_id in dict.fromkeys(ids)]
         jobs: dict[str, Job] = {job.id: job for job in await self._engine.store.get_many(wanted)}
+        results = {
+            job.id: await self._engine.keeping.read(job.result)
+            for job in jobs.values()
+            if job.result is not None
+        }
         found = (jobs.get(job_id) for job_id in ids)
         return [
-            Child(None) if job is None else Child(job.state, job.result, job.error) for job in found
+            Child(None) if job is None else Child(job.state, results.get(job.id), job.error)
+            for job in found
         ]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 
 from pydantic_core import PydanticSerializationError
 
 from coatcheck import tracing
-from coatcheck.errors import Fail, InvalidPayload, JobError, Retry, StepsChanged
+from coatcheck.engine.keeping import without_input
+from coatcheck.errors import Fail, InvalidPayload, JobError, Retry, StepsChanged, StoreError
 from coatcheck.model.duration import LONGEST_MS
 from coatcheck.model.job import Claim, Failure
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
+from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
 from coatcheck.worker.context import Context
@@ -22,6 +25,14 @@ from coatcheck.worker.failure import LONGEST_MESSAGE, trace_of, words_of
 from coatcheck.worker.interrupts import Interrupted
 
 log = logging.getLogger(__name__)
+
+
+class InputUnreadable(Exception):
+    """The input of a job is kept apart and could not be read; `why` says what was wrong."""
+
+    def __init__(self, why: StoreError) -> None:
+        super().__init__(str(why))
+        self.why = why
 
 
 async def run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
@@ -52,7 +63,10 @@ async def _run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
     try:
         await context.begin_async(asyncio.current_task())
         if kind.takes_input:
-            value = await kind.handler(context, kind.read_input(claim.input))
+            text = claim.input
+            if is_reference(text):
+                text = await _fetched(context)
+            value = await kind.handler(context, kind.read_input(text))
         else:
             value = await kind.handler(context)
         return context.waiting or _succeeded(kind, value)
@@ -64,12 +78,30 @@ def _run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
     try:
         context.begin_blocking()
         if kind.takes_input:
-            value = kind.handler(context, kind.read_input(claim.input))
+            text = claim.input
+            if is_reference(text):
+                text = read_apart(context.read_input())
+            value = kind.handler(context, kind.read_input(text))
         else:
             value = kind.handler(context)
         return context.waiting or _succeeded(kind, value)
     except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
         return context.waiting or outcome_of(error, kind, claim)
+
+
+async def _fetched(context: Context) -> str:
+    try:
+        return await asyncio.wrap_future(context.read_input())
+    except StoreError as error:
+        raise InputUnreadable(error) from error
+
+
+def read_apart(reading: Future[str]) -> str:
+    """Wait for an input that is kept apart; raises InputUnreadable."""
+    try:
+        return reading.result()
+    except StoreError as error:
+        raise InputUnreadable(error) from error
 
 
 def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
@@ -85,6 +117,8 @@ def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
         case InvalidPayload():
             # It was checked when it was submitted: the code has changed since. Trying again won't.
             return GaveUp(Failure(error.code, str(error)))
+        case InputUnreadable():
+            return without_input(error.why, claim_delay(kind, claim))
         case Retry():
             failure = Failure("retry", storable(error.message), retryable=True)
             return Errored(failure, _asked_delay(error, kind, claim))

@@ -2,8 +2,9 @@
 
 What a job says of itself (progress, phase, log, output) is kept here and written by the worker a
 few times a second at most, and in any case together with the job's end: a thousand calls cost few
-writes and none is lost. Every call is also a point where a cancelled or timed-out handler stops: an
-`async def` at its next await, a `def` at its next call of `ctx`.
+writes and none is lost. A file that a job leaves behind is written away by the call that names it,
+which returns once it is durable. Every call is also a point where a cancelled or timed-out handler
+stops: an `async def` at its next await, a `def` at its next call of `ctx`.
 
 What it does once and for all (steps, waiting, other jobs) is in `journal.py`.
 """
@@ -15,12 +16,16 @@ import json
 import math
 import threading
 from collections.abc import Awaitable, Callable, Generator
+from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
+from coatcheck.blobs.blobs import Data
 from coatcheck.clock import Clock
 from coatcheck.errors import InvalidInput
+from coatcheck.model.artifact import check_content_type, check_name
 from coatcheck.model.duration import LONGEST_MS, Duration, milliseconds
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Progress
@@ -35,7 +40,7 @@ from coatcheck.worker.body import Body
 from coatcheck.worker.driving import CLOSED, SHORT_MS, AsyncHost, BlockingHost, Port, step_key
 from coatcheck.worker.interrupts import Interrupt, Interrupted
 from coatcheck.worker.journal import Journal
-from coatcheck.worker.operations import ChildJob, History, Operation
+from coatcheck.worker.operations import ChildJob, History, KeepArtifact, Operation, ReadInput
 
 
 class _Done:
@@ -164,6 +169,26 @@ class Context:
             with self._lock:
                 self._events.append(NewEvent(type_, storable(data)))
         return self._said()
+
+    def artifact(self, name: str, data: Data, content_type: str | None = None) -> Any:
+        """Leave a file behind, for whoever submitted the job; the last one under a name counts.
+
+        `data` is bytes, a `pathlib.Path`, or a file open in binary mode, which is read as it is
+        written away. Without a content type the name tells. Returns what was kept.
+        """
+        check_name(name)
+        media_type = check_content_type(content_type, name)
+        if not isinstance(data, (bytes, bytearray, memoryview, Path)) and not hasattr(data, "read"):
+            what = type(data).__name__
+            raise TypeError(
+                f"an artifact is bytes, a pathlib.Path or a file open in binary mode, not {what}"
+            )
+        return self._keep(KeepArtifact(name, data, media_type))
+
+    def _keep(self, file: KeepArtifact) -> Any:
+        host = self._made.host
+        host.caller()  # raises where the handler is on its way out
+        return host.drive(operations.asked(file), self.job_id)
 
     # --- once and for all
 
@@ -308,6 +333,10 @@ class Context:
         self._interrupt = why
         if self._durable is not None:
             self._durable.host.interrupt(why)
+
+    def read_input(self) -> Future[str]:
+        """Read the input of the job, which is kept apart."""
+        return self.port.ask(ReadInput())
 
     def repeat(self, report: Report) -> None:
         """Say what the handler has said in another process."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from coatcheck.blobs.blobs import Data
 from coatcheck.errors import Fail, JobCancelled, JobFailed, Retry, StepFailed, StepsChanged
 from coatcheck.model.job import Failure
 from coatcheck.model.kind import Backoff
@@ -59,7 +60,21 @@ class Child:
     error: Failure | None = None
 
 
-Question = History | Record | Spawn | Children
+@dataclass(frozen=True, slots=True)
+class ReadInput:
+    """Asked of the worker: the job's input, a JSON text, which is kept apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeepArtifact:
+    """Asked of the worker: keep a file of the job, and return what was kept."""
+
+    name: str
+    data: Data
+    content_type: str
+
+
+Question = History | Record | Spawn | Children | ReadInput | KeepArtifact
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +105,11 @@ class ChildJob:
 
 Operation = Generator[Any, Any, Any]
 Now = Callable[[], int]
+
+
+def asked(question: Question) -> Operation:
+    """Ask the worker, and return the answer; no step is made of it."""
+    return (yield question)
 
 
 def entered(journal: Journal, entry: Entry, operation: Operation) -> Operation:

@@ -5,6 +5,8 @@ the busier the store is, the more jobs share a commit; a single job on an idle s
 nobody. What is on its way or gathered is remembered by its lease, so that nobody takes it for a job
 that was claimed and forgotten.
 
+A large result goes to the blob store first, which may take a while: it is settled by itself.
+
 While the store is down a settle is tried until it succeeds (outage.py). One outcome that can never
 be written is found by halving its batch, and fails alone.
 """
@@ -16,7 +18,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from coatcheck.engine.engine import Engine
+from coatcheck.engine.engine import Engine, has_large_result
 from coatcheck.errors import StoreError
 from coatcheck.model.job import Failure, Lease
 from coatcheck.model.outcome import GaveUp
@@ -55,7 +57,14 @@ class Settling:
         if not settlements:
             return
         self._leases.update(settlement.lease for settlement in settlements)
-        self._gathered += settlements
+        large = [settlement for settlement in settlements if has_large_result(settlement)]
+        for settlement in large:
+            self._write_soon(self._settle([settlement]))
+        if len(large) == len(settlements):
+            return
+        self._gathered += (
+            [each for each in settlements if each not in large] if large else settlements
+        )
         if self._on_their_way < MOST_ON_THEIR_WAY:
             self._on_their_way += 1
             self._write_soon(self._settle_gathered())

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from coatcheck.cli import exits
+from coatcheck.cli.doctor.blobs import look_at_blobs
 from coatcheck.cli.doctor.clock import check_clock, look
 from coatcheck.cli.doctor.disk import check_disk
 from coatcheck.cli.doctor.findings import Finding, Level, ok, problem
@@ -40,9 +41,9 @@ def doctor(
 ) -> None:
     """Say whether all is well here, and what to do where it is not.
 
-    Looks at the settings, the database and its migrations, the disk, the clock, workers, queues,
-    optional parts, and whether a server answers. Changes nothing, and needs no server. The exit
-    code is 1 where there is a problem; warnings leave it at 0.
+    Looks at the settings, the database and its migrations, the disk, the blob store, the clock,
+    workers, queues, optional parts, and whether a server answers. Changes nothing, and needs no
+    server. The exit code is 1 where there is a problem; warnings leave it at 0.
 
     \b
     Examples:
@@ -81,6 +82,13 @@ def _examine(
     def on_disk() -> Iterable[Finding]:
         return [] if view.sqlite_path is None else check_disk(view.sqlite_path)
 
+    def blobs() -> Iterable[Finding]:
+        try:
+            return ask(lambda: look_at_blobs(settings, view.scheme))
+        except NoAnswer as error:
+            advice = "see whether its address is right, and what lies between"
+            return [problem("blobs", f"the blob store gave {error}", advice)]
+
     def inside() -> Iterable[Finding]:
         return [] if view.inside is None else check_inside(view.inside)
 
@@ -90,6 +98,7 @@ def _examine(
     checks: tuple[tuple[str, Callable[[], Iterable[Finding]]], ...] = (
         ("store", store),
         ("disk", on_disk),
+        ("blobs", blobs),
         ("server", server),
         ("workers", inside),
         ("clock", lambda: check_clock(first, view.database_ahead_ms)),

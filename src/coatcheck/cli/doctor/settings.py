@@ -11,7 +11,7 @@ from coatcheck.secrets import resolver_for
 from coatcheck.settings import Settings
 
 # Addresses that may hold a password.
-ADDRESSES = ("database", "listen")
+ADDRESSES = ("database", "listen", "blobs")
 
 
 def shown(settings: Settings, url: str, api_key: str | None) -> dict[str, Any]:
@@ -34,9 +34,10 @@ def differing(values: Mapping[str, Any]) -> str:
 
 
 def _address(value: str) -> str:
-    """A reference and a file's path are shown; of any other address only its scheme."""
+    """References, paths and names of buckets are shown; of any other address only its scheme."""
     scheme, separator, _ = value.partition("://")
-    if not value or (scheme == "sqlite" and separator and "@" not in value):
+    plain = scheme in ("sqlite", "file", "s3", "az", "gs") and separator
+    if not value or (plain and "@" not in value and "?" not in value):
         return value
     try:
         if resolver_for(value) is not None:

@@ -25,6 +25,7 @@ from typing import Any
 from coatcheck.model import transition as rules
 from coatcheck.model.job import Claim, Lease, Terms
 from coatcheck.model.outcome import Succeeded
+from coatcheck.model.payload import is_reference
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing
 from coatcheck.store.base import Claimed, Settlement, Topic
@@ -218,6 +219,8 @@ async def settle_as_claimed(
             topics.add(Topic.WORK)
             again.append(handed.lane(lease))
         result = outcome.result if isinstance(outcome, Succeeded) else None
+        if result is not None and is_reference(result):
+            return None  # its blob is to be taken over in the same transaction
         key = (lease.tenant, lease.job_id)
         rows[key] = (*key, *standing_row(standing), event, result)
     if not rows or len(rows) < len(settlements):
@@ -234,7 +237,7 @@ def _all_succeeded(handed: Handed, settlements: Sequence[Settlement]) -> list[st
     """Lay out what `succeed_as_claimed` takes; None where it is not for these settlements."""
     rows = []
     for (tenant, id_, fence), outcome, report in settlements:
-        if report is not None or not isinstance(outcome, Succeeded):
+        if report is not None or not isinstance(outcome, Succeeded) or is_reference(outcome.result):
             return None
         last_event = handed.last_event(Lease(tenant, id_, fence))
         if last_event is None:

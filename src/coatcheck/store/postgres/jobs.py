@@ -17,12 +17,15 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from coatcheck.model import transition as rules
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Lease, NewJob, Terms
 from coatcheck.model.outcome import Succeeded, Waiting
+from coatcheck.model.payload import BlobName, blobs_in
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing, Transition
 from coatcheck.store.base import Report, Settlement, Topic
+from coatcheck.store.postgres import blobs
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.transport import as_texts, in_columns
 from coatcheck.store.rows import (
@@ -92,7 +95,9 @@ async def submit(
     in_transaction: bool = False,
     fence: int = 0,
 ) -> None:
-    """Insert jobs; ids that are there already are left as they are."""
+    """Insert jobs; ids that are there already are left as they are. Those with blobs must be in a
+    transaction.
+    """
     if not new:
         return
     # The first of those with one id, as if they had come one after another.
@@ -101,12 +106,18 @@ async def submit(
     guarded = sql.submit.replace("/* already there */", "ON CONFLICT (tenant, id) DO NOTHING")
     if in_transaction:  # which an error would end
         await db.execute(guarded, *values)
+        await blobs.adopt(db, sql, blobs_of(new))
         return
     try:
         await db.execute(sql.submit, *values)
     except asyncpg.UniqueViolationError:
         # Rare, and dear to guard against: see which ids are there, and leave those alone.
         await db.execute(guarded, *values)
+
+
+def blobs_of(new: Sequence[NewJob]) -> list[BlobName]:
+    """Return the blobs that hold the inputs of jobs."""
+    return blobs_in((job.tenant, job.id, job.input) for job in new)
 
 
 def new_job_columns(new: Sequence[NewJob], now: int, fence: int = 0) -> list[Any]:
@@ -139,6 +150,7 @@ async def settle(
         if isinstance(outcome, Succeeded):
             results[key] = outcome.result
     after = await write(db, sql, found, changes, now, results)
+    await blobs.adopt(db, sql, blobs_in((*key, result) for key, result in results.items()))
     waits = [
         (key[0], what, key[1], part)
         for key, (_, outcome, _) in ending.items()
@@ -182,6 +194,17 @@ async def report(
         lease: found[key_of(lease)].standing.last_event - last for lease, last in before.items()
     }
     return answers, added
+
+
+async def keep_artifact(db: Any, sql: Statements, lease: Lease, artifact: Artifact) -> bool:
+    """Name a file of a running job."""
+    key = key_of(lease)
+    job = (await lock(db, sql, [key])).get(key)
+    if job is None or job.standing.fence != lease.fence or job.standing.state is not State.RUNNING:
+        await count_stale(db, sql, 1)
+        return False
+    await blobs.keep_artifact(db, sql, *key, artifact)
+    return True
 
 
 async def move(

@@ -340,21 +340,42 @@ AS event(tenant, id, seq, type, data)
 SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
   traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
   keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-  finished_at, expires_at, cancel_requested, error, last_event, progress, result
+  finished_at, expires_at, cancel_requested, error, last_event, progress, result,
+  (
+    SELECT coalesce(
+      json_agg(json_build_array(name, content_type, size, sha256, key, artifacts.created_at)
+        ORDER BY name)::text, '[]')
+    FROM coatcheck.artifacts
+    WHERE artifacts.tenant = jobs.tenant AND artifacts.job_id = jobs.id
+  ) AS artifacts
 FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
 
 -- name: job_by_public_id
 SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
   traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
   keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-  finished_at, expires_at, cancel_requested, error, last_event, progress, result
+  finished_at, expires_at, cancel_requested, error, last_event, progress, result,
+  (
+    SELECT coalesce(
+      json_agg(json_build_array(name, content_type, size, sha256, key, artifacts.created_at)
+        ORDER BY name)::text, '[]')
+    FROM coatcheck.artifacts
+    WHERE artifacts.tenant = jobs.tenant AND artifacts.job_id = jobs.id
+  ) AS artifacts
 FROM coatcheck.jobs WHERE tenant = $1 AND public_id = $2
 
 -- name: jobs_by_ids
 SELECT jobs.tenant, jobs.id, surface, public_id, kind, queue, priority, limit_key, labels,
   correlation_id, traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms,
   keep_succeeded_ms, keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at,
-  started_at, finished_at, expires_at, cancel_requested, error, last_event, progress, result
+  started_at, finished_at, expires_at, cancel_requested, error, last_event, progress, result,
+  (
+    SELECT coalesce(
+      json_agg(json_build_array(name, content_type, size, sha256, key, artifacts.created_at)
+        ORDER BY name)::text, '[]')
+    FROM coatcheck.artifacts
+    WHERE artifacts.tenant = jobs.tenant AND artifacts.job_id = jobs.id
+  ) AS artifacts
 FROM unnest($1::text[], $2::text[]) AS wanted(tenant, id)
 JOIN coatcheck.jobs ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
 
@@ -364,7 +385,14 @@ SELECT jobs.tenant, jobs.id, surface, public_id, jobs.kind, jobs.queue, priority
   correlation_id, traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms,
   keep_succeeded_ms, keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at,
   started_at, finished_at, expires_at, cancel_requested, error, last_event, progress,
-  NULL AS result
+  NULL AS result,
+  (
+    SELECT coalesce(
+      json_agg(json_build_array(name, content_type, size, sha256, key, artifacts.created_at)
+        ORDER BY name)::text, '[]')
+    FROM coatcheck.artifacts
+    WHERE artifacts.tenant = jobs.tenant AND artifacts.job_id = jobs.id
+  ) AS artifacts
 FROM /* source */ WHERE /* conditions */
 
 -- name: from_jobs
@@ -759,3 +787,54 @@ UPDATE coatcheck.jobs SET deadline_at = NULL WHERE tenant = $1 AND id = $2 AND d
 
 -- name: input_of
 SELECT input FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
+
+-- name: reserve_blob
+INSERT INTO coatcheck.blobs (tenant, job_id, key, remove_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (tenant, job_id, key) DO NOTHING
+
+-- name: adopt_blobs
+-- Also those that are kept already: an earlier try of the same transaction may have done it.
+UPDATE coatcheck.blobs SET remove_at = NULL
+FROM unnest($1::text[], $2::text[], $3::text[]) AS named(tenant, job_id, key)
+WHERE blobs.tenant = named.tenant AND blobs.job_id = named.job_id AND blobs.key = named.key
+  AND coalesce(blobs.remove_at, 1) > 0
+
+-- name: doom_blob
+UPDATE coatcheck.blobs SET remove_at = 0 WHERE tenant = $1 AND job_id = $2 AND key = $3
+
+-- name: doom_blobs
+UPDATE coatcheck.blobs SET remove_at = 0
+FROM unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE blobs.tenant = gone.tenant AND blobs.job_id = gone.id
+
+-- name: take_unneeded_blobs
+UPDATE coatcheck.blobs SET remove_at = 0 WHERE (tenant, job_id, key) IN (
+  SELECT tenant, job_id, key FROM coatcheck.blobs
+  WHERE remove_at IS NOT NULL AND remove_at <= $1
+  ORDER BY remove_at LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+RETURNING tenant, job_id, key
+
+-- name: forget_blobs
+DELETE FROM coatcheck.blobs
+USING unnest($1::text[], $2::text[], $3::text[]) AS gone(tenant, job_id, key)
+WHERE blobs.tenant = gone.tenant AND blobs.job_id = gone.job_id AND blobs.key = gone.key
+  AND blobs.remove_at IS NOT NULL
+
+-- name: artifact_key
+SELECT key FROM coatcheck.artifacts WHERE tenant = $1 AND job_id = $2 AND name = $3
+
+-- name: count_artifacts
+SELECT count(*) FROM coatcheck.artifacts WHERE tenant = $1 AND job_id = $2
+
+-- name: put_artifact
+INSERT INTO coatcheck.artifacts
+  (tenant, job_id, name, content_type, size, sha256, key, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (tenant, job_id, name) DO UPDATE SET content_type = excluded.content_type,
+  size = excluded.size, sha256 = excluded.sha256, key = excluded.key,
+  created_at = excluded.created_at
+
+-- name: delete_artifacts
+DELETE FROM coatcheck.artifacts USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE artifacts.tenant = gone.tenant AND artifacts.job_id = gone.id

@@ -24,8 +24,10 @@ from coatcheck.errors import (
 )
 from coatcheck.ids import UlidGenerator, is_ulid, ulid_time
 from coatcheck.model import transition as rules
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.payload import BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.model.step import Message, Step
@@ -47,7 +49,7 @@ from coatcheck.store.base import (
     Topic,
 )
 from coatcheck.store.migrations import Migration
-from coatcheck.store.postgres import claiming, jobs, waiting
+from coatcheck.store.postgres import blobs, claiming, jobs, waiting
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.keys import Keyed, submit_once
@@ -136,9 +138,17 @@ class PostgresStore(PostgresSchedules):
         # One time for the whole batch: that of the last caller. It decides what is due.
         now = max(now for _, now in batch)
         new = [job for job, _ in batch]
-        await self._database.run(lambda db: jobs.submit(db, self._sql, new, now), transaction=False)
+        await self._insert(new, now)
         self._taken_in(new)
         return [None] * len(batch)
+
+    async def _insert(self, new: Sequence[NewJob], now: int) -> None:
+        # One statement needs no transaction around it; with blobs it is two.
+        apart = bool(jobs.blobs_of(new))
+        await self._database.run(
+            lambda db: jobs.submit(db, self._sql, new, now, in_transaction=apart),
+            transaction=apart,
+        )
 
     async def _submit_once(self, batch: Sequence[Keyed]) -> list[Earlier | None]:
         now = max(item.now for item in batch)
@@ -154,7 +164,7 @@ class PostgresStore(PostgresSchedules):
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs, not {len(new):,}")
         if once is not None and new:
             return (await self._submit_once([Keyed(new, now, once)]))[0]
-        await self._database.run(lambda db: jobs.submit(db, self._sql, new, now), transaction=False)
+        await self._insert(new, now)
         self._taken_in(new)
         return None
 
@@ -292,8 +302,10 @@ class PostgresStore(PostgresSchedules):
             state, has_result = row
             if not State(state).is_terminal:
                 raise Conflict(f"job {job_id} is {state}: only a job that has ended is deleted")
-            events, steps = await self._remove(db, [[tenant], [job.id]], [job.kind], now)
-            return Deleted(job.id, 1 + has_result, events, steps)
+            keys = [[tenant], [job.id]]
+            artifacts, doomed = await blobs.remove(db, self._sql, keys)
+            events, steps = await self._remove(db, keys, [job.kind], now)
+            return Deleted(job.id, 1 + has_result, events, steps, artifacts, doomed)
 
         deleted = await self._database.run(remove)
         self._notifications.publish({Topic.CHANGES})
@@ -436,6 +448,29 @@ class PostgresStore(PostgresSchedules):
         self._notifications.publish({Topic.CANCELS, Topic.CHANGES})
         return more
 
+    # --- blobs
+
+    async def reserve_blob(self, blob: BlobName, remove_at: int) -> None:
+        """Note a blob before its bytes are written."""
+        await self._execute(self._sql.reserve_blob, *blob, remove_at)
+
+    async def keep_artifact(self, lease: Lease, artifact: Artifact) -> bool:
+        """Name a file of a running job."""
+        kept = await self._database.run(
+            lambda db: jobs.keep_artifact(db, self._sql, lease, artifact)
+        )
+        self._notifications.publish({Topic.CHANGES})
+        return kept
+
+    async def unneeded_blobs(self, now: int, limit: int) -> list[BlobName]:
+        """List blobs whose bytes are to be removed."""
+        rows = await self._read(self._sql.take_unneeded_blobs, now, limit)
+        return [BlobName(*row) for row in rows]
+
+    async def forget_blobs(self, gone: Sequence[BlobName]) -> None:
+        """Drop what is known of blobs whose bytes are gone."""
+        await self._execute(self._sql.forget_blobs, *jobs.columns(gone, 3))
+
     # --- keeping house
 
     async def sweep(self, now: int) -> Swept:
@@ -466,6 +501,7 @@ class PostgresStore(PostgresSchedules):
         self._swept_to = old[-1][3] if len(old) == SWEEP_AT_ONCE else 0
         if old:
             *keys, kinds, _ = jobs.columns(old, 4)
+            await blobs.remove(db, self._sql, keys)
             await self._remove(db, keys, kinds, now)
         await db.execute(self._sql.delete_old_tombstones, now - TOMBSTONES_KEPT_MS, SWEEP_AT_ONCE)
         await db.execute(self._sql.delete_expired_records, now, SWEEP_AT_ONCE)

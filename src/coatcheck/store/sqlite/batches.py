@@ -21,8 +21,9 @@ from pydantic_core import to_json
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import NewJob, Terms
+from coatcheck.model.payload import blobs_in
 from coatcheck.store.base import Earlier, Idempotency
-from coatcheck.store.sqlite import jobs
+from coatcheck.store.sqlite import blobs, jobs
 from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
 
@@ -53,6 +54,8 @@ def accept(
         jobs.hold_key(tx, new, once)
     tx.execute(SQL.accept_batch, (batch,))
     _still_there(tx)
+    # From here on the batch will happen: its blobs must be there then, however late.
+    blobs.adopt(tx, blobs_in((job.tenant, job.id, job.input) for job in new))
     return None
 
 

@@ -14,9 +14,11 @@ import apsw
 
 from coatcheck.errors import Conflict, KeyReused
 from coatcheck.model import transition as rules
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Claim, Lease, NewJob, Terms
 from coatcheck.model.outcome import Succeeded, Waiting
+from coatcheck.model.payload import blobs_in, is_reference
 from coatcheck.model.state import State
 from coatcheck.model.step import event_sent
 from coatcheck.model.transition import Standing
@@ -38,6 +40,7 @@ from coatcheck.store.rows import (
     step_entry,
     step_row,
 )
+from coatcheck.store.sqlite import blobs
 from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transitions import begin_waiting, cascade, find, wake, write
@@ -64,6 +67,8 @@ def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
     if not tx.changed():
         return
     tx.execute(_INSERT_PAYLOAD, (job.tenant, job.id, "input", job.input))
+    if is_reference(job.input):
+        blobs.adopt(tx, blobs_in([(job.tenant, job.id, job.input)]))
     tx.execute(_INSERT_EVENT, (job.tenant, job.id, 1, EventType.STATE, now, event))
     if job.labels != "{}":
         tx.execute(SQL.insert_labels, (job.tenant, job.id, job.labels))
@@ -123,9 +128,10 @@ def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> D
     tx.execute(SQL.delete_steps, (tenant, job_id))
     steps = tx.changed()
     tx.execute(SQL.delete_messages, (tenant, job_id))
+    artifacts, doomed = blobs.remove(tx, tenant, job_id)
     tx.execute(SQL.delete_job, (rowid,))
     tx.execute(SQL.insert_tombstone, (tenant, job_id, now))
-    return Deleted(job_id, payloads, events, steps)
+    return Deleted(job_id, payloads, events, steps, artifacts, doomed)
 
 
 def claim(tx: Transaction, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
@@ -200,6 +206,8 @@ def _settle(tx: Transaction, settlement: Settlement, now: int) -> bool:
     write(tx, lease.tenant, lease.job_id, (rowid, standing, terms), ended, now)
     if isinstance(outcome, Succeeded):
         tx.execute(_INSERT_PAYLOAD, (lease.tenant, lease.job_id, "result", outcome.result))
+        if is_reference(outcome.result):
+            blobs.adopt(tx, blobs_in([(lease.tenant, lease.job_id, outcome.result)]))
     elif ended.standing.state is State.WAITING and isinstance(outcome, Waiting):
         begin_waiting(tx, lease.tenant, lease.job_id, outcome, now)
         if outcome.until is not None:
@@ -219,6 +227,15 @@ def report(tx: Transaction, lease: Lease, said: Report, now: int) -> bool:
         return _stale(tx)
     _write_report(tx, lease, found[0], found[1], said, now)
     tx.topics.add(Topic.CHANGES)
+    return True
+
+
+def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact) -> bool:
+    """Name a file of a running job."""
+    found = find(tx, lease.tenant, lease.job_id)
+    if found is None or found[1].fence != lease.fence or found[1].state is not State.RUNNING:
+        return _stale(tx)
+    blobs.keep_artifact(tx, lease, artifact)
     return True
 
 

@@ -3,8 +3,9 @@
 Jobs that came in at the same time mostly differ in little: their ids, inputs, times and traces. So
 they are grouped by all the rest, and a group is three statements, each of which takes what differs
 as one JSON array. Such a statement runs from beginning to end without the interpreter, beside the
-loop that reads the next requests. What does not fit (labels, a public id, a deadline) is submitted
-one by one, and so is everything if anything about a group is unusual, such as an id that exists.
+loop that reads the next requests. What does not fit (labels, a public id, a deadline, a blob) is
+submitted one by one, and so is everything if anything about a group is unusual, such as an id that
+exists.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pydantic_core import to_json
 
 from coatcheck.model import transition as rules
 from coatcheck.model.job import NewJob
+from coatcheck.model.payload import is_reference
 from coatcheck.store.base import Topic
 from coatcheck.store.sqlite.operation import Operation, Transaction
 from coatcheck.store.sqlite.statements import SQL
@@ -42,6 +44,7 @@ def can_be_merged(job: NewJob) -> bool:
         and job.terms.deadline_at is None
         and job.terms.parent is None
         and job.forked_from is None
+        and not is_reference(job.input)
     )
 
 

@@ -122,32 +122,47 @@ UPDATE jobs SET progress = coalesce(?, progress), phase = coalesce(?, phase), la
 WHERE rowid = ?
 
 -- name: job_by_id
-SELECT jobs.*, payloads.data AS result FROM jobs
+SELECT jobs.*, payloads.data AS result,
+  (SELECT json_group_array(json_array(name, content_type, size, sha256, key, created_at))
+   FROM artifacts WHERE artifacts.tenant = jobs.tenant AND artifacts.job_id = jobs.id) AS artifacts
+FROM jobs
 LEFT JOIN payloads
   ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
 WHERE jobs.tenant = ? AND jobs.id = ?
 
 -- name: job_by_public_id
-SELECT jobs.*, payloads.data AS result FROM jobs
+SELECT jobs.*, payloads.data AS result,
+  (SELECT json_group_array(json_array(name, content_type, size, sha256, key, created_at))
+   FROM artifacts WHERE artifacts.tenant = jobs.tenant AND artifacts.job_id = jobs.id) AS artifacts
+FROM jobs
 LEFT JOIN payloads
   ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
 WHERE jobs.tenant = ? AND jobs.public_id = ?
 
 -- name: jobs_by_ids
 -- Many jobs at once, named by a JSON array of [tenant, id].
-SELECT jobs.*, payloads.data AS result FROM json_each(?) AS wanted
+SELECT jobs.*, payloads.data AS result,
+  (SELECT json_group_array(json_array(name, content_type, size, sha256, key, created_at))
+   FROM artifacts WHERE artifacts.tenant = jobs.tenant AND artifacts.job_id = jobs.id) AS artifacts
+FROM json_each(?) AS wanted
 CROSS JOIN jobs ON jobs.tenant = wanted.value ->> 0 AND jobs.id = wanted.value ->> 1
 LEFT JOIN payloads
   ON payloads.tenant = jobs.tenant AND payloads.job_id = jobs.id AND payloads.role = 'result'
 
 -- name: list_jobs
 -- Results are left out: a page of jobs is for looking around, each job's own address has it all.
-SELECT jobs.*, NULL AS result FROM jobs /* index */
+SELECT jobs.*, NULL AS result,
+  (SELECT json_group_array(json_array(name, content_type, size, sha256, key, created_at))
+   FROM artifacts WHERE artifacts.tenant = jobs.tenant AND artifacts.job_id = jobs.id) AS artifacts
+FROM jobs /* index */
 WHERE /* conditions */ ORDER BY jobs.id DESC LIMIT ?
 
 -- name: list_labelled
 -- The same for jobs with a label, read in the order of that label's own index.
-SELECT jobs.*, NULL AS result FROM labels
+SELECT jobs.*, NULL AS result,
+  (SELECT json_group_array(json_array(name, content_type, size, sha256, key, created_at))
+   FROM artifacts WHERE artifacts.tenant = jobs.tenant AND artifacts.job_id = jobs.id) AS artifacts
+FROM labels
 CROSS JOIN jobs ON jobs.tenant = labels.tenant AND jobs.id = labels.job_id
 WHERE /* conditions */ ORDER BY labels.job_id DESC LIMIT ?
 
@@ -496,3 +511,41 @@ DELETE FROM cascades WHERE tenant = ? AND job_id = ?
 
 -- name: drop_passed_deadline
 UPDATE jobs SET deadline_at = NULL WHERE rowid = ? AND deadline_at <= ?
+
+-- name: reserve_blob
+INSERT INTO blobs (tenant, job_id, key, remove_at) VALUES (?, ?, ?, ?)
+ON CONFLICT (tenant, job_id, key) DO NOTHING
+
+-- name: adopt_blob
+-- Also one that is kept already: an earlier try of the same transaction may have done it.
+UPDATE blobs SET remove_at = NULL
+WHERE tenant = ? AND job_id = ? AND key = ? AND coalesce(remove_at, 1) > 0
+
+-- name: doom_blob
+UPDATE blobs SET remove_at = 0 WHERE tenant = ? AND job_id = ? AND key = ?
+
+-- name: doom_blobs
+UPDATE blobs SET remove_at = 0 WHERE tenant = ? AND job_id = ?
+
+-- name: blobs_to_remove
+SELECT tenant, job_id, key FROM blobs
+WHERE remove_at IS NOT NULL AND remove_at <= ? ORDER BY remove_at LIMIT ?
+
+-- name: forget_blob
+DELETE FROM blobs WHERE tenant = ? AND job_id = ? AND key = ? AND remove_at IS NOT NULL
+
+-- name: artifact_key
+SELECT key FROM artifacts WHERE tenant = ? AND job_id = ? AND name = ?
+
+-- name: count_artifacts
+SELECT count(*) FROM artifacts WHERE tenant = ? AND job_id = ?
+
+-- name: put_artifact
+INSERT INTO artifacts (tenant, job_id, name, content_type, size, sha256, key, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, job_id, name) DO UPDATE SET content_type = excluded.content_type,
+  size = excluded.size, sha256 = excluded.sha256, key = excluded.key,
+  created_at = excluded.created_at
+
+-- name: delete_artifacts
+DELETE FROM artifacts WHERE tenant = ? AND job_id = ?

@@ -17,8 +17,10 @@ import apsw
 
 from coatcheck.errors import ConfigurationError, Gone, InvalidInput, NotFound
 from coatcheck.ids import UlidGenerator, is_ulid, ulid_time
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.payload import BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.step import Message, Step
 from coatcheck.model.worker import WorkerInfo
@@ -42,6 +44,7 @@ from coatcheck.store.migrations import Migration
 from coatcheck.store.rows import read_event, read_job, read_step
 from coatcheck.store.sqlite import (
     batches,
+    blobs,
     housekeeping,
     jobs,
     merged,
@@ -347,6 +350,26 @@ class SQLiteStore(SQLiteSchedules):
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
         """End attempts."""
         return await self._write(lambda tx: jobs.settle(tx, settlements, now), Urgency.WORKER)
+
+    # --- blobs
+
+    async def reserve_blob(self, blob: BlobName, remove_at: int) -> None:
+        """Note a blob before its bytes are written."""
+        await self._write(lambda tx: blobs.reserve(tx, blob, remove_at), Urgency.SUBMIT)
+
+    async def keep_artifact(self, lease: Lease, artifact: Artifact) -> bool:
+        """Name a file of a running job."""
+        return await self._write(lambda tx: jobs.keep_artifact(tx, lease, artifact), Urgency.WORKER)
+
+    async def unneeded_blobs(self, now: int, limit: int) -> list[BlobName]:
+        """List blobs whose bytes are to be removed; an idle system writes nothing."""
+        if await self._reader.read(lambda db: _one(db, SQL.blobs_to_remove, (now, 1))) is None:
+            return []
+        return await self._write(lambda tx: blobs.take_unneeded(tx, now, limit), Urgency.BULK)
+
+    async def forget_blobs(self, gone: Sequence[BlobName]) -> None:
+        """Drop what is known of blobs whose bytes are gone."""
+        await self._write(lambda tx: blobs.forget(tx, gone), Urgency.BULK)
 
     # --- keeping house
 

@@ -22,6 +22,7 @@ values.
 from __future__ import annotations
 
 from coatcheck.testing.conformance.batches import BatchConformance
+from coatcheck.testing.conformance.blobs import BlobConformance
 from coatcheck.testing.conformance.cancelling import CancelConformance
 from coatcheck.testing.conformance.claiming import ClaimConformance
 from coatcheck.testing.conformance.concurrency import ConcurrencyConformance
@@ -47,6 +48,7 @@ from coatcheck.testing.conformance.workers import WorkerConformance
 
 
 class StoreConformance(
+    BlobConformance,
     ForkConformance,
     ResumeConformance,
     FamilyConformance,

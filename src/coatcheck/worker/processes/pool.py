@@ -9,6 +9,8 @@ where none is, because they are still starting, it waits here for the first.
 - The job of a process that dies has failed with it, if its handler had begun. If not, it goes to
   another process. Where a process dies before it was ever ready, a job that waits fails with it:
   there is something wrong that waiting will not mend, and its own policy says what then.
+- An input that is kept apart is read before its job is given to a process, and files that handlers
+  leave behind are kept from here: a process knows neither store.
 - After so many jobs, or when one ran out of memory, a process is told to stop and replaced.
 
 All of it happens on one event loop in a thread of its own, so that neither the worker's loop nor
@@ -25,7 +27,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import astuple
 from typing import Any
@@ -34,13 +36,15 @@ from coatcheck.model.handler import reference_of
 from coatcheck.model.job import Failure
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Errored, Outcome
+from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
 from coatcheck.settings import Settings
-from coatcheck.worker.attempt import claim_delay, outcome_of
+from coatcheck.worker.attempt import claim_delay, outcome_of, read_apart
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.failure import LONGEST_MESSAGE
 from coatcheck.worker.interrupts import Interrupted
+from coatcheck.worker.operations import ReadInput
 from coatcheck.worker.processes.orphans import Guard
 from coatcheck.worker.processes.process import STOP_S, Process
 from coatcheck.worker.processes.questions import read_question, write_answer
@@ -61,9 +65,14 @@ class ProcessRunner:
     """Processes for handlers. Its public methods may be called from any thread."""
 
     def __init__(
-        self, finish: Finish, kinds: Sequence[Kind], settings: Settings, new_loop: NewLoop
+        self,
+        finish: Finish,
+        kinds: Sequence[Kind],
+        settings: Settings,
+        new_loop: NewLoop,
     ) -> None:
         self._finish = finish
+        self._reading: dict[Execution, Future[Any]] = {}  # whose input is being read
         self._hello = _hello(kinds, settings)
         self._jobs_each = settings.process_jobs
         self._processes: set[Process] = set()
@@ -140,8 +149,36 @@ class ProcessRunner:
             process.kill()
 
     def _start_all(self, executions: list[Execution]) -> None:
-        self._waiting += executions
+        for execution in executions:
+            if is_reference(execution.claim.input):
+                self._read_input(execution)
+            else:
+                self._waiting.append(execution)
         self._give_next()
+
+    def _read_input(self, execution: Execution) -> None:
+        reading = execution.context.port.ask(ReadInput())
+        self._reading[execution] = reading
+        self._when_done(reading, lambda: self._input_read(execution, reading))
+
+    def _input_read(self, execution: Execution, reading: Future[str]) -> None:
+        if self._reading.pop(execution, None) is None:
+            return  # it was interrupted meanwhile
+        try:
+            text = read_apart(reading)
+        except Exception as error:  # noqa: BLE001 - it is what became of the attempt
+            self._hand_over(execution, outcome_of(error, execution.kind, execution.claim))
+            return
+        execution.claim = execution.claim._replace(input=text)
+        self._waiting.append(execution)
+        self._give_next()
+
+    def _when_done(self, future: Future[Any], call: Callable[[], None]) -> None:
+        def tell(_: Future[Any]) -> None:
+            with contextlib.suppress(RuntimeError):  # the pool is gone
+                self._loop.call_soon_threadsafe(call)
+
+        future.add_done_callback(tell)
 
     def _give_next(self) -> None:
         idle = (process for process in self._processes if process.idle)
@@ -156,6 +193,9 @@ class ProcessRunner:
     def _interrupt(self, execution: Execution) -> None:
         if execution in self._waiting:
             self._waiting.remove(execution)
+            self._hand_over(execution, outcome_of(Interrupted(), execution.kind, execution.claim))
+        elif (reading := self._reading.pop(execution, None)) is not None:
+            reading.cancel()
             self._hand_over(execution, outcome_of(Interrupted(), execution.kind, execution.claim))
         elif (process := self._busy.get(execution)) is not None:
             self._tell(process, execution)
@@ -187,6 +227,8 @@ class ProcessRunner:
         match message.type:
             case "begun":
                 process.begun += 1
+            case "piece":
+                process.gather(header["id"], message.body)
             case "ask":
                 self._ask(process, execution, message)
             case "done":
@@ -200,16 +242,18 @@ class ProcessRunner:
                 self._hand_over(execution, outcome)
 
     def _ask(self, process: Process, execution: Execution, message: Message) -> None:
-        question = read_question(message.header["question"], message.body)
         number, asked = process.number, message.header["id"]
+        file = process.take_file(asked)
+        question = read_question(message.header["question"], message.body, file)
+        future = execution.context.port.ask(question)
 
-        def answer(future: Future[Any]) -> None:
+        def answer() -> None:
+            file.close()
             if process.number == number and not future.cancelled():
                 header = {"type": "answer", "number": number, "id": asked}
                 process.send(header, write_answer(question, future))
 
-        future = execution.context.port.ask(question)
-        future.add_done_callback(lambda done: self._loop.call_soon_threadsafe(answer, done))
+        self._when_done(future, answer)
 
     def gone(self, process: Process) -> None:
         """A process has ended."""

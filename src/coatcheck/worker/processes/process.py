@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
-from typing import Any, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.processes.orphans import Guard
@@ -28,6 +30,8 @@ log = logging.getLogger(__name__)
 STOP_S = 2.0
 # How long to read on after its end; another may hold the socket open.
 LAST_WORDS_S = 1.0
+# A file that a handler leaves behind is kept in memory up to here.
+SMALL_FILE = 1 << 20
 
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
@@ -62,6 +66,7 @@ class Process(asyncio.Protocol):
         self.execution: Execution | None = None
         self.number = 0  # of the execution
         self.begun = 0  # how many it has begun
+        self._files: dict[int, IO[bytes]] = {}  # what has arrived of files, by the id of the ask
         self._socket, theirs = socket.socketpair()
         with theirs:
             try:
@@ -90,18 +95,36 @@ class Process(asyncio.Protocol):
         return self.ready and self.execution is None and not self.retired and not self._exited
 
     def send(self, header: dict[str, Any], body: bytes = b"") -> None:
-        """Send a message, without ever waiting."""
+        """Send a message, without ever waiting; one that has ended hears nothing."""
         data = frame(header, body)
         if self._transport is None:
             self._unsent.append(data)
-        else:
+        elif not self._transport.is_closing():
             self._transport.write(data)
 
     def give(self, execution: Execution, header: dict[str, Any], body: bytes) -> None:
         """Have it run an attempt."""
         self.execution = execution
         self.number += 1
+        self._drop_files()  # of which the attempt before has sent a part
         self.send({"type": "job", "number": self.number, **header}, body)
+
+    def gather(self, ask: int, piece: bytes) -> None:
+        """Take the next piece of a file: in memory while it is small, then on the disk."""
+        if ask not in self._files:
+            self._files[ask] = tempfile.SpooledTemporaryFile(SMALL_FILE)  # noqa: SIM115 - closed by who takes it
+        self._files[ask].write(piece)
+
+    def take_file(self, ask: int) -> IO[bytes]:
+        """Return a file that has arrived; whoever takes it closes it."""
+        file = self._files.pop(ask, None) or io.BytesIO()
+        file.seek(0)
+        return file
+
+    def _drop_files(self) -> None:
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
 
     def retire(self) -> None:
         """Let it end; it gets no more jobs."""
@@ -189,6 +212,7 @@ class Process(asyncio.Protocol):
     def _be_gone(self) -> None:
         if not self._gone:
             self._gone = True
+            self._drop_files()
             if self._transport is not None:
                 self._transport.abort()
             self._listener.gone(self)

@@ -12,15 +12,32 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import astuple
 from itertools import count
-from typing import Any
+from typing import IO, Any
 
 from coatcheck import errors
+from coatcheck.blobs.blobs import pieces_of
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Failure
 from coatcheck.model.state import State
 from coatcheck.model.step import Message
 from coatcheck.store.rows import read_step
-from coatcheck.worker.operations import Child, Children, History, Question, Record, Spawn
+from coatcheck.worker.operations import (
+    Child,
+    Children,
+    History,
+    KeepArtifact,
+    Question,
+    ReadInput,
+    Record,
+    Spawn,
+)
 from coatcheck.worker.processes.wire import write_step
+
+# What a process may hear of beside InvalidPayload.
+_ERRORS = {
+    *("StaleLease", "UnknownKind", "InvalidInput", "Conflict", "TooLarge"),
+    *("StoreUnavailable", "BlobStoreUnavailable", "BlobGone", "BlobDamaged"),
+}
 
 
 class WirePort:
@@ -37,6 +54,10 @@ class WirePort:
         future: Future[Any] = Future()
         with self._lock:
             number = next(self._ids)
+        if isinstance(question, KeepArtifact):
+            for piece in pieces_of(question.data):
+                self._send({"type": "piece", "id": number}, piece)
+        with self._lock:
             self._asked[number] = (question, future)
         fields, body = write_question(question)
         self._send({"type": "ask", "id": number, "question": fields}, body)
@@ -67,10 +88,16 @@ def write_question(question: Question) -> tuple[dict[str, Any], bytes]:
             return {"what": "spawn", "kind": kind, "steps": rows}, input_.encode()
         case Children(ids):
             return {"what": "children"}, json.dumps(ids).encode()
+        case KeepArtifact(name, _, content_type):
+            return {"what": "artifact", "name": name, "content_type": content_type}, b""
+        case ReadInput():
+            return {"what": "input"}, b""
 
 
-def read_question(fields: dict[str, Any], body: bytes) -> Question:
-    """Read what `write_question` says; ValueError if it is not that."""
+def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Question:
+    """Read what `write_question` says, with what came in pieces before; ValueError if it is not
+    that.
+    """
     match fields["what"]:
         case "history":
             return History()
@@ -81,6 +108,10 @@ def read_question(fields: dict[str, Any], body: bytes) -> Question:
             return Spawn(step, str(fields["kind"]), body.decode(), tuple(steps))
         case "children":
             return Children(tuple(map(str, json.loads(body))))
+        case "artifact":
+            return KeepArtifact(str(fields["name"]), file, str(fields["content_type"]))
+        case "input":
+            return ReadInput()
     raise ValueError(f"nobody asks for {fields['what']!r}")
 
 
@@ -115,6 +146,8 @@ def _read_answer(question: Question, value: Any) -> Any:
                 )
                 for state, result, error in value
             ]
+        case KeepArtifact():
+            return Artifact(*value)
     return value
 
 
@@ -122,6 +155,6 @@ def _read_error(name: str, message: str, problems: list[tuple[str, str]]) -> Exc
     if name == "InvalidPayload":
         return errors.InvalidPayload(message, problems)
     kind = getattr(errors, name, None)
-    if name in ("StaleLease", "UnknownKind", "InvalidInput") and kind is not None:
-        return kind(message)  # type: ignore[no-any-return]  # one of the three
+    if name in _ERRORS and kind is not None:
+        return kind(message)  # type: ignore[no-any-return]  # one of those
     return errors.CoatcheckError(f"{name}: {message}")

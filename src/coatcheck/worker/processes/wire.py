@@ -20,6 +20,8 @@ From the process:
   touched the job, which is then given to another.
 - `report`: what the handler said of its job since the last one. A process sends one at once, and
   then at most one every `REPORT_EVERY_S`, however often `ctx` is called.
+- `piece`: so many bytes of a file that the handler leaves behind, for the `ask` of the same id that
+  follows. The worker gathers them, on its disk where they are many.
 - `done`: how the attempt ended, with all that was said and not reported yet. The body is the
   result. `fit` is false where the process should not be used again.
 

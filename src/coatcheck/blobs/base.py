@@ -1,0 +1,51 @@
+"""Bucket: what a place for bytes must be able to do, and nothing about what the bytes are for.
+
+All of it is blocking and may be called from any thread; `Blobs` calls it from threads of its own.
+A key is made by us, never by a user: segments of letters, digits and dashes, joined by slashes.
+
+- `put` is all or nothing: until it has returned, nothing can be read under the key, whatever
+  crashes; once it has returned, the bytes survive a crash of the machine.
+- `get` and `delete` raise BlobGone for a key that is not there (a `delete` need not).
+- Whatever else keeps it from working raises BlobStoreUnavailable: it may work once somebody has
+  made room, or corrected a right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+# How much is read, hashed and written at a time.
+PIECE = 1 << 20
+
+
+class Bucket(Protocol):
+    """A place for bytes."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people: nothing that could hold a password."""
+        ...
+
+    def put(self, key: str, pieces: Iterable[bytes]) -> None:
+        """Write what the pieces come to; if they raise, nothing is written and that is raised."""
+        ...
+
+    def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
+        """Read the bytes from `start` up to `stop`, which is not beyond the end."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Remove what is there."""
+        ...
+
+    def check(self) -> None:
+        """Raise what keeps blobs from being written; nothing is left behind."""
+        ...
+
+
+class Written(NamedTuple):
+    """What was written: how many bytes, and their SHA-256 in hexadecimal."""
+
+    size: int
+    sha256: str

@@ -1,0 +1,224 @@
+"""Blobs: a bucket for asyncio, with what every bucket needs around it.
+
+Whatever is put is hashed and counted on the way, a piece at a time, and refused as soon as it is
+more than allowed. What fails because the store is away is tried again, three times in all with
+pauses that double, unless the bytes came from a stream that cannot be read twice. What is not there
+is not tried again.
+
+The blocking calls run in a few threads of their own, apart from those that asyncio lends out: an
+object store that hangs must not take these from everybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import io
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, TypeVar
+
+from coatcheck.blobs.base import PIECE, Bucket, Written
+from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, TooLarge
+
+T = TypeVar("T")
+
+Data = bytes | bytearray | memoryview | Path | IO[bytes]
+Source = Data | AsyncIterator[bytes]
+
+TRIES = 3
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 5.0
+THREADS = 8
+
+
+class Blobs:
+    """Puts, reads and deletes blobs."""
+
+    def __init__(
+        self,
+        bucket: Bucket,
+        *,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        self._bucket = bucket
+        self._sleep = sleep
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="coatcheck-blobs")
+
+    @property
+    def place(self) -> str:
+        """Where the blobs are, for people."""
+        return self._bucket.place
+
+    def close(self) -> None:
+        """Let the threads end; what is under way is not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def put(self, key: str, source: Source, limit: int) -> Written:
+        """Write a blob of at most `limit` bytes; raises TooLarge, and whatever the source does."""
+        if isinstance(source, AsyncIterator):
+            return await self._put_stream(key, source, limit)
+        beginning = _Beginning(source)
+        return await self._persist(
+            lambda: self._run(lambda: self._put(key, beginning.pieces(), limit)),
+            repeatable=beginning.can_be_read_again,
+        )
+
+    async def get(self, key: str, size: int, sha256: str) -> bytes:
+        """Read a whole blob; raises BlobGone, and BlobDamaged if it is not what was written."""
+
+        def read() -> bytes:
+            content = b"".join(self._bucket.get(key, 0, size))
+            if hashlib.sha256(content).hexdigest() != sha256:
+                raise BlobDamaged(f"blob {key} is not what was written")
+            return content
+
+        return await self._persist(lambda: self._run(read))
+
+    async def stream(self, key: str, start: int, stop: int) -> AsyncIterator[bytes]:
+        """Open a blob and iterate over what lies between two places, in pieces.
+
+        Raises BlobGone before the first piece, not after it. A stream that breaks off goes on from
+        where it was.
+        """
+
+        async def begin() -> tuple[Iterator[bytes], bytes]:
+            pieces = self._bucket.get(key, start, stop)
+            return pieces, await self._run(lambda: next(pieces, b""))
+
+        pieces, first = await self._persist(begin)
+        return self._rest(key, pieces, first, start, stop)
+
+    async def _rest(
+        self, key: str, pieces: Iterator[bytes], piece: bytes, start: int, stop: int
+    ) -> AsyncIterator[bytes]:
+        while piece:
+            yield piece
+            start += len(piece)
+            try:
+                piece = await self._run(lambda: next(pieces, b""))
+            except BlobStoreUnavailable:
+                following = await self.stream(key, start, stop)
+                async for piece in following:
+                    yield piece
+                return
+
+    async def delete(self, key: str) -> None:
+        """Remove a blob; one that is not there is as good as removed."""
+        with contextlib.suppress(BlobGone):
+            await self._persist(lambda: self._run(lambda: self._bucket.delete(key)))
+
+    async def check(self) -> None:
+        """Raise what keeps blobs from being written."""
+        await self._run(self._bucket.check)
+
+    # --- writing
+
+    def _put(self, key: str, pieces: Iterable[bytes], limit: int) -> Written:
+        counted = _Counted(pieces, limit)
+        self._bucket.put(key, counted)
+        return counted.written()
+
+    async def _put_stream(self, key: str, source: AsyncIterator[bytes], limit: int) -> Written:
+        """Write what arrives while it arrives: one piece is on its way, and one is being made."""
+        loop = asyncio.get_running_loop()
+
+        def pieces() -> Iterator[bytes]:
+            while True:
+                ahead = asyncio.run_coroutine_threadsafe(_next_piece(source), loop)
+                try:
+                    piece = ahead.result()
+                finally:
+                    ahead.cancel()
+                if piece is None:
+                    return
+                yield piece
+
+        return await self._run(lambda: self._put(key, pieces(), limit))
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _persist(self, verb: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
+        pause = FIRST_PAUSE_S
+        for left in range(TRIES if repeatable else 1, 0, -1):
+            try:
+                return await verb()
+            except BlobStoreUnavailable:
+                if left == 1:
+                    raise
+                await self._sleep(pause * random.uniform(1.0, 1.5))  # noqa: S311 - no secret
+                pause = min(LONGEST_PAUSE_S, pause * 2)
+        raise AssertionError("unreachable")
+
+
+class _Beginning:
+    """Where a source begins, to read it from there as often as it takes."""
+
+    def __init__(self, source: Data) -> None:
+        self._source = source
+        self._offset = 0
+        self.can_be_read_again = True
+        if not isinstance(source, (bytes, bytearray, memoryview, Path)):
+            self.can_be_read_again = source.seekable()
+            self._offset = source.tell() if self.can_be_read_again else 0
+
+    def pieces(self) -> Iterator[bytes]:
+        source = self._source
+        if not isinstance(source, (bytes, bytearray, memoryview, Path)) and self.can_be_read_again:
+            source.seek(self._offset)
+        return pieces_of(source)
+
+
+def pieces_of(source: Data) -> Iterator[bytes]:
+    """Read bytes, a file that is named or one that is open, a piece at a time."""
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            yield from _pieces_of(file)
+    elif isinstance(source, (bytes, bytearray, memoryview)):
+        view = memoryview(source).cast("B")
+        for start in range(0, len(view), PIECE):
+            yield bytes(view[start : start + PIECE])
+    else:
+        yield from _pieces_of(source)
+
+
+def _pieces_of(file: IO[bytes]) -> Iterator[bytes]:
+    while piece := file.read(PIECE):
+        if not isinstance(piece, bytes):
+            raise TypeError("open the file in binary mode: it gives text, not bytes")
+        yield piece
+
+
+async def _next_piece(source: AsyncIterator[bytes]) -> bytes | None:
+    """Gather what comes into pieces that are worth a turn of another thread."""
+    gathered = io.BytesIO()
+    async for piece in source:
+        gathered.write(piece)
+        if gathered.tell() >= PIECE:
+            break
+    return gathered.getvalue() or None
+
+
+class _Counted:
+    """Passes pieces on, and knows how much that was and its hash."""
+
+    def __init__(self, pieces: Iterable[bytes], limit: int) -> None:
+        self._pieces = iter(pieces)
+        self._limit = limit
+        self._size = 0
+        self._hash = hashlib.sha256()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self._size += len(piece)
+            if self._size > self._limit:
+                raise TooLarge(f"this is more than the {self._limit:,} bytes that are allowed")
+            self._hash.update(piece)
+            yield piece
+
+    def written(self) -> Written:
+        return Written(self._size, self._hash.hexdigest())

@@ -1,0 +1,43 @@
+"""From settings to the blob store they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from coatcheck.blobs.base import Bucket
+from coatcheck.blobs.blobs import Blobs
+from coatcheck.blobs.files import FileBucket
+from coatcheck.blobs.objects import ObjectBucket
+from coatcheck.errors import ConfigurationError
+from coatcheck.secrets import resolve
+from coatcheck.settings import Settings
+
+_OBJECTS = ("s3", "az", "gs")
+_HINT = "write file:///var/lib/blobs, s3://bucket/folder, az://container or gs://bucket"
+# Where there is no database file that they could lie beside.
+DEFAULT_FOLDER = Path("data/blobs")
+
+
+def blobs_for(settings: Settings) -> Blobs:
+    """Return the blob store that the settings name; nothing is made or asked yet."""
+    return Blobs(bucket_for(settings))
+
+
+def bucket_for(settings: Settings) -> Bucket:
+    """Return the place that the settings name: beside the database file unless told."""
+    url = settings.blobs
+    if not url:
+        return FileBucket(_beside(resolve(settings.database)))
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme == "file" and rest.startswith("/") and len(rest) > 1:
+        return FileBucket(Path(unquote(rest)))
+    if separator and scheme in _OBJECTS and urlsplit(url).hostname:
+        return ObjectBucket(url)
+    shown = f"{scheme}://…" if separator and scheme.isalnum() else "this"
+    raise ConfigurationError(f"{shown} is not a place for blobs; {_HINT}")
+
+
+def _beside(database: str) -> Path:
+    scheme, _, rest = database.partition("://")
+    return Path(rest[1:]).parent / "blobs" if scheme == "sqlite" else DEFAULT_FOLDER

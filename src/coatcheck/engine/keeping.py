@@ -1,0 +1,219 @@
+"""Keeping bytes that are too large for a row: large inputs and results, and the files of jobs.
+
+No blob is ever without a row that says whose it is, so nobody needs to list a bucket to know what
+is in it:
+
+1. A row reserves a key that is new and random, for one job and for `RESERVED_MS`.
+2. The bytes are written under that key, and nowhere else.
+3. The transaction that names the blob (the job's submit, the settle with its result, the fenced
+   write of a file) takes it over: from then on it lives as long as its job.
+
+A crash between 1 and 3 leaves a reserved row, and perhaps bytes: the sweep of any process removes
+both once the time has passed. So does whoever finds that nobody will need it, such as the loser of
+two submits under one key. Deleting a job, by hand or by its retention, gives all its blobs up in
+that same transaction; replacing a file gives up the one before. What is given up, or was not named
+in time, cannot be named any more. Its bytes are removed first and its row after that: a crash in
+between only means that the bytes are removed twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from coatcheck.clock import Clock
+from coatcheck.errors import BlobStoreUnavailable, StaleLease, StoreError, StoreUnavailable
+from coatcheck.model.artifact import Artifact, check_content_type, check_name
+from coatcheck.model.job import Failure, Job, Lease, NewJob
+from coatcheck.model.outcome import GaveUp, Outcome, Released, Succeeded
+from coatcheck.model.payload import (
+    BlobName,
+    BlobReference,
+    fits_inline,
+    is_reference,
+    read_reference,
+    write_reference,
+)
+from coatcheck.store.base import Settlement, Store
+
+if TYPE_CHECKING:
+    from coatcheck.blobs.blobs import Blobs, Source
+
+log = logging.getLogger(__name__)
+
+# Longer than the slowest upload that is worth waiting for.
+RESERVED_MS = 6 * 3_600_000
+# A payload has been in memory on its way here: this only keeps the count honest.
+LARGEST_PAYLOAD = 1 << 40
+LARGEST_ARTIFACT = 5_000_000_000
+# A larger result is not shown with its job: it has an address of its own.
+LARGEST_SHOWN = 1024 * 1024
+AT_ONCE = 200
+
+
+class Keeping:
+    """The blobs of one store's jobs.
+
+    Without a place for blobs every payload is kept in its row, and no job can leave files behind.
+    """
+
+    def __init__(self, store: Store, blobs: Blobs | None, clock: Clock) -> None:
+        self._store = store
+        self._place = blobs
+        self._clock = clock
+
+    @property
+    def _blobs(self) -> Blobs:
+        if self._place is None:
+            raise BlobStoreUnavailable("no place for blobs is known here")
+        return self._place
+
+    def is_large(self, text: str) -> bool:
+        """Tell whether a payload is kept apart."""
+        return not fits_inline(text) and self._place is not None
+
+    async def put(self, tenant: str, job_id: str, source: Source, limit: int) -> BlobReference:
+        """Write a blob for a job; it is to be named soon."""
+        blob = BlobName(tenant, job_id, f"jobs/{job_id}/{secrets.token_hex(16)}")
+        await self._store.reserve_blob(blob, self._clock.now() + RESERVED_MS)
+        written = await self._blobs.put(blob.key, source, limit)
+        return BlobReference(blob.key, written.size, written.sha256)
+
+    async def stored(self, tenant: str, job_id: str, text: str) -> str:
+        """Return a payload as it is kept: itself, or a reference to a new blob."""
+        if not self.is_large(text):
+            return text
+        content = await asyncio.to_thread(text.encode)
+        return write_reference(await self.put(tenant, job_id, content, LARGEST_PAYLOAD))
+
+    async def read(self, payload: str) -> str:
+        """Return the JSON text of a payload; raises BlobGone, BlobDamaged, BlobStoreUnavailable."""
+        if not is_reference(payload):
+            return payload
+        return (await self._blobs.get(*read_reference(payload))).decode()
+
+    async def stream(
+        self, blob: BlobReference | Artifact, start: int = 0, stop: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """Open a blob and iterate over its bytes, or those between two places."""
+        return await self._blobs.stream(blob.key, start, blob.size if stop is None else stop)
+
+    # --- jobs
+
+    async def with_inputs_stored(self, jobs: Sequence[NewJob]) -> list[NewJob]:
+        """Return new jobs with their inputs as they are kept."""
+
+        async def store(number: int, job: NewJob) -> None:
+            text = await self.stored(job.tenant, job.id, job.input)
+            kept[number] = job._replace(input=text)
+
+        kept = list(jobs)
+        large = [(number, job) for number, job in enumerate(jobs) if self.is_large(job.input)]
+        await asyncio.gather(*(store(number, job) for number, job in large))
+        return kept
+
+    async def drop_inputs(self, jobs: Sequence[NewJob]) -> None:
+        """Remove the blobs of jobs that were not taken in; what fails is left to the sweep."""
+        names = [
+            BlobName(job.tenant, job.id, read_reference(job.input).key)
+            for job in jobs
+            if is_reference(job.input)
+        ]
+        if names:
+            await self._remove(names)
+
+    async def with_results_stored(self, settlements: Sequence[Settlement]) -> list[Settlement]:
+        """Return the ends of attempts with their results as they are kept."""
+
+        async def stored(settlement: Settlement) -> Settlement:
+            lease, outcome, _ = settlement
+            if not isinstance(outcome, Succeeded):
+                return settlement
+            result = await self.stored(lease.tenant, lease.job_id, outcome.result)
+            return settlement._replace(outcome=Succeeded(result))
+
+        return list(await asyncio.gather(*map(stored, settlements)))
+
+    async def with_result(self, job: Job) -> Job:
+        """Read a result that is kept apart, unless it is too large to be shown with its job, or
+        cannot be read now: the job itself is worth showing all the same.
+        """
+        if job.result is None or not is_reference(job.result):
+            return job
+        if read_reference(job.result).size > LARGEST_SHOWN:
+            return job
+        try:
+            return replace(job, result=await self.read(job.result))
+        except StoreError as error:
+            fields = {"job_id": job.id, "why": str(error)}
+            log.warning("a result cannot be read", extra=fields)
+            return job
+
+    # --- files
+
+    async def keep_artifact(
+        self, lease: Lease, name: str, source: Source, content_type: str | None
+    ) -> Artifact:
+        """Keep a file of a running job under a name; raises InvalidInput, TooLarge, StaleLease.
+
+        What was written by one who came too late is removed by the sweep.
+        """
+        check_name(name)
+        media_type = check_content_type(content_type, name)
+        written = await self.put(lease.tenant, lease.job_id, source, LARGEST_ARTIFACT)
+        artifact = Artifact(
+            name, media_type, written.size, written.sha256, written.key, self._clock.now()
+        )
+        if not await self._store.keep_artifact(lease, artifact):
+            raise StaleLease(f"job {lease.job_id} is not yours any more")
+        return artifact
+
+    # --- removing
+
+    async def sweep(self) -> int:
+        """Remove the bytes that nobody needs any more; return how many blobs that were."""
+        if self._place is None:
+            return 0
+        removed = 0
+        while True:
+            found = await self._store.unneeded_blobs(self._clock.now(), AT_ONCE)
+            gone = await self._remove(found)
+            removed += gone
+            if gone < AT_ONCE:
+                if removed:
+                    log.info("removed blobs", extra={"blobs": removed})
+                return removed
+
+    async def _remove(self, names: Sequence[BlobName]) -> int:
+        if not names:
+            return 0
+        ends = await asyncio.gather(
+            *(self._blobs.delete(name.key) for name in names), return_exceptions=True
+        )
+        gone = []
+        for name, end in zip(names, ends, strict=True):
+            if end is None:
+                gone.append(name)
+            elif not isinstance(end, BlobStoreUnavailable):
+                raise end
+        if len(gone) < len(names):
+            log.warning(
+                "blobs could not be removed; trying again", extra={"blobs": len(names) - len(gone)}
+            )
+        if gone:
+            await self._store.forget_blobs(gone)
+        return len(gone)
+
+
+def without_input(error: StoreError, delay_ms: int) -> Outcome:
+    """Say what becomes of an attempt whose input could not be read.
+
+    While the blob store is away the job is given back, and the attempt does not count.
+    """
+    if isinstance(error, StoreUnavailable):
+        return Released(delay_ms, Failure(error.code, str(error), retryable=True))
+    return GaveUp(Failure("input-gone", f"the input cannot be read any more: {error}"))

@@ -1,0 +1,55 @@
+"""A file that a job leaves behind under a name of its own."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from functools import cache
+from typing import NamedTuple
+
+from coatcheck.errors import InvalidInput
+
+NAME_PATTERN = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+NAME_RULE = "use 1 to 128 letters, digits, and _ . -, and no . or - at the beginning"
+# They are listed with their job, so there is a limit to them.
+MOST_OF_A_JOB = 200
+UNKNOWN_TYPE = "application/octet-stream"
+
+_NAME = re.compile(NAME_PATTERN)
+_WORD = r"[A-Za-z0-9!#$&^_.+-]{1,100}"
+_TYPE = re.compile(rf'{_WORD}/{_WORD}(; ?{_WORD}=({_WORD}|"[ -!#-\[\]-~]{{0,100}}")){{0,5}}')
+
+
+class Artifact(NamedTuple):
+    """A named file of a job: what it is, and where its bytes are."""
+
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    key: str
+    created_at: int
+
+
+@cache
+def _types() -> mimetypes.MimeTypes:
+    return mimetypes.MimeTypes()  # those that Python knows, whatever this machine adds to them
+
+
+def check_name(name: object) -> str:
+    """Return a name that a file may have; raises InvalidInput."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        shown = repr(name if not isinstance(name, str) else name[:40])
+        raise InvalidInput(f"{shown} cannot name an artifact: {NAME_RULE}")
+    return name
+
+
+def check_content_type(content_type: str | None, name: str) -> str:
+    """Return the media type of a file, by its name where none is given; raises InvalidInput."""
+    if content_type is None:
+        guessed, encoding = _types().guess_type(name)
+        return UNKNOWN_TYPE if guessed is None or encoding is not None else guessed
+    if not _TYPE.fullmatch(content_type):
+        shown = repr(str(content_type)[:40])
+        raise InvalidInput(f"{shown} is not a media type; write one such as text/csv or image/png")
+    return content_type

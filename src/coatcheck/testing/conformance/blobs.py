@@ -1,0 +1,274 @@
+"""Blobs: whose they are, who may still name them, and when they may be removed."""
+
+from __future__ import annotations
+
+import pytest
+
+from coatcheck.errors import BlobGone, Conflict
+from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact
+from coatcheck.model.job import Lease, NewJob
+from coatcheck.model.outcome import Errored, Succeeded
+from coatcheck.model.payload import BlobName, BlobReference, write_reference
+from coatcheck.store.base import Idempotency, JobFilter, Report, Settlement, Store
+from coatcheck.testing.conformance.arrange import (
+    BOOM,
+    NOW,
+    TENANT,
+    Conformance,
+    claim,
+    job_of,
+    new_job,
+    reclaim,
+    run_job,
+    settle,
+)
+
+LATER = NOW + 3_600_000
+SHA = "ab" * 32
+
+
+def reference(key: str) -> str:
+    """Return a payload that is elsewhere."""
+    return write_reference(BlobReference(key, 100_000, SHA))
+
+
+def artifact(name: str, key: str, size: int = 5) -> Artifact:
+    """Return a file of a job."""
+    return Artifact(name, "text/plain", size, SHA, key, NOW)
+
+
+async def large_job(store: Store, key: str = "in") -> NewJob:
+    """Return a job whose input is in a blob that is noted, and that is not submitted yet."""
+    job = new_job()
+    await store.reserve_blob(BlobName(TENANT, job.id, key), LATER)
+    return job._replace(input=reference(key))
+
+
+async def reserve(store: Store, lease: Lease, key: str) -> BlobName:
+    """Note a blob of a running job."""
+    blob = BlobName(lease.tenant, lease.job_id, key)
+    await store.reserve_blob(blob, LATER)
+    return blob
+
+
+async def unneeded(store: Store, now: int = LATER) -> list[str]:
+    """Return the keys of what is to be removed."""
+    return sorted(blob.key for blob in await store.unneeded_blobs(now, 1_000))
+
+
+class BlobConformance(Conformance):
+    """`reserve_blob`, `keep_artifact`, `unneeded_blobs`, `forget_blobs`."""
+
+    async def test_a_blob_nobody_names_is_removed_after_its_time(self, store: Store) -> None:
+        """And not before; once it is being removed nobody can name it."""
+        job = await large_job(store)
+        assert await unneeded(store, LATER - 1) == []
+        assert await unneeded(store) == ["in"]
+        with pytest.raises(BlobGone):
+            await store.submit(job, NOW)
+        assert await store.list_jobs(JobFilter(TENANT)) == []
+        assert await unneeded(store) == ["in"], "until it is forgotten"
+        await store.forget_blobs([BlobName(TENANT, job.id, "in")])
+        assert await unneeded(store) == []
+        with pytest.raises(BlobGone):
+            await store.submit(job, NOW)
+
+    async def test_a_job_keeps_the_blob_of_its_input(self, store: Store, worker: str) -> None:
+        """Whoever claims it gets the reference as it is."""
+        job = await large_job(store)
+        await store.submit(job, NOW)
+        await store.submit(job, NOW)
+        assert await unneeded(store) == []
+        [claimed] = await claim(store)
+        assert claimed.input == job.input
+
+    async def test_a_job_keeps_the_blob_of_its_result(self, store: Store, worker: str) -> None:
+        """The same end told twice is one."""
+        lease = await run_job(store)
+        await reserve(store, lease, "out")
+        assert await settle(store, lease, Succeeded(reference("out")))
+        assert await settle(store, lease, Succeeded(reference("out")))
+        assert await unneeded(store) == []
+        assert (await job_of(store, lease)).result == reference("out")
+
+    async def test_a_stale_result_keeps_no_blob(self, store: Store, worker: str) -> None:
+        """What a lost worker has written is removed like anything that nobody named."""
+        lease = await run_job(store)
+        await reserve(store, lease, "out")
+        stale = lease._replace(fence=lease.fence - 1)
+        assert not await settle(store, stale, Succeeded(reference("out")))
+        assert await unneeded(store) == ["out"]
+
+    async def test_a_result_whose_blob_is_gone_is_not_written(
+        self, store: Store, worker: str
+    ) -> None:
+        """The job goes on as if nothing had been said."""
+        lease = await run_job(store)
+        with pytest.raises(BlobGone):
+            await settle(store, lease, Succeeded(reference("never-noted")))
+        assert (await job_of(store, lease)).state == "running"
+        assert await settle(store, lease, Succeeded("1"))
+
+    async def test_large_and_small_results_are_settled_together(
+        self, store: Store, worker: str
+    ) -> None:
+        """Also where none of them has moved since its claim."""
+        small, large = await run_job(store), await run_job(store)
+        await reserve(store, large, "out")
+        ends = [Settlement(small, Succeeded("1")), Settlement(large, Succeeded(reference("out")))]
+        assert await store.settle(ends, NOW) == [True, True]
+        assert await unneeded(store) == []
+
+    async def test_a_spawned_job_keeps_the_blob_of_its_input(
+        self, store: Store, worker: str
+    ) -> None:
+        """As a part of the report that it is written with; a stale one keeps nothing."""
+        lease = await run_job(store)
+        child, late = await large_job(store), await large_job(store, "late")
+        stale = lease._replace(fence=lease.fence - 1)
+        assert not await store.report(stale, Report(children=(late,)), NOW)
+        assert await store.report(lease, Report(children=(child,)), NOW)
+        assert await unneeded(store) == ["late"]
+        [claimed] = await claim(store)
+        assert claimed.input == child.input
+
+    async def test_a_spawned_job_whose_blob_is_gone_is_not_written(
+        self, store: Store, worker: str
+    ) -> None:
+        """Nor anything else of that report."""
+        lease = await run_job(store)
+        said = Report(phase="spawning", children=(new_job(input=reference("never-noted")),))
+        with pytest.raises(BlobGone):
+            await store.report(lease, said, NOW)
+        assert (await job_of(store, lease)).phase is None
+        assert await claim(store) == []
+
+    async def test_a_fork_keeps_the_blob_of_its_input(self, store: Store, worker: str) -> None:
+        """Its own: that of the original goes with the original."""
+        source = await large_job(store, "source")
+        lease = await run_job(store, source)
+        fork = (await large_job(store, "fork"))._replace(forked_from=source.id)
+        await store.fork(source.id, 0, fork, NOW)
+        assert await unneeded(store) == []
+        await settle(store, lease, Succeeded("1"))
+        await store.delete(TENANT, source.id, NOW)
+        assert await unneeded(store) == ["source"]
+
+    async def test_a_batch_keeps_its_blobs(self, store: Store) -> None:
+        """However many jobs it has."""
+        jobs = [new_job() for _ in range(250)]
+        jobs[3], jobs[203] = await large_job(store, "three"), await large_job(store, "two-hundred")
+        await store.submit_batch(sorted(jobs), NOW)
+        assert await unneeded(store) == []
+        assert (await store.get(TENANT, jobs[203].id)).id == jobs[203].id
+
+    async def test_a_batch_whose_blob_is_gone_is_not_taken(self, store: Store) -> None:
+        """None of it."""
+        missing = new_job(input=reference("never-noted"))
+        for others in (1, 250):
+            jobs = [*(new_job() for _ in range(others)), missing]
+            with pytest.raises(BlobGone):
+                await store.submit_batch(jobs, NOW)
+        assert await store.list_jobs(JobFilter(TENANT)) == []
+
+    async def test_of_two_submits_under_one_key_one_keeps_its_blob(self, store: Store) -> None:
+        """The other's is removed in time."""
+        first, second = await large_job(store, "first"), await large_job(store, "second")
+        once = Idempotency("key", "fingerprint", LATER * 2)
+        assert await store.submit(first, NOW, once) is None
+        assert await store.submit(second, NOW, once) is not None
+        assert await unneeded(store) == ["second"]
+
+    async def test_a_deleted_job_lets_go_of_its_blobs(self, store: Store, worker: str) -> None:
+        """At once, and the receipt counts them."""
+        job = await large_job(store)
+        await store.submit(job, NOW)
+        lease = await reclaim(store, job.id)
+        await reserve(store, lease, "file")
+        await store.keep_artifact(lease, artifact("a.txt", "file"))
+        await reserve(store, lease, "out")
+        await settle(store, lease, Succeeded(reference("out")))
+        deleted = await store.delete(TENANT, job.id, NOW)
+        assert (deleted.payloads, deleted.artifacts, deleted.blobs) == (2, 1, 3)
+        assert await unneeded(store, NOW) == ["file", "in", "out"]
+
+    async def test_an_expired_job_lets_go_of_its_blobs(self, store: Store, worker: str) -> None:
+        """Whatever it has kept."""
+        job = await large_job(store)
+        await store.submit(job, NOW)
+        lease = await reclaim(store, job.id)
+        await reserve(store, lease, "file")
+        await store.keep_artifact(lease, artifact("a.txt", "file"))
+        await settle(store, lease, Succeeded("1"))
+        expires_at = (await job_of(store, lease)).expires_at
+        assert expires_at is not None
+        assert (await store.sweep(expires_at)).deleted == 1
+        assert await unneeded(store, NOW) == ["file", "in"]
+
+    async def test_what_a_job_keeps_cannot_be_forgotten(self, store: Store) -> None:
+        """Who is late with the removal of something else does no harm."""
+        job = await large_job(store)
+        await store.submit(job, NOW)
+        await store.forget_blobs([BlobName(TENANT, job.id, "in")])
+        await store.cancel(TENANT, job.id, NOW)
+        assert (await store.delete(TENANT, job.id, NOW)).blobs == 1
+
+    async def test_files_are_listed_with_their_job(self, store: Store, worker: str) -> None:
+        """By name, wherever the job is read; another job has none of them."""
+        lease = await run_job(store)
+        for name in ("b.txt", "a.txt"):
+            await reserve(store, lease, f"key-{name}")
+            assert await store.keep_artifact(lease, artifact(name, f"key-{name}", size=2**40))
+        other = new_job()
+        await store.submit(other, NOW)
+        files = tuple(artifact(n, f"key-{n}", size=2**40) for n in ("a.txt", "b.txt"))
+        assert (await job_of(store, lease)).artifacts == files
+        assert (await store.get_many([(TENANT, lease.job_id)]))[0].artifacts == files
+        listed = {job.id: job.artifacts for job in await store.list_jobs(JobFilter(TENANT))}
+        assert listed == {lease.job_id: files, other.id: ()}
+
+    async def test_a_file_of_the_same_name_replaces_the_other(
+        self, store: Store, worker: str
+    ) -> None:
+        """In a later attempt too; the bytes of the first are removed."""
+        lease = await run_job(store)
+        await reserve(store, lease, "old")
+        await store.keep_artifact(lease, artifact("a.txt", "old"))
+        await settle(store, lease, Errored(BOOM, 0))
+        lease = await reclaim(store, lease.job_id)
+        await reserve(store, lease, "new")
+        assert await store.keep_artifact(lease, artifact("a.txt", "new"))
+        assert await store.keep_artifact(lease, artifact("a.txt", "new")), "told twice"
+        assert [file.key for file in (await job_of(store, lease)).artifacts] == ["new"]
+        assert await unneeded(store) == ["old"]
+
+    async def test_a_stale_lease_leaves_no_file(self, store: Store, worker: str) -> None:
+        """Nor does one whose job has ended; the write is counted."""
+        lease = await run_job(store)
+        await reserve(store, lease, "file")
+        stale = lease._replace(fence=lease.fence - 1)
+        assert not await store.keep_artifact(stale, artifact("a.txt", "file"))
+        await settle(store, lease, Succeeded("1"))
+        assert not await store.keep_artifact(lease, artifact("a.txt", "file"))
+        assert (await job_of(store, lease)).artifacts == ()
+        assert (await store.counters())["stale_writes"] == 2
+        assert await unneeded(store) == ["file"]
+
+    async def test_a_file_whose_blob_is_gone_is_not_listed(self, store: Store, worker: str) -> None:
+        """Nothing changes."""
+        lease = await run_job(store)
+        with pytest.raises(BlobGone):
+            await store.keep_artifact(lease, artifact("a.txt", "never-noted"))
+        assert (await job_of(store, lease)).artifacts == ()
+
+    async def test_a_job_leaves_only_so_many_files(self, store: Store, worker: str) -> None:
+        """One that has as many as it may can still replace them."""
+        lease = await run_job(store)
+        for number in range(MOST_OF_A_JOB):
+            await reserve(store, lease, f"key-{number}")
+            await store.keep_artifact(lease, artifact(f"{number}.txt", f"key-{number}"))
+        await reserve(store, lease, "more")
+        with pytest.raises(Conflict):
+            await store.keep_artifact(lease, artifact("more.txt", "more"))
+        assert await store.keep_artifact(lease, artifact("0.txt", "more"))
+        assert len((await job_of(store, lease)).artifacts) == MOST_OF_A_JOB

@@ -1,0 +1,136 @@
+"""What a blob store promises, on files and on S3."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coatcheck.blobs.base import PIECE, Bucket, Written
+from coatcheck.blobs.blobs import Blobs, Source
+from coatcheck.blobs.objects import PART_BYTES
+from coatcheck.errors import BlobDamaged, BlobGone, TooLarge
+
+pytestmark = pytest.mark.anyio
+
+KEY = "jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV/0123456789abcdef"
+PLENTY = 1 << 40
+
+
+def content_of(size: int) -> bytes:
+    return (b"0123456789abcdef" * (size // 16 + 1))[:size]
+
+
+async def stream_of(content: bytes, size: int = 100_000) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+def written(content: bytes) -> Written:
+    return Written(len(content), hashlib.sha256(content).hexdigest())
+
+
+async def read(blobs: Blobs, key: str, start: int, stop: int) -> bytes:
+    return b"".join([piece async for piece in await blobs.stream(key, start, stop)])
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE, PIECE + 1, PART_BYTES + 5])
+async def test_what_was_put_is_there_whole_in_parts_and_until_it_is_deleted(
+    blobs: Blobs, size: int
+) -> None:
+    content = content_of(size)
+
+    put = await blobs.put(KEY, content, PLENTY)
+
+    assert put == written(content)
+    assert await blobs.get(KEY, put.size, put.sha256) == content
+    assert await read(blobs, KEY, 0, size) == content
+    assert await read(blobs, KEY, size // 3, size // 2) == content[size // 3 : size // 2]
+    await blobs.delete(KEY)
+    with pytest.raises(BlobGone):
+        await blobs.get(KEY, put.size, put.sha256)
+    await blobs.delete(KEY)
+
+
+@pytest.mark.parametrize("what", ["bytearray", "memoryview", "path", "file", "stream"])
+async def test_bytes_come_in_many_shapes(blobs: Blobs, tmp_path: Path, what: str) -> None:
+    content = content_of(2 * PIECE + 77)
+    path = tmp_path / "given"
+    path.write_bytes(content)
+    with path.open("rb") as file:
+        sources: dict[str, Source] = {
+            "bytearray": bytearray(content),
+            "memoryview": memoryview(content),
+            "path": path,
+            "file": file,
+            "stream": stream_of(content),
+        }
+        put = await blobs.put(KEY, sources[what], PLENTY)
+
+    assert put == written(content)
+    assert await blobs.get(KEY, put.size, put.sha256) == content
+
+
+async def test_a_file_is_read_from_where_it_stands(blobs: Blobs) -> None:
+    file = io.BytesIO(b"skipped, kept")
+    file.seek(len(b"skipped, "))
+    assert await blobs.put(KEY, file, PLENTY) == written(b"kept")
+
+
+async def test_a_file_of_text_is_refused(blobs: Blobs) -> None:
+    file: Any = io.StringIO("text")
+    with pytest.raises(TypeError, match="binary mode"):
+        await blobs.put(KEY, file, PLENTY)
+    with pytest.raises(BlobGone):
+        await blobs.stream(KEY, 0, 1)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_more_than_is_allowed_is_refused_and_not_kept(blobs: Blobs, streamed: bool) -> None:
+    content = content_of(3 * PIECE)
+    seen = 0
+
+    async def watched() -> AsyncIterator[bytes]:
+        nonlocal seen
+        async for piece in stream_of(content, PIECE):
+            seen += 1
+            yield piece
+
+    with pytest.raises(TooLarge):
+        await blobs.put(KEY, watched() if streamed else content, PIECE)
+
+    assert not streamed or seen <= 2, "it stopped reading"
+    with pytest.raises(BlobGone):
+        await blobs.stream(KEY, 0, 1)
+
+
+async def test_a_source_that_fails_leaves_nothing(blobs: Blobs, bucket: Bucket) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        yield content_of(PART_BYTES + 1)
+        raise ConnectionResetError("the uploader has left")
+
+    with pytest.raises(ConnectionResetError):
+        await blobs.put(KEY, broken(), PLENTY)
+    with pytest.raises(BlobGone):
+        await blobs.stream(KEY, 0, 1)
+
+
+async def test_a_blob_that_somebody_changed_is_noticed(blobs: Blobs, bucket: Bucket) -> None:
+    put = await blobs.put(KEY, b"as it was", PLENTY)
+    bucket.put(KEY, [b"as it is "])
+    with pytest.raises(BlobDamaged):
+        await blobs.get(KEY, put.size, put.sha256)
+
+
+async def test_the_same_key_twice_is_the_last_one(blobs: Blobs) -> None:
+    await blobs.put(KEY, b"first", PLENTY)
+    put = await blobs.put(KEY, b"second", PLENTY)
+    assert await blobs.get(KEY, put.size, put.sha256) == b"second"
+
+
+async def test_a_place_that_works_passes_its_check(blobs: Blobs) -> None:
+    await blobs.check()

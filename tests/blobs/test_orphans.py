@@ -1,0 +1,103 @@
+"""A process that dies between writing a blob and naming it leaves something that is swept."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from coatcheck.blobs.open import blobs_for
+from coatcheck.clock import SystemClock
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.keeping import RESERVED_MS
+from coatcheck.engine.sweep import Sweeper
+from coatcheck.settings import Settings
+from coatcheck.store.base import JobFilter
+from coatcheck.store.open import store_for
+
+pytestmark = pytest.mark.anyio
+
+SUBMITTER = """
+import asyncio, json, sys
+from coatcheck import App, Context
+from coatcheck.blobs.open import blobs_for
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
+from coatcheck.settings import load_settings
+from coatcheck.store.open import store_for
+
+app = App()
+
+@app.job
+async def length(ctx: Context, text: str) -> int:
+    return len(text)
+
+async def main():
+    settings = load_settings()
+    store = store_for(settings)
+    await store.open()
+    engine = Engine(store, app.kinds, blobs=blobs_for(settings))
+    struck = getattr(store, sys.argv[1])
+
+    async def strike(*arguments):
+        if sys.argv[2] == "after":
+            await struck(*arguments)
+        print("here", flush=True)
+        sys.stdin.read()
+
+    setattr(store, sys.argv[1], strike)
+    await engine.submit(Submission("length", json.dumps("x" * 100_000)))
+
+asyncio.run(main())
+"""
+
+
+class Later(SystemClock):
+    def now(self) -> int:
+        return super().now() + RESERVED_MS + 1
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def submit_and_die(settings: Settings, verb: str, when: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SUBMITTER, verb, when],
+        env={"COATCHECK_DATABASE": settings.database},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"here\n"
+        process.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("verb", "when", "blobs_left", "jobs"),
+    [("reserve_blob", "after", 0, 0), ("submit", "before", 1, 0), ("submit", "after", 1, 1)],
+)
+async def test_a_submit_that_is_killed_leaves_a_whole_job_or_nothing(
+    tmp_path: Path, verb: str, when: str, blobs_left: int, jobs: int
+) -> None:
+    settings = Settings(database=f"sqlite:////{tmp_path}/jobs.db")
+    submit_and_die(settings, verb, when)
+    assert len(files(tmp_path / "blobs")) == blobs_left
+
+    store, blobs = store_for(settings), blobs_for(settings)
+    await store.open()
+    soon, later = (Engine(store, {}, clock, blobs=blobs) for clock in (SystemClock(), Later()))
+    await soon.keeping.sweep()
+    assert len(files(tmp_path / "blobs")) == blobs_left, "it may yet be named"
+    sweeper = Sweeper(store, later.clock, lease_s=30, sweep_s=5, keeping=later.keeping)
+    await sweeper.sweep()
+
+    assert len(files(tmp_path / "blobs")) == jobs
+    assert len(await store.list_jobs(JobFilter("default"))) == jobs
+    assert await store.unneeded_blobs(later.clock.now(), 10) == []
+    await store.close()
+    blobs.close()
