@@ -303,6 +303,44 @@ async def test_a_file_that_is_being_written_keeps_a_handler_from_being_unwound(
     assert calls == 2
 
 
+@pytest.mark.parametrize("shape", ["async", "thread"])
+async def test_a_file_left_in_a_step_is_written_once(app: App, engine: Engine, shape: str) -> None:
+    written = 0
+
+    async def keep_async(ctx: Context) -> int:
+        nonlocal written
+        written += 1
+        return int((await ctx.artifact("report", b"dear")).size)
+
+    def keep(ctx: Context) -> int:
+        nonlocal written
+        written += 1
+        return int(ctx.artifact("report", b"dear").size)
+
+    if shape == "async":
+
+        @app.job(name="report")
+        async def report_async(ctx: Context) -> int:
+            size = await ctx.step(keep_async, ctx)
+            await ctx.wait_for("go")
+            return int(size)
+    else:
+
+        @app.job(name="report")
+        def report(ctx: Context) -> int:
+            size = ctx.step(keep, ctx)
+            ctx.wait_for("go")
+            return int(size)
+
+    async with working(engine):
+        job_id = await submit(engine, "report")
+        await until(engine, job_id, State.WAITING)
+        await engine.send(job_id, "go")
+        job = await ended(engine, job_id)
+    assert (job.result, written) == ("4", 1)
+    assert await contents(engine, job) == {"report": b"dear"}
+
+
 async def test_an_inline_run_collects_files() -> None:
     app = App()
 

@@ -33,7 +33,10 @@ class Artifact(NamedTuple):
 
 @cache
 def _types() -> mimetypes.MimeTypes:
-    return mimetypes.MimeTypes()  # those that Python knows, whatever this machine adds to them
+    types = mimetypes.MimeTypes()  # those that Python knows, whatever this machine adds to them
+    for ending in (".js", ".mjs"):  # RFC 9239; Python says so from 3.12 on
+        types.add_type("text/javascript", ending)
+    return types
 
 
 def check_name(name: object) -> str:
