@@ -667,11 +667,13 @@ SELECT seq, op, name, key, occurrence, state, started_at, finished_at, attempts,
 FROM coatcheck.steps WHERE tenant = $1 AND job_id = $2 ORDER BY seq
 
 -- name: copy_steps
+-- Where two fork into the same id at the same time, the second finds all of it there.
 INSERT INTO coatcheck.steps
 SELECT tenant, $1, seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result,
   error, wake_at, overlapped, survived
 FROM coatcheck.steps WHERE tenant = $2 AND job_id = $3 AND seq < $4
   AND (state = 'succeeded' OR (state = 'failed' AND survived))
+ON CONFLICT DO NOTHING
 
 -- name: copy_taken_messages
 -- What steps that were copied have taken: events are known by their number among all of their name.
@@ -682,6 +684,7 @@ WHERE tenant = $2 AND job_id = $3 AND number < (
   WHERE steps.tenant = $2 AND steps.job_id = $1 AND steps.op = 'event'
     AND steps.name = messages.name AND steps.state = 'succeeded'
 )
+ON CONFLICT DO NOTHING
 
 -- name: delete_steps
 DELETE FROM coatcheck.steps USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
