@@ -30,11 +30,12 @@ async def fork(
 
 
 async def test_a_fork_begins_with_the_steps_before_one(
-    http: httpx2.AsyncClient, run: Submit, gate: Gate
+    http: httpx2.AsyncClient, run: Submit, gate: Gate, engine: Engine
 ) -> None:
     labels = {"customer": "17"}
     job = await run("ticket", "a1", priority=3, labels=labels, max_attempts=7, deadline_s=60)
     gate.steps_run.clear()
+    await engine.pause_queue("orders")
 
     answer = await fork(http, job, from_step=1)
 
@@ -47,6 +48,7 @@ async def test_a_fork_begins_with_the_steps_before_one(
     same = ("kind", "queue", "priority", "labels", "max_attempts")
     assert [forked[name] for name in same] == [job[name] for name in same]
     assert forked["queue"] == "orders"
+    await engine.resume_queue("orders")
     ended = await end_of(http, forked)
     assert (ended["state"], ended["result"]) == ("succeeded", "paid for A1")
     assert gate.steps_run == ["charge"]
