@@ -8,7 +8,15 @@ import pytest
 from coatcheck.errors import IllegalTransition
 from coatcheck.model import transition as rules
 from coatcheck.model.job import Failure, Terms
-from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
+from coatcheck.model.outcome import (
+    Cancelled,
+    Errored,
+    GaveUp,
+    Outcome,
+    Released,
+    Succeeded,
+    Waiting,
+)
 from coatcheck.model.state import MOVES, Reason, State
 from coatcheck.model.transition import Standing, Transition
 
@@ -289,3 +297,8 @@ def test_an_event_tells_the_code_of_an_error_and_not_its_words() -> None:
     step = rules.settled(running(), TERMS, GaveUp(Failure("bad", "secret", "secret")), NOW)
     assert json.loads(step.event)["error"] == {"code": "bad"}
     assert "secret" not in step.event
+
+
+def test_a_job_cannot_wait_for_a_group_that_names_nothing() -> None:
+    with pytest.raises(ValueError, match="names nothing"):
+        Waiting(None, (("job:1",), ()))

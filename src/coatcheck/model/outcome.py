@@ -52,11 +52,16 @@ class Waiting:
     """The handler waits and was unwound; the attempt goes on later.
 
     It goes on at `until`, if that is a time, or when all of one group of `groups` is there. A group
-    is names of what may come: `child_ended` and `event_sent` in `coatcheck.model.step`.
+    is names of what may come: `child_ended` and `event_sent` in `coatcheck.model.step`. Each has
+    at least one: who waits for nothing does not wait.
     """
 
     until: int | None = None
     groups: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not all(self.groups):
+            raise ValueError("a job cannot wait for a group that names nothing")
 
 
 Outcome = Succeeded | Errored | GaveUp | Released | Cancelled | Waiting

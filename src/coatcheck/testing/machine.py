@@ -67,7 +67,7 @@ class StoreMachine(PlainMachine):
         """A job waits for all that it has spawned, or for any one."""
         key = (lease.tenant, lease.job_id)
         names = [child_ended(child.new.id) for child in self.expected.children_of(key)]
-        groups = [(name,) for name in names] if apart else [tuple(names)]
+        groups = [(name,) for name in names] if apart else [tuple(names)] if names else []
         self._settle([Settlement(lease, Waiting(until, tuple(groups)))])
 
     @rule(lease=PlainMachine.leases, until=_untils, number=st.integers(0, 1))
