@@ -40,6 +40,9 @@ class NobodyAsks:
     def ask(self, execution: Execution, question: Question) -> Future[Any]:
         raise AssertionError(f"{execution} asks {question}")
 
+    async def inquire(self, execution: Execution, question: Question) -> Any:
+        raise AssertionError(f"{execution} asks {question}")
+
 
 NOBODY_ASKS = NobodyAsks()
 

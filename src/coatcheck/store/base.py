@@ -169,6 +169,9 @@ class Swept(NamedTuple):
 class Store(ScheduleStore, Protocol):
     """Durable state, as semantic verbs; those on schedules stand in `coatcheck.store.schedules`."""
 
+    # Whether `report` may be called on another loop than the one the store was opened on.
+    any_loop: bool
+
     async def open(self) -> None:
         """Connect; apply the migrations that are missing, under a lock."""
         ...

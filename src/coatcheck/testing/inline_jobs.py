@@ -31,6 +31,7 @@ from coatcheck.model.transition import NEVER, Standing
 from coatcheck.store.base import Report
 from coatcheck.testing.inline_crash import CrashPoint, InlineContext
 from coatcheck.worker.attempt import run_async, run_blocking
+from coatcheck.worker.driving import Port
 from coatcheck.worker.operations import (
     Child,
     Children,
@@ -199,7 +200,7 @@ class InlineJobs:
         return Artifact(name, content_type, len(content), digest, "", self._clock.now())
 
 
-class _Answers:
+class _Answers(Port):
     """A port that answers at once."""
 
     def __init__(

@@ -1,4 +1,9 @@
-"""What handlers ask of their worker is answered here, on the worker's own loop."""
+"""What handlers ask of their worker is answered here, on the worker's own loop.
+
+One question need not go there: a step is written down from the handler's own loop, where the store
+can be written to from any. Each step of a handler waits for that, and the way over the worker's
+loop and back takes as long as the statements do.
+"""
 
 from __future__ import annotations
 
@@ -49,6 +54,12 @@ class Answers:
         """Answer, from any thread."""
         return asyncio.run_coroutine_threadsafe(self._answer(execution, question), self._loop)
 
+    async def inquire(self, execution: Execution, question: Question) -> Any:
+        """Answer, on the handler's loop."""
+        if self._engine.store.any_loop and isinstance(question, Record):
+            return await self._write(execution, question.steps)
+        return await asyncio.wrap_future(self.ask(execution, question))
+
     async def _answer(self, execution: Execution, question: Question) -> Any:
         lease = execution.claim.lease
         match question:
@@ -75,7 +86,7 @@ class Answers:
         held = await persist(lambda: self._engine.report(execution.claim.lease, report))
         self._probe("worker.after_checkpoint")
         if not held:
-            self._lost(execution)
+            self._loop.call_soon_threadsafe(self._lost, execution)
             raise StaleLease("the job is no longer this worker's")
 
     async def _history(self, lease: Lease) -> tuple[list[Step], list[Message]]:

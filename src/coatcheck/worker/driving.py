@@ -18,9 +18,10 @@ import asyncio
 import contextlib
 import contextvars
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any
 
 from coatcheck.errors import StaleLease
 from coatcheck.model.outcome import Waiting
@@ -38,15 +39,21 @@ FOREVER_S = 10 * 365 * 86_400.0
 step_key: contextvars.ContextVar[str] = contextvars.ContextVar("coatcheck_step_key")
 
 
-class Port(Protocol):
+class Port(ABC):
     """A handler's way to its worker, from any thread."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def ask(self, question: Question) -> Future[Any]:
         """Ask; the answer may be StaleLease: the job is no longer this handler's."""
-        ...
+
+    async def inquire(self, question: Question) -> Any:
+        """Do the same on a loop."""
+        return await asyncio.wrap_future(self.ask(question))
 
 
-class _Closed:
+class _Closed(Port):
     """The way to a worker that has done with the attempt."""
 
     def ask(self, question: Question) -> Future[Any]:  # noqa: ARG002 - whatever it is
@@ -240,7 +247,7 @@ class AsyncHost:
     async def ask(self, question: Question) -> Any:
         """Ask the worker."""
         try:
-            return await asyncio.wrap_future(self.port.ask(question))
+            return await self.port.inquire(question)
         except StaleLease:
             raise Interrupted(Interrupt.LOST) from None
 

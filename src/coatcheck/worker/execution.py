@@ -11,6 +11,7 @@ from coatcheck.clock import Clock
 from coatcheck.model.job import Claim
 from coatcheck.model.kind import Kind
 from coatcheck.worker.context import Context
+from coatcheck.worker.driving import Port
 from coatcheck.worker.interrupts import Interrupt
 from coatcheck.worker.operations import Question
 
@@ -28,8 +29,12 @@ class Desk(Protocol):
         """Its handler asks for something."""
         ...
 
+    async def inquire(self, execution: Execution, question: Question) -> Any:
+        """Its handler does so on a loop of its own."""
+        ...
 
-class Execution:
+
+class Execution(Port):
     """An attempt that waits for a slot, runs, or has ended; its times are on the monotonic clock,
     and 0 until the moment has come.
     """
@@ -83,6 +88,10 @@ class Execution:
     def ask(self, question: Question) -> Future[Any]:
         """Ask the worker, from any thread, for what the handler needs."""
         return self._desk.ask(self, question)
+
+    async def inquire(self, question: Question) -> Any:
+        """Do the same on the handler's loop."""
+        return await self._desk.inquire(self, question)
 
     def stop_timer(self) -> None:
         """Forget what was to happen to it."""

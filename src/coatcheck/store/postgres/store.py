@@ -70,6 +70,8 @@ TOMBSTONES_KEPT_MS = 7 * 86_400_000
 class PostgresStore(PostgresSchedules):
     """Jobs in a PostgreSQL schema, shared by any number of processes anywhere."""
 
+    any_loop = False  # a connection belongs to its loop
+
     def __init__(
         self,
         dsn: str,

@@ -264,9 +264,9 @@ class Writer:
                 self._run_apart(done, error)
         finally:
             self._lock.release()
+        self._answer(done)
         if transaction.topics:
             self._on_commit(transaction.topics)
-        self._answer(done)
         if self._wal_pages >= CHECKPOINT_PAGES and self._connection is not None:
             self._checkpoint(self._connection)
 

@@ -21,6 +21,7 @@ from coatcheck.model.job import Failure
 from coatcheck.model.state import State
 from coatcheck.model.step import Message
 from coatcheck.store.rows import read_step
+from coatcheck.worker.driving import Port
 from coatcheck.worker.operations import (
     Child,
     Children,
@@ -40,7 +41,7 @@ _ERRORS = {
 }
 
 
-class WirePort:
+class WirePort(Port):
     """The process's side: a Port whose answers come over the wire."""
 
     def __init__(self, send: Callable[[dict[str, Any], bytes], None]) -> None:
