@@ -17,7 +17,9 @@ from .launcher import Launcher
 from .outages import drop_connections, restart_postgres
 from .place import Place, postgres_place
 
-pytestmark = pytest.mark.anyio
+# A process frozen in the middle of a transaction costs the others five seconds, ten of them on a
+# busy machine a minute or two.
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400)]
 
 
 async def test_workers_are_killed_at_every_point(
