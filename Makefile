@@ -10,7 +10,8 @@ help:
 	@echo "make run          set up, start the server and put one real job through it (ONCE=1: then exit)"
 	@echo "make test         set up, then lint, types, layers and every test"
 	@echo "make lint         lint, types and layers only"
-	@echo "make chaos        faults in large, an hour at most (CHAOS_SECONDS, CHAOS_SCALE); docs/reliability.md"
+	@echo "make chaos        faults in large, about an hour (CHAOS_SECONDS, CHAOS_SCALE), then half an hour of"
+	@echo "                  mixed load through which nothing may grow; docs/reliability.md"
 	@echo "make bench        the benchmarks on SQLite, beside their peers; writes benchmarks/results/"
 	@echo "make bench-postgres  the same on PostgreSQL"
 
@@ -33,6 +34,7 @@ test: lint
 
 chaos: setup
 	@$(BIN)/python -m tests.faults.chaos $(FAULTS)
+	@$(if $(FAULTS),,$(BIN)/python -m tests.faults.soak)
 
 bench: setup
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'

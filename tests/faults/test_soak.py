@@ -1,0 +1,29 @@
+"""What a soak would notice, and that a short one does what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from .soak import BOUNDS, Soaked, soak
+
+
+def seen(name: str, *samples: float) -> Soaked:
+    soaked = Soaked("sqlite")
+    soaked.seen = {each: [100.0] * len(samples) for each in BOUNDS}
+    soaked.seen[name] = list(samples)
+    return soaked
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_what_grows_is_named(name: str) -> None:
+    assert seen(name, 10, 50, 100, 100, 101, 99, 100, 101).grown() == []
+    [found] = seen(name, 10, 50, 100, 100, 110, 120, 130, 140).grown()
+    assert found == f"{name}: 100.0 became 135.0"
+
+
+@pytest.mark.anyio
+async def test_every_sort_of_job_is_in_the_load() -> None:
+    soaked = await soak("sqlite", seconds=8, seed=1)
+    assert soaked.wrong == []
+    assert len(soaked.done) > 5
+    assert all(len(samples) > 8 for samples in soaked.seen.values())
