@@ -10,12 +10,14 @@ import contextlib
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 BLOCK = b"x" * 4096
+_INSERT = "INSERT INTO jobs (data) VALUES ('{}')"
 
 
 def calibrate(under: Path, seconds: float) -> dict[str, float]:
@@ -39,6 +41,21 @@ def commits_per_second(under: Path, seconds: float) -> float:
         return _commits(Path(folder) / "calibration.db", seconds)
 
 
+def commit_milliseconds(under: Path, rate: float, seconds: float) -> list[float]:
+    """Return how long commits of one row take that are due on a timetable, each from when it was
+    due.
+    """
+    with tempfile.TemporaryDirectory(dir=under) as folder, _raw(Path(folder) / "raw.db") as raw:
+        start = time.monotonic()
+        taken = []
+        for number in range(round(rate * seconds)):
+            due = start + number / rate
+            time.sleep(max(0.0, due - time.monotonic()))
+            raw.execute(_INSERT)
+            taken.append((time.monotonic() - due) * 1000)
+        return taken
+
+
 def _syncs(path: Path, seconds: float) -> float:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -53,12 +70,17 @@ def _write_and_sync(descriptor: int) -> None:
 
 
 def _commits(path: Path, seconds: float) -> float:
+    with _raw(path) as connection:
+        return _rate(lambda: connection.execute(_INSERT), seconds)
+
+
+@contextlib.contextmanager
+def _raw(path: Path) -> Iterator[apsw.Connection]:
     with contextlib.closing(apsw.Connection(str(path))) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("CREATE TABLE jobs (id INTEGER PRIMARY KEY, data TEXT)")
-        execute = connection.execute
-        return _rate(lambda: execute("INSERT INTO jobs (data) VALUES ('{}')"), seconds)
+        yield connection
 
 
 def _rate(action: Any, seconds: float) -> float:
