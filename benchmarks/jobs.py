@@ -7,9 +7,11 @@ import threading
 import time
 from pathlib import Path
 
+from benchmarks import stepping
 from coatcheck import App, Context
 
 app = App()
+stepping.declare_in(app)
 
 # When the handler of a `stamp` job was reached, by the number in its input; for runs where the
 # caller is in the same process and can look here.
@@ -56,25 +58,11 @@ async def stamp(_ctx: Context, data: dict[str, int]) -> float:
     return now
 
 
-async def nothing(number: int) -> int:
-    """Be the body of a step."""
-    return number
-
-
-@app.job
-async def steps(ctx: Context, data: dict[str, int]) -> float:
-    """Take so many steps, and return the seconds that took."""
-    began = time.monotonic()
-    for number in range(data["n"]):
-        await ctx.step(nothing, number)
-    return time.monotonic() - began
-
-
 @app.job
 async def steps_then_wait(ctx: Context, data: dict[str, int]) -> None:
     """Take so many steps, and wait for an event."""
     for number in range(data["n"]):
-        await ctx.step(nothing, number)
+        await ctx.step(stepping.nothing, number)
     await ctx.wait_for("go")
 
 

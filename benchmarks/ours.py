@@ -21,7 +21,7 @@ from typing import Any
 
 import apsw
 
-from benchmarks import jobs
+from benchmarks import jobs, stepping
 from benchmarks.peers import protocol
 from coatcheck.cli.running import new_event_loop, open_engine, run_process
 from coatcheck.engine.engine import Engine
@@ -209,20 +209,7 @@ async def steps(options: argparse.Namespace) -> dict[str, Any]:
     """Take `count` steps in each of `callers` jobs at once."""
     system = System(options)
     async with system.engine() as engine, system.worker(engine):
-        asked = Submission("steps", json.dumps({"n": options.count}))
-        warm = await engine.submit(Submission("steps", json.dumps({"n": 10})))
-        await engine.wait(warm.id, 30)
-        start, cpu = time.monotonic(), protocol.cpu_seconds()
-        submitted = [await engine.submit(asked) for _ in range(options.callers)]
-        ended = [await engine.wait(job.id, protocol.PATIENCE_S) for job in submitted]
-        seconds, cpu = time.monotonic() - start, protocol.cpu_seconds() - cpu
-        assert all(job.result is not None for job in ended), "a job has not succeeded"
-        for job in ended:
-            taken = await engine.store.steps(job.tenant, job.id)
-            assert len(taken) == options.count, f"{len(taken)} steps on record"
-    if options.callers == 1:
-        seconds = json.loads(ended[0].result or "null")
-    return protocol.rate({"jobs": options.count * options.callers, "seconds": seconds}, cpu)
+        return await stepping.take(engine, options)
 
 
 async def resume(options: argparse.Namespace) -> dict[str, Any]:

@@ -10,11 +10,13 @@ from functools import partial
 
 from benchmarks.calibration import commits_per_second
 from benchmarks.contestants import DBOS, DBOS_WAL, OURS, Contestant, run
-from benchmarks.measures.comparison import Turns
+from benchmarks.measures.comparison import Answer, Turns
 from benchmarks.plan import Plan
 from benchmarks.results import Bar, Measure, Row, at_least_times
 
 ALONE, TOGETHER = 1, 64
+# How many jobs at once, and how many steps each of them takes.
+STEPS = ((ALONE, 300), (TOGETHER, 20))
 CHILDREN = 10_000
 HISTORIES = (100, 1_000)
 
@@ -22,16 +24,25 @@ HISTORIES = (100, 1_000)
 def measure(plan: Plan) -> list[Measure]:
     """Steps beside DBOS, then what only ours is measured in."""
     tables = []
-    for jobs, count in ((ALONE, 300), (TOGETHER, 20)):
+    for jobs, count in STEPS:
         turns = Turns(plan, "steps", (OURS, DBOS, DBOS_WAL), partial(_options, jobs, count))
-        title = "A durable step, one after the other" if jobs == ALONE else f"Steps, {jobs} jobs"
-        rows = turns.rows(lambda answer: 1e6 / answer["per_second"], higher_is_better=False)
-        table = Measure(f"steps-{jobs}", title, "µs/step", rows, False)
+        rows = turns.rows(microseconds_each, higher_is_better=False)
+        table = Measure(f"steps-{jobs}", steps_title(jobs), "µs/step", rows, False)
         table.bars = [at_least_times(table, "dbos", 5, "DBOS")]
         if jobs == ALONE:
             table.bars.append(_beside_a_commit(plan, rows[0]))
         tables.append(table)
     return [*tables, _coming_back(plan), _fan_out(plan)]
+
+
+def steps_title(jobs: int) -> str:
+    """Name the measure of steps in so many jobs."""
+    return "A durable step, one after the other" if jobs == ALONE else f"Steps, {jobs} jobs"
+
+
+def microseconds_each(answer: Answer) -> float:
+    """Return what one step takes."""
+    return 1e6 / float(answer["per_second"])
 
 
 def _options(jobs: int, count: int, _one: Contestant) -> dict[str, object]:

@@ -22,7 +22,7 @@ from typing import Any
 from dbos import DBOS, DBOSConfig
 from dbos._dbos import _get_dbos_instance
 
-from benchmarks.peers import protocol
+from benchmarks.peers import dbos_steps, protocol
 
 QUEUE = "jobs"
 # How often an idle worker looks; DBOS's default is 1 s.
@@ -50,21 +50,6 @@ def stamp(data: dict[str, int]) -> dict[str, int]:
     started[data["n"]] = time.monotonic()
     called.set()
     return data
-
-
-@DBOS.step()
-def nothing(number: int) -> int:
-    """Be the body of a step."""
-    return number
-
-
-@DBOS.workflow()
-def stepping(data: dict[str, int]) -> float:
-    """Take so many steps, and return the seconds that took."""
-    began = time.monotonic()
-    for number in range(data["n"]):
-        nothing(number)
-    return time.monotonic() - began
 
 
 class System:
@@ -202,21 +187,14 @@ def idle(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def steps(options: argparse.Namespace) -> dict[str, Any]:
-    """Take `count` steps in each of `callers` workflows at once, started directly."""
+    """Take `count` steps in each of `callers` workflows at once."""
     system = System(options)
     with system.launched(working=True):
         time.sleep(SETTLE_S)
-        DBOS.start_workflow(stepping, {"n": 10}).get_result()
-        start, cpu = time.monotonic(), protocol.cpu_seconds()
-        asked = protocol.payload(options.count)
-        handles = [DBOS.start_workflow(stepping, asked) for _ in range(options.callers)]
-        taken = [handle.get_result() for handle in handles]
-        seconds, cpu = time.monotonic() - start, protocol.cpu_seconds() - cpu
+        taken = dbos_steps.take(options)
     [[stored]] = system.look("SELECT count(*) FROM operation_outputs")
-    assert stored >= options.count * options.callers, f"{stored} steps on record"
-    if options.callers == 1:
-        [seconds] = taken
-    return protocol.rate({"jobs": options.count * options.callers, "seconds": seconds}, cpu)
+    dbos_steps.check(stored, options)
+    return taken
 
 
 def work(options: argparse.Namespace) -> dict[str, Any]:

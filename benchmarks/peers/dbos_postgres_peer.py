@@ -13,7 +13,7 @@ from typing import Any
 from dbos import DBOS, DBOSConfig
 from dbos._dbos import _get_dbos_instance
 
-from benchmarks.peers import postgres, protocol
+from benchmarks.peers import dbos_steps, postgres, protocol
 
 QUEUE = "jobs"
 # How often an idle worker looks; DBOS's default is 1 s.
@@ -137,6 +137,15 @@ def pickup(options: argparse.Namespace) -> dict[str, Any]:
     return {"milliseconds": latencies}
 
 
+def steps(options: argparse.Namespace) -> dict[str, Any]:
+    """Take `count` steps in each of `callers` workflows at once."""
+    with launched(options, working=True):
+        time.sleep(SETTLE_S)
+        taken = dbos_steps.take(options)
+    dbos_steps.check(postgres.look_once("SELECT count(*) FROM dbos.operation_outputs"), options)
+    return taken
+
+
 if __name__ == "__main__":
     protocol.main(
         {
@@ -145,5 +154,6 @@ if __name__ == "__main__":
             "drain": drain,
             "end-to-end": end_to_end,
             "pickup": pickup,
+            "steps": steps,
         }
     )

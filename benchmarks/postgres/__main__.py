@@ -32,6 +32,7 @@ MEASURES: dict[str, Callable[[Plan, Server], list[Measure]]] = {
     "drain": compared.drain,
     "end-to-end": compared.end_to_end,
     "pickup": compared.pickup,
+    "steps": compared.steps,
     "workers": workers.measure,
     "claim-growth": claim_growth.measure,
 }

@@ -21,6 +21,7 @@ from typing import Any
 
 import psycopg
 
+from benchmarks import stepping
 from benchmarks.peers import postgres, protocol
 from benchmarks.serving import cpu_seconds
 from coatcheck import App, Context
@@ -38,6 +39,7 @@ FINISHED = "SELECT count(*) FROM coatcheck.jobs WHERE state = 'succeeded'"
 QUEUE = "default"
 
 app = App()
+stepping.declare_in(app)
 ran = 0
 started: dict[int, float] = {}
 called = threading.Event()
@@ -172,6 +174,13 @@ async def pickup(options: argparse.Namespace) -> dict[str, Any]:
         return await postgres.pick_up(submit, called, started, options.count)
 
 
+async def steps(options: argparse.Namespace) -> dict[str, Any]:
+    """Take `count` steps in each of `callers` jobs at once."""
+    system = System(options)
+    async with system.engine() as engine, system.worker():
+        return await stepping.take(engine, options)
+
+
 async def workers(options: argparse.Namespace) -> dict[str, Any]:
     """Drain `count` jobs with `workers` processes, all of them up before the first job is free."""
     system = System(options)
@@ -253,6 +262,7 @@ if __name__ == "__main__":
             "drain": _on_our_loop(drain),
             "end-to-end": _on_our_loop(end_to_end),
             "pickup": _on_our_loop(pickup),
+            "steps": _on_our_loop(steps),
             "workers": _on_our_loop(workers),
             "work": _on_our_loop(work),
         }

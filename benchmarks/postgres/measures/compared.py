@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from benchmarks.contestants import Contestant
 from benchmarks.measures.comparison import Answer, per_second
+from benchmarks.measures.steps import STEPS, microseconds_each, steps_title
 from benchmarks.plan import Plan
 from benchmarks.postgres.contestants import (
     END_TO_END,
     IDLE,
     IN_LISTS,
     ONE_BY_ONE,
+    STEPPING,
     WORKING,
 )
 from benchmarks.postgres.server import Server
@@ -74,6 +76,22 @@ def end_to_end(plan: Plan, server: Server) -> list[Measure]:
         with_defaults.wanted = f"with our defaults {with_defaults.wanted}"
         table.bars += [with_defaults, best_against(table, family, wanted, name)]
     return [table]
+
+
+def steps(plan: Plan, server: Server) -> list[Measure]:
+    """Durable steps, one after the other in one job, and in 64 jobs at once."""
+    tables = []
+    for jobs, count in STEPS:
+
+        def options(_: Contestant, jobs: int = jobs, count: int = count) -> Answer:
+            return {"callers": jobs, "count": count}
+
+        turns = PostgresTurns(plan, server, "steps", STEPPING, options)
+        rows = turns.rows(microseconds_each, higher_is_better=False)
+        table = Measure(f"steps-{jobs}", steps_title(jobs), "µs/step", rows, False)
+        table.bars = [at_least_times(table, "dbos", 5, "DBOS")]
+        tables.append(table)
+    return tables
 
 
 def pickup(plan: Plan, server: Server) -> list[Measure]:
