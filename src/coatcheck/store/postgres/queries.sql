@@ -661,6 +661,70 @@ WHERE (step.state, step.started_at, step.finished_at, step.attempts, step.surviv
   (excluded.state, excluded.started_at, excluded.finished_at, excluded.attempts, excluded.survived)
 RETURNING tenant, job_id, seq
 
+-- name: record_as_claimed
+-- The same for jobs that still stand as this store left them, with what their logs say of it: all of
+-- them, or nothing where one does not. Each job is looked up by itself, in the order of the keys, as
+-- in `settle_as_claimed`.
+WITH said AS MATERIALIZED (
+  SELECT * FROM unnest($21::text[], $22::text[], $23::bigint[], $24::bigint[])
+  AS column_(tenant, id, fence, last_event)
+), locked AS MATERIALIZED (
+  SELECT job.place, said.tenant, said.id, said.last_event
+  FROM said CROSS JOIN LATERAL (
+    SELECT jobs.ctid AS place FROM coatcheck.jobs
+    WHERE jobs.tenant = said.tenant AND jobs.id = said.id AND jobs.state = 'running'
+      AND jobs.fence = said.fence AND jobs.last_event = said.last_event
+    FOR NO KEY UPDATE
+  ) AS job
+), taken AS MATERIALIZED (
+  SELECT * FROM unnest(
+    string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
+    string_to_array($6, $1, $2), string_to_array($7, $1, $2), string_to_array($8, $1, $2),
+    string_to_array($9, $1, $2), string_to_array($10, $1, $2), string_to_array($11, $1, $2),
+    string_to_array($12, $1, $2), string_to_array($13, $1, $2), string_to_array($14, $1, $2),
+    string_to_array($15, $1, $2), string_to_array($16, $1, $2), string_to_array($17, $1, $2),
+    string_to_array($18, $1, $2), string_to_array($19, $1, $2), string_to_array($20, $1, $2)
+  ) AS column_(
+    tenant, job_id, seq, op, name, key, occurrence, state, started_at, finished_at, attempts,
+    result, error, wake_at, overlapped, survived, nth, entry
+  )
+  WHERE job_id IS NOT NULL AND (SELECT count(*) FROM locked) = cardinality($22)
+), put AS (
+  INSERT INTO coatcheck.steps AS step (
+    tenant, job_id, seq, op, name, key, occurrence, state, started_at, finished_at, attempts,
+    result, error, wake_at, overlapped, survived
+  )
+  SELECT tenant, job_id, seq::int, op, name, key, occurrence::int, state, started_at::bigint,
+    finished_at::bigint, attempts::int, result, error, wake_at::bigint, overlapped::bool,
+    survived::bool
+  FROM taken
+  ON CONFLICT (tenant, job_id, seq) DO UPDATE SET
+    state = excluded.state, started_at = excluded.started_at, finished_at = excluded.finished_at,
+    attempts = excluded.attempts, result = excluded.result, error = excluded.error,
+    wake_at = excluded.wake_at, overlapped = excluded.overlapped, survived = excluded.survived
+  WHERE (step.state, step.started_at, step.finished_at, step.attempts, step.survived)
+    IS DISTINCT FROM (
+      excluded.state, excluded.started_at, excluded.finished_at, excluded.attempts,
+      excluded.survived
+    )
+  RETURNING tenant, job_id, seq
+), told AS MATERIALIZED (
+  SELECT locked.place, locked.tenant, locked.id, taken.entry, locked.last_event + row_number() OVER (
+    PARTITION BY locked.tenant, locked.id ORDER BY taken.nth::int
+  ) AS seq
+  FROM put
+  JOIN taken ON taken.tenant = put.tenant AND taken.job_id = put.job_id AND taken.seq::int = put.seq
+  JOIN locked ON locked.tenant = put.tenant AND locked.id = put.job_id
+), logged AS (
+  INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+  SELECT tenant, id, seq, 'step', $25, entry FROM told
+), added AS (
+  SELECT place, max(seq) AS last_event, count(*) AS entries FROM told GROUP BY place
+)
+UPDATE coatcheck.jobs SET last_event = added.last_event FROM added
+WHERE jobs.ctid = added.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM told))
+RETURNING jobs.tenant, jobs.id, added.entries
+
 -- name: steps_of
 SELECT seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result, error,
   wake_at, overlapped, survived

@@ -49,7 +49,7 @@ from coatcheck.store.base import (
     Topic,
 )
 from coatcheck.store.migrations import Migration
-from coatcheck.store.postgres import blobs, claiming, jobs, waiting
+from coatcheck.store.postgres import blobs, claiming, jobs, recording, waiting
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.keys import Keyed, submit_once
@@ -391,14 +391,27 @@ class PostgresStore(PostgresSchedules):
     async def _report_all(self, batch: Sequence[tuple[Lease, Report, int]]) -> list[bool]:
         now = max(now for _, _, now in batch)
         reports = [(lease, report) for lease, report, _ in batch]
-        answers, added = await self._database.run(
-            lambda db: jobs.report(db, self._sql, reports, now)
-        )
+        recorded = await self._record(reports, now)
+        if recorded is not None:
+            answers, added = [True] * len(batch), recorded
+        else:
+            answers, added = await self._database.run(
+                lambda db: jobs.report(db, self._sql, reports, now)
+            )
         for lease, entries in added.items():
             self._handed.said(lease, entries)
         self._notifications.publish({Topic.CHANGES})
         self._taken_in([child for _, said in reports for child in said.children])
         return answers
+
+    async def _record(self, said: recording.Said, now: int) -> dict[Lease, int] | None:
+        laid_out = recording.lay_out_steps(self._handed, said)
+        if laid_out is None:
+            return None
+        return await self._database.run(
+            lambda db: recording.record_as_claimed(db, self._sql, laid_out, said, now),
+            transaction=False,
+        )
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
         """End attempts."""
