@@ -182,6 +182,15 @@ def successes(count: int) -> tuple[Any, ...]:
     return (*as_texts(columns, (0, 2, 3, 4)), NOW, len(ids))
 
 
+def steps(count: int) -> tuple[Any, ...]:
+    """Return what a step of each job is written with."""
+    tenants, ids = pairs(count)
+    each: tuple[Any, ...] = (0, "step", "f", None, 0, "succeeded", 1, 1, 1, "1", None, None)
+    columns = [[value] * len(ids) for value in (*each, False, False, 0, "{}")]
+    jobs = (tenants, ids, [1] * len(ids), [2] * len(ids))
+    return (*as_texts([tenants, ids, *columns]), *jobs, NOW)
+
+
 KINDS = ["kind-0", "kind-1"]
 CLAIM = ("worker-1", KINDS, NOW, 8, False)
 KEYS = {"jobs_pkey"}
@@ -240,6 +249,8 @@ def test_transitions_and_reports_find_their_jobs_by_key(planner: Planner, count:
     nothing = [None] * len(ids)
     plan = planner.plan(SQL.write_reports, (tenants, ids, nothing, nothing, [3] * len(ids)))
     assert indexes_read(plan) == KEYS, plan
+    plan = planner.plan(SQL.record_as_claimed, steps(count))
+    assert indexes_read(plan) <= {*KEYS, "jobs_by_state"}, plan
 
 
 @pytest.mark.parametrize("count", [2, 500], ids=["a few", "many"])

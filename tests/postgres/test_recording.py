@@ -12,8 +12,9 @@ import pytest
 
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import DEFAULT_TENANT, Lease
+from coatcheck.model.outcome import Succeeded
 from coatcheck.model.step import Op, Step, StepId, StepState
-from coatcheck.store.base import Report
+from coatcheck.store.base import Report, Settlement
 from coatcheck.store.postgres import jobs
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import NOW, WORKER, new_job, worker_info
@@ -125,3 +126,25 @@ async def test_of_a_lost_lease_nothing_is_written(
     assert not await store.report(stale, Report(steps=(step(0),)), NOW)
     assert careful == [1]
     assert await store.steps(DEFAULT_TENANT, lease.job_id) == []
+
+
+async def test_what_is_written_for_every_job_and_step_is_planned_once(
+    dsn: str, schema: str, store: PostgresStore
+) -> None:
+    """Planning takes longer than doing it; a server that sees other sizes each time plans anew."""
+    alone = PostgresStore(dsn, schema=schema, connections=1, poll_s=60)
+    await alone.open()
+    await alone.register_worker(worker_info(WORKER))
+    for size in (1, 1, 1, 1, 1, 1, 2, 3, 1, 5, 1, 1):
+        await alone.submit_batch([new_job() for _ in range(size)], NOW)
+        claimed = (await alone.claim(WORKER, ["mail"], 16, NOW)).claims
+        for claim in claimed:
+            await alone.report(claim.lease, Report(steps=(step(0),)), NOW)
+        ends = [Settlement(claim.lease, Succeeded("1")) for claim in claimed]
+        assert all(await alone.settle(ends, NOW))
+    plans = "SELECT statement, custom_plans FROM pg_prepared_statements"
+    planned = {row[0]: row[1] for row in await alone._database.run(lambda db: db.fetch(plans))}
+    await alone.close()
+    sql = alone._sql
+    for statement in (sql.claim_everywhere, sql.record_as_claimed, sql.succeed_as_claimed):
+        assert planned[statement] == 5  # what the server takes to make up its mind
