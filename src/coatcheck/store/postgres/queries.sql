@@ -937,7 +937,8 @@ ORDER BY expires_at IS NOT NULL, created_at DESC
 
 -- name: retire_secrets
 -- The newest goes on for a while, the others do not.
-UPDATE coatcheck.webhook_secrets SET expires_at = CASE WHEN expires_at IS NULL THEN $3 ELSE 0 END
+UPDATE coatcheck.webhook_secrets SET expires_at = CASE
+  WHEN expires_at IS NULL THEN $3::bigint ELSE 0 END
 WHERE tenant = $1 AND endpoint = $2
 
 -- name: delete_retired_secrets
