@@ -18,6 +18,7 @@ from coatcheck.clock import Clock
 from coatcheck.egress.guard import Guard
 from coatcheck.egress.target import Target
 from coatcheck.errors import ConfigurationError, Conflict, EgressDenied, InvalidPayload, NotFound
+from coatcheck.ids import is_ulid
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.webhook import (
     ENDS,
@@ -112,7 +113,9 @@ class Webhooks:
 
     async def get(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> Endpoint:
         """Read an endpoint; raises NotFound."""
-        found = await self._store.get_endpoint(tenant, endpoint_id)
+        found = None
+        if is_ulid(endpoint_id):
+            found = await self._store.get_endpoint(tenant, endpoint_id)
         if found is None:
             raise NotFound("there is no such webhook")
         return found

@@ -22,6 +22,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from coatcheck.clock import to_rfc3339
+from coatcheck.ids import is_ulid
 from coatcheck.model.state import TERMINAL, State
 
 PREFIX = "job."
@@ -148,6 +149,8 @@ def read_delivery_id(tenant: str, written: str) -> DeliveryKey | None:
     job_id, _, rest = written.partition(".")
     seq, dot, endpoint = rest.partition(".")
     if not (seq.isascii() and seq.isdigit() and len(seq) < 16) or bool(dot) != bool(endpoint):
+        return None
+    if not is_ulid(job_id) or not (endpoint == OWN or is_ulid(endpoint)):
         return None
     return DeliveryKey(tenant, job_id, int(seq), endpoint)
 
