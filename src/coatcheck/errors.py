@@ -4,6 +4,7 @@ CoatcheckError                 has a stable `code` and a sentence for people
 ├── InvalidInput               what was asked for makes no sense; nothing was changed
 │   ├── UnknownKind            no such kind of job is declared
 │   ├── InvalidPayload         the input does not fit the kind's type (`problems` says where)
+│   │   └── EgressDenied       an address that this server must not call
 │   ├── TooLarge               more bytes than are taken
 │   └── ConfigurationError     a setting, an app reference or a declaration is wrong
 ├── Unauthorized               no credential, a bad one, or one that may not do this
@@ -20,6 +21,7 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   ├── BlobDamaged            they are not what was written
 │   ├── SchemaTooNew           a newer release has migrated this database
 │   └── SchemaOutdated         this database needs `coatcheck migrate` first
+├── EgressFailed               an address outside could not be called, or did not answer in time
 ├── ServerError                seen by the client: the server could not be talked to
 │   ├── Unreachable            nobody answers at its address
 │   ├── Overloaded             it takes no more from this client for now
@@ -71,6 +73,12 @@ class InvalidPayload(InvalidInput):
     def __init__(self, message: str, problems: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__(message)
         self.problems = tuple(problems)
+
+
+class EgressDenied(InvalidPayload):
+    """The address is none that may be called from here."""
+
+    code = "egress-denied"
 
 
 class TooLarge(InvalidInput):
@@ -167,6 +175,12 @@ class SchemaOutdated(StoreError):
     """The database has not been migrated to what this release needs."""
 
     code = "schema-outdated"
+
+
+class EgressFailed(CoatcheckError):
+    """An address outside could not be called, or did not answer as it should in time."""
+
+    code = "egress-failed"
 
 
 class ServerError(CoatcheckError):

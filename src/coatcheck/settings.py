@@ -61,6 +61,12 @@ class Settings:
     grace_s: float = 10.0
     # The net below the wake-ups: how often a worker looks for work unasked.
     poll_s: float = 1.0
+    # Whom webhooks may call beyond the public internet: names, *.names, addresses and networks,
+    # with commas between.
+    egress_allow: str = ""
+    # What calls to jobs' own webhooks are signed with: whsec_..., or a reference to it. Empty: a
+    # secret that is made when it is needed.
+    webhook_secret: str = ""
     # Log lines as "json" or "text"; "auto" is text on a terminal.
     log_format: str = "auto"
     log_level: str = "info"

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from coatcheck import AsyncClient, AsyncJobHandle, Client, JobHandle
+from coatcheck.client.webhooks import AsyncWebhooks, Webhooks
 
-PAIRS = [(Client, AsyncClient), (JobHandle, AsyncJobHandle)]
+PAIRS = [(Client, AsyncClient), (JobHandle, AsyncJobHandle), (Webhooks, AsyncWebhooks)]
 ITERATORS = {"events", "iterate"}
 
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
+
 from coatcheck import Client
 
 from .pages import PAGES, ROOT, blocks, run_curl, write_python_files
@@ -258,3 +260,35 @@ def test_every_python_block_is_run_by_one_of_these() -> None:
         block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
     }
     assert named == run
+
+
+def test_being_called_back(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/be-called-back.md"
+    write_python_files(page, tmp_path)
+    with serving(tmp_path, "bakery:app", COATCHECK_EGRESS_ALLOW="127.0.0.1") as url:
+        write_python_files(page, tmp_path, url)
+        with Client(url) as client:
+            environment = {**os.environ, "WEBHOOK_SECRET": client.webhooks.secret()}
+        with subprocess.Popen(
+            [sys.executable, "receiver.py"],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as receiver:
+            try:
+                assert receiver.stdout is not None
+                address = receiver.stdout.readline().strip()
+                ordered = subprocess.run(
+                    [sys.executable, "order.py", address],
+                    cwd=tmp_path,
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
+                told = receiver.stdout.readline().split()
+                assert told == ["job.succeeded", ordered.stdout.strip()]
+                forged = httpx2.post(address, content=b"{}", headers={"webhook-id": "msg_1"})
+                assert forged.status_code == 401
+            finally:
+                receiver.terminate()

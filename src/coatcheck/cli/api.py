@@ -5,6 +5,7 @@ Every way a call can fail is one `ApiError`: a sentence for people and the exit 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from types import TracebackType
@@ -171,14 +172,7 @@ class Api:
 
     def schedules(self) -> list[Json]:
         """List all schedules, by name."""
-        found: list[Json] = []
-        query: tuple[tuple[str, str], ...] = (("limit", str(PAGE)),)
-        while True:
-            page = self._call(Request("GET", "/v1/schedules", query), "schedules")
-            found += page["schedules"]
-            if page["next_cursor"] is None:
-                return found
-            query = (("limit", str(PAGE)), ("cursor", page["next_cursor"]))
+        return list(self._pages("/v1/schedules", "schedules"))
 
     def schedule(self, name: str) -> Json:
         """Read a schedule."""
@@ -210,6 +204,65 @@ class Api:
             "ticks"
         ]
         return ticks
+
+    # --- webhooks
+
+    def webhooks(self) -> list[Json]:
+        """List all webhooks, the oldest first."""
+        return list(self._pages("/v1/webhooks", "webhooks"))
+
+    def webhook(self, webhook_id: str) -> Json:
+        """Read a webhook."""
+        return self._call(Request("GET", _webhook(webhook_id)), "id")
+
+    def create_webhook(self, body: Json) -> Json:
+        """Make a webhook."""
+        return self._call(_post("/v1/webhooks", body), "secret")
+
+    def steer_webhook(self, webhook_id: str, deed: str) -> Json:
+        """Enable or disable a webhook."""
+        return self._call(Request("POST", f"{_webhook(webhook_id)}/{deed}"), "id")
+
+    def delete_webhook(self, webhook_id: str) -> Json:
+        """Delete a webhook."""
+        return self._call(Request("DELETE", _webhook(webhook_id)), "id")
+
+    def rotate_secret(self, webhook_id: str | None) -> Json:
+        """Make a new secret for a webhook, or for jobs' own."""
+        place = "/v1/webhooks/secret" if webhook_id is None else _webhook(webhook_id)
+        return self._call(Request("POST", f"{place}/rotate"), "secret")
+
+    def webhook_secret(self) -> Json:
+        """Read the secret of jobs' own webhooks."""
+        return self._call(Request("GET", "/v1/webhooks/secret"), "secret")
+
+    def deliveries(self, place: str, state: str | None, most: int) -> list[Json]:
+        """List the newest deliveries of `webhooks/<id>` or `jobs/<id>`."""
+        kind, _, id_ = place.partition("/")
+        path = f"/v1/{kind}/{quote(id_, safe='')}/deliveries"
+        query = () if state is None else (("state", state),)
+        return list(itertools.islice(self._pages(path, "deliveries", query), most))
+
+    def redeliver(self, delivery_id: str) -> Json:
+        """Have a delivery sent again."""
+        path = f"/v1/webhooks/deliveries/{quote(delivery_id, safe='')}/redeliver"
+        return self._call(Request("POST", path), "id")
+
+    def redeliver_failed(self, webhook_id: str) -> Json:
+        """Have sent again what a webhook has not taken."""
+        return self._call(Request("POST", f"{_webhook(webhook_id)}/redeliver"), "deliveries")
+
+    def _pages(
+        self, path: str, member: str, query: tuple[tuple[str, str], ...] = ()
+    ) -> Iterator[Json]:
+        more: tuple[tuple[str, str], ...] = ()
+        while True:
+            asked = (("limit", str(PAGE)), *query, *more)
+            page = self._call(Request("GET", path, asked), member)
+            yield from page[member]
+            if page["next_cursor"] is None:
+                return
+            more = (("cursor", page["next_cursor"]),)
 
     # --- the server itself
 
@@ -250,6 +303,10 @@ def _post(path: str, body: Any, key: str | None = None) -> Request:
 
 def _job(job_id: str) -> str:
     return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _webhook(webhook_id: str) -> str:
+    return f"/v1/webhooks/{quote(webhook_id, safe='')}"
 
 
 def _schedule(name: str) -> str:

@@ -22,6 +22,7 @@ from coatcheck.cli.serving import migrate, serve, worker
 from coatcheck.cli.submit import submit
 from coatcheck.cli.terminal import complain
 from coatcheck.cli.watching import watch
+from coatcheck.cli.webhooks import webhooks
 from coatcheck.errors import CoatcheckError, StoreUnavailable
 
 
@@ -58,7 +59,7 @@ def cli() -> None:
 
 for command in (
     *(serve, worker, migrate, demo, doctor, backup),
-    *(submit, watch, jobs, kinds, queues, schedules),
+    *(submit, watch, jobs, kinds, queues, schedules, webhooks),
     completion,
 ):
     cli.add_command(command)

@@ -17,10 +17,13 @@ import uvicorn
 from coatcheck.app import App
 from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
+from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.sweep import Sweeper
+from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
 from coatcheck.http.patience import PatientProtocol, close_silent
+from coatcheck.secrets import resolve, resolver_for
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
 from coatcheck.tracing import start_tracing
@@ -60,19 +63,34 @@ def run_process(main: Coroutine[Any, Any, None]) -> None:
 
 @contextlib.asynccontextmanager
 async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
-    """Open the store; sweep it and fire schedules for as long as the engine is in use."""
+    """Open the store; sweep it, fire schedules and deliver webhooks for as long as the engine is
+    in use.
+    """
     blobs = blobs_for(settings)  # says what is wrong with its address
+    guard = Guard(settings.egress_allow)
+    webhook_secret = _webhook_secret(settings)
     store = store_for(settings)
     await store.open()
     clock = SystemClock()
-    engine = Engine(store, app.kinds, clock, lease_s=settings.lease_s, blobs=blobs)
+    engine = Engine(
+        store,
+        app.kinds,
+        clock,
+        lease_s=settings.lease_s,
+        blobs=blobs,
+        guard=guard,
+        webhook_secret=webhook_secret,
+    )
     sweeper = Sweeper(
         store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s, keeping=engine.keeping
     )
     tasks: list[asyncio.Task[None]] = []
     try:
         await engine.schedules.register(app.schedules.values())
-        chores = (sweeper.run(), engine.ticker.run(), engine.metrics.run())
+        chores = (
+            *(sweeper.run(), engine.ticker.run()),
+            *(engine.deliverer.run(), engine.metrics.run()),
+        )
         tasks += [asyncio.create_task(chore) for chore in chores]
         yield engine
     finally:
@@ -81,6 +99,15 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
         await asyncio.gather(*tasks, return_exceptions=True)
         await store.close()
         blobs.close()
+
+
+def _webhook_secret(settings: Settings) -> str:
+    given = settings.webhook_secret
+    if given and settings.profile == "production" and resolver_for(given) is None:
+        raise ConfigurationError(
+            "webhook_secret: in production it is a reference, such as file:/run/secrets/webhooks"
+        )
+    return resolve(given)
 
 
 async def api_process(

@@ -50,6 +50,7 @@ from coatcheck.cli.watching import TIMEOUT_OPTION, watch_to_end
     help="Fail it when it has not ended after this long, waiting included.",
 )
 @click.option("--max-attempts", type=int, help="How often it may be tried (the kind's own).")
+@click.option("--webhook", metavar="URL", help="Call this address when it has ended.")
 @click.option("--key", help="An idempotency key: repeated under it, the job is submitted once.")
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def submit(
@@ -60,6 +61,7 @@ def submit(
     labels: tuple[str, ...],
     run_at: str | None,
     deadline: float | None,
+    webhook: str | None,
     key: str | None,
     as_json: bool,
     url: str,
@@ -86,6 +88,7 @@ def submit(
         "run_at": None if run_at is None else _due(run_at, key),
         "deadline_s": deadline,
         "labels": dict(label_pairs(labels)) or None,
+        "webhook": None if webhook is None else {"url": webhook},
     }
     body.update({name: value for name, value in optional.items() if value is not None})
     with Api(url, api_key) as api:

@@ -22,6 +22,7 @@ from coatcheck.client.new_job import JobOptions, NewJob
 from coatcheck.client.results import UNTYPED, read_type
 from coatcheck.client.retrying import Patience
 from coatcheck.client.schedules import ScheduleOptions
+from coatcheck.client.webhooks import AsyncWebhooks
 
 T = TypeVar("T")
 
@@ -132,6 +133,7 @@ class AsyncClient:
         address = find_address(base_url, api_key)
         self._driver = driver(address)
         self._calls = Calls(Patience(address.shown, timeout, retry_for, self._driver.monotonic))
+        self.webhooks = AsyncWebhooks(self._driver, self._calls.webhooks)
 
     async def __aenter__(self) -> Self:
         return self

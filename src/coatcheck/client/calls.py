@@ -18,6 +18,7 @@ from coatcheck.client.retrying import Patience
 from coatcheck.client.schedules import ScheduleCalls, trigger_path
 from coatcheck.client.steps import Emit, Steps
 from coatcheck.client.waiting import Pieces, wait_for_end
+from coatcheck.client.webhook_calls import WebhookCalls
 from coatcheck.client.wire import JSON, Request
 from coatcheck.errors import Gone, InvalidInput, Unreachable
 
@@ -57,6 +58,7 @@ class Calls:
         self._patience = patience
         self._pieces = Pieces()
         self.schedules = ScheduleCalls(patience)
+        self.webhooks = WebhookCalls(patience)
 
     def submit(self, job: NewJob, key: str | None) -> Steps[Job]:
         """Hand a job in, once, however often it must be said."""

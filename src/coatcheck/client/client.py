@@ -25,6 +25,7 @@ from coatcheck.client.new_job import JobOptions, NewJob
 from coatcheck.client.results import UNTYPED, read_type
 from coatcheck.client.retrying import Patience
 from coatcheck.client.schedules import ScheduleOptions
+from coatcheck.client.webhooks import Webhooks
 
 T = TypeVar("T")
 # For a result; the job goes on after it.
@@ -137,6 +138,7 @@ class Client:
         address = find_address(base_url, api_key)
         self._driver = driver(address)
         self._calls = Calls(Patience(address.shown, timeout, retry_for, self._driver.monotonic))
+        self.webhooks = Webhooks(self._driver, self._calls.webhooks)
 
     def __enter__(self) -> Self:
         return self

@@ -22,6 +22,7 @@ class JobOptions(TypedDict, total=False):
     run_at: datetime | None
     deadline_s: float | None
     max_attempts: int | None
+    webhook: str | Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class NewJob:
     run_at: datetime | None = None
     deadline_s: float | None = None
     max_attempts: int | None = None
+    # Whom to call when it has ended: a URL, or {"url": ..., "events": [...]}.
+    webhook: str | Mapping[str, Any] | None = None
 
 
 def write_job(job: NewJob) -> bytes:
@@ -69,6 +72,7 @@ def _view(job: NewJob) -> dict[str, Any]:
         "run_at": None if job.run_at is None else job.run_at.isoformat(),
         "deadline_s": job.deadline_s,
         "max_attempts": job.max_attempts,
+        "webhook": {"url": job.webhook} if isinstance(job.webhook, str) else job.webhook,
     }
     given = {name: value for name, value in optional.items() if value is not None}
     return {"kind": job.kind, "input": _jsonable(job), **given}

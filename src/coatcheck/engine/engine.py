@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
+from coatcheck.egress.guard import Guard
+from coatcheck.egress.outbound import Outbound
 from coatcheck.engine import again
 from coatcheck.engine.again import Fork, Forked, Resumed, ResumedSome
+from coatcheck.engine.delivering import Deliverer
 from coatcheck.engine.estimates import Estimates
 from coatcheck.engine.explain import Because, explain, why_it_waits
 from coatcheck.engine.feed import Feed
@@ -23,6 +26,7 @@ from coatcheck.engine.schedules import Schedules, submission_of
 from coatcheck.engine.submission import Submission, as_submitted, prepare, prepare_all
 from coatcheck.engine.ticking import Ticker
 from coatcheck.engine.watch import Watch
+from coatcheck.engine.webhooks import Webhooks
 from coatcheck.errors import Gone, InvalidInput, NotFound, StoreError
 from coatcheck.ids import UlidGenerator, ulids_from
 from coatcheck.model.event import Event
@@ -76,6 +80,8 @@ class Engine:
         *,
         lease_s: float = 30.0,
         blobs: Blobs | None = None,
+        guard: Guard | None = None,
+        webhook_secret: str = "",
     ) -> None:
         self.store = store
         self.kinds = kinds
@@ -86,6 +92,11 @@ class Engine:
         self.remote = RemoteWork(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)
         self.ticker = Ticker(store, self.schedules, kinds, self.clock, self.metrics)
+        self.guard = guard or Guard()
+        self.webhooks = Webhooks(store, self.guard, self.clock, self.new_id, webhook_secret)
+        self.deliverer = Deliverer(
+            store, self.webhooks, Outbound(self.guard), self.clock, self.metrics
+        )
         self._watch = Watch(store)
         self._feed = Feed(store)
         self._estimates = Estimates(store, self.clock)
@@ -110,6 +121,9 @@ class Engine:
     ) -> tuple[NewJob, Earlier | None]:
         now = self.clock.now()
         job = prepare(submission, self.kinds, self.new_id(), now)
+        if submission.webhook is not None:
+            callback = await self.webhooks.callback(submission.webhook, submission.tenant)
+            job = job._replace(webhook=callback)
         if self.keeping.is_large(job.input):
             [job] = await self.keeping.with_inputs_stored([job])
         began = self.clock.monotonic()
@@ -173,6 +187,10 @@ class Engine:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
         jobs = await self._apart(submissions, self._prepare_all, submissions, now)
+        if any(asked.webhook is not None for asked in submissions):
+            asked_for = [(asked.webhook, asked.tenant) for asked in submissions]
+            found = await self.webhooks.callbacks(asked_for)
+            jobs = [job._replace(webhook=own) for job, own in zip(jobs, found, strict=True)]
         if any(self.keeping.is_large(job.input) for job in jobs):
             jobs = await self.keeping.with_inputs_stored(jobs)
         held = None if once is None else once.held(now)

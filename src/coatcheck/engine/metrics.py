@@ -43,6 +43,7 @@ FINISHED = "jobs_finished"
 RETRIED = "jobs_retried"
 RUN_TIME = "job_run"
 WAIT_TIME = "job_wait"
+DELIVERIES = "webhook_deliveries"
 
 
 @dataclass(slots=True)
@@ -74,6 +75,10 @@ class Metrics:
         """Count an attempt that begins, and how long its job was due."""
         self._counts[_of_kind(STARTED, kind)] += 1
         self._observe(WAIT_TIME, kind, waited_ms)
+
+    def delivered(self, outcome: str) -> None:
+        """Count a call of a webhook: delivered, retried (it will be) or failed."""
+        self._counts[f'{DELIVERIES}{{outcome="{outcome}"}}'] += 1
 
     def finished(self, kind: str, state: str, ran_ms: int) -> None:
         """Count a job that has ended, and how long its last attempt ran."""

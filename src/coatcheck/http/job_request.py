@@ -10,6 +10,7 @@ from pydantic_core import to_json
 from coatcheck.engine.submission import Submission
 from coatcheck.errors import InvalidPayload
 from coatcheck.http.fields import Fields, read_moment
+from coatcheck.http.webhook_request import JobWebhook
 from coatcheck.model.kind import pointer
 
 # A submission that says no more than this needs no model to be read.
@@ -32,6 +33,7 @@ class JobRequest(Fields):
     run_at: Annotated[int | None, BeforeValidator(read_moment)] = None
     deadline_s: float | None = None
     max_attempts: int | None = None
+    webhook: JobWebhook | None = None
 
 
 def read_submission(
@@ -63,6 +65,7 @@ def read_submission(
         run_at=asked.run_at,
         deadline_s=asked.deadline_s,
         max_attempts=asked.max_attempts,
+        webhook=None if asked.webhook is None else asked.webhook.asked(),
         correlation_id=correlation,
         traceparent=traceparent,
     )

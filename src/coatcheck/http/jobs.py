@@ -161,6 +161,7 @@ async def delete_job(request: Request) -> Response:
             "events": deleted.events,
             "steps": deleted.steps,
             "artifacts": deleted.artifacts,
+            "deliveries": deleted.deliveries,
         },
     }
     return Response(dumps(receipt), media_type=JSON)

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.metrics import (
     BUCKETS_MS,
+    DELIVERIES,
     FINISHED,
     RETRIED,
     RUN_TIME,
@@ -34,6 +35,7 @@ _COUNTERS = {
     STARTED: ("jobs_started_total", "Attempts begun."),
     FINISHED: ("jobs_finished_total", "Jobs ended, by the state they ended in."),
     RETRIED: ("jobs_retried_total", "Attempts that failed and will be made again."),
+    DELIVERIES: ("webhook_deliveries_total", "Calls of webhooks, by what became of them."),
     "jobs_expired": ("jobs_expired_total", "Jobs that were not begun before their deadline."),
     "stale_writes": ("stale_writes_total", "Writes of workers that had lost their job, refused."),
     "lapsed_leases": ("lapsed_leases_total", "Workers that were found lost."),

@@ -16,6 +16,8 @@ from coatcheck.errors import InvalidPayload
 from coatcheck.http.endpoint import Answer, Endpoint, Parameter, Schema, ref
 from coatcheck.http.problem import MEDIA_TYPE as PROBLEM
 from coatcheck.http.schemas import COUNT, FILE_NAME, ID, NAME, TEXT, components
+from coatcheck.http.webhook_routes import told
+from coatcheck.http.webhook_schemas import webhook_components
 from coatcheck.model.kind import Kind
 
 # What can happen to any call: a bad parameter, a caller from elsewhere, one that takes no JSON,
@@ -23,7 +25,7 @@ from coatcheck.model.kind import Kind
 ALWAYS = (400, 403, 406, 503)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
 _PATH_SCHEMAS = {"job_id": ID, "fence": COUNT, "name": NAME, "kind": NAME, "queue": NAME}
-_PATH_SCHEMAS |= {"schedule": NAME, "file": FILE_NAME}
+_PATH_SCHEMAS |= {"schedule": NAME, "file": FILE_NAME, "webhook": TEXT, "delivery": TEXT}
 
 # Where the id of a new job leads.
 _ON_A_JOB = (
@@ -56,7 +58,8 @@ def openapi(endpoints: Sequence[Endpoint], kinds: Mapping[str, Kind]) -> dict[st
             "description": "Hand in slow work, get a ticket, come back for the result.",
         },
         "paths": paths,
-        "components": {"schemas": {**components(), **_kind_schemas(kinds)}},
+        "webhooks": told(),
+        "components": {"schemas": {**components(), **webhook_components(), **_kind_schemas(kinds)}},
         "tags": [{"name": tag} for tag in dict.fromkeys(endpoint.tag for endpoint in shown)],
     }
 

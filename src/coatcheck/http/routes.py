@@ -20,6 +20,7 @@ from coatcheck.http.prefer import LONGEST_WAIT_S
 from coatcheck.http.schedule_routes import SCHEDULES
 from coatcheck.http.schemas import ANYTHING, STATE, STREAMED, TEXT, TIME, listed
 from coatcheck.http.steering_routes import STEERING
+from coatcheck.http.webhook_routes import WEBHOOKS
 from coatcheck.http.work_routes import WORK
 
 _RETRY = ("Retry-After",)
@@ -323,6 +324,6 @@ _PAGES = (
 )
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    *(*_JOBS, *ARTIFACTS, *STEERING, *WORK, *SCHEDULES),
+    *(*_JOBS, *ARTIFACTS, *STEERING, *WORK, *SCHEDULES, *WEBHOOKS),
     *(*_SYSTEM, *_PAGES),
 )

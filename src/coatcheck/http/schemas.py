@@ -208,7 +208,7 @@ _RECEIPT = whole(
         "id": TEXT,
         "deleted_at": TIME,
         "removed": whole(
-            dict.fromkeys(("jobs", "payloads", "events", "steps", "artifacts"), COUNT)
+            dict.fromkeys(("jobs", "payloads", "events", "steps", "artifacts", "deliveries"), COUNT)
         ),
     }
 )
@@ -230,10 +230,12 @@ _LIMITS: dict[str, Schema] = {
     "max_attempts": maybe(
         {"type": "integer", "minimum": min(MAX_ATTEMPTS), "maximum": max(MAX_ATTEMPTS)}
     ),
+    "webhook": maybe(ref("JobWebhook")),
 }
+_OF_JOBS_ALONE = ("run_at", "webhook")
 # The same for schedules, and what model/schedule.py asks.
 _SCHEDULE_LIMITS: dict[str, Schema] = {
-    **{name: of for name, of in _LIMITS.items() if name != "run_at"},
+    **{name: of for name, of in _LIMITS.items() if name not in _OF_JOBS_ALONE},
     "cron": maybe({"type": "string", "maxLength": 200}),
     "every_s": maybe(
         {"type": "number", "minimum": SHORTEST_MS / 1000, "maximum": LONGEST_MS / 1000}

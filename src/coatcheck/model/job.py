@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.state import Reason, State
+from coatcheck.model.webhook import Callback
 
 DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"
@@ -64,6 +65,7 @@ class NewJob(NamedTuple):
     correlation_id: str | None = None
     traceparent: str | None = None
     forked_from: str | None = None
+    webhook: Callback | None = None  # an endpoint of its own
 
 
 class Lease(NamedTuple):

@@ -35,6 +35,7 @@ from coatcheck.model.step import Message, Step
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.migrations import Migration
 from coatcheck.store.schedules import ScheduleStore
+from coatcheck.store.webhooks import WebhookStore
 
 BATCH_LIMIT = 10_000
 
@@ -46,6 +47,7 @@ class Topic(StrEnum):
     CANCELS = "cancels"  # a running job was asked to stop
     CHANGES = "changes"  # some job changed
     SCHEDULES = "schedules"  # a schedule was made or changed
+    WEBHOOKS = "webhooks"  # there may be something to deliver
 
 
 class Signal(Protocol):
@@ -124,6 +126,7 @@ class Deleted(NamedTuple):
     steps: int = 0
     artifacts: int = 0
     blobs: int = 0  # of payloads and artifacts; their bytes are removed next
+    deliveries: int = 0
 
 
 class JobFilter(NamedTuple):
@@ -166,8 +169,10 @@ class Swept(NamedTuple):
     more: bool = False
 
 
-class Store(ScheduleStore, Protocol):
-    """Durable state, as semantic verbs; those on schedules stand in `coatcheck.store.schedules`."""
+class Store(ScheduleStore, WebhookStore, Protocol):
+    """Durable state, as semantic verbs; those on schedules stand in `coatcheck.store.schedules`,
+    those on webhooks in `coatcheck.store.webhooks`.
+    """
 
     # Whether `report` may be called on another loop than the one the store was opened on.
     any_loop: bool
@@ -356,8 +361,9 @@ class Store(ScheduleStore, Protocol):
 
     async def sweep(self, now: int) -> Swept:
         """Fail jobs past their deadline, delete what retention has passed over unless its parent
-        has not ended, finish batches that a crash left half-written and cancels of many children:
-        a bounded amount, safe to run anywhere and at any time.
+        has not ended or a webhook is still to be delivered, finish batches that a crash left
+        half-written and cancels of many children: a bounded amount, safe to run anywhere and at
+        any time.
         """
         ...
 

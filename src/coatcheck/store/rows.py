@@ -13,7 +13,17 @@ from coatcheck.model.schedule import CatchUp, Definition, Overlap, Schedule, Tim
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.model.transition import Standing
+from coatcheck.model.webhook import (
+    OWN,
+    Callback,
+    Delivery,
+    DeliveryKey,
+    DeliveryState,
+    Endpoint,
+    Try,
+)
 from coatcheck.store.base import Report
+from coatcheck.store.webhooks import DeliveryClaim
 
 Row = Sequence[Any]
 
@@ -219,6 +229,47 @@ def read_schedule(row: Row) -> Schedule:
         created_at=created_at,
         updated_at=updated_at,
     )
+
+
+def own_endpoint(job: NewJob, webhook: Callback) -> Endpoint:
+    """Return the endpoint that a new job brings along."""
+    return Endpoint(job.tenant, OWN, *webhook, created_at=job.created_at, job_id=job.id)
+
+
+def endpoint_row(endpoint: Endpoint) -> tuple[Any, ...]:
+    """Lay an endpoint out in the order of its columns."""
+    return (
+        *(endpoint.tenant, endpoint.job_id, endpoint.id, endpoint.url, endpoint.lane),
+        *(endpoint.events, endpoint.created_at, endpoint.description),
+        *(endpoint.failing_since, endpoint.disabled_at, endpoint.disabled_why),
+    )
+
+
+def read_endpoint(row: Row) -> Endpoint:
+    """Read an endpoint from its columns, in order."""
+    tenant, job_id, id_, url, lane, events, created_at, description = row[:8]
+    return Endpoint(
+        tenant, id_, url, lane, events, created_at, job_id, description, row[8], row[9], row[10]
+    )
+
+
+def read_delivery(row: Row) -> Delivery:
+    """Read a delivery from (its key, type, at, event, state, attempts, tries, due_at, log)."""
+    log = () if row[11] == "[]" else tuple(Try(*each) for each in json.loads(row[11]))
+    type_, at, event, state, attempts, tries, due_at = row[4:11]
+    key = DeliveryKey(*row[:4])
+    return Delivery(key, type_, at, event, DeliveryState(state), attempts, tries, due_at, log)
+
+
+def read_delivery_claim(row: Row) -> DeliveryClaim:
+    """Read a delivery that was handed out: itself, its lane, its job's part, its endpoint."""
+    endpoint = None if row[15] is None else read_endpoint(row[15:])
+    return DeliveryClaim(read_delivery(row[:12]), row[12], endpoint, row[13], row[14])
+
+
+def write_log(log: Sequence[Try]) -> str:
+    """Write the tries of a delivery as the JSON of their column."""
+    return json.dumps(log)
 
 
 def read_event(row: Row) -> Event:

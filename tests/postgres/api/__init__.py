@@ -24,6 +24,7 @@ pytest.register_assert_rewrite(
             "sending",
             "steps",
             "stream",
+            "webhooks",
         )
     )
 )

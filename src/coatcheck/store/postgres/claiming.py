@@ -38,7 +38,6 @@ from coatcheck.store.rows import decode_failure, standing_row
 PROMOTE_AT_ONCE = 1_000
 # How many claimed jobs are remembered: far more than the workers of one process hold.
 MOST_REMEMBERED = 20_000
-NOTHING_WRITTEN = "INSERT 0 0"
 # The columns of `claim`, from the ninth on those that a standing is made of, and the terms.
 _STANDING, _TERMS = 11, 20
 # The columns of `succeed_as_claimed` that are sent once where they are the same for all jobs.
@@ -120,7 +119,7 @@ async def claim(
     now: int,
 ) -> tuple[Claimed, set[Topic]]:
     """Hand the first jobs of all open lanes to a worker."""
-    rows = await _look(db, sql, lanes, worker_id, kinds, limit, now)
+    rows, woken = await _look(db, sql, lanes, worker_id, kinds, limit, now)
     if not rows:
         return Claimed([], None), set()  # the worker is not known
     next_due, locked = rows[0][:2]
@@ -128,7 +127,7 @@ async def claim(
     same: dict[tuple[Any, ...], Terms] = {}  # most jobs have been submitted under the same terms
     for row in rows if rows[0][2] is not None else ():
         _, _, tenant, id_, kind, surface, queue, correlation_id, traceparent, input_ = row[:10]
-        agreed = row[_TERMS:-1]
+        agreed = row[_TERMS:-2]
         terms = same.get(agreed)
         if terms is None:
             terms = same[agreed] = Terms(*agreed)
@@ -137,6 +136,8 @@ async def claim(
         attempt, run_at, traces = row[12], row[14], (correlation_id, traceparent)
         claims.append(Claim(lease, kind, surface, queue, input_, attempt, terms, run_at, *traces))
     topics = {Topic.CHANGES} if claims else set()
+    if rows[0]["called"] or woken:
+        topics.add(Topic.WEBHOOKS)
     if locked > len(claims):
         topics.add(Topic.WORK)  # another claim may have passed over what was locked and not taken
     return Claimed(claims, None if next_due == rules.NEVER else next_due), topics
@@ -150,8 +151,11 @@ async def _look(
     kinds: Sequence[str],
     limit: int,
     now: int,
-) -> list[Any]:
-    """Run the statement: in the lanes that are known, or everywhere."""
+) -> tuple[list[Any], int]:
+    """Run the statement: in the lanes that are known, or everywhere. Return its rows, and how many
+    webhooks tell of jobs that had to be woken first.
+    """
+    woken = 0
     view = lanes.known(kinds)
     if view is not None:
         under_way = view.start()
@@ -163,13 +167,13 @@ async def _look(
             view.taken(under_way, (_lane(row) for row in rows if row[2] is not None))
             if _has_let_go(rows):
                 lanes.opened(under_way.last.items())
-            return rows
+            return rows, woken
         lanes.forget()
     start = time.monotonic()
     rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, False)
     if _is_something_due(rows, now):
         await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
-        await waiting.wake_due(db, sql, now, PROMOTE_AT_ONCE)
+        woken = await waiting.wake_due(db, sql, now, PROMOTE_AT_ONCE)
         lanes.forget()
         rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, True)
     if _has_let_go(rows):
@@ -177,7 +181,7 @@ async def _look(
     if rows and lanes.is_slow(rows[0]["took"], rows[0]["jobs"]):
         view = lanes.reading(kinds)
         lanes.read(view, await db.fetch(sql.lanes, kinds), time.monotonic() - start)
-    return rows
+    return rows, woken
 
 
 def _is_something_due(rows: Sequence[Any], now: int) -> bool:
@@ -204,8 +208,8 @@ async def settle_as_claimed(
     """End attempts of jobs that stand as their claims left them; None when not all of them do."""
     succeeded = _all_succeeded(handed, settlements)
     if succeeded is not None:
-        written = await db.execute(sql.succeed_as_claimed, *succeeded, now, len(settlements))
-        return None if written == NOTHING_WRITTEN else {Topic.CHANGES}
+        row = await db.fetchrow(sql.succeed_as_claimed, *succeeded, now, len(settlements))
+        return _told(row, {Topic.CHANGES})
     rows: dict[tuple[str, str], Any] = {}
     topics, again = {Topic.CHANGES}, []
     for lease, outcome, report in settlements:
@@ -226,11 +230,18 @@ async def settle_as_claimed(
     if not rows or len(rows) < len(settlements):
         return None  # the same job twice
     values = in_columns([rows[key] for key in sorted(rows)])
-    written = await db.execute(sql.settle_as_claimed, *values, now, len(rows))
-    if written == NOTHING_WRITTEN:
+    told = _told(await db.fetchrow(sql.settle_as_claimed, *values, now, len(rows)), topics)
+    if told is not None:
+        lanes.opened(again)
+    return told
+
+
+def _told(row: Any, topics: set[Topic]) -> set[Topic] | None:
+    """Return whom to wake, from how many jobs were settled and how many deliveries that makes."""
+    settled, deliveries = row
+    if not settled:
         return None
-    lanes.opened(again)
-    return topics
+    return topics | {Topic.WEBHOOKS} if deliveries else topics
 
 
 def _all_succeeded(handed: Handed, settlements: Sequence[Settlement]) -> list[str | None] | None:

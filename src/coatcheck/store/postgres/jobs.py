@@ -25,7 +25,7 @@ from coatcheck.model.payload import BlobName, blobs_in
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing, Transition
 from coatcheck.store.base import Report, Settlement, Topic
-from coatcheck.store.postgres import blobs
+from coatcheck.store.postgres import blobs, webhooks
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.transport import as_texts, in_columns
 from coatcheck.store.rows import (
@@ -69,9 +69,10 @@ class After:
         self.ended: list[Key] = []  # jobs that were spawned by others
         self.cancelled: list[Key] = []
         self.waiting: list[Key] = []
+        self.deliveries = 0
 
     def __bool__(self) -> bool:
-        return bool(self.ended or self.cancelled or self.waiting)
+        return bool(self.ended or self.cancelled or self.waiting or self.deliveries)
 
 
 class Found(NamedTuple):
@@ -95,8 +96,8 @@ async def submit(
     in_transaction: bool = False,
     fence: int = 0,
 ) -> None:
-    """Insert jobs; ids that are there already are left as they are. Those with blobs must be in a
-    transaction.
+    """Insert jobs; ids that are there already are left as they are. Those that bring more along
+    (`brings_more`) must be in a transaction.
     """
     if not new:
         return
@@ -107,12 +108,18 @@ async def submit(
     if in_transaction:  # which an error would end
         await db.execute(guarded, *values)
         await blobs.adopt(db, sql, blobs_of(new))
+        await webhooks.listen(db, sql, new)
         return
     try:
         await db.execute(sql.submit, *values)
     except asyncpg.UniqueViolationError:
         # Rare, and dear to guard against: see which ids are there, and leave those alone.
         await db.execute(guarded, *values)
+
+
+def brings_more(new: Sequence[NewJob]) -> bool:
+    """Say whether jobs have blobs or webhooks, which more statements are needed for."""
+    return bool(blobs_of(new)) or any(job.webhook is not None for job in new)
 
 
 def blobs_of(new: Sequence[NewJob]) -> list[BlobName]:
@@ -238,7 +245,9 @@ async def write(
     now: int,
     results: Mapping[Key, str] = MappingProxyType({}),
 ) -> After:
-    """Write transitions: rows, events, results. Every transition of a job comes through here."""
+    """Write transitions: rows, events, webhooks, results. Every transition of a job comes through
+    here, but for claims and what is settled as it was claimed (claiming.py).
+    """
     after = After()
     if not changes:
         return after
@@ -246,7 +255,7 @@ async def write(
         (*key, *standing_row(change.standing), change.event, results.get(key))
         for key, change in changes.items()
     ]
-    await db.execute(sql.write_transitions, *in_columns(rows), now)
+    after.deliveries = await db.fetchval(sql.write_transitions, *in_columns(rows), now)
     waited = [key for key in changes if found[key].standing.state is State.WAITING]
     if waited:
         await db.execute(sql.delete_waits, *columns(waited, 2))

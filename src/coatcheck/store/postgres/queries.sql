@@ -102,9 +102,13 @@ WITH change AS MATERIALIZED (
       ELSE jobs.progress END,
     result = coalesce(change.result, jobs.result)
   FROM change WHERE jobs.tenant = change.tenant AND jobs.id = change.id
+), told AS (
+  INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+  SELECT tenant, id, last_event::bigint, 'state', $21, event FROM change
+  RETURNING tenant, job_id, seq, at, data
+/* called */
 )
-INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-SELECT tenant, id, last_event::bigint, 'state', $21, event FROM change
+SELECT count(*) FROM called
 
 -- name: settle_as_claimed
 -- The same for jobs that still stand as their claim left them, which the fence and the number of the
@@ -150,9 +154,13 @@ WITH change AS MATERIALIZED (
   WHERE jobs.ctid = change.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
     AND (SELECT count(*) FROM locked) = $22
   RETURNING jobs.tenant, jobs.id, jobs.last_event, change.event
+), told AS (
+  INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+  SELECT tenant, id, last_event, 'state', $21, event FROM updated
+  RETURNING tenant, job_id, seq, at, data
+/* called */
 )
-INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-SELECT tenant, id, last_event, 'state', $21, event FROM updated
+SELECT (SELECT count(*) FROM told), (SELECT count(*) FROM called)
 
 -- name: succeed_as_claimed
 -- The same where all have succeeded, which is what mostly happens: what becomes of such a job needs
@@ -183,11 +191,34 @@ WITH sent AS MATERIALIZED (
   WHERE jobs.ctid = locked.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
     AND (SELECT count(*) FROM locked) = $9
   RETURNING jobs.tenant, jobs.id, jobs.last_event, jobs.attempt
+), told AS (
+  INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+  SELECT tenant, id, last_event, 'state', $8,
+    '{"state":"succeeded","attempt":' || attempt || ',"previous":"running"}'
+  FROM updated
+  RETURNING tenant, job_id, seq, at, data
+/* called */
 )
-INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
-SELECT tenant, id, last_event, 'state', $8,
-  '{"state":"succeeded","attempt":' || attempt || ',"previous":"running"}'
-FROM updated
+SELECT (SELECT count(*) FROM told), (SELECT count(*) FROM called)
+
+-- name: called
+-- What every statement that writes transitions does with the events it has written (`told`): for
+-- each endpoint that wants to hear of it, a delivery. A request to cancel is no new state, and says
+-- nothing of a previous one. Where there are no endpoints, this is a look into an empty index.
+), called AS (
+  INSERT INTO coatcheck.deliveries (
+    tenant, job_id, seq, endpoint, lane, type, at, event, state, attempts, tries, due_at, log
+  )
+  SELECT told.tenant, told.job_id, told.seq, wanting.id, wanting.lane,
+    'job.' || (told.data::json ->> 'state'), told.at, told.data, 'pending', 0, 0, told.at, '[]'
+  FROM told CROSS JOIN LATERAL (
+    SELECT id, lane FROM coatcheck.endpoints
+    WHERE endpoints.tenant = told.tenant AND endpoints.job_id IN ('', told.job_id)
+      AND disabled_at IS NULL AND strpos(events, told.data::json ->> 'state') > 0
+      AND told.data::json ->> 'previous' IS NOT NULL
+    OFFSET 0
+  ) AS wanting
+  RETURNING 1
 
 -- name: lock_standings
 -- What transitions are decided from, locked in the order of their keys, so that two batches that
@@ -235,8 +266,11 @@ WITH RECURSIVE me AS MATERIALIZED (
   SELECT tenant, id, last_event, 'state', $3,
     '{"state":"running","attempt":' || attempt || ',"previous":"queued"}'
   FROM taken
+  RETURNING tenant, job_id, seq, at, data
+/* called */
 )
-SELECT me.next_due, looked.jobs, taken.*, extract(epoch FROM looked.ended - me.began)::float8 AS took
+SELECT me.next_due, looked.jobs, taken.*, (SELECT count(*) FROM called) AS called,
+  extract(epoch FROM looked.ended - me.began)::float8 AS took
 FROM me
 CROSS JOIN (
   SELECT jobs, clock_timestamp() AS ended FROM (SELECT count(*) AS jobs FROM locked) AS counted
@@ -468,13 +502,18 @@ WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at
 ORDER BY deadline_at LIMIT $2
 
 -- name: past_retention
--- What a job has spawned is kept as long as that job may ask for it.
+-- What a job has spawned is kept as long as that job may ask for it, and a job with a webhook that
+-- is still to be delivered until that is over.
 SELECT tenant, id, kind, expires_at FROM coatcheck.jobs
 WHERE expires_at IS NOT NULL AND expires_at <= $1 AND expires_at >= $3
   AND (parent IS NULL OR coalesce((
     SELECT other.state FROM coatcheck.jobs AS other
     WHERE other.tenant = jobs.tenant AND other.id = jobs.parent
   ), 'gone') NOT IN ('queued', 'running', 'waiting'))
+  AND NOT EXISTS (
+    SELECT 1 FROM coatcheck.deliveries
+    WHERE deliveries.tenant = jobs.tenant AND deliveries.job_id = jobs.id AND due_at IS NOT NULL
+  )
 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 
 -- name: delete_jobs
@@ -907,3 +946,164 @@ ON CONFLICT (tenant, job_id, name) DO UPDATE SET content_type = excluded.content
 -- name: delete_artifacts
 DELETE FROM coatcheck.artifacts USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
 WHERE artifacts.tenant = gone.tenant AND artifacts.job_id = gone.id
+
+-- name: insert_endpoints
+-- Of new jobs. The order of the values, here and wherever an endpoint is read, is that of
+-- rows.endpoint_row.
+INSERT INTO coatcheck.endpoints (
+  tenant, job_id, id, url, lane, events, created_at, description, failing_since, disabled_at,
+  disabled_why
+)
+SELECT * FROM unnest(
+  $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::text[],
+  $9::bigint[], $10::bigint[], $11::text[]
+)
+ON CONFLICT (tenant, job_id, id) DO NOTHING
+
+-- name: put_endpoint
+INSERT INTO coatcheck.endpoints (
+  tenant, job_id, id, url, lane, events, created_at, description, failing_since, disabled_at,
+  disabled_why
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT (tenant, job_id, id) DO UPDATE SET url = excluded.url, lane = excluded.lane,
+  events = excluded.events, description = excluded.description,
+  failing_since = excluded.failing_since, disabled_at = excluded.disabled_at,
+  disabled_why = excluded.disabled_why
+
+-- name: endpoint
+SELECT tenant, job_id, id, url, lane, events, created_at, description, failing_since, disabled_at,
+  disabled_why
+FROM coatcheck.endpoints WHERE tenant = $1 AND job_id = '' AND id = $2
+
+-- name: endpoints_after
+SELECT tenant, job_id, id, url, lane, events, created_at, description, failing_since, disabled_at,
+  disabled_why
+FROM coatcheck.endpoints WHERE tenant = $1 AND job_id = '' AND id > $2 ORDER BY id LIMIT $3
+
+-- name: delete_endpoint
+DELETE FROM coatcheck.endpoints WHERE tenant = $1 AND job_id = '' AND id = $2
+
+-- name: delete_endpoints_of_jobs
+DELETE FROM coatcheck.endpoints USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE endpoints.tenant = gone.tenant AND endpoints.job_id = gone.id
+
+-- name: update_health
+UPDATE coatcheck.endpoints SET failing_since = $1,
+  disabled_at = coalesce($2, disabled_at), disabled_why = coalesce($3, disabled_why)
+WHERE tenant = $4 AND job_id = $5 AND id = $6
+
+-- name: lock_secrets
+-- An advisory lock, since a row that is not there yet cannot be locked.
+SELECT pg_advisory_xact_lock(hashtextextended($1, 1))
+
+-- name: secrets_of
+SELECT value, created_at, expires_at FROM coatcheck.webhook_secrets
+WHERE tenant = $1 AND endpoint = $2 AND (expires_at IS NULL OR expires_at > $3)
+ORDER BY expires_at IS NOT NULL, created_at DESC
+
+-- name: retire_secrets
+-- The newest goes on for a while, the others do not.
+UPDATE coatcheck.webhook_secrets SET expires_at = CASE
+  WHEN expires_at IS NULL THEN $3::bigint ELSE 0 END
+WHERE tenant = $1 AND endpoint = $2
+
+-- name: delete_retired_secrets
+DELETE FROM coatcheck.webhook_secrets WHERE tenant = $1 AND endpoint = $2 AND expires_at = 0
+
+-- name: delete_secrets
+DELETE FROM coatcheck.webhook_secrets WHERE tenant = $1 AND endpoint = $2
+
+-- name: put_secret
+INSERT INTO coatcheck.webhook_secrets (tenant, endpoint, value, created_at, expires_at)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (tenant, endpoint, value) DO UPDATE SET expires_at = excluded.expires_at
+
+-- name: delivery_lanes
+-- Each lane that has something pending, and when the first of it is due: one seek a lane, however
+-- much waits in it.
+WITH RECURSIVE found (lane) AS (
+  SELECT (SELECT lane FROM coatcheck.deliveries WHERE due_at IS NOT NULL ORDER BY lane LIMIT 1)
+  UNION ALL
+  SELECT (
+    SELECT deliveries.lane FROM coatcheck.deliveries
+    WHERE due_at IS NOT NULL AND deliveries.lane > found.lane ORDER BY deliveries.lane LIMIT 1
+  )
+  FROM found WHERE lane IS NOT NULL
+)
+SELECT lane, (
+  SELECT due_at FROM coatcheck.deliveries
+  WHERE due_at IS NOT NULL AND deliveries.lane = found.lane ORDER BY due_at LIMIT 1
+) AS first
+FROM found WHERE lane IS NOT NULL
+
+-- name: claim_deliveries
+-- The first of each of these lanes; of all those the first of every lane before the second of any.
+-- What another sender has locked is passed over.
+WITH locked AS MATERIALIZED (
+  SELECT head.* FROM unnest($1::text[]) AS wanted(lane) CROSS JOIN LATERAL (
+    SELECT tenant, job_id, seq, endpoint, lane, due_at FROM coatcheck.deliveries
+    WHERE due_at IS NOT NULL AND deliveries.lane = wanted.lane AND due_at <= $2
+    ORDER BY due_at LIMIT $3
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) AS head
+), placed AS (
+  SELECT tenant, job_id, seq, endpoint, due_at,
+    row_number() OVER (PARTITION BY lane ORDER BY due_at) AS place
+  FROM locked
+), first AS MATERIALIZED (
+  SELECT * FROM placed ORDER BY place, due_at LIMIT $4
+), taken AS (
+  UPDATE coatcheck.deliveries SET attempts = attempts + 1, tries = tries + 1, due_at = $5
+  FROM first
+  WHERE deliveries.tenant = first.tenant AND deliveries.job_id = first.job_id
+    AND deliveries.seq = first.seq AND deliveries.endpoint = first.endpoint
+  RETURNING deliveries.*, first.place, first.due_at AS was_due
+)
+SELECT taken.tenant, taken.job_id, seq, endpoint, type, at, event, taken.state, attempts, tries,
+  due_at, log, taken.lane, jobs.kind, jobs.traceparent,
+  endpoints.tenant, endpoints.job_id, endpoints.id, url, endpoints.lane, events,
+  endpoints.created_at, description, failing_since, disabled_at, disabled_why
+FROM taken
+LEFT JOIN coatcheck.jobs ON jobs.tenant = taken.tenant AND jobs.id = taken.job_id
+LEFT JOIN coatcheck.endpoints ON endpoints.tenant = taken.tenant AND endpoints.id = endpoint
+  AND endpoints.job_id = CASE WHEN endpoint = '' THEN taken.job_id ELSE '' END
+ORDER BY place, was_due
+
+-- name: note_deliveries
+UPDATE coatcheck.deliveries SET state = noted.state, due_at = noted.due_at, log = noted.log
+FROM unnest(
+  $1::text[], $2::text[], $3::bigint[], $4::text[], $5::int[], $6::text[], $7::bigint[], $8::text[]
+) AS noted(tenant, job_id, seq, endpoint, attempt, state, due_at, log)
+WHERE deliveries.tenant = noted.tenant AND deliveries.job_id = noted.job_id
+  AND deliveries.seq = noted.seq AND deliveries.endpoint = noted.endpoint
+  AND deliveries.attempts = noted.attempt
+RETURNING deliveries.tenant, deliveries.job_id, deliveries.seq, deliveries.endpoint
+
+-- name: delivery
+SELECT tenant, job_id, seq, endpoint, type, at, event, state, attempts, tries, due_at, log
+FROM coatcheck.deliveries WHERE tenant = $1 AND job_id = $2 AND seq = $3 AND endpoint = $4
+
+-- name: deliveries_of_endpoint
+SELECT tenant, job_id, seq, endpoint, type, at, event, state, attempts, tries, due_at, log
+FROM coatcheck.deliveries
+WHERE tenant = $1 AND endpoint = $2 AND endpoint <> '' AND ($3::text IS NULL OR state = $3)
+  AND (at, job_id, seq) < ($4::bigint, $5::text, $6::bigint)
+ORDER BY at DESC, job_id DESC, seq DESC LIMIT $7
+
+-- name: deliveries_of_job
+SELECT tenant, job_id, seq, endpoint, type, at, event, state, attempts, tries, due_at, log
+FROM coatcheck.deliveries
+WHERE tenant = $1 AND job_id = $2 AND ($3::text IS NULL OR state = $3)
+  AND (seq, endpoint) < ($4::bigint, $5::text)
+ORDER BY seq DESC, endpoint DESC LIMIT $6
+
+-- name: redeliver
+UPDATE coatcheck.deliveries SET state = 'pending', tries = 0, due_at = $1
+FROM unnest($2::text[], $3::text[], $4::bigint[], $5::text[])
+  AS wanted(tenant, job_id, seq, endpoint)
+WHERE deliveries.tenant = wanted.tenant AND deliveries.job_id = wanted.job_id
+  AND deliveries.seq = wanted.seq AND deliveries.endpoint = wanted.endpoint
+
+-- name: delete_deliveries
+DELETE FROM coatcheck.deliveries USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE deliveries.tenant = gone.tenant AND deliveries.job_id = gone.id

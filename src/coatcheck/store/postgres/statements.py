@@ -23,8 +23,17 @@ class Statements(Queries):
         self.schema = schema
         self.channel = schema
         super().__init__(_FOLDER / "queries.sql", lambda text: for_schema(text, schema))
-        self.claim_everywhere = self.claim.replace("/* locked */", self.locked_everywhere)
-        self.claim_in_lanes = self.claim.replace("/* locked */", self.locked_in_lanes)
+        claim = self._telling("claim")
+        self.claim_everywhere = claim.replace("/* locked */", self.locked_everywhere)
+        self.claim_in_lanes = claim.replace("/* locked */", self.locked_in_lanes)
+        self.write_transitions = self._telling("write_transitions")
+        self.settle_as_claimed = self._telling("settle_as_claimed")
+        self.succeed_as_claimed = self._telling("succeed_as_claimed")
+
+    def _telling(self, name: str) -> str:
+        """Return a statement that writes transitions, with the webhooks that tell of them."""
+        statement: str = getattr(self, name)
+        return statement.replace("/* called */", self.called)
 
     def migrations(self) -> list[Migration]:
         """Return the migrations for this schema."""

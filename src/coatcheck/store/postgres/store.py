@@ -49,7 +49,7 @@ from coatcheck.store.base import (
     Topic,
 )
 from coatcheck.store.migrations import Migration
-from coatcheck.store.postgres import blobs, claiming, jobs, recording, waiting
+from coatcheck.store.postgres import blobs, claiming, jobs, recording, waiting, webhooks
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.keys import Keyed, submit_once
@@ -59,6 +59,7 @@ from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.schedules import PostgresSchedules
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.postgres.webhooks import PostgresWebhooks
 from coatcheck.store.rows import read_event, read_job, read_step
 
 log = logging.getLogger(__name__)
@@ -67,7 +68,7 @@ SWEEP_AT_ONCE = 200
 TOMBSTONES_KEPT_MS = 7 * 86_400_000
 
 
-class PostgresStore(PostgresSchedules):
+class PostgresStore(PostgresSchedules, PostgresWebhooks):
     """Jobs in a PostgreSQL schema, shared by any number of processes anywhere."""
 
     any_loop = False  # a connection belongs to its loop
@@ -145,8 +146,8 @@ class PostgresStore(PostgresSchedules):
         return [None] * len(batch)
 
     async def _insert(self, new: Sequence[NewJob], now: int) -> None:
-        # One statement needs no transaction around it; with blobs it is two.
-        apart = bool(jobs.blobs_of(new))
+        # One statement needs no transaction around it; with blobs or webhooks it is more.
+        apart = jobs.brings_more(new)
         await self._database.run(
             lambda db: jobs.submit(db, self._sql, new, now, in_transaction=apart),
             transaction=apart,
@@ -262,7 +263,7 @@ class PostgresStore(PostgresSchedules):
 
         await self._database.run(send, repeatable=key is not None)
         self._lanes.forget()
-        self._notifications.publish({Topic.WORK, Topic.CHANGES})
+        self._notifications.publish({Topic.WORK, Topic.CHANGES, Topic.WEBHOOKS})
         return await self.get(*job)
 
     async def resume(self, tenant: str, job_id: str, now: int) -> Job:
@@ -277,7 +278,7 @@ class PostgresStore(PostgresSchedules):
 
         await self._database.run(resume)
         self._lanes.forget()
-        self._notifications.publish({Topic.WORK, Topic.CHANGES})
+        self._notifications.publish({Topic.WORK, Topic.CHANGES, Topic.WEBHOOKS})
         return await self.get(*key)
 
     async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
@@ -306,8 +307,10 @@ class PostgresStore(PostgresSchedules):
                 raise Conflict(f"job {job_id} is {state}: only a job that has ended is deleted")
             keys = [[tenant], [job.id]]
             artifacts, doomed = await blobs.remove(db, self._sql, keys)
+            deliveries = await webhooks.remove(db, self._sql, keys)
             events, steps = await self._remove(db, keys, [job.kind], now)
-            return Deleted(job.id, 1 + has_result, events, steps, artifacts, doomed)
+            payloads = 1 + has_result
+            return Deleted(job.id, payloads, events, steps, artifacts, doomed, deliveries)
 
         deleted = await self._database.run(remove)
         self._notifications.publish({Topic.CHANGES})
@@ -441,6 +444,8 @@ class PostgresStore(PostgresSchedules):
         """Do for other jobs what follows from transitions. What fails is left to the sweep."""
         if not after:
             return
+        if after.deliveries:
+            self._notifications.publish({Topic.WEBHOOKS})
         try:
             if after.ended:
                 await self._wake(waiting.wake_those_who_wait_for, after.ended, now)
@@ -454,13 +459,13 @@ class PostgresStore(PostgresSchedules):
     async def _wake(self, how: Any, keys: Sequence[tuple[str, str]], now: int) -> None:
         if await self._database.run(lambda db: how(db, self._sql, keys, now)):
             self._lanes.forget()
-            self._notifications.publish({Topic.WORK, Topic.CHANGES})
+            self._notifications.publish({Topic.WORK, Topic.CHANGES, Topic.WEBHOOKS})
 
     async def _cascade(self, key: tuple[str, str], now: int) -> bool:
         more, after = await self._database.run(lambda db: waiting.cascade(db, self._sql, key, now))
         if after.ended:
             await self._wake(waiting.wake_those_who_wait_for, after.ended, now)
-        self._notifications.publish({Topic.CANCELS, Topic.CHANGES})
+        self._notifications.publish({Topic.CANCELS, Topic.CHANGES, Topic.WEBHOOKS})
         return more
 
     # --- blobs
@@ -517,6 +522,7 @@ class PostgresStore(PostgresSchedules):
         if old:
             *keys, kinds, _ = jobs.columns(old, 4)
             await blobs.remove(db, self._sql, keys)
+            await webhooks.remove(db, self._sql, keys)
             await self._remove(db, keys, kinds, now)
         await db.execute(self._sql.delete_old_tombstones, now - TOMBSTONES_KEPT_MS, SWEEP_AT_ONCE)
         await db.execute(self._sql.delete_expired_records, now, SWEEP_AT_ONCE)

@@ -62,8 +62,8 @@ async def _wake(
     return bool(changes)
 
 
-async def wake_due(db: Any, sql: Statements, now: int, limit: int) -> None:
-    """Wake jobs whose time has come."""
+async def wake_due(db: Any, sql: Statements, now: int, limit: int) -> int:
+    """Wake jobs whose time has come; return how many webhooks tell of it."""
     async with db.transaction():
         due = [(row[0], row[1]) for row in await db.fetch(sql.waiting_due, now, limit)]
         if due:
@@ -73,7 +73,8 @@ async def wake_due(db: Any, sql: Statements, now: int, limit: int) -> None:
                 for key, job in found.items()
                 if job.standing.run_at <= now and (change := rules.woken(*job, now)) is not None
             }
-            await write(db, sql, found, changes, now)
+            return (await write(db, sql, found, changes, now)).deliveries
+    return 0
 
 
 async def cascade(db: Any, sql: Statements, job: Key, now: int) -> tuple[bool, After]:

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic_core import to_json
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import NewJob, Terms
 from coatcheck.model.payload import blobs_in
+from coatcheck.model.webhook import Callback
 from coatcheck.store.base import Earlier, Idempotency
 from coatcheck.store.sqlite import blobs, jobs
 from coatcheck.store.sqlite.operation import Transaction
@@ -66,10 +68,15 @@ def apply_next_slice(tx: Transaction, batch: str, now: int) -> bool:
         tx.execute(SQL.delete_batch, (batch,))
         return False
     number, text = row
-    staged = [NewJob(*fields) for fields in json.loads(text)]
-    jobs.submit_all(tx, [job._replace(terms=Terms(*job.terms)) for job in staged], now)
+    jobs.submit_all(tx, [_read(fields) for fields in json.loads(text)], now)
     tx.execute(SQL.delete_slice, (batch, number))
     return True
+
+
+def _read(fields: Sequence[Any]) -> NewJob:
+    job = NewJob(*fields)
+    webhook = None if job.webhook is None else Callback(*job.webhook)
+    return job._replace(terms=Terms(*job.terms), webhook=webhook)
 
 
 def _still_there(tx: Transaction) -> None:

@@ -40,7 +40,7 @@ from coatcheck.store.rows import (
     step_entry,
     step_row,
 )
-from coatcheck.store.sqlite import blobs
+from coatcheck.store.sqlite import blobs, webhooks
 from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transitions import begin_waiting, cascade, find, wake, write
@@ -72,6 +72,7 @@ def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
     tx.execute(_INSERT_EVENT, (job.tenant, job.id, 1, EventType.STATE, now, event))
     if job.labels != "{}":
         tx.execute(SQL.insert_labels, (job.tenant, job.id, job.labels))
+    webhooks.listen(tx, job)
     tx.topics.add(Topic.WORK)
 
 
@@ -129,9 +130,10 @@ def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> D
     steps = tx.changed()
     tx.execute(SQL.delete_messages, (tenant, job_id))
     artifacts, doomed = blobs.remove(tx, tenant, job_id)
+    deliveries = webhooks.remove(tx, tenant, job_id)
     tx.execute(SQL.delete_job, (rowid,))
     tx.execute(SQL.insert_tombstone, (tenant, job_id, now))
-    return Deleted(job_id, payloads, events, steps, artifacts, doomed)
+    return Deleted(job_id, payloads, events, steps, artifacts, doomed, deliveries)
 
 
 def claim(tx: Transaction, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:

@@ -26,7 +26,7 @@ class Urgency(IntEnum):
 class Transaction:
     """What an operation works with: statements, and whom to wake once they are committed."""
 
-    __slots__ = ("began", "changed", "execute", "topics", "total_changes")
+    __slots__ = ("began", "changed", "endpoints", "execute", "topics", "total_changes")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.execute = connection.cursor().execute
@@ -35,6 +35,8 @@ class Transaction:
         self.total_changes = connection.total_changes
         self.began = time.monotonic()
         self.topics: set[Topic] = set()
+        # Whether there is any webhook endpoint; None: nobody has looked yet.
+        self.endpoints: bool | None = None
 
     def one(self, sql: str, values: tuple[Any, ...] = ()) -> Any:
         """Return the first row, or None."""

@@ -210,12 +210,17 @@ WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at
 ORDER BY deadline_at LIMIT ?
 
 -- name: past_retention
--- A job whose parent has not ended is kept: its result may still be asked for.
+-- A job whose parent has not ended is kept: its result may still be asked for. So is one with a
+-- webhook that is still to be delivered.
 SELECT rowid, tenant, id FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?
   AND (parent IS NULL OR NOT EXISTS (
     SELECT 1 FROM jobs AS parents WHERE parents.tenant = jobs.tenant AND parents.id = jobs.parent
       AND parents.state IN ('queued', 'running', 'waiting')
   ))
+  AND NOT EXISTS (
+    SELECT 1 FROM deliveries WHERE deliveries.tenant = jobs.tenant AND deliveries.job_id = jobs.id
+      AND due_at IS NOT NULL
+  )
 ORDER BY expires_at LIMIT ?
 
 -- name: delete_job
@@ -258,7 +263,12 @@ SELECT
             SELECT 1 FROM jobs AS parents
             WHERE parents.tenant = jobs.tenant AND parents.id = jobs.parent
               AND parents.state IN ('queued', 'running', 'waiting')
-          )))
+          ))
+          AND NOT EXISTS (
+            SELECT 1 FROM deliveries
+            WHERE deliveries.tenant = jobs.tenant AND deliveries.job_id = jobs.id
+              AND due_at IS NOT NULL
+          ))
   OR EXISTS (SELECT 1 FROM tombstones WHERE deleted_at <= ?2)
   OR EXISTS (SELECT 1 FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?1)
   OR EXISTS (SELECT 1 FROM idempotency WHERE expires_at <= ?1)
@@ -549,3 +559,130 @@ ON CONFLICT (tenant, job_id, name) DO UPDATE SET content_type = excluded.content
 
 -- name: delete_artifacts
 DELETE FROM artifacts WHERE tenant = ? AND job_id = ?
+
+-- name: any_endpoint
+SELECT EXISTS (SELECT 1 FROM endpoints)
+
+-- name: insert_deliveries
+-- For every endpoint that wants to hear of the state ?4: a tenant's, or the job's own.
+INSERT INTO deliveries (
+  tenant, job_id, seq, endpoint, lane, type, at, event, state, attempts, tries, due_at, log
+)
+SELECT tenant, ?2, ?3, id, lane, 'job.' || ?4, ?5, ?6, 'pending', 0, 0, ?5, '[]'
+FROM endpoints
+WHERE tenant = ?1 AND job_id IN ('', ?2) AND instr(events, ?4) > 0 AND disabled_at IS NULL
+
+-- name: put_endpoint
+-- The order of the values, here and wherever an endpoint is read, is that of rows.endpoint_row.
+INSERT INTO endpoints (
+  tenant, job_id, id, url, lane, events, created_at, description, failing_since, disabled_at,
+  disabled_why
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, job_id, id) DO UPDATE SET url = excluded.url, lane = excluded.lane,
+  events = excluded.events, description = excluded.description,
+  failing_since = excluded.failing_since, disabled_at = excluded.disabled_at,
+  disabled_why = excluded.disabled_why
+
+-- name: endpoint
+SELECT tenant, job_id, id, url, lane, events, created_at, description, failing_since, disabled_at,
+  disabled_why
+FROM endpoints WHERE tenant = ? AND job_id = '' AND id = ?
+
+-- name: endpoints_after
+SELECT tenant, job_id, id, url, lane, events, created_at, description, failing_since, disabled_at,
+  disabled_why
+FROM endpoints WHERE tenant = ? AND job_id = '' AND id > ? ORDER BY id LIMIT ?
+
+-- name: delete_endpoint
+DELETE FROM endpoints WHERE tenant = ? AND job_id = '' AND id = ?
+
+-- name: delete_endpoints_of_job
+DELETE FROM endpoints WHERE tenant = ? AND job_id = ?
+
+-- name: update_health
+UPDATE endpoints SET failing_since = ?1,
+  disabled_at = coalesce(?2, disabled_at), disabled_why = coalesce(?3, disabled_why)
+WHERE tenant = ?4 AND id = ?6 AND job_id = CASE WHEN ?6 = '' THEN ?5 ELSE '' END
+
+-- name: secrets_of
+SELECT value, created_at, expires_at FROM webhook_secrets
+WHERE tenant = ? AND endpoint = ? AND (expires_at IS NULL OR expires_at > ?)
+ORDER BY expires_at IS NOT NULL, created_at DESC
+
+-- name: retire_secrets
+-- The newest goes on for a while, the others do not.
+UPDATE webhook_secrets SET expires_at = CASE WHEN expires_at IS NULL THEN ?3 ELSE 0 END
+WHERE tenant = ?1 AND endpoint = ?2
+
+-- name: delete_retired_secrets
+DELETE FROM webhook_secrets WHERE tenant = ? AND endpoint = ? AND expires_at = 0
+
+-- name: delete_secrets
+DELETE FROM webhook_secrets WHERE tenant = ? AND endpoint = ?
+
+-- name: put_secret
+INSERT INTO webhook_secrets (tenant, endpoint, value, created_at, expires_at)
+VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (tenant, endpoint, value) DO UPDATE SET expires_at = excluded.expires_at
+
+-- name: delivery_lanes
+-- Each lane that has something pending, and when the first of it is due: one seek a lane, however
+-- much waits in it.
+WITH RECURSIVE found (lane) AS (
+  SELECT min(lane) FROM deliveries WHERE due_at IS NOT NULL
+  UNION ALL
+  SELECT (SELECT min(lane) FROM deliveries WHERE due_at IS NOT NULL AND lane > found.lane)
+  FROM found WHERE lane IS NOT NULL
+)
+SELECT lane, (
+  SELECT min(due_at) FROM deliveries WHERE due_at IS NOT NULL AND deliveries.lane = found.lane
+) AS first
+FROM found WHERE lane IS NOT NULL
+
+-- name: due_in_lane
+SELECT tenant, job_id, seq, endpoint, due_at FROM deliveries
+WHERE due_at IS NOT NULL AND lane = ? AND due_at <= ? ORDER BY due_at LIMIT ?
+
+-- name: take_delivery
+UPDATE deliveries SET attempts = attempts + 1, tries = tries + 1, due_at = ?
+WHERE tenant = ? AND job_id = ? AND seq = ? AND endpoint = ?
+
+-- name: taken_delivery
+SELECT deliveries.tenant, deliveries.job_id, seq, endpoint, type, at, event, deliveries.state,
+  attempts, tries, due_at, log, deliveries.lane, jobs.kind, jobs.traceparent,
+  endpoints.tenant, endpoints.job_id, endpoints.id, url, endpoints.lane, events,
+  endpoints.created_at, description, failing_since, disabled_at, disabled_why
+FROM deliveries
+LEFT JOIN jobs ON jobs.tenant = deliveries.tenant AND jobs.id = deliveries.job_id
+LEFT JOIN endpoints ON endpoints.tenant = deliveries.tenant AND endpoints.id = endpoint
+  AND endpoints.job_id = CASE WHEN endpoint = '' THEN deliveries.job_id ELSE '' END
+WHERE deliveries.tenant = ? AND deliveries.job_id = ? AND seq = ? AND endpoint = ?
+
+-- name: note_delivery
+UPDATE deliveries SET state = ?, due_at = ?, log = ?
+WHERE tenant = ? AND job_id = ? AND seq = ? AND endpoint = ? AND attempts = ?
+
+-- name: delivery
+SELECT tenant, job_id, seq, endpoint, type, at, event, state, attempts, tries, due_at, log
+FROM deliveries WHERE tenant = ? AND job_id = ? AND seq = ? AND endpoint = ?
+
+-- name: deliveries_of_endpoint
+SELECT tenant, job_id, seq, endpoint, type, at, event, state, attempts, tries, due_at, log
+FROM deliveries INDEXED BY deliveries_by_endpoint
+WHERE tenant = ?1 AND endpoint = ?2 AND endpoint <> '' AND (?3 IS NULL OR state = ?3)
+  AND (?4 IS NULL OR (at, job_id, seq) < (?4, ?5, ?6))
+ORDER BY at DESC, job_id DESC, seq DESC LIMIT ?7
+
+-- name: deliveries_of_job
+SELECT tenant, job_id, seq, endpoint, type, at, event, state, attempts, tries, due_at, log
+FROM deliveries
+WHERE tenant = ?1 AND job_id = ?2 AND (?3 IS NULL OR state = ?3)
+  AND (?4 IS NULL OR (seq, endpoint) < (?4, ?5))
+ORDER BY seq DESC, endpoint DESC LIMIT ?6
+
+-- name: redeliver
+UPDATE deliveries SET state = 'pending', tries = 0, due_at = ?
+WHERE tenant = ? AND job_id = ? AND seq = ? AND endpoint = ?
+
+-- name: delete_deliveries
+DELETE FROM deliveries WHERE tenant = ? AND job_id = ?

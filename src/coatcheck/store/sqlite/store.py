@@ -61,12 +61,13 @@ from coatcheck.store.sqlite.schedules import SQLiteSchedules
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.wake import Wakeups
+from coatcheck.store.sqlite.webhooks import SQLiteWebhooks
 from coatcheck.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 
 
-class SQLiteStore(SQLiteSchedules):
+class SQLiteStore(SQLiteSchedules, SQLiteWebhooks):
     """Jobs in one SQLite file, shared by any number of processes on one machine."""
 
     any_loop = True

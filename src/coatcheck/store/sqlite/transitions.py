@@ -1,6 +1,6 @@
 """Writing a transition of a job, and everything that follows from it in the same transaction.
 
-- Its event.
+- Its event, and the webhooks that tell of it.
 - A job that leaves `waiting`, however, waits for nothing any more.
 - A job that ends may be what another one waits for: that one is woken.
 - A job that ends as cancelled takes those along that it has spawned: it is noted in `cascades`, and
@@ -20,6 +20,7 @@ from coatcheck.model.step import child_ended
 from coatcheck.model.transition import Standing, Transition
 from coatcheck.store.base import Topic
 from coatcheck.store.rows import STANDING_FIELDS, read_standing, standing_row
+from coatcheck.store.sqlite import webhooks
 from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
 
@@ -50,6 +51,8 @@ def write(
     standing, event = change
     tx.execute(_UPDATE_STANDING, (*standing_row(standing), rowid))
     tx.execute(_INSERT_EVENT, (tenant, job_id, standing.last_event, EventType.STATE, now, event))
+    if standing.state is not before.state:
+        webhooks.tell(tx, tenant, job_id, change, now)
     if before.state is State.WAITING:
         tx.execute(SQL.delete_waits, (tenant, job_id))
     if standing.state.is_terminal:

@@ -44,10 +44,13 @@ from coatcheck.testing.conformance.sweeping import SweepConformance
 from coatcheck.testing.conformance.waiting import WaitConformance
 from coatcheck.testing.conformance.waiting_on import EventConformance, WaitForChildrenConformance
 from coatcheck.testing.conformance.waking import WakeConformance
+from coatcheck.testing.conformance.webhooks import DeliveryConformance, EndpointConformance
 from coatcheck.testing.conformance.workers import WorkerConformance
 
 
 class StoreConformance(
+    DeliveryConformance,
+    EndpointConformance,
     BlobConformance,
     ForkConformance,
     ResumeConformance,

@@ -1,0 +1,97 @@
+"""Reading a URL that somebody else wrote, strictly: one way to read it, or none."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import NamedTuple
+
+from coatcheck.egress.address import Address
+from coatcheck.errors import EgressDenied
+
+LONGEST_URL = 2048
+_PORTS = {"http": 80, "https": 443}
+_URL = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<query>\?[^#]*)?"
+)
+_AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?")
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+# What some library or other reads as an address: the last label is a number.
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+
+
+class Target(NamedTuple):
+    """Where a call goes; `address` is there where the host is one."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str  # with the query
+    address: Address | None = None
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port: who is called."""
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def authority(self) -> str:
+        """What the `Host` header says."""
+        host = f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The whole address, as it was understood."""
+        return f"{self.origin}{self.path}"
+
+
+def read_target(url: str) -> Target:
+    """Read a URL; raises EgressDenied, saying what is wrong with it."""
+    if len(url) > LONGEST_URL:
+        raise denied(f"a URL has at most {LONGEST_URL:,} characters")
+    if not all("!" <= character <= "~" for character in url) or "\\" in url:
+        raise denied("a URL is written in plain ASCII, other characters as %XX")
+    parts = _URL.fullmatch(url)
+    if parts is None:
+        raise denied("this is not a URL such as https://example.com/hook, without a #fragment")
+    scheme = parts["scheme"].lower()
+    if scheme not in _PORTS:
+        raise denied("only http and https addresses are called")
+    if "@" in parts["authority"]:
+        raise denied("a URL must not hold a user name or a password")
+    authority = _AUTHORITY.fullmatch(parts["authority"])
+    if authority is None:
+        raise denied("the host is neither a plain name nor an address")
+    port = _PORTS[scheme] if authority["port"] is None else int(authority["port"])
+    if not 0 < port < 65536:
+        raise denied("there is no such port")
+    path = (parts["path"] or "/") + (parts["query"] or "")
+    host, address = _read_host(authority["host"].lower())
+    return Target(scheme, host, port, path, address)
+
+
+def _read_host(written: str) -> tuple[str, Address | None]:
+    """Return a host in its one form, and the address that it is."""
+    if written.startswith("["):
+        try:
+            address: Address = IPv6Address(written[1:-1])
+        except AddressValueError:
+            raise denied("what stands in brackets is no IPv6 address") from None
+        return str(address), address
+    name = written.removesuffix(".")
+    labels = name.split(".")
+    if _NUMBER.fullmatch(labels[-1]):
+        try:
+            address = IPv4Address(name)
+        except AddressValueError:
+            raise denied("an address is written as four plain numbers, such as 192.0.2.1") from None
+        return str(address), address
+    if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+        raise denied("the host is neither a plain name nor an address")
+    return name, None
+
+
+def denied(what: str) -> EgressDenied:
+    """Say what is wrong with an address."""
+    return EgressDenied(f"this address is not called: {what}", [("/url", what)])

@@ -1,0 +1,302 @@
+"""Delivering: emptying the outbox, so that nobody waits for somebody else's receiver.
+
+Every API and worker process does this, each on its own; `coatcheck.store.webhooks` says why a
+message is never lost, and may come twice.
+
+Deliveries wait in *lanes*: an endpoint's, or for jobs' own endpoints the server they are at. What
+is slow is slow for its lane alone:
+
+- A lane has some calls under way at a time, and is passed over while it has.
+- All lanes whose last call failed together may fill only half of the places, so that however many
+  receivers are dead, there is room for those that are not.
+- A call takes 15 seconds at most, with everything.
+
+What became of calls is written in batches. Whoever is killed between a call and that write leaves
+the delivery to be handed out again when its lease is over.
+
+Nothing here touches a job: the worst that a receiver can do is to not hear of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable
+
+from coatcheck.clock import Clock
+from coatcheck.egress.outbound import Outbound
+from coatcheck.engine.metrics import Metrics
+from coatcheck.engine.webhooks import Webhooks
+from coatcheck.errors import EgressDenied, EgressFailed, StoreError
+from coatcheck.model.webhook import (
+    GIVE_UP_AFTER_MS,
+    LOG_LENGTH,
+    OWN,
+    Delivery,
+    DeliveryState,
+    Endpoint,
+    Try,
+    body_of,
+    delivery_id,
+    message_id,
+    next_try,
+    signature,
+)
+from coatcheck.store.base import Signal, Store, Topic
+from coatcheck.store.webhooks import DeliveryClaim, Health, Noted
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S = 15.0
+# Longer than any call, and than the write that follows it.
+LEASE_MS = 60_000
+# Calls under way: in this process, and in one lane, which is filled by halves.
+AT_ONCE = 256
+PER_LANE = 32
+# What is read of an answer; nothing is made of it.
+MOST_BYTES = 16_384
+# The longest sleep, and the pause after an outage of the store.
+NET_S = 30.0
+RETRY_S = 2.0
+# How long secrets are remembered. A new one is used beside the old for a day.
+SECRETS_S = 5.0
+USER_AGENT = "Coatcheck"
+
+
+class Deliverer:
+    """One process's part in delivering."""
+
+    def __init__(
+        self,
+        store: Store,
+        webhooks: Webhooks,
+        outbound: Outbound,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        spread: Callable[[], float] = random.random,
+    ) -> None:
+        self._store = store
+        self._webhooks = webhooks
+        self._outbound = outbound
+        self._clock = clock
+        self._metrics = metrics
+        self._spread = spread
+        self._calls: set[asyncio.Task[None]] = set()
+        self._busy: Counter[str] = Counter()
+        self._failing: set[str] = set()
+        self._secrets: dict[tuple[str, str], tuple[float, list[str]]] = {}
+        self._unwritten: list[Noted] = []
+        self._look = asyncio.Event()
+        self._written = asyncio.Event()
+
+    async def run(self) -> None:
+        """Deliver what becomes due until cancelled; an outage of the store is waited out."""
+        with contextlib.closing(self._store.subscribe(Topic.WEBHOOKS)) as woken:
+            helpers = [asyncio.create_task(self._listen(woken)), asyncio.create_task(self._write())]
+            try:
+                while True:
+                    self._look.clear()
+                    try:
+                        wait_s = await self._start_due()
+                    except StoreError as error:
+                        log.warning("webhooks could not be looked at", extra={"why": str(error)})
+                        wait_s = RETRY_S
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(wait_s):
+                            await self._look.wait()
+            finally:
+                for task in (*helpers, *self._calls):
+                    task.cancel()
+                await asyncio.gather(*helpers, *self._calls, return_exceptions=True)
+                await self._write_the_rest()
+                await self.close()
+
+    async def close(self) -> None:
+        """Let go of the connections to receivers."""
+        await self._outbound.close()
+
+    async def deliver_due(self) -> None:
+        """Deliver everything that is due, and return when what became of it is written."""
+        while True:
+            await self._start_due()
+            if not self._calls and not self._unwritten:
+                return
+            await asyncio.gather(*self._calls)
+            await self._flush()
+
+    async def _listen(self, woken: Signal) -> None:
+        while True:
+            await woken.wait()
+            self._look.set()
+
+    # --- starting calls
+
+    async def _start_due(self) -> float:
+        """Start the calls there is room for; return how long there is nothing more to start."""
+        now = self._clock.now()
+        room = AT_ONCE - len(self._calls)
+        claims, next_at = await self._store.claim_deliveries(
+            now, now + LEASE_MS, limit=room, per_lane=PER_LANE // 2, passing_over=self._full_lanes()
+        )
+        for claimed in claims:
+            self._busy[claimed.lane] += 1
+            call = asyncio.create_task(self._call(claimed))
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+        if claims:
+            return 0.0 if len(self._calls) < AT_ONCE else NET_S  # there may be more
+        if next_at is None:
+            return NET_S
+        return min(NET_S, max(0, next_at - now) / 1000)
+
+    def _full_lanes(self) -> list[str]:
+        """Return the lanes that have no place now."""
+        full = [lane for lane, calls in self._busy.items() if calls > PER_LANE // 2]
+        failing = sum(self._busy[lane] for lane in self._failing if lane in self._busy)
+        return [*full, *self._failing] if failing >= AT_ONCE // 2 else full
+
+    async def _call(self, claimed: DeliveryClaim) -> None:
+        lane = claimed.lane
+        try:
+            noted = await self._deliver(claimed)
+            if noted is not None:
+                self._unwritten.append(noted)
+                self._written.set()
+        finally:
+            self._busy[lane] -= 1
+            left = self._busy[lane]
+            if not left:
+                del self._busy[lane]
+            # Not for each call that ends: half of a lane's places are filled at once.
+            if left in (0, PER_LANE // 2) or len(self._calls) >= AT_ONCE:
+                self._look.set()
+
+    # --- one call
+
+    async def _deliver(self, claimed: DeliveryClaim) -> Noted | None:
+        delivery, endpoint = claimed.delivery, claimed.endpoint
+        now = self._clock.now()
+        if endpoint is None or endpoint.disabled_at is not None or claimed.kind is None:
+            why = "the webhook is deleted" if endpoint is None else "the webhook is disabled"
+            return self._over(delivery, DeliveryState.FAILED, Try(now, None, why, 0))
+        try:
+            secrets = await self._secrets_for(endpoint)
+        except StoreError as error:
+            log.warning("a webhook could not be signed", extra={"why": str(error)})
+            return None  # it is handed out again
+        body = body_of(delivery, claimed.kind)
+        began = self._clock.monotonic()
+        status, error_text = await self._send(claimed, endpoint.url, secrets, body)
+        took_ms = round((self._clock.monotonic() - began) * 1000)
+        return self._judge(claimed.lane, delivery, endpoint, Try(now, status, error_text, took_ms))
+
+    async def _send(
+        self, claimed: DeliveryClaim, url: str, secrets: list[str], body: bytes
+    ) -> tuple[int | None, str | None]:
+        message, timestamp = message_id(claimed.delivery.key), self._clock.now() // 1000
+        headers = {
+            "content-type": "application/json",
+            "user-agent": USER_AGENT,
+            "webhook-id": message,
+            "webhook-timestamp": str(timestamp),
+            "webhook-signature": signature(secrets, message, timestamp, body),
+        }
+        if claimed.traceparent is not None:
+            headers["traceparent"] = claimed.traceparent
+        try:
+            answer = await self._outbound.send(
+                "POST", url, headers, body, timeout_s=TIMEOUT_S, most_bytes=MOST_BYTES
+            )
+        except (EgressDenied, EgressFailed) as error:
+            return None, str(error)
+        if 200 <= answer.status < 300:
+            return answer.status, None
+        what = "a redirect, which is not followed" if 300 <= answer.status < 400 else "refused"
+        return answer.status, f"answered {answer.status}: {what}"
+
+    def _judge(self, lane: str, delivery: Delivery, endpoint: Endpoint, tried: Try) -> Noted:
+        """Decide what becomes of a delivery and its endpoint after a call."""
+        if tried.error is None:
+            self._failing.discard(lane)
+            health = None if endpoint.failing_since is None else Health(None)
+            return self._over(delivery, DeliveryState.DELIVERED, tried, health)
+        self._failing.add(lane)
+        since = tried.at if endpoint.failing_since is None else endpoint.failing_since
+        health = None if endpoint.failing_since is not None else Health(since)
+        if tried.status == 410:
+            health = Health(since, tried.at, "it answered 410: gone")
+            return self._over(delivery, DeliveryState.FAILED, tried, health)
+        if endpoint.id != OWN and tried.at - since >= GIVE_UP_AFTER_MS:
+            health = Health(since, tried.at, "it has taken nothing for three days")
+        due_at = next_try(delivery.tries, self._clock.now(), self._spread())
+        if due_at is None:
+            return self._over(delivery, DeliveryState.FAILED, tried, health)
+        return self._note(delivery, DeliveryState.PENDING, due_at, tried, health)
+
+    def _over(
+        self, delivery: Delivery, state: DeliveryState, tried: Try, health: Health | None = None
+    ) -> Noted:
+        return self._note(delivery, state, None, tried, health)
+
+    def _note(
+        self,
+        delivery: Delivery,
+        state: DeliveryState,
+        due_at: int | None,
+        tried: Try,
+        health: Health | None,
+    ) -> Noted:
+        outcome = "retried" if state is DeliveryState.PENDING else str(state)
+        self._metrics.delivered(outcome)
+        told = {
+            "delivery": delivery_id(delivery.key),
+            "job_id": delivery.key.job_id,
+            "attempt": delivery.attempts,
+            "status": tried.status,
+        }
+        if state is DeliveryState.DELIVERED:
+            log.debug("webhook delivered", extra=told)
+        else:
+            log.info("webhook not delivered", extra={**told, "why": tried.error, "then": outcome})
+        if health is not None and health.disabled_at is not None:
+            log.warning("webhook disabled", extra={**told, "why": health.disabled_why})
+        tries = (*delivery.log, tried)[-LOG_LENGTH:]
+        return Noted(delivery.key, delivery.attempts, state, due_at, tries, health)
+
+    async def _secrets_for(self, endpoint: Endpoint) -> list[str]:
+        place, now = (endpoint.tenant, endpoint.id), self._clock.monotonic()
+        known = self._secrets.get(place)
+        if known is None or now - known[0] > SECRETS_S:
+            if len(self._secrets) > 1_000:
+                self._secrets.clear()
+            known = now, await self._webhooks.signing(endpoint.id, endpoint.tenant)
+            self._secrets[place] = known
+        return known[1]
+
+    # --- writing what became of them
+
+    async def _write(self) -> None:
+        while True:
+            await self._written.wait()
+            self._written.clear()
+            try:
+                await self._flush()
+            except StoreError as error:
+                log.warning("webhooks could not be noted", extra={"why": str(error)})
+                await asyncio.sleep(RETRY_S)
+                self._written.set()
+
+    async def _flush(self) -> None:
+        while batch := self._unwritten[:AT_ONCE]:
+            await self._store.note_deliveries(batch)
+            del self._unwritten[: len(batch)]
+
+    async def _write_the_rest(self) -> None:
+        """Write what is known when this process stops; what cannot be written is sent again."""
+        with contextlib.suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(RETRY_S):
+                await self._flush()

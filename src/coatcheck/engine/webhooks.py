@@ -1,0 +1,276 @@
+"""The verbs on webhooks: endpoints, their secrets, what was delivered, sending it again.
+
+An address is looked at when it is handed in, so that whoever hands it in hears of a mistake. What
+counts is the look at the moment of each call (`coatcheck.egress`).
+
+Secrets are shown when they are made, and never again. The one exception is the secret that all of
+a tenant's jobs' own endpoints share: whoever receives those calls has to get it from somewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from coatcheck.clock import Clock
+from coatcheck.egress.guard import Guard
+from coatcheck.egress.target import Target
+from coatcheck.errors import ConfigurationError, Conflict, EgressDenied, InvalidPayload, NotFound
+from coatcheck.ids import is_ulid
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.webhook import (
+    ENDS,
+    OWN,
+    ROTATION_MS,
+    TYPES,
+    Callback,
+    Delivery,
+    DeliveryState,
+    Endpoint,
+    Secret,
+    key_of,
+    new_secret,
+    read_delivery_id,
+    states_of,
+)
+from coatcheck.store.base import Store
+from coatcheck.store.webhooks import DeliveryFilter
+
+LONGEST_DESCRIPTION = 200
+MOST_ENDPOINTS = 50
+# Addresses of one batch that are looked at together.
+LOOKS_AT_ONCE = 32
+# How many deliveries are sent again with one request.
+REDELIVERED_AT_ONCE = 1_000
+
+
+class WebhookAsked(NamedTuple):
+    """An address, and which events it is to be told (none: the ends of jobs)."""
+
+    url: str
+    events: Sequence[str] | None = None
+
+
+class Webhooks:
+    """The webhooks of one store."""
+
+    def __init__(
+        self,
+        store: Store,
+        guard: Guard,
+        clock: Clock,
+        new_id: Callable[[], str],
+        default_secret: str = "",
+    ) -> None:
+        if default_secret:
+            try:
+                key_of(default_secret)
+            except ValueError as error:
+                raise ConfigurationError(f"webhook_secret: {error}") from None
+        self._store = store
+        self._guard = guard
+        self._clock = clock
+        self._new_id = new_id
+        self._default_secret = default_secret
+
+    # --- endpoints
+
+    async def create(
+        self, asked: WebhookAsked, description: str = "", tenant: str = DEFAULT_TENANT
+    ) -> tuple[Endpoint, str]:
+        """Make an endpoint; return it and its secret, which is shown this once."""
+        target, events = await self._read(asked, description)
+        if len(await self._store.list_endpoints(tenant, limit=MOST_ENDPOINTS)) >= MOST_ENDPOINTS:
+            raise Conflict(f"there are at most {MOST_ENDPOINTS} webhooks; delete one first")
+        id_, now, secret = self._new_id(), self._clock.now(), new_secret()
+        endpoint = Endpoint(tenant, id_, target.url, id_, events, now, description=description)
+        await self._store.put_endpoint(endpoint, Secret(secret, now))
+        return endpoint, secret
+
+    async def change(
+        self,
+        endpoint_id: str,
+        asked: WebhookAsked,
+        description: str = "",
+        tenant: str = DEFAULT_TENANT,
+    ) -> Endpoint:
+        """Have an endpoint be called elsewhere or for other events, and enabled again."""
+        there = await self.get(endpoint_id, tenant)
+        target, events = await self._read(asked, description)
+        changed = replace(
+            there,
+            url=target.url,
+            events=events,
+            description=description,
+            failing_since=None,
+            disabled_at=None,
+            disabled_why=None,
+        )
+        await self._store.put_endpoint(changed)
+        return changed
+
+    async def get(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> Endpoint:
+        """Read an endpoint; raises NotFound."""
+        found = None
+        if is_ulid(endpoint_id):
+            found = await self._store.get_endpoint(tenant, endpoint_id)
+        if found is None:
+            raise NotFound("there is no such webhook")
+        return found
+
+    async def page(
+        self, after: str = "", limit: int = 100, tenant: str = DEFAULT_TENANT
+    ) -> list[Endpoint]:
+        """List endpoints, the oldest first."""
+        return await self._store.list_endpoints(tenant, after, limit)
+
+    async def delete(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> Endpoint:
+        """Remove an endpoint; what is pending for it is called off. Raises NotFound."""
+        there = await self.get(endpoint_id, tenant)
+        if not await self._store.delete_endpoint(tenant, endpoint_id):
+            raise NotFound("there is no such webhook")
+        return there
+
+    async def enable(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> Endpoint:
+        """Let an endpoint be called again."""
+        there = await self.get(endpoint_id, tenant)
+        enabled = replace(there, failing_since=None, disabled_at=None, disabled_why=None)
+        await self._store.put_endpoint(enabled)
+        return enabled
+
+    async def disable(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> Endpoint:
+        """Stop calling an endpoint; what is pending for it is called off."""
+        there = await self.get(endpoint_id, tenant)
+        if there.disabled_at is not None:
+            return there
+        disabled = replace(there, disabled_at=self._clock.now(), disabled_why="disabled by hand")
+        await self._store.put_endpoint(disabled)
+        return disabled
+
+    # --- secrets
+
+    async def rotate(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> tuple[str, int]:
+        """Make a new secret for an endpoint, or (OWN) for jobs' own; return it, and until when the
+        one before is used beside it.
+        """
+        if endpoint_id == OWN:
+            if self._is_set(tenant):
+                raise Conflict("this secret is set by COATCHECK_WEBHOOK_SECRET: change it there")
+        else:
+            await self.get(endpoint_id, tenant)
+        now, secret = self._clock.now(), new_secret()
+        until = now + ROTATION_MS
+        await self._store.put_secret(tenant, endpoint_id, Secret(secret, now), until)
+        return secret, until
+
+    async def secret(self, tenant: str = DEFAULT_TENANT) -> str:
+        """Return what calls to jobs' own endpoints are signed with."""
+        return (await self.signing(OWN, tenant))[0]
+
+    async def signing(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> list[str]:
+        """Return the secrets that count for an endpoint now, the newest first."""
+        if endpoint_id == OWN and self._is_set(tenant):
+            return [self._default_secret]
+        now = self._clock.now()
+        found = await self._store.secrets_of(tenant, endpoint_id, now)
+        if not found and endpoint_id == OWN:
+            # Of several that make the first one, all but one are told to look again.
+            await self._store.put_secret(tenant, OWN, Secret(new_secret(), now), now, first=True)
+            found = await self._store.secrets_of(tenant, OWN, now)
+        return [secret.value for secret in found]
+
+    def _is_set(self, tenant: str) -> bool:
+        return bool(self._default_secret) and tenant == DEFAULT_TENANT
+
+    # --- jobs' own
+
+    async def callback(self, asked: WebhookAsked, tenant: str) -> Callback:
+        """Check what a job says of its own endpoint; raises InvalidPayload, EgressDenied."""
+        try:
+            target, events = await self._read(asked)
+        except InvalidPayload as error:
+            problems = [(f"/webhook{place}", what) for place, what in error.problems]
+            raise type(error)(str(error), problems) from None
+        # Jobs of one tenant that call the same server share its slowness.
+        return Callback(target.url, f"{tenant} {target.origin}", events)
+
+    async def callbacks(
+        self, asked: Sequence[tuple[WebhookAsked | None, str]]
+    ) -> list[Callback | None]:
+        """Do the same for the jobs of a batch, in order; raises for all that are wrong."""
+        several = asyncio.Semaphore(LOOKS_AT_ONCE)
+        alike: dict[tuple[str, tuple[str, ...], str], asyncio.Task[Callback]] = {}
+
+        async def look(webhook: WebhookAsked, tenant: str) -> Callback:
+            async with several:
+                return await self.callback(webhook, tenant)
+
+        tasks: list[asyncio.Task[Callback] | None] = []
+        for webhook, tenant in asked:
+            if webhook is None:
+                tasks.append(None)
+                continue
+            same = (webhook.url, tuple(webhook.events or ()), tenant)
+            if same not in alike:
+                alike[same] = asyncio.create_task(look(webhook, tenant))
+            tasks.append(alike[same])
+        await asyncio.gather(*alike.values(), return_exceptions=True)
+        problems: list[tuple[str, str]] = []
+        kind: type[InvalidPayload] = InvalidPayload
+        for number, task in enumerate(tasks):
+            error = None if task is None else task.exception()
+            if isinstance(error, InvalidPayload):
+                kind = EgressDenied if isinstance(error, EgressDenied) else kind
+                problems += [(f"/jobs/{number}{place}", what) for place, what in error.problems]
+            elif error is not None:
+                raise error
+        if problems:
+            where = "; ".join(f"{place}: {what}" for place, what in problems[:3])
+            raise kind(f"nothing was submitted: {where}", problems[:100])
+        return [None if task is None else task.result() for task in tasks]
+
+    async def _read(self, asked: WebhookAsked, description: str = "") -> tuple[Target, str]:
+        events = ENDS if asked.events is None else tuple(asked.events)
+        problems = [
+            (f"/events/{number}", f"there are: {', '.join(TYPES)}")
+            for number, name in enumerate(events)
+            if name not in TYPES
+        ]
+        if not events:
+            problems.append(("/events", "name at least one event, or leave it out"))
+        if len(description) > LONGEST_DESCRIPTION:
+            problems.append(("/description", f"at most {LONGEST_DESCRIPTION} characters"))
+        if problems:
+            raise InvalidPayload(f"{problems[0][0]}: {problems[0][1]}", problems)
+        return await self._guard.look(asked.url), states_of(events)
+
+    # --- deliveries
+
+    async def deliveries(self, which: DeliveryFilter) -> list[Delivery]:
+        """List the deliveries of an endpoint or a job, newest first."""
+        return await self._store.list_deliveries(which)
+
+    async def delivery(self, delivery_id: str, tenant: str = DEFAULT_TENANT) -> Delivery:
+        """Read a delivery; raises NotFound."""
+        key = read_delivery_id(tenant, delivery_id)
+        found = None if key is None else await self._store.get_delivery(key)
+        if found is None:
+            raise NotFound("there is no such delivery")
+        return found
+
+    async def redeliver(self, delivery_id: str, tenant: str = DEFAULT_TENANT) -> Delivery:
+        """Have a delivery sent again now, whatever became of it, under the id it has."""
+        found = await self.delivery(delivery_id, tenant)
+        await self._store.redeliver([found.key], self._clock.now())
+        return await self.delivery(delivery_id, tenant)
+
+    async def redeliver_failed(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> int:
+        """Have the newest of an endpoint's failed deliveries sent again; return how many."""
+        await self.get(endpoint_id, tenant)
+        failed = DeliveryFilter(
+            tenant, endpoint_id, state=DeliveryState.FAILED, limit=REDELIVERED_AT_ONCE
+        )
+        keys = [delivery.key for delivery in await self._store.list_deliveries(failed)]
+        return await self._store.redeliver(keys, self._clock.now()) if keys else 0

@@ -1,0 +1,185 @@
+"""Webhooks on PostgreSQL: the verbs of `coatcheck.store.webhooks`, and what new jobs leave there.
+
+What transitions leave there is part of the statements that write them (`called` in queries.sql).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from coatcheck.model.job import NewJob
+from coatcheck.model.webhook import OWN, Delivery, DeliveryKey, Endpoint, Secret
+from coatcheck.store.base import Topic
+from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.notify import Notifications
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.rows import (
+    endpoint_row,
+    own_endpoint,
+    read_delivery,
+    read_delivery_claim,
+    read_endpoint,
+    write_log,
+)
+from coatcheck.store.webhooks import DeliveriesClaimed, DeliveryFilter, Noted
+
+# Before everything: larger than any number, and than any text that is an id.
+_LATEST = 2**63 - 1
+_LAST = "\U0010ffff"
+
+
+async def listen(db: Any, sql: Statements, new: Sequence[NewJob]) -> None:
+    """Write the endpoints that new jobs bring along."""
+    own = [endpoint_row(own_endpoint(job, job.webhook)) for job in new if job.webhook is not None]
+    if own:
+        await db.execute(sql.insert_endpoints, *map(list, zip(*sorted(own), strict=True)))
+
+
+async def remove(db: Any, sql: Statements, keys: Sequence[Any]) -> int:
+    """Delete jobs' own endpoints and their deliveries; return how many those were."""
+    await db.execute(sql.delete_endpoints_of_jobs, *keys)
+    return int((await db.execute(sql.delete_deliveries, *keys)).rpartition(" ")[2])
+
+
+class PostgresWebhooks:
+    """The part of the store that is about webhooks."""
+
+    _sql: Statements
+    _database: Database
+    _notifications: Notifications
+
+    async def put_endpoint(self, endpoint: Endpoint, secret: Secret | None = None) -> None:
+        """Write a tenant's endpoint."""
+
+        async def put(db: Any) -> None:
+            await db.execute(self._sql.put_endpoint, *endpoint_row(endpoint))
+            if secret is not None:
+                await db.execute(self._sql.put_secret, endpoint.tenant, endpoint.id, *secret)
+
+        await self._database.run(put)
+
+    async def get_endpoint(self, tenant: str, endpoint_id: str) -> Endpoint | None:
+        """Read a tenant's endpoint."""
+        rows = await self._rows(self._sql.endpoint, tenant, endpoint_id)
+        return read_endpoint(rows[0]) if rows and endpoint_id != OWN else None
+
+    async def list_endpoints(
+        self, tenant: str, after: str = "", limit: int = 100
+    ) -> list[Endpoint]:
+        """List a tenant's endpoints."""
+        rows = await self._rows(self._sql.endpoints_after, tenant, after, limit)
+        return [read_endpoint(row) for row in rows]
+
+    async def delete_endpoint(self, tenant: str, endpoint_id: str) -> bool:
+        """Delete a tenant's endpoint and its secrets."""
+
+        async def delete(db: Any) -> bool:
+            done = await db.execute(self._sql.delete_endpoint, tenant, endpoint_id)
+            await db.execute(self._sql.delete_secrets, tenant, endpoint_id)
+            return bool(done == "DELETE 1")
+
+        found = await self._database.run(delete)
+        self._notifications.publish({Topic.WEBHOOKS})  # what is pending is called off
+        return found
+
+    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
+        """Read the secrets that count now."""
+        rows = await self._rows(self._sql.secrets_of, tenant, endpoint_id, now)
+        return [Secret(*row) for row in rows]
+
+    async def put_secret(
+        self, tenant: str, endpoint_id: str, secret: Secret, old_until: int, *, first: bool = False
+    ) -> bool:
+        """Add a secret."""
+        place = (tenant, endpoint_id)
+
+        async def put(db: Any) -> bool:
+            await db.execute(self._sql.lock_secrets, "/".join(place))
+            there = await db.fetch(self._sql.secrets_of, *place, secret.created_at)
+            if there and there[0][0] == secret.value:
+                return True  # our own, whose answer never arrived
+            if first and there:
+                return False
+            await db.execute(self._sql.retire_secrets, *place, old_until)
+            await db.execute(self._sql.delete_retired_secrets, *place)
+            await db.execute(self._sql.put_secret, *place, *secret)
+            return True
+
+        return await self._database.run(put)
+
+    async def claim_deliveries(
+        self, now: int, until: int, *, limit: int, per_lane: int, passing_over: Collection[str] = ()
+    ) -> DeliveriesClaimed:
+        """Hand out what is due; where nothing is, nothing is locked."""
+        lanes = [(row[0], row[1]) for row in await self._rows(self._sql.delivery_lanes)]
+        due = [(lane, first) for lane, first in lanes if lane not in passing_over and first <= now]
+        next_at = min((first for _, first in lanes if first > now), default=None)
+        if not due or limit < 1:
+            return DeliveriesClaimed([], next_at)
+        due.sort(key=lambda lane: lane[1])
+        # Of more lanes than can be served the longest due ones.
+        wanted = [lane for lane, _ in due[:limit]]
+        rows = await self._database.run(
+            lambda db: db.fetch(self._sql.claim_deliveries, wanted, now, per_lane, limit, until),
+            transaction=False,
+            repeatable=False,
+        )
+        return DeliveriesClaimed([read_delivery_claim(row) for row in rows], next_at)
+
+    async def note_deliveries(self, noted: Sequence[Noted]) -> list[bool]:
+        """Write what became of attempts."""
+        if not noted:
+            return []
+        rows = [
+            (*each.key, each.attempt, each.state, each.due_at, write_log(each.log))
+            for each in sorted(noted, key=lambda each: each.key)
+        ]
+
+        async def note(db: Any) -> set[DeliveryKey]:
+            found = await db.fetch(self._sql.note_deliveries, *map(list, zip(*rows, strict=True)))
+            fresh = {DeliveryKey(*row) for row in found}
+            # In one order, as everywhere, so that two senders never wait in a circle.
+            health = {
+                (key.tenant, key.job_id if key.endpoint == OWN else OWN, key.endpoint): each.health
+                for each in noted
+                if (key := each.key) in fresh and each.health is not None
+            }
+            for place, stands in sorted(health.items()):
+                await db.execute(self._sql.update_health, *stands, *place)
+            return fresh
+
+        fresh = await self._database.run(note)
+        return [each.key in fresh for each in noted]
+
+    async def get_delivery(self, key: DeliveryKey) -> Delivery | None:
+        """Read a delivery."""
+        rows = await self._rows(self._sql.delivery, *key)
+        return read_delivery(rows[0]) if rows else None
+
+    async def list_deliveries(self, which: DeliveryFilter) -> list[Delivery]:
+        """List deliveries, newest first."""
+        at, last = which.before or (_LATEST, DeliveryKey(which.tenant, _LAST, _LATEST, _LAST))
+        if which.job_id is not None:
+            place: tuple[Any, ...] = (which.job_id, which.state, last.seq, last.endpoint)
+            rows = await self._rows(self._sql.deliveries_of_job, which.tenant, *place, which.limit)
+        else:
+            place = (which.endpoint, which.state, at, last.job_id, last.seq)
+            rows = await self._rows(
+                self._sql.deliveries_of_endpoint, which.tenant, *place, which.limit
+            )
+        return [read_delivery(row) for row in rows]
+
+    async def redeliver(self, keys: Sequence[DeliveryKey], now: int) -> int:
+        """Have deliveries sent again."""
+        if not keys:
+            return 0
+        values = [list(column) for column in zip(*sorted(set(keys)), strict=True)]
+        done = await self._database.run(
+            lambda db: db.execute(self._sql.redeliver, now, *values), transaction=False
+        )
+        self._notifications.publish({Topic.WEBHOOKS})
+        return int(done.rpartition(" ")[2])
+
+    async def _rows(self, sql: str, *values: Any) -> list[Any]:
+        return await self._database.run(lambda db: db.fetch(sql, *values), transaction=False)

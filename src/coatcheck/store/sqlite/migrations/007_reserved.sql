@@ -1,0 +1,1 @@
+-- This number belongs to another change, which brings its own file.

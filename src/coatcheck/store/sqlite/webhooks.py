@@ -1,0 +1,206 @@
+"""Webhooks in SQLite: the verbs of `coatcheck.store.webhooks`, and what transitions leave there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import apsw
+
+from coatcheck.model.job import NewJob
+from coatcheck.model.transition import Transition
+from coatcheck.model.webhook import OWN, Delivery, DeliveryKey, Endpoint, Secret
+from coatcheck.store.base import Topic
+from coatcheck.store.rows import (
+    endpoint_row,
+    own_endpoint,
+    read_delivery,
+    read_delivery_claim,
+    read_endpoint,
+    write_log,
+)
+from coatcheck.store.sqlite.operation import Transaction, Urgency
+from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.webhooks import DeliveriesClaimed, DeliveryClaim, DeliveryFilter, Noted
+
+_INSERT_DELIVERIES = SQL.insert_deliveries
+
+
+def tell(tx: Transaction, tenant: str, job_id: str, change: Transition, now: int) -> None:
+    """Write a delivery for each endpoint that wants to hear of a job's new state."""
+    if tx.endpoints is None:  # one look a transaction, and for most that is all
+        tx.endpoints = tx.one(SQL.any_endpoint)[0] == 1
+    if not tx.endpoints:
+        return
+    standing, event = change
+    values = (tenant, job_id, standing.last_event, standing.state, now, event)
+    tx.execute(_INSERT_DELIVERIES, values)
+    if tx.changed():
+        tx.topics.add(Topic.WEBHOOKS)
+
+
+def listen(tx: Transaction, job: NewJob) -> None:
+    """Write a new job's own endpoint."""
+    if job.webhook is not None:
+        tx.execute(SQL.put_endpoint, endpoint_row(own_endpoint(job, job.webhook)))
+        tx.endpoints = True
+
+
+def remove(tx: Transaction, tenant: str, job_id: str) -> int:
+    """Delete a job's own endpoint and its deliveries; return how many those were."""
+    tx.execute(SQL.delete_endpoints_of_job, (tenant, job_id))
+    tx.execute(SQL.delete_deliveries, (tenant, job_id))
+    return tx.changed()
+
+
+class SQLiteWebhooks:
+    """The part of the store that is about webhooks."""
+
+    _writer: Writer
+    _reader: Reader
+
+    async def put_endpoint(self, endpoint: Endpoint, secret: Secret | None = None) -> None:
+        """Write a tenant's endpoint."""
+
+        def put(tx: Transaction) -> None:
+            tx.execute(SQL.put_endpoint, endpoint_row(endpoint))
+            tx.endpoints = True
+            if secret is not None:
+                tx.execute(SQL.put_secret, (endpoint.tenant, endpoint.id, *secret))
+
+        await self._writer.write(put, Urgency.SUBMIT)
+
+    async def get_endpoint(self, tenant: str, endpoint_id: str) -> Endpoint | None:
+        """Read a tenant's endpoint."""
+        rows = await self._read(SQL.endpoint, (tenant, endpoint_id))
+        return read_endpoint(rows[0]) if rows and endpoint_id != OWN else None
+
+    async def list_endpoints(
+        self, tenant: str, after: str = "", limit: int = 100
+    ) -> list[Endpoint]:
+        """List a tenant's endpoints."""
+        rows = await self._read(SQL.endpoints_after, (tenant, after, limit))
+        return [read_endpoint(row) for row in rows]
+
+    async def delete_endpoint(self, tenant: str, endpoint_id: str) -> bool:
+        """Delete a tenant's endpoint and its secrets."""
+
+        def delete(tx: Transaction) -> bool:
+            tx.execute(SQL.delete_endpoint, (tenant, endpoint_id))
+            found = tx.changed() == 1
+            if found:
+                tx.execute(SQL.delete_secrets, (tenant, endpoint_id))
+                tx.topics.add(Topic.WEBHOOKS)  # what is pending is called off
+            return found
+
+        return await self._writer.write(delete, Urgency.SUBMIT)
+
+    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
+        """Read the secrets that count now."""
+        return [
+            Secret(*row) for row in await self._read(SQL.secrets_of, (tenant, endpoint_id, now))
+        ]
+
+    async def put_secret(
+        self, tenant: str, endpoint_id: str, secret: Secret, old_until: int, *, first: bool = False
+    ) -> bool:
+        """Add a secret."""
+
+        def put(tx: Transaction) -> bool:
+            place = (tenant, endpoint_id)
+            if first and tx.one(SQL.secrets_of, (*place, secret.created_at)) is not None:
+                return False
+            tx.execute(SQL.retire_secrets, (*place, old_until))
+            tx.execute(SQL.delete_retired_secrets, place)
+            tx.execute(SQL.put_secret, (*place, *secret))
+            return True
+
+        return await self._writer.write(put, Urgency.SUBMIT)
+
+    async def claim_deliveries(
+        self, now: int, until: int, *, limit: int, per_lane: int, passing_over: Collection[str] = ()
+    ) -> DeliveriesClaimed:
+        """Hand out what is due; where nothing is, nothing is written."""
+        lanes = await self._read(SQL.delivery_lanes)
+        due = [(lane, first) for lane, first in lanes if lane not in passing_over and first <= now]
+        next_at = min((first for _, first in lanes if first > now), default=None)
+        if not due or limit < 1:
+            return DeliveriesClaimed([], next_at)
+        due.sort(key=lambda lane: lane[1])
+        claims = await self._writer.write(
+            lambda tx: _claim(tx, [lane for lane, _ in due], now, until, limit, per_lane),
+            Urgency.SUBMIT,
+        )
+        return DeliveriesClaimed(claims, next_at)
+
+    async def note_deliveries(self, noted: Sequence[Noted]) -> list[bool]:
+        """Write what became of attempts."""
+        return await self._writer.write(
+            lambda tx: [_note(tx, each) for each in noted], Urgency.SUBMIT
+        )
+
+    async def get_delivery(self, key: DeliveryKey) -> Delivery | None:
+        """Read a delivery."""
+        rows = await self._read(SQL.delivery, tuple(key))
+        return read_delivery(rows[0]) if rows else None
+
+    async def list_deliveries(self, which: DeliveryFilter) -> list[Delivery]:
+        """List deliveries, newest first."""
+        before = which.before
+        if which.job_id is not None:
+            last = (None, None) if before is None else (before[1].seq, before[1].endpoint)
+            values = (which.tenant, which.job_id, which.state, *last, which.limit)
+            rows = await self._read(SQL.deliveries_of_job, values)
+        else:
+            place = (None,) * 3 if before is None else (before[0], before[1].job_id, before[1].seq)
+            values = (which.tenant, which.endpoint, which.state, *place, which.limit)
+            rows = await self._read(SQL.deliveries_of_endpoint, values)
+        return [read_delivery(row) for row in rows]
+
+    async def redeliver(self, keys: Sequence[DeliveryKey], now: int) -> int:
+        """Have deliveries sent again."""
+
+        def again(tx: Transaction) -> int:
+            found = 0
+            for key in keys:
+                tx.execute(SQL.redeliver, (now, *key))
+                found += tx.changed()
+            tx.topics.add(Topic.WEBHOOKS)
+            return found
+
+        return await self._writer.write(again, Urgency.SUBMIT)
+
+    async def _read(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        def read(db: apsw.Connection) -> list[Any]:
+            return db.execute(sql, values).fetchall()
+
+        return await self._reader.read(read)
+
+
+def _claim(
+    tx: Transaction, lanes: Sequence[str], now: int, until: int, limit: int, per_lane: int
+) -> list[DeliveryClaim]:
+    found: list[tuple[int, int, DeliveryKey]] = []
+    # Of more lanes than can be served the longest due ones; they come in that order.
+    for lane in lanes[:limit]:
+        rows = tx.all(SQL.due_in_lane, (lane, now, per_lane))
+        found += [(place, row[4], DeliveryKey(*row[:4])) for place, row in enumerate(rows)]
+    found.sort(key=lambda each: each[:2])
+    claims = []
+    for _, _, key in found[:limit]:
+        tx.execute(SQL.take_delivery, (until, *key))
+        claims.append(read_delivery_claim(tx.one(SQL.taken_delivery, tuple(key))))
+    return claims
+
+
+def _note(tx: Transaction, noted: Noted) -> bool:
+    values = (noted.state, noted.due_at, write_log(noted.log), *noted.key, noted.attempt)
+    tx.execute(SQL.note_delivery, values)
+    if not tx.changed():
+        return False
+    if noted.health is not None:
+        tenant, job_id, _, endpoint = noted.key
+        tx.execute(SQL.update_health, (*noted.health, tenant, job_id, endpoint))
+    return True

@@ -1,0 +1,57 @@
+"""`coatcheck webhooks`, as a person and a script use it."""
+
+from __future__ import annotations
+
+import re
+
+from coatcheck import Client
+from tests.cli.shell import Shell
+
+URL = "https://93.184.216.34/hook"
+
+
+def test_a_webhook_from_its_beginning_to_its_end(shell: Shell) -> None:
+    made = shell.run("webhooks", "create", URL, "--event", "job.failed", "--description", "shop")
+    found = re.fullmatch(r"webhook +(\w{26})\nsecret +(whsec_\S+)\n", made.stdout)
+    assert found is not None, made.stdout
+    assert "not shown again" in made.stderr
+    webhook, secret = found.groups()
+
+    shown = shell.json("webhooks", "show", webhook)
+    assert (shown["url"], shown["events"]) == (URL, ["job.failed"])
+    assert re.search(
+        r"^stands +enabled$", shell.run("webhooks", "show", webhook).stdout, re.MULTILINE
+    )
+    assert shown in shell.json("webhooks", "list")["webhooks"]
+    [row] = [line for line in shell.run("webhooks").stdout.splitlines() if webhook in line]
+    assert URL in row
+
+    assert shell.run("webhooks", "disable", webhook).stdout == f"webhook {webhook} is disabled\n"
+    assert shell.run("webhooks", "enable", webhook).stdout == f"webhook {webhook} is enabled\n"
+    rotated = shell.run("webhooks", "rotate", webhook).stdout.strip()
+    assert rotated.startswith("whsec_") and rotated != secret
+    assert shell.json("webhooks", "deliveries", webhook) == {"deliveries": []}
+    assert shell.run("webhooks", "redeliver", webhook).stdout == "sent again: 0\n"
+    assert shell.run("webhooks", "delete", webhook).stdout == f"webhook {webhook} is deleted\n"
+    assert shell.run("webhooks", "show", webhook).returncode != 0
+
+
+def test_a_job_with_its_own_webhook(shell: Shell) -> None:
+    job_id = shell.run("submit", "echo", "1", "--webhook", URL).stdout.strip()
+    shell.run("watch", job_id)
+    [told] = shell.json("webhooks", "deliveries", "--job", job_id)["deliveries"]
+    assert told["type"] == "job.succeeded"
+    [row] = shell.run("webhooks", "deliveries", "--job", job_id).stdout.splitlines()[1:]
+    assert told["id"] in row
+    assert shell.run("webhooks", "redeliver", told["id"]).stdout == "sent again: 1\n"
+
+
+def test_the_secret_of_jobs_own_webhooks(shell: Shell, client: Client) -> None:
+    assert shell.run("webhooks", "secret").stdout.strip() == client.webhooks.secret()
+
+
+def test_mistakes_are_said(shell: Shell) -> None:
+    denied = shell.run("webhooks", "create", "http://10.0.0.1/")
+    assert denied.returncode != 0 and "not a public one" in denied.stderr
+    assert shell.run("webhooks", "deliveries").returncode == 2
+    assert shell.run("webhooks", "create", URL, "--event", "job.sung").returncode == 2

@@ -1,0 +1,91 @@
+"""Who may be called, by a long table of those who may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from coatcheck.egress.guard import Guard
+from coatcheck.egress.target import read_target
+from coatcheck.errors import ConfigurationError, EgressDenied, EgressFailed
+from tests.egress.hostile import HARMLESS, HOSTILE, NAMES, resolve
+
+pytestmark = pytest.mark.anyio
+
+
+def test_the_table_is_long() -> None:
+    assert len(set(HOSTILE)) == len(HOSTILE) > 150
+
+
+@pytest.mark.parametrize("url", HOSTILE)
+async def test_hostile_addresses_are_denied(url: str) -> None:
+    with pytest.raises(EgressDenied) as denied:
+        await Guard(resolver=resolve).look(url)
+    assert denied.value.problems
+    inside = [address for addresses in NAMES.values() for address in addresses]
+    assert not any(address in str(denied.value) for address in inside)
+
+
+@pytest.mark.parametrize("url", HARMLESS)
+async def test_harmless_ones_are_not(url: str) -> None:
+    await Guard(resolver=resolve).look(url)
+
+
+async def test_one_bad_address_among_good_ones_denies_them_all() -> None:
+    guard = Guard(resolver=resolve)
+    with pytest.raises(EgressDenied):
+        await guard.addresses(read_target("http://mixed.example/"))
+
+
+async def test_a_name_that_leads_nowhere_is_let_through_but_not_called() -> None:
+    guard = Guard(resolver=resolve)
+    target = await guard.look("https://not-yet.example/hook")
+    with pytest.raises(EgressFailed, match="resolved"):
+        await guard.addresses(target)
+
+
+@pytest.mark.parametrize(
+    ("allow", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:9000/"),
+        ("127.0.0.0/8, ::1", "http://[::1]/"),
+        ("10.0.0.0/8", "http://private.example/"),
+        ("intranet", "http://intranet/"),
+        ("INTRANET.", "http://Intranet/"),
+        ("localhost", "http://localhost:8000/"),
+        ("*.google.internal", "http://metadata.google.internal/"),
+        ("169.254.169.254,10.0.0.0/8", "http://metadata.example/"),
+    ],
+)
+async def test_an_operator_opens_doors(allow: str, url: str) -> None:
+    await Guard(allow, resolve).look(url)
+
+
+@pytest.mark.parametrize(
+    ("allow", "url"),
+    [
+        ("10.0.0.0/8", "http://192.168.0.1/"),
+        ("127.0.0.1", "http://127.0.0.2/"),
+        ("127.0.0.1", "http://mixed6.example/"),
+        ("intranet", "http://private.example/"),
+        ("*.intranet", "http://intranet/"),
+        ("google.internal", "http://metadata.google.internal/"),
+        ("localhost", "http://127.0.0.1/"),
+        ("127.0.0.1", "http://user@127.0.0.1/"),
+        ("127.0.0.1", "http://2130706433/"),
+    ],
+)
+async def test_and_only_those(allow: str, url: str) -> None:
+    with pytest.raises(EgressDenied):
+        await Guard(allow, resolve).look(url)
+
+
+@pytest.mark.parametrize("allow", ["10.0.0.0/33", "a b", "http://x/", "*", "10.0.0.1/8", "x:80:1"])
+def test_a_list_that_cannot_be_read_is_refused(allow: str) -> None:
+    with pytest.raises(ConfigurationError, match="egress_allow"):
+        Guard(allow)
+
+
+def test_what_a_target_says_of_itself() -> None:
+    target = read_target("HTTPS://Example.COM.:443/a?b=c")
+    assert (target.url, target.authority) == ("https://example.com/a?b=c", "example.com")
+    assert read_target("http://[2606:2800:0::1]:81").url == "http://[2606:2800::1]:81/"

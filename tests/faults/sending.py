@@ -1,0 +1,67 @@
+"""A sender of webhooks: `python -m tests.faults.sending SETTINGS`.
+
+It is told a time in each line of its standard input, delivers what is due then, and says so. Where
+a line also names a point it kills itself there: *before* the call, *after* it and before anything
+is noted, or when that is *noted*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from coatcheck import App, Context
+from coatcheck.egress.guard import Guard
+from coatcheck.engine.engine import Engine
+from coatcheck.settings import Settings
+from coatcheck.store.open import store_for
+from tests.faults.firing import ToldClock, die
+
+POINTS = ("before", "after", "noted")
+
+app = App()
+
+
+@app.job
+async def nothing(ctx: Context) -> None: ...
+
+
+def set_trap(store: Any, point: str) -> None:
+    """Have this process end at a point of its next delivery."""
+    claim, note = store.claim_deliveries, store.note_deliveries
+
+    async def claimed(*arguments: Any, **named: Any) -> Any:
+        found = await claim(*arguments, **named)
+        if point == "before":
+            die()
+        return found
+
+    async def noted(*arguments: Any) -> None:
+        if point == "noted":
+            await note(*arguments)
+        die()
+
+    store.claim_deliveries, store.note_deliveries = claimed, noted
+
+
+async def main(settings: str) -> None:
+    store = store_for(Settings(**json.loads(settings)))
+    await store.open()
+    clock = ToldClock(0)
+    engine = Engine(store, app.kinds, clock, guard=Guard("127.0.0.1"))
+    print("ready", flush=True)
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        now, _, point = line.strip().partition(" ")
+        if point:
+            set_trap(store, point)
+        clock.milliseconds = int(now)
+        await engine.deliverer.deliver_due()
+        print("delivered", flush=True)
+    await engine.deliverer.close()
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

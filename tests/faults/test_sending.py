@@ -1,0 +1,56 @@
+"""Webhooks are delivered at least once, under one id (P7), also where their sender is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from coatcheck.egress.guard import Guard
+from coatcheck.engine.delivering import LEASE_MS
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
+from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.webhook import DeliveryState
+from coatcheck.store.webhooks import DeliveryFilter
+from tests.store.another_process import AnotherProcess
+from tests.webhooks.receiver import receiving
+
+from .firing import ToldClock
+from .place import Place
+from .sending import POINTS, app
+
+pytestmark = pytest.mark.anyio
+
+START = 2_000_000_000_000
+# How often the receiver hears of it: by the one that is killed, and by the one after it.
+CALLS = {"before": (0, 1), "after": (1, 2), "noted": (1, 1)}
+
+
+@pytest.mark.parametrize("point", POINTS)
+async def test_a_sender_that_dies_loses_nothing(place: Place, point: str) -> None:
+    store = place.store()
+    await store.open()
+    engine = Engine(store, app.kinds, ToldClock(START), guard=Guard("127.0.0.1"))
+    by_victim, by_both = CALLS[point]
+    async with receiving() as receiver:
+        asked = WebhookAsked(receiver.url)
+        job = await engine.submit(Submission("nothing", webhook=asked))
+        await engine.cancel(job.id)
+        with AnotherProcess(json.dumps(place.settings()), module="tests.faults.sending") as victim:
+            assert await asyncio.to_thread(victim.says) == "ready"
+            victim.tell(f"{START + 1} {point}")
+            assert await asyncio.to_thread(victim.says) == "", "it is dead"
+        assert len(receiver.calls) == by_victim
+        with AnotherProcess(json.dumps(place.settings()), module="tests.faults.sending") as other:
+            assert await asyncio.to_thread(other.says) == "ready"
+            for now in (START + 2, START + 1 + LEASE_MS):
+                other.tell(str(now))
+                assert await asyncio.to_thread(other.says) == "delivered"
+    assert [call.id for call in receiver.calls] == [f"msg_{job.id}_2"] * by_both
+    which = DeliveryFilter(DEFAULT_TENANT, job_id=job.id)
+    [delivery] = await engine.webhooks.deliveries(which)
+    assert delivery.state is DeliveryState.DELIVERED
+    await store.close()

@@ -1,0 +1,1 @@
+from tests.http.test_webhooks import *  # noqa: F403 - the same, over another store

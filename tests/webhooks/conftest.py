@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from coatcheck import App, Context
+from coatcheck.egress.guard import Guard
+from coatcheck.engine.engine import Engine
+from coatcheck.store.sqlite.store import SQLiteStore
+
+app = App()
+
+
+@app.job
+async def echo(ctx: Context, value: int) -> int:
+    return value
+
+
+class MovedClock:
+    """The machine's clock, moved on by a test; signatures are verified by the real one."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000 + self.ahead_ms
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead_ms / 1000
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def clock() -> MovedClock:
+    return MovedClock()
+
+
+@pytest.fixture
+async def engine(clock: MovedClock) -> AsyncIterator[Engine]:
+    with tempfile.TemporaryDirectory(prefix="hooks-") as folder:
+        store = SQLiteStore(Path(folder) / "jobs.db")
+        await store.open()
+        engine = Engine(store, app.kinds, clock, guard=Guard("127.0.0.1"))
+        yield engine
+        await engine.deliverer.close()
+        await store.close()

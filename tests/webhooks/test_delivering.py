@@ -1,0 +1,288 @@
+"""Webhooks as a receiver sees them: signed, tried again by the schedule, each on its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from standardwebhooks import WebhookVerificationError
+
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
+from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.model.job import DEFAULT_TENANT, Job
+from coatcheck.model.webhook import SCHEDULE_S, Delivery, DeliveryState
+from coatcheck.store.webhooks import DeliveryFilter
+from tests.webhooks.conftest import MovedClock
+from tests.webhooks.receiver import Call, receiving
+
+pytestmark = pytest.mark.anyio
+
+LONG = 30.0
+
+
+async def cancelled(engine: Engine, webhook: WebhookAsked | None = None, **fields: Any) -> Job:
+    """Have a job end, in the simplest way."""
+    job = await engine.submit(Submission("echo", "1", webhook=webhook, **fields))
+    return await engine.cancel(job.id)
+
+
+async def deliveries(engine: Engine, job: Job) -> list[Delivery]:
+    return await engine.webhooks.deliveries(DeliveryFilter(DEFAULT_TENANT, job_id=job.id))
+
+
+@contextlib.asynccontextmanager
+async def delivering(engine: Engine) -> AsyncIterator[None]:
+    task = asyncio.create_task(engine.deliverer.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_receiver_is_told_and_can_verify_it(engine: Engine) -> None:
+    async with receiving() as receiver:
+        endpoint, secret = await engine.webhooks.create(WebhookAsked(receiver.url))
+        job = await cancelled(engine, traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01")
+        await engine.deliverer.deliver_due()
+    [call] = receiver.calls
+    message = call.verified(secret)
+    assert message["type"] == "job.cancelled"
+    assert message["data"] == {
+        "id": job.id,
+        "kind": "echo",
+        "state": "cancelled",
+        "attempt": 0,
+        "previous": "queued",
+        "reason": "cancelled",
+        "links": {"self": f"/v1/jobs/{job.id}"},
+    }
+    assert call.id == f"msg_{job.id}_2"
+    assert call.headers["traceparent"].startswith("00-aaaa")
+    assert call.headers["content-type"] == "application/json"
+    [delivery] = await deliveries(engine, job)
+    assert (delivery.state, delivery.key.endpoint) == (DeliveryState.DELIVERED, endpoint.id)
+    assert [(each.status, each.error) for each in delivery.log] == [(204, None)]
+
+
+async def test_a_jobs_own_webhook_is_signed_with_the_tenants_secret(engine: Engine) -> None:
+    async with receiving() as receiver:
+        await cancelled(engine, WebhookAsked(receiver.url))
+        await cancelled(engine, WebhookAsked(receiver.url, ["job.succeeded"]))
+        await engine.deliverer.deliver_due()
+    [call] = receiver.calls
+    secret = await engine.webhooks.secret()
+    assert call.verified(secret)["type"] == "job.cancelled"
+    assert secret.startswith("whsec_")
+
+
+async def test_after_a_rotation_both_secrets_verify_for_a_day(
+    engine: Engine, clock: MovedClock
+) -> None:
+    async with receiving() as receiver:
+        endpoint, old = await engine.webhooks.create(WebhookAsked(receiver.url))
+        new, until = await engine.webhooks.rotate(endpoint.id)
+        await cancelled(engine)
+        await engine.deliverer.deliver_due()
+        assert until - clock.now() <= 86_400_000
+        clock.ahead_ms += 86_400_001
+        await cancelled(engine)
+        await engine.deliverer.deliver_due()
+    first, second = receiver.calls
+    assert first.verified(new) == first.verified(old)
+    assert len(first.headers["webhook-signature"].split()) == 2
+    assert len(second.headers["webhook-signature"].split()) == 1
+
+
+async def test_a_failure_is_tried_again_by_the_schedule_then_given_up(
+    engine: Engine, clock: MovedClock
+) -> None:
+    async with receiving(lambda _: 500) as receiver:
+        await engine.webhooks.create(WebhookAsked(receiver.url))
+        job = await cancelled(engine)
+        await engine.deliverer.deliver_due()
+        for number, wait_s in enumerate(SCHEDULE_S[1:], 1):
+            assert len(receiver.calls) == number
+            clock.ahead_ms += wait_s * 1000 - 1000
+            await engine.deliverer.deliver_due()
+            assert len(receiver.calls) == number, "too early"
+            clock.ahead_ms += wait_s * 200 + 2000
+            await engine.deliverer.deliver_due()
+        clock.ahead_ms += 10 * 86_400_000
+        await engine.deliverer.deliver_due()
+    assert len(receiver.calls) == len(SCHEDULE_S) == 7
+    assert len({call.id for call in receiver.calls}) == 1
+    assert len({call.body for call in receiver.calls}) == 1
+    [delivery] = await deliveries(engine, job)
+    assert (delivery.state, delivery.due_at) == (DeliveryState.FAILED, None)
+    assert {each.status for each in delivery.log} == {500}
+    assert (await engine.get(job.id)).state == "cancelled"
+
+
+async def test_redirects_are_failures(engine: Engine) -> None:
+    async with receiving(lambda _: 302) as receiver:
+        await engine.webhooks.create(WebhookAsked(receiver.url))
+        job = await cancelled(engine)
+        await engine.deliverer.deliver_due()
+    [delivery] = await deliveries(engine, job)
+    assert delivery.state is DeliveryState.PENDING
+    assert delivery.log[0].error == "answered 302: a redirect, which is not followed"
+
+
+async def test_gone_disables_an_endpoint_until_it_is_enabled(engine: Engine) -> None:
+    answers = [410, 204]
+    async with receiving(lambda _: answers.pop(0)) as receiver:
+        endpoint, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
+        job = await cancelled(engine)
+        await engine.deliverer.deliver_due()
+        disabled = await engine.webhooks.get(endpoint.id)
+        assert disabled.disabled_why == "it answered 410: gone"
+        await cancelled(engine)
+        await engine.deliverer.deliver_due()
+        assert len(receiver.calls) == 1
+        await engine.webhooks.enable(endpoint.id)
+        [delivery] = await deliveries(engine, job)
+        assert delivery.state is DeliveryState.FAILED
+        assert await engine.webhooks.redeliver_failed(endpoint.id) == 1
+        await engine.deliverer.deliver_due()
+    assert [call.id for call in receiver.calls] == [f"msg_{job.id}_2"] * 2
+    assert (await engine.webhooks.get(endpoint.id)).failing_since is None
+
+
+async def test_an_endpoint_that_takes_nothing_for_days_is_disabled(
+    engine: Engine, clock: MovedClock
+) -> None:
+    async with receiving(lambda _: 503) as receiver:
+        endpoint, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
+        await cancelled(engine)
+        await engine.deliverer.deliver_due()
+        assert (await engine.webhooks.get(endpoint.id)).failing_since is not None
+        clock.ahead_ms += 3 * 86_400_000
+        await engine.deliverer.deliver_due()
+    disabled = await engine.webhooks.get(endpoint.id)
+    assert disabled.disabled_why == "it has taken nothing for three days"
+
+
+async def test_one_success_and_it_counts_from_the_beginning(
+    engine: Engine, clock: MovedClock
+) -> None:
+    answers = [500, 200, 200]
+    async with receiving(lambda _: answers.pop(0)) as receiver:
+        endpoint, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
+        await cancelled(engine)
+        await engine.deliverer.deliver_due()
+        clock.ahead_ms += 7_000
+        await engine.deliverer.deliver_due()
+    assert (await engine.webhooks.get(endpoint.id)).failing_since is None
+
+
+async def test_what_is_pending_for_a_deleted_or_disabled_endpoint_is_called_off(
+    engine: Engine,
+) -> None:
+    async with receiving() as receiver:
+        gone, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
+        off, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
+        job = await cancelled(engine)
+        await engine.webhooks.delete(gone.id)
+        await engine.webhooks.disable(off.id)
+        await engine.deliverer.deliver_due()
+    assert receiver.calls == []
+    found = {each.key.endpoint: each for each in await deliveries(engine, job)}
+    assert found[gone.id].log[0].error == "the webhook is deleted"
+    assert found[off.id].log[0].error == "the webhook is disabled"
+
+
+async def test_a_name_that_turns_inwards_is_not_called(engine: Engine) -> None:
+    inward = Engine(engine.store, engine.kinds, engine.clock)  # opens no doors
+    async with receiving() as receiver:
+        await engine.webhooks.create(WebhookAsked(receiver.url))
+        job = await cancelled(engine)
+        await inward.deliverer.deliver_due()
+    assert receiver.calls == []
+    [delivery] = await deliveries(engine, job)
+    assert "not a public one" in str(delivery.log[0].error)
+    assert delivery.state is DeliveryState.PENDING
+
+
+async def test_a_dead_receiver_with_ten_thousand_waiting_does_not_delay_anothers_first(
+    engine: Engine,
+) -> None:
+    async with receiving(lambda _: None) as dead, receiving() as alive:
+        asked = [
+            Submission("echo", "1", webhook=WebhookAsked(f"{dead.url}?{number}"))
+            for number in range(10_000)
+        ]
+        jobs = await engine.accept_batch(asked)
+        # As ten thousand jobs that have ended leave it.
+        await engine.store._writer.write(  # type: ignore[attr-defined]
+            lambda tx: [
+                tx.execute(
+                    "INSERT INTO deliveries SELECT tenant, job_id, 9, '', lane, 'job.failed', 1,"
+                    " '{}', 'pending', 0, 0, 1, '[]' FROM endpoints WHERE job_id = ?",
+                    (job.id,),
+                )
+                for job in jobs
+            ],
+            2,
+        )
+        async with delivering(engine):
+            async with asyncio.timeout(LONG):
+                await dead.called.wait()
+            await engine.webhooks.create(WebhookAsked(alive.url))
+            job = await cancelled(engine)
+            async with asyncio.timeout(LONG):
+                await alive.called.wait()
+    assert [call.id for call in alive.calls] == [f"msg_{job.id}_2"]
+    assert len(dead.calls) <= 32
+
+
+async def test_several_senders_send_each_message_once(engine: Engine) -> None:
+    senders = [Engine(engine.store, engine.kinds, engine.clock, guard=engine.guard) for _ in "123"]
+    async with receiving() as receiver:
+        await engine.webhooks.create(WebhookAsked(receiver.url))
+        jobs = [await cancelled(engine) for _ in range(100)]
+        await asyncio.gather(*(sender.deliverer.deliver_due() for sender in senders))
+        for sender in senders:
+            await sender.deliverer.close()
+    assert sorted(call.id for call in receiver.calls) == sorted(f"msg_{job.id}_2" for job in jobs)
+
+
+async def test_one_that_runs_is_woken_by_what_becomes_of_jobs(engine: Engine) -> None:
+    async with receiving() as receiver, delivering(engine):
+        await engine.webhooks.create(WebhookAsked(receiver.url))
+        for _ in range(3):
+            receiver.called.clear()
+            await cancelled(engine)
+            async with asyncio.timeout(LONG):
+                await receiver.called.wait()
+
+
+async def test_a_message_is_not_verified_with_another_secret(engine: Engine) -> None:
+    async with receiving() as receiver:
+        await engine.webhooks.create(WebhookAsked(receiver.url))
+        await cancelled(engine)
+        await engine.deliverer.deliver_due()
+    [call] = receiver.calls
+    with pytest.raises(WebhookVerificationError):
+        call.verified(await engine.webhooks.secret())
+    tampered = Call(call.path, call.headers, call.body.replace(b"cancelled", b"succeeded"))
+    with pytest.raises(WebhookVerificationError):
+        tampered.verified(await engine.webhooks.secret())
+
+
+async def test_nothing_secret_is_logged(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    async with receiving(lambda _: 500) as receiver:
+        _, secret = await engine.webhooks.create(WebhookAsked(f"{receiver.url}?token=hidden"))
+        await cancelled(engine)
+        await engine.deliverer.deliver_due()
+    written = json.dumps(
+        [str(vars(record)) for record in caplog.records if "coatcheck" in record.name]
+    )
+    assert "webhook not delivered" in written
+    assert secret not in written and "hidden" not in written
