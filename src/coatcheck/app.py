@@ -66,6 +66,8 @@ class App:
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
+        payload_ttl: Duration | None = None,
+        drop_input_on_end: bool = False,
     ) -> Callable[[Handler], Handler]: ...
 
     def job(
@@ -80,6 +82,8 @@ class App:
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
+        payload_ttl: Duration | None = None,
+        drop_input_on_end: bool = False,
     ) -> Any:
         """Declare the decorated function as the handler of a kind, named like it unless told.
 
@@ -87,6 +91,10 @@ class App:
         handler loop, a `def` in a thread; with `isolation="process"` both run in a process of
         their own, where `memory` limits what a job may add to it. What its annotations say is
         what the input is checked against before a job is accepted.
+
+        An input, with the files uploaded for it, lives as long as its job. With
+        `drop_input_on_end` it is removed when the job ends; after `payload_ttl` in any case, by
+        when the job has ended or fails.
         """
 
         def declare(handler: Handler) -> Handler:
@@ -119,6 +127,10 @@ class App:
                 memory=None
                 if memory is None
                 else size_in_bytes(memory, f"kind {kind_name!r}: memory"),
+                payload_ttl_ms=None
+                if payload_ttl is None
+                else milliseconds(payload_ttl, f"kind {kind_name!r}: payload_ttl"),
+                drop_input_on_end=drop_input_on_end,
                 terms=Terms(
                     max_attempts=retries + 1,
                     on_lost=on_lost,

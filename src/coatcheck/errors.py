@@ -11,6 +11,8 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   └── Gone                   it existed; its retention has passed
 ├── KeyReused                  an idempotency key that belongs to another request
 ├── Conflict                   the job is not in a state that allows this
+│   ├── InputGone              the job's input is not kept any more
+│   ├── UploadGone             an uploaded file has expired, or is another job's
 │   ├── StaleLease             a worker writes to a job that is not its own any more
 │   └── IllegalTransition      a bug: a move the transition table does not have
 ├── StoreError                 the store could not do it
@@ -113,6 +115,18 @@ class Conflict(CoatcheckError):
     """The job is not in a state that allows this."""
 
     code = "conflict"
+
+
+class InputGone(Conflict):
+    """The job's input is not kept any more."""
+
+    code = "input-gone"
+
+
+class UploadGone(Conflict):
+    """An uploaded file has expired, or belongs to another job."""
+
+    code = "upload-gone"
 
 
 class StaleLease(Conflict):

@@ -20,8 +20,16 @@ from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.once import Once
 from coatcheck.engine.remote import RemoteWork
 from coatcheck.engine.schedules import Schedules, submission_of
-from coatcheck.engine.submission import Submission, as_submitted, prepare, prepare_all
+from coatcheck.engine.submission import (
+    Prepared,
+    Submission,
+    as_submitted,
+    prepare,
+    prepare_all,
+    prepare_with_uploads,
+)
 from coatcheck.engine.ticking import Ticker
+from coatcheck.engine.uploads import Uploads
 from coatcheck.engine.watch import Watch
 from coatcheck.errors import Gone, InvalidInput, NotFound, StoreError
 from coatcheck.ids import UlidGenerator, ulids_from
@@ -82,6 +90,7 @@ class Engine:
         self.clock = clock or SystemClock()
         self.new_id = UlidGenerator(self.clock)
         self.keeping = Keeping(store, blobs, self.clock)
+        self.uploads = Uploads(store, self.keeping, self.clock, self.new_id)
         self.metrics = Metrics(store)
         self.remote = RemoteWork(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)
@@ -109,7 +118,9 @@ class Engine:
         self, submission: Submission, once: Once | None
     ) -> tuple[NewJob, Earlier | None]:
         now = self.clock.now()
-        job = prepare(submission, self.kinds, self.new_id(), now)
+        job, uploads = prepare_with_uploads(submission, self.kinds, self.new_id(), now)
+        if uploads:
+            [job] = await self.uploads.taken_over([job], [uploads])
         if self.keeping.is_large(job.input):
             [job] = await self.keeping.with_inputs_stored([job])
         began = self.clock.monotonic()
@@ -172,7 +183,10 @@ class Engine:
         if len(submissions) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
-        jobs = await self._apart(submissions, self._prepare_all, submissions, now)
+        prepared = await self._apart(submissions, self._prepare_all, submissions, now)
+        jobs = [each.job for each in prepared]
+        if any(each.uploads for each in prepared):
+            jobs = await self.uploads.taken_over(jobs, [each.uploads for each in prepared])
         if any(self.keeping.is_large(job.input) for job in jobs):
             jobs = await self.keeping.with_inputs_stored(jobs)
         held = None if once is None else once.held(now)
@@ -190,7 +204,7 @@ class Engine:
             return work(*arguments)
         return await asyncio.to_thread(work, *arguments)
 
-    def _prepare_all(self, submissions: Sequence[Submission], now: int) -> list[NewJob]:
+    def _prepare_all(self, submissions: Sequence[Submission], now: int) -> list[Prepared]:
         ids = self.new_id.consecutive(len(submissions))
         return prepare_all(submissions, self.kinds, ids, now)
 

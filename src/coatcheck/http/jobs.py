@@ -161,6 +161,8 @@ async def delete_job(request: Request) -> Response:
             "events": deleted.events,
             "steps": deleted.steps,
             "artifacts": deleted.artifacts,
+            "uploads": deleted.uploads,
+            "blobs": deleted.blobs,
         },
     }
     return Response(dumps(receipt), media_type=JSON)

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic_core import to_json
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import NewJob, Terms
 from coatcheck.model.payload import blobs_in
+from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Earlier, Idempotency
 from coatcheck.store.sqlite import blobs, jobs
 from coatcheck.store.sqlite.operation import Transaction
@@ -56,6 +58,8 @@ def accept(
     _still_there(tx)
     # From here on the batch will happen: its blobs must be there then, however late.
     blobs.adopt(tx, blobs_in((job.tenant, job.id, job.input) for job in new))
+    for job in new:
+        blobs.adopt_uploads(tx, job)
     return None
 
 
@@ -66,10 +70,15 @@ def apply_next_slice(tx: Transaction, batch: str, now: int) -> bool:
         tx.execute(SQL.delete_batch, (batch,))
         return False
     number, text = row
-    staged = [NewJob(*fields) for fields in json.loads(text)]
-    jobs.submit_all(tx, [job._replace(terms=Terms(*job.terms)) for job in staged], now)
+    jobs.submit_all(tx, [_read(fields) for fields in json.loads(text)], now)
     tx.execute(SQL.delete_slice, (batch, number))
     return True
+
+
+def _read(fields: list[Any]) -> NewJob:
+    job = NewJob(*fields)
+    uploads = tuple(StoredUpload(*upload) for upload in job.uploads)
+    return job._replace(terms=Terms(*job.terms), uploads=uploads)
 
 
 def _still_there(tx: Transaction) -> None:
