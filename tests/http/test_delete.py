@@ -28,7 +28,17 @@ async def test_a_receipt_says_what_was_removed(
     assert answer.json() == {
         "id": job["id"],
         "deleted_at": NOW_TEXT,
-        "removed": {"jobs": 1, "payloads": 2, "events": 3, "steps": 0, "artifacts": 0},
+        "erased": True,
+        "removed": {
+            "jobs": 1,
+            "payloads": 2,
+            "events": 3,
+            "steps": 0,
+            "messages": 0,
+            "artifacts": 0,
+            "uploads": 0,
+            "blobs": 0,
+        },
     }
     assert await stored_jobs() == []
     assert (await http.get("/v1/jobs?label=team:blue")).json()["jobs"] == []

@@ -169,6 +169,8 @@ class Blobs:
             while not stopped:
                 ahead = asyncio.run_coroutine_threadsafe(_next_piece(source), loop)
                 asked.add(ahead)
+                if stopped:  # it may not have been seen among what is asked for
+                    ahead.cancel()
                 try:
                     piece = ahead.result()
                 finally:

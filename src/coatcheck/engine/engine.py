@@ -73,6 +73,16 @@ class Submitted(NamedTuple):
     replayed: bool
 
 
+class Receipt(NamedTuple):
+    """What was removed with a job, when, and whether its bytes are gone from the disk by now; where
+    they are not, the sweep goes on with it.
+    """
+
+    deleted: Deleted
+    at: int
+    erased: bool
+
+
 class Engine:
     """The verbs on jobs, for one set of kinds on one store."""
 
@@ -332,15 +342,18 @@ class Engine:
         """Make a new job that begins with the steps of another, up to one of them."""
         return await again.fork(self, tenant, asked, once)
 
-    async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Deleted:
+    async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Receipt:
         """Remove a job that has ended, and all that belongs to it."""
-        deleted = await self.store.delete(tenant, job_id, self.clock.now())
-        if deleted.blobs:
-            try:
-                await self.keeping.sweep()
-            except StoreError as error:  # the job is gone, and the sweep will come again
-                log.warning("blobs could not be removed", extra={"why": str(error)})
-        return deleted
+        now = self.clock.now()
+        deleted = await self.store.delete(tenant, job_id, now)
+        try:
+            await self.keeping.sweep()
+            bytes_left = deleted.blobs and await self.store.unneeded_blobs(now, 1)
+            erased = await self.store.erase() and not bytes_left
+        except StoreError as error:  # the job is gone, and the sweep will come again
+            log.warning("what was deleted is not erased yet", extra={"why": str(error)})
+            erased = False
+        return Receipt(deleted, now, erased)
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues and how deep they are: those with jobs, paused ones, the kinds' own."""

@@ -220,9 +220,17 @@ _RECEIPT = whole(
     {
         "id": TEXT,
         "deleted_at": TIME,
+        "erased": {
+            "description": "Whether its bytes are gone from the disk; else the sweep goes on.",
+            "type": "boolean",
+        },
         "removed": whole(
             dict.fromkeys(
-                ("jobs", "payloads", "events", "steps", "artifacts", "uploads", "blobs"), COUNT
+                (
+                    *("jobs", "payloads", "events", "steps", "messages"),
+                    *("artifacts", "uploads", "blobs"),
+                ),
+                COUNT,
             )
         ),
     }

@@ -125,7 +125,8 @@ class Deleted(NamedTuple):
     steps: int = 0
     artifacts: int = 0
     uploads: int = 0
-    blobs: int = 0  # of payloads and artifacts; their bytes are removed next
+    blobs: int = 0  # of payloads and files; their bytes are removed next
+    messages: int = 0
 
 
 class JobFilter(NamedTuple):
@@ -381,6 +382,12 @@ class Store(ScheduleStore, Protocol):
         retention has passed over unless its parent has not ended, finish batches that a crash left
         half-written and cancels of many children:
         a bounded amount, safe to run anywhere and at any time.
+        """
+        ...
+
+    async def erase(self) -> bool:
+        """See that what was removed cannot be read on the disk either, as far as the store promises
+        that; False when it could not be done now.
         """
         ...
 

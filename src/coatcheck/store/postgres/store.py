@@ -308,8 +308,8 @@ class PostgresStore(PostgresSchedules):
                 raise Conflict(f"job {job_id} is {state}: only a job that has ended is deleted")
             keys = [[tenant], [job.id]]
             artifacts, uploads, doomed = await blobs.remove(db, self._sql, keys)
-            events, steps = await self._remove(db, keys, [job.kind], now)
-            return Deleted(job.id, payloads, events, steps, artifacts, uploads, doomed)
+            events, steps, sent = await self._remove(db, keys, [job.kind], now)
+            return Deleted(job.id, payloads, events, steps, artifacts, uploads, doomed, sent)
 
         deleted = await self._database.run(remove)
         self._notifications.publish({Topic.CHANGES})
@@ -540,15 +540,22 @@ class PostgresStore(PostgresSchedules):
 
     async def _remove(
         self, db: Any, keys: list[Any], kinds: list[str], now: int
-    ) -> tuple[int, int]:
-        """Delete jobs and all that belongs to them; return how many events and steps that were."""
+    ) -> tuple[int, int, int]:
+        """Delete jobs and all that belongs to them; return how many events, steps and messages
+        that were.
+        """
         await db.execute(self._sql.delete_listing, *keys, kinds)
         events = await db.execute(self._sql.delete_events, *keys)
         steps = await db.execute(self._sql.delete_steps, *keys)
-        await db.execute(self._sql.delete_messages, *keys)
+        sent = await db.execute(self._sql.delete_messages, *keys)
         await db.execute(self._sql.delete_jobs, *keys)
         await db.execute(self._sql.insert_tombstones, *keys, now)
-        return int(events.rpartition(" ")[2]), int(steps.rpartition(" ")[2])
+        counts = (int(told.rpartition(" ")[2]) for told in (events, steps, sent))
+        return next(counts), next(counts), next(counts)
+
+    async def erase(self) -> bool:
+        """Do nothing: what is deleted is not visible any more, and vacuum reuses its place."""
+        return True
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues."""

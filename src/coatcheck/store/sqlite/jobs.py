@@ -132,10 +132,11 @@ def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> D
     tx.execute(SQL.delete_steps, (tenant, job_id))
     steps = tx.changed()
     tx.execute(SQL.delete_messages, (tenant, job_id))
+    messages = tx.changed()
     artifacts, uploads, doomed = blobs.remove(tx, tenant, job_id)
     tx.execute(SQL.delete_job, (rowid,))
     tx.execute(SQL.insert_tombstone, (tenant, job_id, now))
-    return Deleted(job_id, payloads, events, steps, artifacts, uploads, doomed)
+    return Deleted(job_id, payloads, events, steps, artifacts, uploads, doomed, messages)
 
 
 def claim(tx: Transaction, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:

@@ -582,6 +582,12 @@ UPDATE jobs SET input_until = 0 WHERE rowid IN (
   ORDER BY input_until LIMIT ?
 )
 
+-- name: unerased
+SELECT removals FROM unerased
+
+-- name: erased
+UPDATE unerased SET removals = removals - ? WHERE removals > 0
+
 -- name: artifact_key
 SELECT key FROM artifacts WHERE tenant = ? AND job_id = ? AND name = ?
 

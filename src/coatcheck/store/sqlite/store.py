@@ -46,6 +46,7 @@ from coatcheck.store.rows import read_event, read_job, read_step
 from coatcheck.store.sqlite import (
     batches,
     blobs,
+    erasing,
     housekeeping,
     jobs,
     merged,
@@ -409,6 +410,13 @@ class SQLiteStore(SQLiteSchedules):
         finished = await self._finish_accepted(now)
         swept = await self._write(lambda tx: housekeeping.sweep(tx, now), Urgency.BULK)
         return swept._replace(batches=int(finished), more=swept.more or finished)
+
+    async def erase(self) -> bool:
+        """Truncate the log that removed rows may still be in; an idle system does nothing."""
+        found = await self._reader.read(lambda db: _one(db, SQL.unerased))
+        if not found[0]:
+            return True
+        return await asyncio.to_thread(erasing.erase, self._path, self._run_folder / "write.lock")
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues."""

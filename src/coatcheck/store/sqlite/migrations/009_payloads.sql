@@ -34,3 +34,16 @@ WHEN NEW.input_until = 0 AND NEW.state IN ('succeeded', 'failed', 'cancelled') B
   DELETE FROM uploads WHERE tenant = NEW.tenant AND job_id = NEW.id;
   DELETE FROM payloads WHERE tenant = NEW.tenant AND job_id = NEW.id AND role = 'input';
 END;
+
+-- How many removals may still be readable in the write-ahead log (see store/sqlite/erasing.py).
+CREATE TABLE unerased (
+  id INTEGER PRIMARY KEY CHECK (id = 0),
+  removals INTEGER NOT NULL
+) STRICT;
+INSERT INTO unerased (id, removals) VALUES (0, 0);
+CREATE TRIGGER deleted_job_is_unerased AFTER INSERT ON tombstones BEGIN
+  UPDATE unerased SET removals = removals + 1;
+END;
+CREATE TRIGGER dropped_input_is_unerased AFTER DELETE ON payloads WHEN OLD.role = 'input' BEGIN
+  UPDATE unerased SET removals = removals + 1;
+END;
