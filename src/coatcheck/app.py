@@ -26,6 +26,8 @@ from coatcheck.model.kind import Isolation, Kind, OnLost
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
 from coatcheck.model.size import Size, size_in_bytes
+from coatcheck.sealing import Keyring
+from coatcheck.secrets import resolve
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -219,12 +221,14 @@ class App:
         deadline_s: float | None = None,
         max_attempts: int | None = None,
         schema: str = "coatcheck",
+        encryption_keys: str = "",
     ) -> Any:
         """Submit a job inside the transaction a PostgreSQL connection of yours is in.
 
         The job exists if and only if that transaction commits. The connection is one of asyncpg,
         psycopg 3 or SQLAlchemy (also a session), to the database that holds Coatcheck's schema.
-        Returns the job's id; with an asynchronous connection, await it.
+        Returns the job's id; with an asynchronous connection, await it. Where the servers have
+        encryption keys, give the same here: the input is sealed with them.
         """
         from coatcheck.store.postgres.enqueue import enqueue, when_done  # noqa: PLC0415 - optional
 
@@ -241,6 +245,9 @@ class App:
             max_attempts=max_attempts,
         )
         job = prepare(submission, self._kinds, self._new_id(), now)
+        if encryption_keys:
+            keys = Keyring.read(resolve(encryption_keys))
+            job = job._replace(input=keys.seal(job.input, job.tenant))
         pending = enqueue(connection, job, now, schema)
         return when_done(pending, job.id) if isawaitable(pending) else job.id
 

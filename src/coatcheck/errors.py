@@ -17,7 +17,8 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   └── IllegalTransition      a bug: a move the transition table does not have
 ├── StoreError                 the store could not do it
 │   ├── StoreUnavailable       it may work later: disk full, locked, unreachable
-│   │   └── BlobStoreUnavailable  the same of the place where large payloads and files are
+│   │   ├── BlobStoreUnavailable  the same of the place where large payloads and files are
+│   │   └── KeyMissing         it is sealed with an encryption key that is not known here
 │   ├── BlobGone               the bytes of a payload or a file are not there any more
 │   ├── BlobDamaged            they are not what was written
 │   ├── SchemaTooNew           a newer release has migrated this database
@@ -157,6 +158,12 @@ class BlobStoreUnavailable(StoreUnavailable):
     """The place where large payloads and files are cannot be used now, and may be later."""
 
     code = "blob-store-unavailable"
+
+
+class KeyMissing(StoreUnavailable):
+    """What is asked for was sealed with an encryption key that is not known here."""
+
+    code = "encryption-key-missing"
 
 
 class BlobGone(StoreError):

@@ -16,6 +16,7 @@ import contextlib
 import hashlib
 import io
 import random
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -162,14 +163,14 @@ class Blobs:
     async def _put_stream(self, key: str, source: AsyncIterator[bytes], limit: int) -> Written:
         """Write what arrives while it arrives: one piece is on its way, and one is being made."""
         loop = asyncio.get_running_loop()
-        stopped = False
+        stopped = threading.Event()
         asked: set[Future[bytes | None]] = set()
 
         def pieces() -> Iterator[bytes]:
-            while not stopped:
+            while not stopped.is_set():
                 ahead = asyncio.run_coroutine_threadsafe(_next_piece(source), loop)
                 asked.add(ahead)
-                if stopped:  # it may not have been seen among what is asked for
+                if stopped.is_set():  # it may not have been seen among what is asked for
                     ahead.cancel()
                 try:
                     piece = ahead.result()
@@ -186,7 +187,7 @@ class Blobs:
             return await asyncio.shield(writing)
         except asyncio.CancelledError:
             # The thread still asks for pieces: it is told that none will come, and waited for.
-            stopped = True
+            stopped.set()
             for ahead in list(asked):
                 ahead.cancel()
             with contextlib.suppress(Exception):
