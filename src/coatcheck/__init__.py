@@ -33,6 +33,7 @@ from coatcheck.errors import (
     UnknownKind,
     Unreachable,
 )
+from coatcheck.model.upload import Upload
 from coatcheck.worker.context import Context
 
 __all__ = [
@@ -67,4 +68,5 @@ __all__ = [
     "UnexpectedResult",
     "UnknownKind",
     "Unreachable",
+    "Upload",
 ]

@@ -26,6 +26,8 @@ from coatcheck.model.kind import Isolation, Kind, OnLost
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
 from coatcheck.model.size import Size, size_in_bytes
+from coatcheck.sealing import Keyring
+from coatcheck.secrets import resolve
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -66,6 +68,8 @@ class App:
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
+        payload_ttl: Duration | None = None,
+        drop_input_on_end: bool = False,
     ) -> Callable[[Handler], Handler]: ...
 
     def job(
@@ -80,6 +84,8 @@ class App:
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
+        payload_ttl: Duration | None = None,
+        drop_input_on_end: bool = False,
     ) -> Any:
         """Declare the decorated function as the handler of a kind, named like it unless told.
 
@@ -87,6 +93,10 @@ class App:
         handler loop, a `def` in a thread; with `isolation="process"` both run in a process of
         their own, where `memory` limits what a job may add to it. What its annotations say is
         what the input is checked against before a job is accepted.
+
+        An input, with the files uploaded for it, lives as long as its job. With
+        `drop_input_on_end` it is removed when the job ends; after `payload_ttl` in any case, by
+        when the job has ended or fails.
         """
 
         def declare(handler: Handler) -> Handler:
@@ -119,6 +129,10 @@ class App:
                 memory=None
                 if memory is None
                 else size_in_bytes(memory, f"kind {kind_name!r}: memory"),
+                payload_ttl_ms=None
+                if payload_ttl is None
+                else milliseconds(payload_ttl, f"kind {kind_name!r}: payload_ttl"),
+                drop_input_on_end=drop_input_on_end,
                 terms=Terms(
                     max_attempts=retries + 1,
                     on_lost=on_lost,
@@ -207,12 +221,14 @@ class App:
         deadline_s: float | None = None,
         max_attempts: int | None = None,
         schema: str = "coatcheck",
+        encryption_keys: str = "",
     ) -> Any:
         """Submit a job inside the transaction a PostgreSQL connection of yours is in.
 
         The job exists if and only if that transaction commits. The connection is one of asyncpg,
         psycopg 3 or SQLAlchemy (also a session), to the database that holds Coatcheck's schema.
-        Returns the job's id; with an asynchronous connection, await it.
+        Returns the job's id; with an asynchronous connection, await it. Where the servers have
+        encryption keys, give the same here: the input is sealed with them.
         """
         from coatcheck.store.postgres.enqueue import enqueue, when_done  # noqa: PLC0415 - optional
 
@@ -229,6 +245,9 @@ class App:
             max_attempts=max_attempts,
         )
         job = prepare(submission, self._kinds, self._new_id(), now)
+        if encryption_keys:
+            keys = Keyring.read(resolve(encryption_keys))
+            job = job._replace(input=keys.seal(job.input, job.tenant))
         pending = enqueue(connection, job, now, schema)
         return when_done(pending, job.id) if isawaitable(pending) else job.id
 

@@ -12,11 +12,14 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   └── Gone                   it existed; its retention has passed
 ├── KeyReused                  an idempotency key that belongs to another request
 ├── Conflict                   the job is not in a state that allows this
+│   ├── InputGone              the job's input is not kept any more
+│   ├── UploadGone             an uploaded file has expired, or is another job's
 │   ├── StaleLease             a worker writes to a job that is not its own any more
 │   └── IllegalTransition      a bug: a move the transition table does not have
 ├── StoreError                 the store could not do it
 │   ├── StoreUnavailable       it may work later: disk full, locked, unreachable
-│   │   └── BlobStoreUnavailable  the same of the place where large payloads and files are
+│   │   ├── BlobStoreUnavailable  the same of the place where large payloads and files are
+│   │   └── KeyMissing         it is sealed with an encryption key that is not known here
 │   ├── BlobGone               the bytes of a payload or a file are not there any more
 │   ├── BlobDamaged            they are not what was written
 │   ├── SchemaTooNew           a newer release has migrated this database
@@ -123,6 +126,18 @@ class Conflict(CoatcheckError):
     code = "conflict"
 
 
+class InputGone(Conflict):
+    """The job's input is not kept any more."""
+
+    code = "input-gone"
+
+
+class UploadGone(Conflict):
+    """An uploaded file has expired, or belongs to another job."""
+
+    code = "upload-gone"
+
+
 class StaleLease(Conflict):
     """The job was taken from this worker, or it has ended."""
 
@@ -151,6 +166,12 @@ class BlobStoreUnavailable(StoreUnavailable):
     """The place where large payloads and files are cannot be used now, and may be later."""
 
     code = "blob-store-unavailable"
+
+
+class KeyMissing(StoreUnavailable):
+    """What is asked for was sealed with an encryption key that is not known here."""
+
+    code = "encryption-key-missing"
 
 
 class BlobGone(StoreError):

@@ -248,11 +248,66 @@ def test_the_nightly_schedule_of_the_examples(tmp_path: Path) -> None:
         assert beat.job["labels"] == {"schedule": "heartbeat"}
 
 
+def test_handing_files_in(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/uploads.md"
+    write_python_files(page, tmp_path)
+    (commands,) = [block.text for block in blocks(page) if block.language == "sh"]
+    with serving(tmp_path, "scans:app") as url, Client(url) as client:
+        write_python_files(page, tmp_path, url)
+        said = subprocess.run(
+            [sys.executable, "hand_in.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        assert said.stdout.splitlines() == ["1"]
+        answers = run_shell(
+            commands.replace("http://127.0.0.1:8080", url).replace("curl", "curl -s"), tmp_path, url
+        )
+        taken: list[dict[str, str]] = []
+        decoder, place = json.JSONDecoder(), 0
+        while place < len(answers):
+            found, place = decoder.raw_decode(answers, place)
+            taken.append(found)
+        assert [each["name"] for each in taken] == ["notes.zip", "notes.zip"]
+        assert taken[0]["sha256"] == taken[1]["sha256"]
+        named = {"archive": {"upload": taken[0]["id"]}, "ending": ".md"}
+        assert client.run("count", named) == 1
+
+
+def test_how_long_things_are_kept(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/retention.md"
+    write_python_files(page, tmp_path)
+    (command,) = [block.text for block in blocks(page) if block.language == "sh"]
+    with serving(tmp_path, "ledger:app") as url, Client(url) as client:
+        handle = client.submit("inspect", "some source")
+        assert handle.result() == 11
+        address = command.replace("http://127.0.0.1:8080", url).replace("curl", "curl -s")
+        address = address.replace("01M7GDTNAQ55VVM48585MMPRGK", handle.id)
+        receipt = json.loads(run_shell(address, tmp_path, url))
+        assert receipt["erased"] is True
+        assert receipt["removed"]["payloads"] == 1, "the input went before"
+    assert b"some source" not in (tmp_path / "data/coatcheck.db").read_bytes()
+
+
+def test_encrypting_what_is_kept(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/encryption.md"
+    (commands,) = [block.text for block in blocks(page) if block.language == "sh"]
+    _, make_key, export, serve = commands.splitlines()
+    assert serve == "coatcheck serve tasks:app"
+    write_python_files(README, tmp_path)
+    setting = run_shell(f"{make_key}\n{export}\nenv | grep ENCRYPTION", tmp_path, "")
+    name, _, value = setting.strip().partition("=")
+    with serving(tmp_path, "tasks:app", **{name: value}) as url, Client(url) as client:
+        assert client.run("report", "2030-01", 60)["month"] == "2030-01"
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "data").glob("coatcheck.db*"))
+    assert b"report" in kept, "the kind is in clear"
+    assert b"2030-01" not in kept
+
+
 def test_every_python_block_is_run_by_one_of_these() -> None:
     # shop.py needs PostgreSQL: tests/postgres/test_shop.py.
     run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
     run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}
     run |= {"tickets.py", "gateway.py", "remote.py", "isolated.py"}
+    run |= {"scans.py", "hand_in.py", "ledger.py"}
     run |= {"billing.py", "test_billing.py", "reports.py", "fetch.py", "nightly.py"}
     # tests/docs/test_durable_examples.py
     run |= {"orders.py", "trial.py", "decide.py", "pictures.py", "invoices.py", "mend.py"}

@@ -28,12 +28,16 @@ async def test_a_receipt_says_what_was_removed(
     assert answer.json() == {
         "id": job["id"],
         "deleted_at": NOW_TEXT,
+        "erased": True,
         "removed": {
             "jobs": 1,
             "payloads": 2,
             "events": 3,
             "steps": 0,
+            "messages": 0,
             "artifacts": 0,
+            "uploads": 0,
+            "blobs": 0,
             "deliveries": 0,
         },
     }

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from coatcheck import App, Context, Fail, Retry
+from coatcheck import App, Context, Fail, Retry, Upload
 from coatcheck.errors import StepFailed
 
 app = App()
@@ -366,3 +366,9 @@ def outlives_a_failure(ctx: Context, path: str) -> str:
         ctx.sleep(1.1)
         return error.message
     return "never"
+
+
+@app.job(isolation="process")
+def read_upload(ctx: Context, file: Upload) -> str:
+    path: Path = ctx.file(file)
+    return f"{path.name} {path.read_text()} {path}"

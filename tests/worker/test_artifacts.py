@@ -154,7 +154,7 @@ async def test_files_are_removed_with_their_job(app: App, engine: Engine, folder
 
     async with working(engine):
         job = await run(engine, "report")
-    assert (await engine.delete(job.id)).artifacts == 2
+    assert (await engine.delete(job.id)).deleted.artifacts == 2
     assert files(folder) == []
 
 

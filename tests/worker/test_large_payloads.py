@@ -124,7 +124,7 @@ async def test_a_large_input_and_result_go_through_the_blob_store(
     assert kept is not None
     assert is_reference(kept)
     assert len(files(folder)) == 2
-    deleted = await engine.delete(job.id)
+    deleted = (await engine.delete(job.id)).deleted
     assert (deleted.payloads, deleted.blobs) == (2, 2)
     assert is_empty(folder)
 
@@ -211,7 +211,7 @@ async def test_a_job_spawns_others_with_large_inputs_and_gathers_large_results(
     assert job.result == "true"
     assert len(files(folder)) == 4
     for child in await engine.list_jobs(JobFilter(job.tenant, kind="turn")):
-        assert (await engine.delete(child.id)).blobs == 2
+        assert (await engine.delete(child.id)).deleted.blobs == 2
     assert is_empty(folder)
 
 

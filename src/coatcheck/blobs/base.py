@@ -39,6 +39,16 @@ class Bucket(Protocol):
         """Remove what is there."""
         ...
 
+    def size(self, key: str) -> int:
+        """Return how many bytes a blob has; raises BlobGone."""
+        ...
+
+    def sign(self, key: str, seconds: float) -> str | None:
+        """Return an address that anybody can write this one blob to, for a while; None where there
+        is no such thing.
+        """
+        ...
+
     def check(self) -> None:
         """Raise what keeps blobs from being written; nothing is left behind."""
         ...

@@ -16,8 +16,9 @@ import contextlib
 import hashlib
 import io
 import random
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -33,6 +34,8 @@ TRIES = 3
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
 THREADS = 8
+# Whoever sends a stream decides how long that takes: nobody else waits for these threads.
+STREAM_THREADS = 64
 
 
 class Blobs:
@@ -47,6 +50,7 @@ class Blobs:
         self._bucket = bucket
         self._sleep = sleep
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="coatcheck-blobs")
+        self._streams = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="coatcheck-streams")
 
     @property
     def place(self) -> str:
@@ -55,7 +59,8 @@ class Blobs:
 
     def close(self) -> None:
         """Let the threads end; what is under way is not waited for."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._streams):
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def put(self, key: str, source: Source, limit: int) -> Written:
         """Write a blob of at most `limit` bytes; raises TooLarge, and whatever the source does."""
@@ -106,6 +111,39 @@ class Blobs:
                     yield piece
                 return
 
+    async def fetch(self, key: str, size: int, sha256: str, path: Path) -> None:
+        """Write a blob to a file; raises BlobGone, and BlobDamaged if it is not what it was."""
+
+        def fetch() -> None:
+            counted = _Counted(self._bucket.get(key, 0, size), size)
+            with path.open("wb") as file:
+                for piece in counted:
+                    file.write(piece)
+            if counted.written() != (size, sha256):
+                raise BlobDamaged(f"blob {key} is not what was written")
+
+        await self._persist(lambda: self._run(fetch))
+
+    async def measure(self, key: str, most: int) -> Written:
+        """Count and hash a blob that somebody else has written; one that is larger than `most` is
+        not read.
+        """
+
+        def measure() -> Written:
+            size = self._bucket.size(key)
+            if size > most:
+                return Written(size, "")
+            counted = _Counted(self._bucket.get(key, 0, size), size)
+            for _ in counted:
+                continue
+            return counted.written()
+
+        return await self._persist(lambda: self._run(measure))
+
+    async def sign(self, key: str, seconds: float) -> str | None:
+        """Return an address that a blob can be written to, where there is such a thing."""
+        return await self._run(lambda: self._bucket.sign(key, seconds))
+
     async def delete(self, key: str) -> None:
         """Remove a blob; one that is not there is as good as removed."""
         with contextlib.suppress(BlobGone):
@@ -125,19 +163,36 @@ class Blobs:
     async def _put_stream(self, key: str, source: AsyncIterator[bytes], limit: int) -> Written:
         """Write what arrives while it arrives: one piece is on its way, and one is being made."""
         loop = asyncio.get_running_loop()
+        stopped = threading.Event()
+        asked: set[Future[bytes | None]] = set()
 
         def pieces() -> Iterator[bytes]:
-            while True:
+            while not stopped.is_set():
                 ahead = asyncio.run_coroutine_threadsafe(_next_piece(source), loop)
+                asked.add(ahead)
+                if stopped.is_set():  # it may not have been seen among what is asked for
+                    ahead.cancel()
                 try:
                     piece = ahead.result()
                 finally:
                     ahead.cancel()
+                    asked.discard(ahead)
                 if piece is None:
                     return
                 yield piece
+            raise _Stopped
 
-        return await self._run(lambda: self._put(key, pieces(), limit))
+        writing = loop.run_in_executor(self._streams, lambda: self._put(key, pieces(), limit))
+        try:
+            return await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # The thread still asks for pieces: it is told that none will come, and waited for.
+            stopped.set()
+            for ahead in list(asked):
+                ahead.cancel()
+            with contextlib.suppress(Exception):
+                await writing
+            raise
 
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -153,6 +208,10 @@ class Blobs:
                 await self._sleep(pause * random.uniform(1.0, 1.5))  # noqa: S311 - no secret
                 pause = min(LONGEST_PAUSE_S, pause * 2)
         raise AssertionError("unreachable")
+
+
+class _Stopped(Exception):
+    """Nobody wants the blob any more that is being written."""
 
 
 class _Beginning:

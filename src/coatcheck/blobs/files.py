@@ -79,6 +79,14 @@ class FileBucket:
             except OSError:
                 return  # not empty, or somebody else was faster
 
+    def size(self, key: str) -> int:
+        """Return a file's size."""
+        with _as_ours(self, key):
+            return (self._folder / key).stat().st_size
+
+    def sign(self, key: str, seconds: float) -> None:
+        """Return nothing: a folder has no addresses."""
+
     def check(self) -> None:
         """Look whether the folder, or the one it would be made in, can be written to."""
         there = next(folder for folder in (self._folder, *self._folder.parents) if folder.exists())

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -82,6 +83,17 @@ class ObjectBucket:
                 self._obstore.delete(self._store, key)
         except BlobGone:
             return  # some stores say so, some do not
+
+    def size(self, key: str) -> int:
+        """Return an object's size."""
+        with self._as_ours(key):
+            return int(self._obstore.head(self._store, key)["size"])
+
+    def sign(self, key: str, seconds: float) -> str:
+        """Return an address to PUT an object to."""
+        with self._as_ours(key):
+            lasting = timedelta(seconds=seconds)
+            return str(self._obstore.sign(self._store, "PUT", key, lasting))
 
     def check(self) -> None:
         """Write a few bytes, read them and remove them."""

@@ -9,7 +9,9 @@ from coatcheck.blobs.base import Bucket
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.blobs.objects import ObjectBucket
+from coatcheck.blobs.sealed import SealedBucket
 from coatcheck.errors import ConfigurationError
+from coatcheck.sealing import keyring_for
 from coatcheck.secrets import resolve
 from coatcheck.settings import Settings
 
@@ -26,6 +28,12 @@ def blobs_for(settings: Settings) -> Blobs:
 
 def bucket_for(settings: Settings) -> Bucket:
     """Return the place that the settings name: beside the database file unless told."""
+    bucket = _plain_bucket(settings)
+    keys = keyring_for(settings)
+    return bucket if keys is None else SealedBucket(bucket, keys)
+
+
+def _plain_bucket(settings: Settings) -> Bucket:
     url = settings.blobs
     if not url:
         return FileBucket(_beside(resolve(settings.database)))

@@ -23,6 +23,7 @@ from coatcheck.client.results import UNTYPED, read_type
 from coatcheck.client.retrying import Patience
 from coatcheck.client.schedules import ScheduleOptions
 from coatcheck.client.webhooks import AsyncWebhooks
+from coatcheck.model.upload import Upload
 
 T = TypeVar("T")
 
@@ -190,6 +191,19 @@ class AsyncClient:
         adapter = read_type(result_type)
         steps = self._calls.submit(NewJob(kind, input, **options), idempotency_key)
         return AsyncJobHandle(self, await self._driver.run(steps), adapter)
+
+    async def upload(
+        self,
+        data: bytes | os.PathLike[str],
+        *,
+        name: str | None = None,
+        content_type: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Upload:
+        """Hand a file in that a job will need, bytes or a path, and return it as a part of that
+        job's input. The first job that is submitted with it takes it over.
+        """
+        return await self._driver.run(self._calls.upload(data, name, content_type, idempotency_key))
 
     async def submit_batch(
         self, jobs: Sequence[NewJob], *, idempotency_key: str | None = None

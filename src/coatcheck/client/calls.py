@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import IO, Any, TypedDict
 from urllib.parse import quote
 
@@ -21,6 +23,7 @@ from coatcheck.client.waiting import Pieces, wait_for_end
 from coatcheck.client.webhook_calls import WebhookCalls
 from coatcheck.client.wire import JSON, Request
 from coatcheck.errors import Gone, InvalidInput, Unreachable
+from coatcheck.model.upload import Upload
 
 Job = dict[str, Any]
 Jobs = list[Job]
@@ -102,6 +105,31 @@ class Calls:
     def download(self, job_id: str, name: str, file: IO[bytes]) -> Steps[None]:
         """Read a file that a job has left behind into an empty one."""
         return download(self._patience, f"{_path(job_id)}/artifacts/{quote(name, safe='')}", file)
+
+    def upload(
+        self,
+        data: bytes | os.PathLike[str],
+        name: str | None,
+        content_type: str | None,
+        key: str | None,
+    ) -> Steps[Upload]:
+        """Hand a file in that a job will need, once."""
+        key = _key(key)
+        headers = {"accept": JSON, "idempotency-key": key}
+        path = None if isinstance(data, bytes) else Path(data)
+        if path is not None:
+            name = name or path.name
+            headers["content-length"] = str(path.stat().st_size)
+        if content_type is not None:
+            headers["content-type"] = content_type
+        query = () if name is None else (("name", name),)
+        content = data if isinstance(data, bytes) else None
+        request = Request("POST", "/v1/uploads", query, headers, content, path)
+        try:
+            taken = yield from self._object(request, "id", "sha256")
+        except Unreachable as error:
+            raise Unreachable(str(error), key) from None
+        return Upload(upload=taken["id"])
 
     def explain(self, job_id: str) -> Steps[Reasons]:
         """Read what holds a job."""
@@ -208,10 +236,7 @@ class Calls:
         self, path: str, body: bytes | None, key: str | None, limit: int, *members: str
     ) -> Steps[dict[str, Any]]:
         """Ask for something that happens once: under a key of its own where none is given."""
-        if key is None:
-            key = uuid.uuid4().hex
-        elif not _PRINTABLE.fullmatch(key):
-            raise InvalidInput("an idempotency key has 1 to 255 printable ASCII characters")
+        key = _key(key)
         headers = {"accept": JSON, "idempotency-key": key}
         if body is not None:
             headers["content-type"] = JSON
@@ -230,6 +255,14 @@ class Calls:
     def _object(self, request: Request, *members: str) -> Steps[dict[str, Any]]:
         answer, _ = yield from self._patience.ask(request)
         return read_object(answer, *members)
+
+
+def _key(given: str | None) -> str:
+    if given is None:
+        return uuid.uuid4().hex
+    if not _PRINTABLE.fullmatch(given):
+        raise InvalidInput("an idempotency key has 1 to 255 printable ASCII characters")
+    return given
 
 
 def _path(job_id: str) -> str:

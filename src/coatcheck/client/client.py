@@ -26,6 +26,7 @@ from coatcheck.client.results import UNTYPED, read_type
 from coatcheck.client.retrying import Patience
 from coatcheck.client.schedules import ScheduleOptions
 from coatcheck.client.webhooks import Webhooks
+from coatcheck.model.upload import Upload
 
 T = TypeVar("T")
 # For a result; the job goes on after it.
@@ -195,6 +196,19 @@ class Client:
         adapter = read_type(result_type)
         steps = self._calls.submit(NewJob(kind, input, **options), idempotency_key)
         return JobHandle(self, self._driver.run(steps), adapter)
+
+    def upload(
+        self,
+        data: bytes | os.PathLike[str],
+        *,
+        name: str | None = None,
+        content_type: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Upload:
+        """Hand a file in that a job will need, bytes or a path, and return it as a part of that
+        job's input. The first job that is submitted with it takes it over.
+        """
+        return self._driver.run(self._calls.upload(data, name, content_type, idempotency_key))
 
     def submit_batch(
         self, jobs: Sequence[NewJob], *, idempotency_key: str | None = None

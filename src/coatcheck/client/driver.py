@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
 
+from coatcheck.blobs.blobs import pieces_of
 from coatcheck.client.address import Address
 from coatcheck.client.losses import lost
 from coatcheck.client.steps import Emit, Open, Pause, Read, Send, Step, Steps
@@ -130,9 +133,21 @@ def build(
         request.path,
         params=list(request.query) or None,
         headers=dict(request.headers),
-        content=request.content,
+        content=request.content if request.file is None else _content(http, request.file),
         timeout=timeout_s,
     )
+
+
+def _content(http: httpx2.Client | httpx2.AsyncClient, file: Path) -> Any:
+    """Return the bytes of a file, a piece at a time, as the library wants them."""
+    if isinstance(http, httpx2.Client):
+        return pieces_of(file)
+    return _without_blocking(pieces_of(file))
+
+
+async def _without_blocking(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    while piece := await asyncio.to_thread(next, pieces, b""):
+        yield piece
 
 
 def answer(response: httpx2.Response, content: bytes) -> Answer:

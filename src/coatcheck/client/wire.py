@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 
 JSON = "application/json"
 
@@ -18,6 +19,7 @@ class Request:
     query: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = field(default_factory=lambda: {"accept": JSON})
     content: bytes | None = None
+    file: Path | None = None  # whose bytes are the content
 
 
 @dataclass(frozen=True, slots=True)

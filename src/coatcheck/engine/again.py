@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.engine.once import Once
-from coatcheck.engine.submission import Submission, prepare
-from coatcheck.errors import Gone, InvalidInput, InvalidPayload, NotFound
+from coatcheck.engine.submission import Submission, prepare_with_uploads
+from coatcheck.errors import Gone, InputGone, InvalidInput, InvalidPayload, NotFound
 from coatcheck.model.job import Job, NewJob
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
@@ -101,8 +101,8 @@ async def _resume_all(engine: Engine, tenant: str, ids: Sequence[str]) -> int:
     async def resume_one(job_id: str) -> bool:
         try:
             return (await resume(engine, tenant, job_id)).changed
-        except NotFound:
-            return False  # deleted since
+        except (NotFound, InputGone):
+            return False  # deleted since, or its input is
 
     resumed = 0
     for start in range(0, len(ids), AT_A_TIME):
@@ -167,9 +167,14 @@ async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tup
         correlation_id=asked.correlation_id,
         traceparent=asked.traceparent,
     )
-    job = prepare(submission, engine.kinds, new_id, engine.clock.now())
-    terms = source.terms._replace(deadline_at=None, parent=None)
-    return before, job._replace(terms=terms, forked_from=source.id)
+    job, uploads = prepare_with_uploads(submission, engine.kinds, new_id, engine.clock.now())
+    terms = source.terms._replace(deadline_at=job.terms.deadline_at, parent=None)
+    job = job._replace(terms=terms, forked_from=source.id)
+    if asked.input is not None and uploads:
+        [job] = await engine.uploads.taken_over([job], [uploads])
+    elif uploads:
+        job = await engine.uploads.copied(source.id, job)
+    return before, job
 
 
 def _find(steps: Sequence[Step], wanted: int | str) -> int:

@@ -23,8 +23,16 @@ from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.once import Once
 from coatcheck.engine.remote import RemoteWork
 from coatcheck.engine.schedules import Schedules, submission_of
-from coatcheck.engine.submission import Submission, as_submitted, prepare, prepare_all
+from coatcheck.engine.submission import (
+    Prepared,
+    Submission,
+    as_submitted,
+    prepare,
+    prepare_all,
+    prepare_with_uploads,
+)
 from coatcheck.engine.ticking import Ticker
+from coatcheck.engine.uploads import Uploads
 from coatcheck.engine.watch import Watch
 from coatcheck.engine.webhooks import Webhooks
 from coatcheck.errors import Gone, InvalidInput, NotFound, StoreError
@@ -69,6 +77,16 @@ class Submitted(NamedTuple):
     replayed: bool
 
 
+class Receipt(NamedTuple):
+    """What was removed with a job, when, and whether its bytes are gone from the disk by now; where
+    they are not, the sweep goes on with it.
+    """
+
+    deleted: Deleted
+    at: int
+    erased: bool
+
+
 class Engine:
     """The verbs on jobs, for one set of kinds on one store."""
 
@@ -88,6 +106,7 @@ class Engine:
         self.clock = clock or SystemClock()
         self.new_id = UlidGenerator(self.clock)
         self.keeping = Keeping(store, blobs, self.clock)
+        self.uploads = Uploads(store, self.keeping, self.clock, self.new_id)
         self.metrics = Metrics(store)
         self.remote = RemoteWork(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)
@@ -120,7 +139,9 @@ class Engine:
         self, submission: Submission, once: Once | None
     ) -> tuple[NewJob, Earlier | None]:
         now = self.clock.now()
-        job = prepare(submission, self.kinds, self.new_id(), now)
+        job, uploads = prepare_with_uploads(submission, self.kinds, self.new_id(), now)
+        if uploads:
+            [job] = await self.uploads.taken_over([job], [uploads])
         if submission.webhook is not None:
             callback = await self.webhooks.callback(submission.webhook, submission.tenant)
             job = job._replace(webhook=callback)
@@ -186,7 +207,10 @@ class Engine:
         if len(submissions) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
-        jobs = await self._apart(submissions, self._prepare_all, submissions, now)
+        prepared = await self._apart(submissions, self._prepare_all, submissions, now)
+        jobs = [each.job for each in prepared]
+        if any(each.uploads for each in prepared):
+            jobs = await self.uploads.taken_over(jobs, [each.uploads for each in prepared])
         if any(asked.webhook is not None for asked in submissions):
             asked_for = [(asked.webhook, asked.tenant) for asked in submissions]
             found = await self.webhooks.callbacks(asked_for)
@@ -208,7 +232,7 @@ class Engine:
             return work(*arguments)
         return await asyncio.to_thread(work, *arguments)
 
-    def _prepare_all(self, submissions: Sequence[Submission], now: int) -> list[NewJob]:
+    def _prepare_all(self, submissions: Sequence[Submission], now: int) -> list[Prepared]:
         ids = self.new_id.consecutive(len(submissions))
         return prepare_all(submissions, self.kinds, ids, now)
 
@@ -336,15 +360,18 @@ class Engine:
         """Make a new job that begins with the steps of another, up to one of them."""
         return await again.fork(self, tenant, asked, once)
 
-    async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Deleted:
+    async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Receipt:
         """Remove a job that has ended, and all that belongs to it."""
-        deleted = await self.store.delete(tenant, job_id, self.clock.now())
-        if deleted.blobs:
-            try:
-                await self.keeping.sweep()
-            except StoreError as error:  # the job is gone, and the sweep will come again
-                log.warning("blobs could not be removed", extra={"why": str(error)})
-        return deleted
+        now = self.clock.now()
+        deleted = await self.store.delete(tenant, job_id, now)
+        try:
+            await self.keeping.sweep()
+            bytes_left = deleted.blobs and await self.store.unneeded_blobs(now, 1)
+            erased = await self.store.erase() and not bytes_left
+        except StoreError as error:  # the job is gone, and the sweep will come again
+            log.warning("what was deleted is not erased yet", extra={"why": str(error)})
+            erased = False
+        return Receipt(deleted, now, erased)
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues and how deep they are: those with jobs, paused ones, the kinds' own."""

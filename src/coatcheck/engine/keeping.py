@@ -38,9 +38,13 @@ from coatcheck.model.payload import (
     read_reference,
     write_reference,
 )
+from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Settlement, Store
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from coatcheck.blobs.base import Written
     from coatcheck.blobs.blobs import Blobs, Source
 
 log = logging.getLogger(__name__)
@@ -83,6 +87,33 @@ class Keeping:
         written = await self._blobs.put(blob.key, source, limit)
         return BlobReference(blob.key, written.size, written.sha256)
 
+    async def put_apart(self, blob: BlobName, source: Source, limit: int) -> Written:
+        """Write a blob that no job has named yet; what fails leaves nothing."""
+        await self._store.reserve_blob(blob, self._clock.now() + RESERVED_MS)
+        try:
+            return await self._blobs.put(blob.key, source, limit)
+        except BaseException:
+            await asyncio.shield(self._give_up(blob))
+            raise
+
+    async def _give_up(self, blob: BlobName) -> None:
+        try:
+            await self.remove([blob])
+        except StoreError as error:  # the sweep will come by
+            log.warning("a blob could not be given up", extra={"why": str(error)})
+
+    async def sign(self, key: str, seconds: float) -> str | None:
+        """Return an address that a blob can be written to; None where there are no such."""
+        return await self._blobs.sign(key, seconds)
+
+    async def measure(self, key: str, most: int) -> Written:
+        """Read what somebody else has written, up to one byte more than it should be."""
+        return await self._blobs.measure(key, most)
+
+    async def fetch(self, blob: StoredUpload, path: Path) -> None:
+        """Write a blob to a file, and check it; raises BlobGone, BlobDamaged."""
+        await self._blobs.fetch(blob.key, blob.size, blob.sha256, path)
+
     async def stored(self, tenant: str, job_id: str, text: str) -> str:
         """Return a payload as it is kept: itself, or a reference to a new blob."""
         if not self.is_large(text):
@@ -97,7 +128,7 @@ class Keeping:
         return (await self._blobs.get(*read_reference(payload))).decode()
 
     async def stream(
-        self, blob: BlobReference | Artifact, start: int = 0, stop: int | None = None
+        self, blob: BlobReference | Artifact | StoredUpload, start: int = 0, stop: int | None = None
     ) -> AsyncIterator[bytes]:
         """Open a blob and iterate over its bytes, or those between two places."""
         return await self._blobs.stream(blob.key, start, blob.size if stop is None else stop)
@@ -124,7 +155,7 @@ class Keeping:
             if is_reference(job.input)
         ]
         if names:
-            await self._remove(names)
+            await self.remove(names)
 
     async def with_results_stored(self, settlements: Sequence[Settlement]) -> list[Settlement]:
         """Return the ends of attempts with their results as they are kept."""
@@ -181,14 +212,15 @@ class Keeping:
         removed = 0
         while True:
             found = await self._store.unneeded_blobs(self._clock.now(), AT_ONCE)
-            gone = await self._remove(found)
+            gone = await self.remove(found)
             removed += gone
             if gone < AT_ONCE:
                 if removed:
                     log.info("removed blobs", extra={"blobs": removed})
                 return removed
 
-    async def _remove(self, names: Sequence[BlobName]) -> int:
+    async def remove(self, names: Sequence[BlobName]) -> int:
+        """Remove blobs that nobody needs, as far as they can be reached."""
         if not names:
             return 0
         ends = await asyncio.gather(

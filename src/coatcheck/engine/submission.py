@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from coatcheck.engine.webhooks import WebhookAsked
 from coatcheck.errors import InvalidPayload, UnknownKind
-from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, Job, NewJob
+from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, Job, NewJob, Terms
 from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.state import State
+from coatcheck.model.upload import MOST_OF_A_JOB
 
 PRIORITIES = range(-1000, 1001)
 MAX_ATTEMPTS = range(1, 1001)
@@ -23,6 +24,7 @@ LABELS_AT_MOST = 32
 PROBLEMS_AT_MOST = 100
 LABEL_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,62}")
 LABEL_VALUE_LENGTH = 255
+NO_UPLOADS_HERE = "an upload belongs to one job, which is submitted with it"
 
 
 class Submission(NamedTuple):
@@ -44,7 +46,24 @@ class Submission(NamedTuple):
     webhook: WebhookAsked | None = None
 
 
+class Prepared(NamedTuple):
+    """A job that can be written, and the ids of the uploads that its input names."""
+
+    job: NewJob
+    uploads: Sequence[str]
+
+
 def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now: int) -> NewJob:
+    """Check a submission that names no uploads; raises before anything is written."""
+    job, uploads = prepare_with_uploads(submission, kinds, job_id, now)
+    if uploads:
+        raise InvalidPayload(NO_UPLOADS_HERE, [("/input", NO_UPLOADS_HERE)])
+    return job
+
+
+def prepare_with_uploads(
+    submission: Submission, kinds: Mapping[str, Kind], job_id: str, now: int
+) -> Prepared:
     """Check a submission against its kind and the limits; raises before anything is written."""
     kind = kinds.get(submission.kind)
     if kind is None:
@@ -54,7 +73,7 @@ def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now:
     if problems:
         raise InvalidPayload(f"{problems[0][0]}: {problems[0][1]}", problems)
     try:
-        kind.check_input(submission.input)
+        uploads = kind.check_input(submission.input)
     except InvalidPayload as error:
         raise InvalidPayload(
             str(error), [(f"/input{place}", what) for place, what in error.problems]
@@ -64,7 +83,15 @@ def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now:
         terms = terms._replace(max_attempts=submission.max_attempts)
     if submission.deadline_s is not None:
         terms = terms._replace(deadline_at=now + round(submission.deadline_s * 1000))
-    return NewJob(
+    input_until = None
+    if kind.payload_ttl_ms is not None or kind.drop_input_on_end:
+        terms, input_until = _with_payload_ttl(kind, terms, now)
+    if uploads:
+        uploads = list(dict.fromkeys(uploads))
+        if len(uploads) > MOST_OF_A_JOB:
+            words = f"a job takes at most {MOST_OF_A_JOB} uploads"
+            raise InvalidPayload(words, [("/input", words)])
+    job = NewJob(
         id=job_id,
         kind=kind.name,
         input=submission.input,
@@ -79,17 +106,28 @@ def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now:
         labels=json.dumps(dict(submission.labels)) if submission.labels else "{}",
         correlation_id=submission.correlation_id,
         traceparent=submission.traceparent,
+        input_until=input_until,
     )
+    return Prepared(job, uploads)
+
+
+def _with_payload_ttl(kind: Kind, terms: Terms, now: int) -> tuple[Terms, int | None]:
+    """Return terms by which the job has ended when its input is dropped, and when that is."""
+    if kind.payload_ttl_ms is None:
+        return terms, 0
+    until = now + kind.payload_ttl_ms
+    deadline = until if terms.deadline_at is None else min(until, terms.deadline_at)
+    return terms._replace(deadline_at=deadline), 0 if kind.drop_input_on_end else until
 
 
 def prepare_all(
     submissions: Sequence[Submission], kinds: Mapping[str, Kind], ids: Sequence[str], now: int
-) -> list[NewJob]:
+) -> list[Prepared]:
     """Check every submission of a batch; raises for all that are wrong, with their places."""
     jobs, problems = [], []
     for number, (asked, job_id) in enumerate(zip(submissions, ids, strict=True)):
         try:
-            jobs.append(prepare(asked, kinds, job_id, now))
+            jobs.append(prepare_with_uploads(asked, kinds, job_id, now))
         except (InvalidPayload, UnknownKind) as error:
             problems += [(f"/jobs/{number}{place}", what) for place, what in error.problems]
             if len(problems) >= PROBLEMS_AT_MOST:

@@ -59,6 +59,8 @@ class Sweeper:
         await self._sweep_store()
         if self._keeping is not None:
             await self._keeping.sweep()
+        if not await self._store.erase():
+            log.warning("what was deleted is not erased yet; trying again")
 
     async def _sweep_store(self) -> None:
         while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any, cast
 
 from starlette.exceptions import HTTPException
@@ -51,9 +51,7 @@ async def read_bounded(request: Request, limit: int) -> bytes:
     """Read a body of at most `limit` bytes; a longer one is refused without being read, and one
     that stops coming is not waited for.
     """
-    declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > limit:
-        raise _too_large(limit)
+    refuse_declared(request, limit)
     pieces: list[bytes] = []
     size, more = 0, True
     while more:
@@ -63,10 +61,29 @@ async def read_bounded(request: Request, limit: int) -> bytes:
         piece = message.get("body", b"")
         size += len(piece)
         if size > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         pieces.append(piece)
         more = message.get("more_body", False)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def refuse_declared(request: Request, limit: int) -> None:
+    """Refuse a body that says itself that it is longer than `limit` bytes."""
+    declared = request.headers.get("content-length", "0")
+    if declared.isdecimal() and int(declared) > limit:
+        raise too_large(limit)
+
+
+async def stream_body(request: Request) -> AsyncIterator[bytes]:
+    """Iterate over a body as it comes; one that stops coming is not waited for."""
+    more = True
+    while more:
+        message = await _next_piece(request)
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        if piece := message.get("body", b""):
+            yield piece
+        more = message.get("more_body", False)
 
 
 async def _next_piece(request: Request) -> Message:
@@ -188,7 +205,8 @@ def _describe(error: ValueError) -> str:
     return str(error)
 
 
-def _too_large(limit: int) -> HTTPException:
+def too_large(limit: int) -> HTTPException:
+    """Say that a body is too long; the rest of it is not read."""
     return HTTPException(
         413, f"the body is larger than {limit:,} bytes", headers={"Connection": "close"}
     )

@@ -150,11 +150,12 @@ async def cancel_job(request: Request) -> Response:
 async def delete_job(request: Request) -> Response:
     """Delete a job that has ended, and answer with a receipt."""
     engine: Engine = request.app.state.engine
-    deleted = await engine.delete(request.path_params["job_id"])
-    log.info("deleted", extra={"job_id": deleted.job_id})
+    deleted, at, erased = await engine.delete(request.path_params["job_id"])
+    log.info("deleted", extra={"job_id": deleted.job_id, "erased": erased})
     receipt = {
         "id": deleted.job_id,
-        "deleted_at": to_rfc3339(engine.clock.now()),
+        "deleted_at": to_rfc3339(at),
+        "erased": erased,
         "removed": {
             "jobs": 1,
             "payloads": deleted.payloads,
@@ -162,6 +163,9 @@ async def delete_job(request: Request) -> Response:
             "steps": deleted.steps,
             "artifacts": deleted.artifacts,
             "deliveries": deleted.deliveries,
+            "uploads": deleted.uploads,
+            "blobs": deleted.blobs,
+            "messages": deleted.messages,
         },
     }
     return Response(dumps(receipt), media_type=JSON)

@@ -25,7 +25,8 @@ from coatcheck.model.kind import Kind
 ALWAYS = (400, 403, 406, 503)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
 _PATH_SCHEMAS = {"job_id": ID, "fence": COUNT, "name": NAME, "kind": NAME, "queue": NAME}
-_PATH_SCHEMAS |= {"schedule": NAME, "file": FILE_NAME, "webhook": TEXT, "delivery": TEXT}
+_PATH_SCHEMAS |= {"schedule": NAME, "file": FILE_NAME, "upload_id": ID}
+_PATH_SCHEMAS |= {"webhook": TEXT, "delivery": TEXT}
 
 # Where the id of a new job leads.
 _ON_A_JOB = (

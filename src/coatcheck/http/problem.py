@@ -21,13 +21,16 @@ from coatcheck.errors import (
     Conflict,
     EgressDenied,
     Gone,
+    InputGone,
     InvalidInput,
     InvalidPayload,
+    KeyMissing,
     KeyReused,
     NotFound,
     StoreUnavailable,
     TooLarge,
     UnknownKind,
+    UploadGone,
 )
 from coatcheck.logs import correlation_id
 
@@ -46,8 +49,11 @@ STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (TooLarge, 413),
     (InvalidInput, 400),
     (KeyReused, 422),
+    (InputGone, 409),
+    (UploadGone, 409),
     (Conflict, 409),
     (BlobStoreUnavailable, 503),
+    (KeyMissing, 503),
     (StoreUnavailable, 503),
 )
 # For what is refused before it reaches the engine.

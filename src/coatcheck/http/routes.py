@@ -20,6 +20,7 @@ from coatcheck.http.prefer import LONGEST_WAIT_S
 from coatcheck.http.schedule_routes import SCHEDULES
 from coatcheck.http.schemas import ANYTHING, STATE, STREAMED, TEXT, TIME, listed
 from coatcheck.http.steering_routes import STEERING
+from coatcheck.http.upload_routes import UPLOADS
 from coatcheck.http.webhook_routes import WEBHOOKS
 from coatcheck.http.work_routes import WORK
 
@@ -67,7 +68,7 @@ _JOBS = (
                 links_to_job=True,
             ),
         },
-        refusals=(408, 410, 413, 415, 422),
+        refusals=(408, 409, 410, 413, 415, 422),
         parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=Body("The job.", as_json(ref("JobRequest"))),
     ),
@@ -79,7 +80,7 @@ _JOBS = (
         "Submit up to 10,000 jobs, all or none",
         "jobs",
         {202: Answer("All are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",))},
-        refusals=(408, 410, 413, 415, 422),
+        refusals=(408, 409, 410, 413, 415, 422),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         body=Body(
             "The jobs: as one JSON document, or one a line.",
@@ -324,6 +325,6 @@ _PAGES = (
 )
 
 ENDPOINTS: tuple[Endpoint, ...] = (
-    *(*_JOBS, *ARTIFACTS, *STEERING, *WORK, *SCHEDULES, *WEBHOOKS),
+    *(*_JOBS, *ARTIFACTS, *UPLOADS, *STEERING, *WORK, *SCHEDULES, *WEBHOOKS),
     *(*_SYSTEM, *_PAGES),
 )

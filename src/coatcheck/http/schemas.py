@@ -26,6 +26,7 @@ from coatcheck.http.leases import (
 )
 from coatcheck.http.schedule_request import ScheduleRequest
 from coatcheck.http.steering import ForkRequest, ResumeRequest
+from coatcheck.http.uploads import SignedRequest
 from coatcheck.model import artifact
 from coatcheck.model.event import EventType
 from coatcheck.model.names import NAME_PATTERN, NAME_RULE
@@ -129,6 +130,18 @@ _ARTIFACT = whole(
         "url": TEXT,
     }
 )
+_UPLOAD = whole(
+    {
+        "id": TEXT,
+        "name": maybe(TEXT),
+        "content_type": TEXT,
+        "size": COUNT,
+        "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "created_at": TIME,
+        "expires_at": TIME,
+        "links": {"type": "object", "additionalProperties": TEXT},
+    }
+)
 _STEP = whole(
     {
         "seq": COUNT,
@@ -207,8 +220,18 @@ _RECEIPT = whole(
     {
         "id": TEXT,
         "deleted_at": TIME,
+        "erased": {
+            "description": "Whether its bytes are gone from the disk; else the sweep goes on.",
+            "type": "boolean",
+        },
         "removed": whole(
-            dict.fromkeys(("jobs", "payloads", "events", "steps", "artifacts", "deliveries"), COUNT)
+            dict.fromkeys(
+                (
+                    *("jobs", "payloads", "events", "steps", "messages"),
+                    *("artifacts", "uploads", "blobs", "deliveries"),
+                ),
+                COUNT,
+            )
         ),
     }
 )
@@ -341,4 +364,15 @@ def components() -> dict[str, Any]:
             {"lease_s": {"type": "number"}, "cancel_requested": {"type": "boolean"}}
         ),
         "Status": whole({"status": TEXT}),
+        "Upload": _UPLOAD,
+        "SignedUpload": whole(
+            {
+                "id": TEXT,
+                "method": {"const": "PUT"},
+                "url": TEXT,
+                "expires_at": TIME,
+                "links": {"type": "object", "additionalProperties": TEXT},
+            }
+        ),
+        "SignedRequest": _described(SignedRequest),
     }

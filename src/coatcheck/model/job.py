@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.state import Reason, State
+from coatcheck.model.upload import StoredUpload
 from coatcheck.model.webhook import Callback
 
 DEFAULT_TENANT = "default"
@@ -65,6 +66,9 @@ class NewJob(NamedTuple):
     correlation_id: str | None = None
     traceparent: str | None = None
     forked_from: str | None = None
+    # None: the input lives as long as its job; 0: until the job ends; else until that time.
+    input_until: int | None = None
+    uploads: tuple[StoredUpload, ...] = ()  # which it takes over
     webhook: Callback | None = None  # an endpoint of its own
 
 

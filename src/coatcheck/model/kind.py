@@ -17,6 +17,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from coatcheck.errors import InvalidPayload
 from coatcheck.model.job import DEFAULT_QUEUE, Terms
+from coatcheck.model.upload import NOTED
 
 # Digits of a number that Python, for one, reads back.
 LONGEST_NUMBER = 4_300
@@ -53,16 +54,22 @@ class Kind:
     terms: Terms = field(default_factory=Terms)
     backoff: Backoff = field(default_factory=Backoff)
     memory: int | None = None  # bytes a job may add to its process; None: no limit
+    payload_ttl_ms: int | None = None  # None: an input lives as long as its job
+    drop_input_on_end: bool = False
 
-    def check_input(self, text: str | bytes) -> None:
-        """Raise InvalidPayload, saying where, unless a JSON text fits the kind's input type."""
-        self.read_input(text)
+    def check_input(self, text: str | bytes) -> list[str]:
+        """Raise InvalidPayload, saying where, unless a JSON text fits the kind's input type; return
+        the ids of the uploads it names.
+        """
+        uploads: list[str] = []
+        self.read_input(text, {NOTED: uploads})
+        return uploads
 
-    def read_input(self, text: str | bytes) -> Any:
+    def read_input(self, text: str | bytes, context: dict[str, Any] | None = None) -> Any:
         """Turn a JSON text into what the handler takes."""
         try:
             # What `validate_json` of the adapter does, without the way there.
-            return self.input_type.validator.validate_json(text)
+            return self.input_type.validator.validate_json(text, context=context)
         except ValidationError as error:
             problems = [
                 (pointer(item["loc"]), item["msg"])

@@ -24,6 +24,10 @@ class BlobName(NamedTuple):
     key: str
 
 
+# Who owns the blob of an upload that no job has taken over yet.
+NOBODY = ""
+
+
 class BlobReference(NamedTuple):
     """What is kept in place of a large payload."""
 

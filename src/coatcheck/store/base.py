@@ -28,10 +28,11 @@ from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event, NewEvent
 from coatcheck.model.job import Claim, Job, Lease, NewJob, Progress
 from coatcheck.model.outcome import Outcome
-from coatcheck.model.payload import BlobName
+from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.model.step import Message, Step
+from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.migrations import Migration
 from coatcheck.store.schedules import ScheduleStore
@@ -125,7 +126,9 @@ class Deleted(NamedTuple):
     events: int
     steps: int = 0
     artifacts: int = 0
-    blobs: int = 0  # of payloads and artifacts; their bytes are removed next
+    uploads: int = 0
+    blobs: int = 0  # of payloads and files; their bytes are removed next
+    messages: int = 0
     deliveries: int = 0
 
 
@@ -199,7 +202,8 @@ class Store(ScheduleStore, WebhookStore, Protocol):
         self, job: NewJob, now: int, once: Idempotency | None = None
     ) -> Earlier | None:
         """Make a job durable. An id that is there already is left as it is; a public id that is
-        taken raises Conflict.
+        taken raises Conflict. The uploads it names are its own from then on; where one is another
+        job's by now, or its time has passed, that raises UploadGone.
 
         With `once` the key is written together with the job. Where another job holds the key,
         nothing is written and that one is returned: of any number of submits under one key,
@@ -261,7 +265,7 @@ class Store(ScheduleStore, WebhookStore, Protocol):
     async def resume(self, tenant: str, job_id: str, now: int) -> Job:
         """Queue a job again that failed or was cancelled, with its steps and all its attempts, and
         return how it stands then; any other is left as it is. A deadline that has passed is
-        dropped. Raises NotFound, Gone.
+        dropped. Raises NotFound, Gone, InputGone.
         """
         ...
 
@@ -272,7 +276,7 @@ class Store(ScheduleStore, WebhookStore, Protocol):
         ...
 
     async def input_of(self, tenant: str, job_id: str) -> str:
-        """Read the input a job was submitted with; raises NotFound, Gone."""
+        """Read the input a job was submitted with; raises NotFound, Gone, InputGone."""
         ...
 
     async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
@@ -357,13 +361,41 @@ class Store(ScheduleStore, WebhookStore, Protocol):
         """Drop what is known of blobs whose bytes are gone; those that a job keeps stay."""
         ...
 
+    # --- uploads
+
+    async def put_upload(self, tenant: str, upload: StoredUpload) -> None:
+        """Make a file known whose bytes are written, as a blob that was noted for nobody; they are
+        kept until its time has passed, or with the job that takes it over. Raises BlobGone.
+        """
+        ...
+
+    async def get_upload(
+        self, tenant: str, upload_id: str, job_id: str = NOBODY
+    ) -> StoredUpload | None:
+        """Read what is known of a job's file, or of one that no job has taken over."""
+        ...
+
+    async def uploads_of(self, tenant: str, job_id: str) -> list[StoredUpload]:
+        """List the files of a job's input."""
+        ...
+
+    async def delete_upload(self, tenant: str, upload_id: str) -> bool:
+        """Give a file up that no job has taken over; False when there is none."""
+        ...
+
     # --- keeping house
 
     async def sweep(self, now: int) -> Swept:
-        """Fail jobs past their deadline, delete what retention has passed over unless its parent
-        has not ended or a webhook is still to be delivered, finish batches that a crash left
-        half-written and cancels of many children: a bounded amount, safe to run anywhere and at
-        any time.
+        """Fail jobs past their deadline, drop inputs that are to be kept no longer, delete what
+        retention has passed over unless its parent has not ended or a webhook is still to be
+        delivered, finish batches that a crash left half-written and cancels of many children: a
+        bounded amount, safe to run anywhere and at any time.
+        """
+        ...
+
+    async def erase(self) -> bool:
+        """See that what was removed cannot be read on the disk either, as far as the store promises
+        that; False when it could not be done now.
         """
         ...
 

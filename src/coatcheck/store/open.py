@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 from coatcheck.errors import ConfigurationError
+from coatcheck.sealing import keyring_for
 from coatcheck.secrets import resolve, resolver_for
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
+from coatcheck.store.sealed import SealedStore
 from coatcheck.store.sqlite.store import SQLiteStore
 
 _HINT = (
@@ -18,6 +21,11 @@ _HINT = (
 
 def store_for(settings: Settings) -> Store:
     """Return the store that the settings name, not yet opened."""
+    store, keys = _plain_store(settings), keyring_for(settings)
+    return store if keys is None else cast("Store", SealedStore(store, keys))
+
+
+def _plain_store(settings: Settings) -> Store:
     url = resolve(settings.database)
     scheme, separator, rest = url.partition("://")
     if separator and scheme == "sqlite" and rest.startswith("/") and len(rest) > 1:

@@ -100,7 +100,7 @@ def new_job_row(job: NewJob, standing: Standing) -> tuple[Any, ...]:
 def read_job(row: Row) -> Job:
     """Read a whole job from `SELECT jobs.*, result, artifacts`."""
     standing = read_standing(row[_STANDING:_PROGRESS])
-    progress, result, artifacts = row[_PROGRESS : _PROGRESS + 3]
+    progress, result, artifacts = row[_PROGRESS], row[-2], row[-1]
     return Job(
         tenant=row[0],
         id=row[1],

@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import to_json
@@ -67,14 +68,16 @@ def run_inline(
     events: Mapping[str, Sequence[Any]] | None = None,
     max_attempts: int | None = None,
     clock: FakeClock | None = None,
+    uploads: Mapping[str, Path] | None = None,
 ) -> InlineRun:
     """Run a job from its first attempt to its end and return what became of it.
 
     `crash` says where its worker dies in which claim, counted from 1; `events` what was sent to it
-    from outside, by name. The input is checked and the result read as the server would.
+    from outside, by name; `uploads` where the files of its input are, by id. The input is checked
+    and the result read as the server would.
     """
     clock = clock or FakeClock()
-    jobs = InlineJobs(app.kinds, clock)
+    jobs = InlineJobs(app.kinds, clock, uploads or {})
     job = jobs.submit(Submission(kind, to_json(input).decode(), max_attempts=max_attempts))
     job.messages = [
         Message(name, number, to_json(data).decode(), clock.now())

@@ -13,11 +13,13 @@ import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from coatcheck.blobs.blobs import pieces_of
-from coatcheck.engine.submission import Submission, prepare
-from coatcheck.errors import CoatcheckError
+from coatcheck.engine.submission import Submission, prepare_with_uploads
+from coatcheck.errors import CoatcheckError, NotFound
 from coatcheck.ids import UlidGenerator
 from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
@@ -35,6 +37,7 @@ from coatcheck.worker.driving import Port
 from coatcheck.worker.operations import (
     Child,
     Children,
+    FetchUpload,
     History,
     KeepArtifact,
     Question,
@@ -84,8 +87,14 @@ class InlineJob:
 class InlineJobs:
     """A job and all that it spawns."""
 
-    def __init__(self, kinds: Mapping[str, Kind], clock: FakeClock) -> None:
+    def __init__(
+        self,
+        kinds: Mapping[str, Kind],
+        clock: FakeClock,
+        uploads: Mapping[str, Path] = MappingProxyType({}),
+    ) -> None:
         self._kinds = kinds
+        self._uploads = uploads
         self._clock = clock
         self._new_id = UlidGenerator(clock)
         self._jobs: dict[str, InlineJob] = {}
@@ -94,7 +103,7 @@ class InlineJobs:
 
     def submit(self, asked: Submission, parent: str | None = None) -> InlineJob:
         """Take a job in; raises if it does not fit its kind."""
-        new = prepare(asked, self._kinds, self._new_id(), self._clock.now())
+        new, _ = prepare_with_uploads(asked, self._kinds, self._new_id(), self._clock.now())
         new = new._replace(terms=new.terms._replace(parent=parent))
         job = InlineJob(new, rules.created(new.run_at, self._clock.now()).standing)
         self._jobs[new.id] = job
@@ -193,6 +202,12 @@ class InlineJobs:
         job = self._jobs[job_id]
         return Child(job.standing.state, job.result, job.standing.error)
 
+    def upload(self, upload_id: str) -> Path:
+        """Return where a file of an input is."""
+        if upload_id not in self._uploads:
+            raise NotFound(f"run_inline was not given upload {upload_id}; say uploads={{id: path}}")
+        return self._uploads[upload_id]
+
     def keep(self, job: InlineJob, name: str, content: bytes, content_type: str) -> Artifact:
         """Keep a file of a job."""
         job.artifacts[name] = content
@@ -240,6 +255,8 @@ class _Answers(Port):
                 return self._jobs.keep(self._job, name, b"".join(pieces_of(data)), content_type)
             case ReadInput():
                 return self._job.new.input
+            case FetchUpload(upload_id):
+                return self._jobs.upload(upload_id)
 
     def _write(self, steps: tuple[Step, ...]) -> None:
         self._point.before_write(steps[-1])

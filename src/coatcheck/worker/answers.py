@@ -12,10 +12,11 @@ import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from coatcheck.engine.engine import Engine
-from coatcheck.errors import StaleLease
+from coatcheck.errors import NotFound, StaleLease
 from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.step import Message, Step
 from coatcheck.store.base import Report
@@ -23,6 +24,7 @@ from coatcheck.worker.execution import Execution
 from coatcheck.worker.operations import (
     Child,
     Children,
+    FetchUpload,
     History,
     KeepArtifact,
     Question,
@@ -33,6 +35,7 @@ from coatcheck.worker.operations import (
 from coatcheck.worker.outage import persist
 from coatcheck.worker.probe import Probe
 from coatcheck.worker.reports import Reports
+from coatcheck.worker.scratch import Scratch
 
 
 class Answers:
@@ -41,12 +44,18 @@ class Answers:
     """
 
     def __init__(
-        self, engine: Engine, reports: Reports, lost: Callable[[Execution], None], probe: Probe
+        self,
+        engine: Engine,
+        reports: Reports,
+        lost: Callable[[Execution], None],
+        probe: Probe,
+        scratch: Scratch,
     ) -> None:
         self._engine = engine
         self._probe = probe
         self._loop = asyncio.get_running_loop()
         self._lost = lost
+        self._scratch = scratch
         self.note = reports.note
         self.clock = engine.clock
 
@@ -75,6 +84,8 @@ class Answers:
                 return await self._engine.keeping.read(execution.claim.input)
             case KeepArtifact(name, data, content_type):
                 return await self._engine.keeping.keep_artifact(lease, name, data, content_type)
+            case FetchUpload(upload_id):
+                return await self._fetch(lease, upload_id)
 
     async def _write(
         self, execution: Execution, steps: tuple[Step, ...], children: tuple[NewJob, ...] = ()
@@ -88,6 +99,20 @@ class Answers:
         if not held:
             self._loop.call_soon_threadsafe(self._lost, execution)
             raise StaleLease("the job is no longer this worker's")
+
+    async def _fetch(self, lease: Lease, upload_id: str) -> Path:
+        upload = await self._engine.store.get_upload(lease.tenant, upload_id, lease.job_id)
+        if upload is None:
+            raise NotFound(f"job {lease.job_id} was not given upload {upload_id}")
+        folder = await asyncio.to_thread(self._scratch.folder_of, lease)
+        # By its own name, which tools look at; in a folder of its own, as two may have the same.
+        path = folder / upload_id / (upload.name or "file")
+        if not path.exists():
+            await asyncio.to_thread(path.parent.mkdir, mode=0o700, exist_ok=True)
+            part = path.with_name(path.name[:200] + ".part")
+            await self._engine.keeping.fetch(upload, part)
+            part.replace(path)
+        return path
 
     async def _history(self, lease: Lease) -> tuple[list[Step], list[Message]]:
         tenant, job_id, _ = lease

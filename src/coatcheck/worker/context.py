@@ -34,13 +34,22 @@ from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.outcome import Waiting
 from coatcheck.model.step import Op, Step
 from coatcheck.model.text import storable
+from coatcheck.model.upload import Upload
 from coatcheck.store.base import Report
 from coatcheck.worker import operations
 from coatcheck.worker.body import Body
 from coatcheck.worker.driving import CLOSED, SHORT_MS, AsyncHost, BlockingHost, Port, step_key
 from coatcheck.worker.interrupts import Interrupt, Interrupted
 from coatcheck.worker.journal import Journal
-from coatcheck.worker.operations import ChildJob, History, KeepArtifact, Operation, ReadInput
+from coatcheck.worker.operations import (
+    ChildJob,
+    FetchUpload,
+    History,
+    KeepArtifact,
+    Operation,
+    Question,
+    ReadInput,
+)
 
 
 class _Done:
@@ -183,12 +192,20 @@ class Context:
             raise TypeError(
                 f"an artifact is bytes, a pathlib.Path or a file open in binary mode, not {what}"
             )
-        return self._keep(KeepArtifact(name, data, media_type))
+        return self._ask(KeepArtifact(name, data, media_type))
 
-    def _keep(self, file: KeepArtifact) -> Any:
+    def file(self, upload: Upload) -> Any:
+        """Return the path of a file that was uploaded for this job. It was checked against its
+        SHA-256, may be read and changed, and is removed when the attempt ends.
+        """
+        if not isinstance(upload, Upload):
+            raise TypeError(f"ctx.file takes an Upload of the input, not {upload!r}")
+        return self._ask(FetchUpload(upload.upload))
+
+    def _ask(self, question: Question) -> Any:
         host = self._made.host
         host.caller()  # raises where the handler is on its way out
-        return host.drive(operations.asked(file), self.job_id)
+        return host.drive(operations.asked(question), self.job_id)
 
     # --- once and for all
 

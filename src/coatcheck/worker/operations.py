@@ -74,7 +74,14 @@ class KeepArtifact:
     content_type: str
 
 
-Question = History | Record | Spawn | Children | ReadInput | KeepArtifact
+@dataclass(frozen=True, slots=True)
+class FetchUpload:
+    """Asked of the worker: put a file of the job's input on this machine, and return where."""
+
+    upload_id: str
+
+
+Question = History | Record | Spawn | Children | ReadInput | KeepArtifact | FetchUpload
 
 
 @dataclass(frozen=True, slots=True)

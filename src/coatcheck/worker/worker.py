@@ -31,6 +31,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from coatcheck.engine.engine import Engine
@@ -50,6 +51,7 @@ from coatcheck.worker.probe import Probe, no_probe
 from coatcheck.worker.processes.pool import ProcessRunner
 from coatcheck.worker.reports import Reports
 from coatcheck.worker.runners import AsyncRunner, Ended, Finished, NewLoop, Runner, ThreadRunner
+from coatcheck.worker.scratch import Scratch
 from coatcheck.worker.settling import Settling
 from coatcheck.worker.verdict import count, settlements_of
 from coatcheck.worker.watchdog import watch_for_blocking
@@ -80,6 +82,7 @@ class Worker:
         new_loop: NewLoop = asyncio.new_event_loop,
         probe: Probe = no_probe,
         pace: Pace | None = None,
+        scratch: Path | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._engine = engine
@@ -115,7 +118,10 @@ class Worker:
                 settings,
                 new_loop,
             )
-        self._answers = Answers(engine, Reports(self._report_soon), self._lose, probe)
+        self._scratch = Scratch(scratch)
+        self._answers = Answers(
+            engine, Reports(self._report_soon), self._lose, probe, self._scratch
+        )
         self._held: dict[Lease, Execution] = {}  # what waits for a slot, and what runs
         self._untimed: list[Execution] = []  # have started, and have no timer yet
         self._timing = False
@@ -133,6 +139,7 @@ class Worker:
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None] = lambda: None) -> None:
         """Work until `stop` is set, then drain. `ready` is called once the worker is known."""
+        await asyncio.to_thread(self._scratch.remove_leftovers)
         await self._presence.register()
         ready()
         fields = {"worker": self.id, "slots": self._slots, "kinds": self._kinds}
@@ -153,6 +160,7 @@ class Worker:
             await self._presence.leave()
             for runner in self._runners.values():
                 runner.close()
+            await asyncio.to_thread(self._scratch.close)
             log.info("worker stopped", extra={"worker": self.id})
 
     # --- claiming
@@ -361,6 +369,8 @@ class Worker:
         for execution, outcome in ended:
             execution.stop_timer()
             del self._held[execution.claim.lease]
+            if self._scratch.holds(execution.claim.lease):
+                self._write_soon(asyncio.to_thread(self._scratch.drop, execution.claim.lease))
             execution.context.end()  # it refers to its execution: neither would be freed by itself
             lane = self._lane_of[execution.kind.isolation]
             if execution.must_not_be_lost:

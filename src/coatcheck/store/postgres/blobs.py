@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from coatcheck.errors import BlobGone, Conflict
+from coatcheck.errors import BlobGone, Conflict, UploadGone
 from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact
-from coatcheck.model.payload import BlobName
+from coatcheck.model.job import NewJob
+from coatcheck.model.payload import NOBODY, BlobName
+from coatcheck.model.upload import StoredUpload
 from coatcheck.store.postgres.statements import Statements
 
 
@@ -34,8 +36,44 @@ async def keep_artifact(db: Any, sql: Statements, tenant: str, job_id: str, new:
     await db.execute(sql.put_artifact, tenant, job_id, *new)
 
 
-async def remove(db: Any, sql: Statements, keys: Sequence[Any]) -> tuple[int, int]:
-    """Let go of what deleted jobs have kept; return how many files and how many blobs that was."""
-    artifacts = await db.execute(sql.delete_artifacts, *keys)
-    blobs = await db.execute(sql.doom_blobs, *keys)
-    return int(artifacts.rpartition(" ")[2]), int(blobs.rpartition(" ")[2])
+async def put_upload(db: Any, sql: Statements, tenant: str, upload: StoredUpload) -> None:
+    """Make a file known that no job has taken over."""
+    held = await db.execute(sql.hold_blob, tenant, NOBODY, upload.key, upload.expires_at)
+    if held != "UPDATE 1":
+        raise BlobGone(f"blob {upload.key} was removed before anybody named it")
+    await db.execute(sql.insert_uploads, *([value] for value in (tenant, NOBODY, *upload)))
+
+
+async def adopt_uploads(db: Any, sql: Statements, new: Sequence[NewJob]) -> None:
+    """Make the files that jobs name their own."""
+    named = sorted((job.tenant, job.id, upload) for job in new for upload in job.uploads)
+    if not named:
+        return
+    keys = [(tenant, job_id, upload.key) for tenant, job_id, upload in named]
+    adopted = await db.execute(sql.adopt_uploads, *map(list, zip(*keys, strict=True)))
+    if adopted != f"UPDATE {len(named)}":
+        raise UploadGone("an upload has expired, or is another job's")
+    free = [(tenant, NOBODY, upload.id) for tenant, _, upload in named]
+    await db.execute(sql.delete_named_uploads, *map(list, zip(*free, strict=True)))
+    rows = [(tenant, job_id, *upload) for tenant, job_id, upload in named]
+    await db.execute(sql.insert_uploads, *map(list, zip(*rows, strict=True)))
+
+
+async def delete_upload(db: Any, sql: Statements, tenant: str, upload_id: str) -> bool:
+    """Give a file up that no job has taken over."""
+    key = await db.fetchval(sql.delete_named_uploads, [tenant], [NOBODY], [upload_id])
+    if key is not None:
+        await db.execute(sql.doom_blob, tenant, NOBODY, key)
+    return key is not None
+
+
+async def remove(db: Any, sql: Statements, keys: Sequence[Any]) -> tuple[int, int, int]:
+    """Let go of what deleted jobs have kept; return how many files they left behind and were
+    given, and how many blobs that was.
+    """
+    removed = [
+        await db.execute(statement, *keys)
+        for statement in (sql.delete_artifacts, sql.delete_uploads, sql.doom_blobs)
+    ]
+    artifacts, uploads, blobs = (int(told.rpartition(" ")[2]) for told in removed)
+    return artifacts, uploads, blobs

@@ -25,7 +25,8 @@ def enqueue(connection: Any, job: NewJob, now: int, schema: str) -> Any:
     """
     check_schema_name(schema)
     standing, event = rules.created(job.run_at, now)
-    row = json.dumps(dict(zip(NEW_JOB_COLUMNS, new_job_row(job, standing), strict=True)))
+    columns = dict(zip(NEW_JOB_COLUMNS, new_job_row(job, standing), strict=True))
+    row = json.dumps({**columns, "input_until": job.input_until})
     call = f'SELECT "{schema}".enqueue'
     match type(connection).__module__.partition(".")[0]:
         case "asyncpg":

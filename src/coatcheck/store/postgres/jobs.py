@@ -21,7 +21,7 @@ from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Lease, NewJob, Terms
 from coatcheck.model.outcome import Succeeded, Waiting
-from coatcheck.model.payload import BlobName, blobs_in
+from coatcheck.model.payload import BlobName, blobs_in, is_reference
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing, Transition
 from coatcheck.store.base import Report, Settlement, Topic
@@ -96,8 +96,8 @@ async def submit(
     in_transaction: bool = False,
     fence: int = 0,
 ) -> None:
-    """Insert jobs; ids that are there already are left as they are. Those that bring more along
-    (`brings_more`) must be in a transaction.
+    """Insert jobs; ids that are there already are left as they are. Those that `brings_more` names
+    must be in a transaction.
     """
     if not new:
         return
@@ -108,6 +108,10 @@ async def submit(
     if in_transaction:  # which an error would end
         await db.execute(guarded, *values)
         await blobs.adopt(db, sql, blobs_of(new))
+        await blobs.adopt_uploads(db, sql, new)
+        limited = [(job.tenant, job.id, job.input_until) for job in new if has_limit(job)]
+        if limited:
+            await db.execute(sql.keep_inputs_until, *columns(limited, 3))
         await webhooks.listen(db, sql, new)
         return
     try:
@@ -117,9 +121,14 @@ async def submit(
         await db.execute(guarded, *values)
 
 
-def brings_more(new: Sequence[NewJob]) -> bool:
-    """Say whether jobs have blobs or webhooks, which more statements are needed for."""
-    return bool(blobs_of(new)) or any(job.webhook is not None for job in new)
+def has_limit(job: NewJob) -> bool:
+    """Tell whether a job's input is not kept as long as the job."""
+    return job.input_until is not None
+
+
+def brings_more(job: NewJob) -> bool:
+    """Tell whether one statement is not enough to insert a job."""
+    return is_reference(job.input) or bool(job.uploads) or has_limit(job) or job.webhook is not None
 
 
 def blobs_of(new: Sequence[NewJob]) -> list[BlobName]:

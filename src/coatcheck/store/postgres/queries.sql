@@ -548,7 +548,7 @@ DELETE FROM coatcheck.records WHERE (tenant, collection, key) IN (
 )
 
 -- name: lock_for_removal
-SELECT state, result IS NOT NULL FROM coatcheck.jobs WHERE tenant = $1 AND id = $2 FOR UPDATE
+SELECT state, (input <> '')::int + (result IS NOT NULL)::int FROM coatcheck.jobs WHERE tenant = $1 AND id = $2 FOR UPDATE
 
 -- name: delete_expired_keys
 DELETE FROM coatcheck.idempotency WHERE (tenant, key) IN (
@@ -891,7 +891,9 @@ DELETE FROM coatcheck.cascades USING unnest($1::text[], $2::text[]) AS gone(tena
 WHERE cascades.tenant = gone.tenant AND cascades.job_id = gone.id
 
 -- name: drop_passed_deadline
-UPDATE coatcheck.jobs SET deadline_at = NULL WHERE tenant = $1 AND id = $2 AND deadline_at <= $3
+-- But not beyond the time of its input.
+UPDATE coatcheck.jobs SET deadline_at = CASE WHEN input_until > $3 THEN input_until END
+WHERE tenant = $1 AND id = $2 AND deadline_at <= $3
 
 -- name: input_of
 SELECT input FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
@@ -924,10 +926,69 @@ UPDATE coatcheck.blobs SET remove_at = 0 WHERE (tenant, job_id, key) IN (
 RETURNING tenant, job_id, key
 
 -- name: forget_blobs
-DELETE FROM coatcheck.blobs
-USING unnest($1::text[], $2::text[], $3::text[]) AS gone(tenant, job_id, key)
-WHERE blobs.tenant = gone.tenant AND blobs.job_id = gone.job_id AND blobs.key = gone.key
-  AND blobs.remove_at IS NOT NULL
+WITH forgotten AS (
+  DELETE FROM coatcheck.blobs
+  USING unnest($1::text[], $2::text[], $3::text[]) AS gone(tenant, job_id, key)
+  WHERE blobs.tenant = gone.tenant AND blobs.job_id = gone.job_id AND blobs.key = gone.key
+    AND blobs.remove_at IS NOT NULL
+  RETURNING blobs.tenant, blobs.job_id, blobs.key
+)
+DELETE FROM coatcheck.uploads USING forgotten
+WHERE uploads.tenant = forgotten.tenant AND uploads.job_id = forgotten.job_id
+  AND uploads.key = forgotten.key
+
+-- name: adopt_uploads
+-- Their blobs become the jobs'; also those that are already, by an earlier try.
+UPDATE coatcheck.blobs SET job_id = named.job_id, remove_at = NULL
+FROM unnest($1::text[], $2::text[], $3::text[]) AS named(tenant, job_id, key)
+WHERE blobs.tenant = named.tenant AND blobs.job_id IN (named.job_id, '') AND blobs.key = named.key
+  AND coalesce(blobs.remove_at, 1) > 0
+
+-- name: insert_uploads
+-- The order of the values is that of StoredUpload.
+INSERT INTO coatcheck.uploads (
+  tenant, job_id, id, name, content_type, size, sha256, key, created_at, expires_at
+)
+SELECT * FROM unnest(
+  $1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::text[], $8::text[],
+  $9::bigint[], $10::bigint[]
+)
+ON CONFLICT (tenant, job_id, id) DO NOTHING
+
+-- name: hold_blob
+UPDATE coatcheck.blobs SET remove_at = $4
+WHERE tenant = $1 AND job_id = $2 AND key = $3 AND remove_at > 0
+
+-- name: upload
+SELECT id, name, content_type, size, sha256, key, created_at, expires_at FROM coatcheck.uploads
+WHERE tenant = $1 AND job_id = $2 AND id = $3
+
+-- name: uploads_of
+SELECT id, name, content_type, size, sha256, key, created_at, expires_at FROM coatcheck.uploads
+WHERE tenant = $1 AND job_id = $2 ORDER BY id
+
+-- name: delete_named_uploads
+DELETE FROM coatcheck.uploads
+USING unnest($1::text[], $2::text[], $3::text[]) AS gone(tenant, job_id, id)
+WHERE uploads.tenant = gone.tenant AND uploads.job_id = gone.job_id AND uploads.id = gone.id
+RETURNING uploads.key
+
+-- name: delete_uploads
+DELETE FROM coatcheck.uploads USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
+WHERE uploads.tenant = gone.tenant AND uploads.job_id = gone.id
+
+-- name: keep_inputs_until
+UPDATE coatcheck.jobs SET input_until = named.input_until
+FROM unnest($1::text[], $2::text[], $3::bigint[]) AS named(tenant, id, input_until)
+WHERE jobs.tenant = named.tenant AND jobs.id = named.id
+
+-- name: drop_old_inputs
+-- A trigger does the rest.
+UPDATE coatcheck.jobs SET input_until = 0 WHERE (tenant, id) IN (
+  SELECT tenant, id FROM coatcheck.jobs
+  WHERE input_until > 0 AND input_until <= $1 AND state IN ('succeeded', 'failed', 'cancelled')
+  ORDER BY input_until LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
+)
 
 -- name: artifact_key
 SELECT key FROM coatcheck.artifacts WHERE tenant = $1 AND job_id = $2 AND name = $3

@@ -17,6 +17,7 @@ from typing import Any
 from coatcheck.errors import (
     Conflict,
     Gone,
+    InputGone,
     InvalidInput,
     KeyReused,
     NotFound,
@@ -27,10 +28,11 @@ from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
-from coatcheck.model.payload import BlobName
+from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.model.step import Message, Step
+from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
@@ -146,8 +148,8 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks):
         return [None] * len(batch)
 
     async def _insert(self, new: Sequence[NewJob], now: int) -> None:
-        # One statement needs no transaction around it; with blobs or webhooks it is more.
-        apart = jobs.brings_more(new)
+        # One statement needs no transaction around it.
+        apart = any(map(jobs.brings_more, new))
         await self._database.run(
             lambda db: jobs.submit(db, self._sql, new, now, in_transaction=apart),
             transaction=apart,
@@ -234,8 +236,8 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks):
         """Read a job's input."""
         job = await self.get(tenant, job_id)
         row = await self._read_row(self._sql.input_of, tenant, job.id)
-        if row is None:
-            raise Gone(f"the input of job {job_id} is gone")
+        if row is None or row[0] == "":
+            raise InputGone(f"the input of job {job_id} is gone")
         return str(row[0])
 
     async def send(
@@ -273,6 +275,8 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks):
         async def resume(db: Any) -> None:
             moved, _ = await jobs.move(db, self._sql, [key], rules.resumed, now)
             if moved:
+                if await db.fetchval(self._sql.input_of, *key) == "":
+                    raise InputGone(f"the input of job {job_id} is gone: it cannot go on")
                 await db.execute(self._sql.drop_passed_deadline, *key, now)
                 await db.execute(self._sql.delete_cascades, [key[0]], [key[1]])
 
@@ -302,15 +306,15 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks):
             row = await db.fetchrow(self._sql.lock_for_removal, tenant, job.id)
             if row is None:
                 raise Gone(f"job {job_id} is gone: somebody else has deleted it")
-            state, has_result = row
+            state, payloads = row
             if not State(state).is_terminal:
                 raise Conflict(f"job {job_id} is {state}: only a job that has ended is deleted")
             keys = [[tenant], [job.id]]
-            artifacts, doomed = await blobs.remove(db, self._sql, keys)
+            artifacts, uploads, doomed = await blobs.remove(db, self._sql, keys)
             deliveries = await webhooks.remove(db, self._sql, keys)
-            events, steps = await self._remove(db, keys, [job.kind], now)
-            payloads = 1 + has_result
-            return Deleted(job.id, payloads, events, steps, artifacts, doomed, deliveries)
+            events, steps, sent = await self._remove(db, keys, [job.kind], now)
+            files = (artifacts, uploads, doomed)
+            return Deleted(job.id, payloads, events, steps, *files, sent, deliveries)
 
         deleted = await self._database.run(remove)
         self._notifications.publish({Topic.CHANGES})
@@ -491,6 +495,30 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks):
         """Drop what is known of blobs whose bytes are gone."""
         await self._execute(self._sql.forget_blobs, *jobs.columns(gone, 3))
 
+    # --- uploads
+
+    async def put_upload(self, tenant: str, upload: StoredUpload) -> None:
+        """Make a file known that no job has taken over."""
+        await self._database.run(lambda db: blobs.put_upload(db, self._sql, tenant, upload))
+
+    async def get_upload(
+        self, tenant: str, upload_id: str, job_id: str = NOBODY
+    ) -> StoredUpload | None:
+        """Read what is known of a file."""
+        row = await self._read_row(self._sql.upload, tenant, job_id, upload_id)
+        return None if row is None else StoredUpload(*row)
+
+    async def uploads_of(self, tenant: str, job_id: str) -> list[StoredUpload]:
+        """List the files of a job's input."""
+        rows = await self._read(self._sql.uploads_of, tenant, job_id)
+        return [StoredUpload(*row) for row in rows]
+
+    async def delete_upload(self, tenant: str, upload_id: str) -> bool:
+        """Give a file up that no job has taken over."""
+        return await self._database.run(
+            lambda db: blobs.delete_upload(db, self._sql, tenant, upload_id)
+        )
+
     # --- keeping house
 
     async def sweep(self, now: int) -> Swept:
@@ -511,8 +539,10 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks):
             await self._cascade((row[0], row[1]), now)
             for row in await self._read(self._sql.cascades, SWEEP_AT_ONCE // 10)
         ]
+        dropped = await self._execute(self._sql.drop_old_inputs, now, SWEEP_AT_ONCE)
         deleted = await self._database.run(lambda db: self._delete_old(db, now))
-        more = SWEEP_AT_ONCE in (expired, deleted, len(missed)) or any(cascading)
+        done = (expired, int(dropped.rpartition(" ")[2]), deleted, len(missed))
+        more = SWEEP_AT_ONCE in done or any(cascading)
         return Swept(expired=expired, deleted=deleted, more=more)
 
     async def _delete_old(self, db: Any, now: int) -> int:
@@ -531,15 +561,22 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks):
 
     async def _remove(
         self, db: Any, keys: list[Any], kinds: list[str], now: int
-    ) -> tuple[int, int]:
-        """Delete jobs and all that belongs to them; return how many events and steps that were."""
+    ) -> tuple[int, int, int]:
+        """Delete jobs and all that belongs to them; return how many events, steps and messages
+        that were.
+        """
         await db.execute(self._sql.delete_listing, *keys, kinds)
         events = await db.execute(self._sql.delete_events, *keys)
         steps = await db.execute(self._sql.delete_steps, *keys)
-        await db.execute(self._sql.delete_messages, *keys)
+        sent = await db.execute(self._sql.delete_messages, *keys)
         await db.execute(self._sql.delete_jobs, *keys)
         await db.execute(self._sql.insert_tombstones, *keys, now)
-        return int(events.rpartition(" ")[2]), int(steps.rpartition(" ")[2])
+        counts = (int(told.rpartition(" ")[2]) for told in (events, steps, sent))
+        return next(counts), next(counts), next(counts)
+
+    async def erase(self) -> bool:
+        """Do nothing: what is deleted is not visible any more, and vacuum reuses its place."""
+        return True
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues."""

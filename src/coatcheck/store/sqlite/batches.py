@@ -23,6 +23,7 @@ from pydantic_core import to_json
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import NewJob, Terms
 from coatcheck.model.payload import blobs_in
+from coatcheck.model.upload import StoredUpload
 from coatcheck.model.webhook import Callback
 from coatcheck.store.base import Earlier, Idempotency
 from coatcheck.store.sqlite import blobs, jobs
@@ -58,6 +59,8 @@ def accept(
     _still_there(tx)
     # From here on the batch will happen: its blobs must be there then, however late.
     blobs.adopt(tx, blobs_in((job.tenant, job.id, job.input) for job in new))
+    for job in new:
+        blobs.adopt_uploads(tx, job)
     return None
 
 
@@ -76,7 +79,8 @@ def apply_next_slice(tx: Transaction, batch: str, now: int) -> bool:
 def _read(fields: Sequence[Any]) -> NewJob:
     job = NewJob(*fields)
     webhook = None if job.webhook is None else Callback(*job.webhook)
-    return job._replace(terms=Terms(*job.terms), webhook=webhook)
+    uploads = tuple(StoredUpload(*upload) for upload in job.uploads)
+    return job._replace(terms=Terms(*job.terms), webhook=webhook, uploads=uploads)
 
 
 def _still_there(tx: Transaction) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from coatcheck.errors import BlobGone, Conflict
+from coatcheck.errors import BlobGone, Conflict, UploadGone
 from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact
-from coatcheck.model.job import Lease
-from coatcheck.model.payload import BlobName
+from coatcheck.model.job import Lease, NewJob
+from coatcheck.model.payload import NOBODY, BlobName
+from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Topic
 from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
@@ -40,12 +41,45 @@ def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact) -> None:
     tx.topics.add(Topic.CHANGES)
 
 
-def remove(tx: Transaction, tenant: str, job_id: str) -> tuple[int, int]:
-    """Let go of what a deleted job has kept; return how many files and how many blobs that was."""
+def put_upload(tx: Transaction, tenant: str, upload: StoredUpload) -> None:
+    """Make a file known that no job has taken over."""
+    tx.execute(SQL.hold_blob, (tenant, NOBODY, upload.key, upload.expires_at))
+    if not tx.changed():
+        raise BlobGone(f"blob {upload.key} was removed before anybody named it")
+    tx.execute(SQL.insert_upload, (tenant, NOBODY, *upload))
+
+
+def adopt_uploads(tx: Transaction, job: NewJob) -> None:
+    """Make the files that a job names its own."""
+    for upload in job.uploads:
+        tx.execute(SQL.adopt_upload, (job.id, job.tenant, upload.key))
+        if not tx.changed():
+            raise UploadGone(f"upload {upload.id} has expired, or is another job's")
+        tx.execute(SQL.delete_upload, (job.tenant, NOBODY, upload.id))
+        tx.execute(SQL.insert_upload, (job.tenant, job.id, *upload))
+
+
+def delete_upload(tx: Transaction, tenant: str, upload_id: str) -> bool:
+    """Give a file up that no job has taken over."""
+    row = tx.one(SQL.upload, (tenant, NOBODY, upload_id))
+    if row is None:
+        return False
+    upload = StoredUpload(*row)
+    tx.execute(SQL.doom_blob, (tenant, NOBODY, upload.key))
+    tx.execute(SQL.delete_upload, (tenant, NOBODY, upload_id))
+    return True
+
+
+def remove(tx: Transaction, tenant: str, job_id: str) -> tuple[int, int, int]:
+    """Let go of what a deleted job has kept; return how many files it left behind and was given,
+    and how many blobs that was.
+    """
     tx.execute(SQL.delete_artifacts, (tenant, job_id))
     artifacts = tx.changed()
+    tx.execute(SQL.delete_uploads, (tenant, job_id))
+    uploads = tx.changed()
     tx.execute(SQL.doom_blobs, (tenant, job_id))
-    return artifacts, tx.changed()
+    return artifacts, uploads, tx.changed()
 
 
 def take_unneeded(tx: Transaction, now: int, limit: int) -> list[BlobName]:
@@ -60,3 +94,5 @@ def forget(tx: Transaction, blobs: Sequence[BlobName]) -> None:
     """Drop the rows of blobs whose bytes are gone."""
     for blob in blobs:
         tx.execute(SQL.forget_blob, blob)
+        if tx.changed():
+            tx.execute(SQL.delete_upload_by_key, blob)

@@ -16,6 +16,8 @@ TOMBSTONES_KEPT_MS = 7 * 86_400_000
 def sweep(tx: Transaction, now: int) -> Swept:
     """Do a bounded amount of everything that is due."""
     expired = _expire(tx, now)
+    tx.execute(SQL.drop_old_inputs, (now, AT_ONCE))
+    dropped = tx.changed()
     deleted = _delete(tx, now)
     cascading = [
         cascade(tx, tenant, job_id, now)
@@ -24,7 +26,7 @@ def sweep(tx: Transaction, now: int) -> Swept:
     tx.execute(SQL.delete_old_tombstones, (now - TOMBSTONES_KEPT_MS, AT_ONCE))
     tx.execute(SQL.delete_expired_records, (now, AT_ONCE))
     tx.execute(SQL.delete_expired_keys, (now, AT_ONCE))
-    more = AT_ONCE in (expired, deleted) or any(cascading)
+    more = AT_ONCE in (expired, dropped, deleted) or any(cascading)
     return Swept(expired=expired, deleted=deleted, more=more)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from coatcheck.errors import Conflict, KeyReused
+from coatcheck.errors import Conflict, InputGone, KeyReused
 from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
@@ -69,6 +69,10 @@ def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
     tx.execute(_INSERT_PAYLOAD, (job.tenant, job.id, "input", job.input))
     if is_reference(job.input):
         blobs.adopt(tx, blobs_in([(job.tenant, job.id, job.input)]))
+    if job.uploads:
+        blobs.adopt_uploads(tx, job)
+    if job.input_until is not None:
+        tx.execute(SQL.keep_input_until, (job.input_until, job.tenant, job.id))
     tx.execute(_INSERT_EVENT, (job.tenant, job.id, 1, EventType.STATE, now, event))
     if job.labels != "{}":
         tx.execute(SQL.insert_labels, (job.tenant, job.id, job.labels))
@@ -129,11 +133,13 @@ def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> D
     tx.execute(SQL.delete_steps, (tenant, job_id))
     steps = tx.changed()
     tx.execute(SQL.delete_messages, (tenant, job_id))
-    artifacts, doomed = blobs.remove(tx, tenant, job_id)
+    messages = tx.changed()
+    artifacts, uploads, doomed = blobs.remove(tx, tenant, job_id)
     deliveries = webhooks.remove(tx, tenant, job_id)
     tx.execute(SQL.delete_job, (rowid,))
     tx.execute(SQL.insert_tombstone, (tenant, job_id, now))
-    return Deleted(job_id, payloads, events, steps, artifacts, doomed, deliveries)
+    files = (artifacts, uploads, doomed)
+    return Deleted(job_id, payloads, events, steps, *files, messages, deliveries)
 
 
 def claim(tx: Transaction, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
@@ -296,6 +302,8 @@ def resume(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
         return False
     again = rules.resumed(*found[1:], now)
     if again is not None:
+        if tx.one(_PAYLOAD, (tenant, job_id, "input")) is None:
+            raise InputGone(f"the input of job {job_id} is gone: it cannot go on")
         write(tx, tenant, job_id, found, again, now)
         tx.execute(SQL.drop_passed_deadline, (found[0], now))
         tx.execute(SQL.delete_cascade, (tenant, job_id))

@@ -3,9 +3,9 @@
 Jobs that came in at the same time mostly differ in little: their ids, inputs, times and traces. So
 they are grouped by all the rest, and a group is three statements, each of which takes what differs
 as one JSON array. Such a statement runs from beginning to end without the interpreter, beside the
-loop that reads the next requests. What does not fit (labels, a public id, a deadline, a blob, a
-webhook) is submitted one by one, and so is everything if anything about a group is unusual, such
-as an id that exists.
+loop that reads the next requests. What does not fit (labels, a public id, a deadline, a blob, an
+upload, a webhook) is submitted one by one, and so is everything if anything about a group is
+unusual, such as an id that exists.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ def can_be_merged(job: NewJob) -> bool:
         and job.forked_from is None
         and job.webhook is None
         and not is_reference(job.input)
+        and job.input_until is None
+        and not job.uploads
     )
 
 

@@ -269,6 +269,8 @@ SELECT
             WHERE deliveries.tenant = jobs.tenant AND deliveries.job_id = jobs.id
               AND due_at IS NOT NULL
           ))
+  OR EXISTS (SELECT 1 FROM jobs WHERE input_until > 0 AND input_until <= ?1
+          AND state IN ('succeeded', 'failed', 'cancelled'))
   OR EXISTS (SELECT 1 FROM tombstones WHERE deleted_at <= ?2)
   OR EXISTS (SELECT 1 FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?1)
   OR EXISTS (SELECT 1 FROM idempotency WHERE expires_at <= ?1)
@@ -520,7 +522,9 @@ SELECT tenant, job_id FROM cascades LIMIT ?
 DELETE FROM cascades WHERE tenant = ? AND job_id = ?
 
 -- name: drop_passed_deadline
-UPDATE jobs SET deadline_at = NULL WHERE rowid = ? AND deadline_at <= ?
+-- But not beyond the time of its input.
+UPDATE jobs SET deadline_at = CASE WHEN input_until > ?2 THEN input_until END
+WHERE rowid = ?1 AND deadline_at <= ?2
 
 -- name: reserve_blob
 INSERT INTO blobs (tenant, job_id, key, remove_at) VALUES (?, ?, ?, ?)
@@ -543,6 +547,56 @@ WHERE remove_at IS NOT NULL AND remove_at <= ? ORDER BY remove_at LIMIT ?
 
 -- name: forget_blob
 DELETE FROM blobs WHERE tenant = ? AND job_id = ? AND key = ? AND remove_at IS NOT NULL
+
+-- name: adopt_upload
+-- Its blob becomes the job's; also one that is the job's already, by an earlier try.
+UPDATE blobs SET job_id = ?1, remove_at = NULL
+WHERE tenant = ?2 AND job_id IN (?1, '') AND key = ?3 AND coalesce(remove_at, 1) > 0
+
+-- name: insert_upload
+-- The order of the values is that of StoredUpload.
+INSERT INTO uploads (
+  tenant, job_id, id, name, content_type, size, sha256, key, created_at, expires_at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, job_id, id) DO NOTHING
+
+-- name: hold_blob
+UPDATE blobs SET remove_at = ?4
+WHERE tenant = ?1 AND job_id = ?2 AND key = ?3 AND remove_at > 0
+
+-- name: upload
+SELECT id, name, content_type, size, sha256, key, created_at, expires_at FROM uploads
+WHERE tenant = ? AND job_id = ? AND id = ?
+
+-- name: uploads_of
+SELECT id, name, content_type, size, sha256, key, created_at, expires_at FROM uploads
+WHERE tenant = ? AND job_id = ? ORDER BY id
+
+-- name: delete_upload
+DELETE FROM uploads WHERE tenant = ? AND job_id = ? AND id = ?
+
+-- name: delete_upload_by_key
+DELETE FROM uploads WHERE tenant = ? AND job_id = ? AND key = ?
+
+-- name: delete_uploads
+DELETE FROM uploads WHERE tenant = ? AND job_id = ?
+
+-- name: keep_input_until
+UPDATE jobs SET input_until = ? WHERE tenant = ? AND id = ?
+
+-- name: drop_old_inputs
+-- A trigger does the rest.
+UPDATE jobs SET input_until = 0 WHERE rowid IN (
+  SELECT rowid FROM jobs
+  WHERE input_until > 0 AND input_until <= ? AND state IN ('succeeded', 'failed', 'cancelled')
+  ORDER BY input_until LIMIT ?
+)
+
+-- name: unerased
+SELECT removals FROM unerased
+
+-- name: erased
+UPDATE unerased SET removals = removals - ? WHERE removals > 0
 
 -- name: artifact_key
 SELECT key FROM artifacts WHERE tenant = ? AND job_id = ? AND name = ?

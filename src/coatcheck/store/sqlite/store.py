@@ -15,14 +15,15 @@ from typing import Any, TypeVar
 
 import apsw
 
-from coatcheck.errors import ConfigurationError, Gone, InvalidInput, NotFound
+from coatcheck.errors import ConfigurationError, Gone, InputGone, InvalidInput, NotFound
 from coatcheck.ids import UlidGenerator, is_ulid, ulid_time
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
-from coatcheck.model.payload import BlobName
+from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.step import Message, Step
+from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
@@ -45,6 +46,7 @@ from coatcheck.store.rows import read_event, read_job, read_step
 from coatcheck.store.sqlite import (
     batches,
     blobs,
+    erasing,
     housekeeping,
     jobs,
     merged,
@@ -262,7 +264,7 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks):
         job = await self.get(tenant, job_id)
         row = await self._reader.read(lambda db: _one(db, SQL.payload, (tenant, job.id, "input")))
         if row is None:
-            raise Gone(f"the input of job {job_id} is gone")
+            raise InputGone(f"the input of job {job_id} is gone")
         return str(row[0])
 
     async def send(
@@ -374,6 +376,30 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks):
         """Drop what is known of blobs whose bytes are gone."""
         await self._write(lambda tx: blobs.forget(tx, gone), Urgency.BULK)
 
+    # --- uploads
+
+    async def put_upload(self, tenant: str, upload: StoredUpload) -> None:
+        """Make a file known that no job has taken over."""
+        await self._write(lambda tx: blobs.put_upload(tx, tenant, upload), Urgency.SUBMIT)
+
+    async def get_upload(
+        self, tenant: str, upload_id: str, job_id: str = NOBODY
+    ) -> StoredUpload | None:
+        """Read what is known of a file."""
+        row = await self._reader.read(lambda db: _one(db, SQL.upload, (tenant, job_id, upload_id)))
+        return None if row is None else StoredUpload(*row)
+
+    async def uploads_of(self, tenant: str, job_id: str) -> list[StoredUpload]:
+        """List the files of a job's input."""
+        rows = await self._reader.read(lambda db: _all(db, SQL.uploads_of, (tenant, job_id)))
+        return [StoredUpload(*row) for row in rows]
+
+    async def delete_upload(self, tenant: str, upload_id: str) -> bool:
+        """Give a file up that no job has taken over."""
+        return await self._write(
+            lambda tx: blobs.delete_upload(tx, tenant, upload_id), Urgency.SUBMIT
+        )
+
     # --- keeping house
 
     async def sweep(self, now: int) -> Swept:
@@ -387,6 +413,13 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks):
         finished = await self._finish_accepted(now)
         swept = await self._write(lambda tx: housekeeping.sweep(tx, now), Urgency.BULK)
         return swept._replace(batches=int(finished), more=swept.more or finished)
+
+    async def erase(self) -> bool:
+        """Truncate the log that removed rows may still be in; an idle system does nothing."""
+        found = await self._reader.read(lambda db: _one(db, SQL.unerased))
+        if not found[0]:
+            return True
+        return await asyncio.to_thread(erasing.erase, self._path, self._run_folder / "write.lock")
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues."""

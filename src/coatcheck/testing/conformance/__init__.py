@@ -41,6 +41,7 @@ from coatcheck.testing.conformance.settling_many import SettleManyConformance
 from coatcheck.testing.conformance.steps import StepConformance
 from coatcheck.testing.conformance.submitting import SubmitConformance
 from coatcheck.testing.conformance.sweeping import SweepConformance
+from coatcheck.testing.conformance.uploads import InputConformance, UploadConformance
 from coatcheck.testing.conformance.waiting import WaitConformance
 from coatcheck.testing.conformance.waiting_on import EventConformance, WaitForChildrenConformance
 from coatcheck.testing.conformance.waking import WakeConformance
@@ -52,6 +53,8 @@ class StoreConformance(
     DeliveryConformance,
     EndpointConformance,
     BlobConformance,
+    UploadConformance,
+    InputConformance,
     ForkConformance,
     ResumeConformance,
     FamilyConformance,

@@ -203,6 +203,6 @@ class StepConformance(Conformance):
         await store.send(TENANT, lease.job_id, "hello", "1", NOW)
         await settle(store, lease, Succeeded("1"))
         deleted = await store.delete(TENANT, lease.job_id, NOW)
-        assert deleted == Deleted(lease.job_id, payloads=2, events=5, steps=2)
+        assert deleted == Deleted(lease.job_id, payloads=2, events=5, steps=2, messages=1)
         assert await store.steps(TENANT, lease.job_id) == []
         assert await store.messages(TENANT, lease.job_id) == []

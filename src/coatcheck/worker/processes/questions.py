@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import astuple
 from itertools import count
+from pathlib import Path
 from typing import IO, Any
 
 from coatcheck import errors
@@ -25,6 +26,7 @@ from coatcheck.worker.driving import Port
 from coatcheck.worker.operations import (
     Child,
     Children,
+    FetchUpload,
     History,
     KeepArtifact,
     Question,
@@ -36,7 +38,7 @@ from coatcheck.worker.processes.wire import write_step
 
 # What a process may hear of beside InvalidPayload.
 _ERRORS = {
-    *("StaleLease", "UnknownKind", "InvalidInput", "Conflict", "TooLarge"),
+    *("StaleLease", "UnknownKind", "InvalidInput", "Conflict", "TooLarge", "NotFound"),
     *("StoreUnavailable", "BlobStoreUnavailable", "BlobGone", "BlobDamaged"),
 }
 
@@ -93,6 +95,8 @@ def write_question(question: Question) -> tuple[dict[str, Any], bytes]:
             return {"what": "artifact", "name": name, "content_type": content_type}, b""
         case ReadInput():
             return {"what": "input"}, b""
+        case FetchUpload(upload_id):
+            return {"what": "upload", "upload": upload_id}, b""
 
 
 def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Question:
@@ -113,6 +117,8 @@ def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Quest
             return KeepArtifact(str(fields["name"]), file, str(fields["content_type"]))
         case "input":
             return ReadInput()
+        case "upload":
+            return FetchUpload(str(fields["upload"]))
     raise ValueError(f"nobody asks for {fields['what']!r}")
 
 
@@ -130,6 +136,8 @@ def write_answer(question: Question, answer: Future[Any]) -> bytes:
             value = [list(map(write_step, steps)), list(map(astuple, messages))]
         case Children():
             value = list(map(astuple, value))
+        case FetchUpload():
+            value = str(value)
     return json.dumps({"value": value}).encode()
 
 
@@ -149,6 +157,8 @@ def _read_answer(question: Question, value: Any) -> Any:
             ]
         case KeepArtifact():
             return Artifact(*value)
+        case FetchUpload():
+            return Path(value)
     return value
 
 

@@ -1,0 +1,76 @@
+"""A bucket whose blobs can only be read with a key; how, says `coatcheck.sealing`.
+
+What was put before there was a key is given out as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from coatcheck.blobs.base import Bucket
+from coatcheck.errors import BlobDamaged
+from coatcheck.sealing import HEADER, MAGIC, PIECE, TAG, Keyring
+
+
+class SealedBucket:
+    """Seals what goes into another bucket, and opens what comes out."""
+
+    def __init__(self, bucket: Bucket, keys: Keyring) -> None:
+        self._bucket = bucket
+        self._keys = keys
+
+    @property
+    def place(self) -> str:
+        """Where it is."""
+        return self._bucket.place
+
+    def put(self, key: str, pieces: Iterable[bytes]) -> None:
+        """Seal and write."""
+        self._bucket.put(key, self._keys.seal_stream(key, pieces))
+
+    def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
+        """Read the sealed pieces that the part is in, and open them."""
+        total = self._bucket.size(key)
+        header = self._header(key, total)
+        if header is None:
+            yield from self._bucket.get(key, start, stop)
+            return
+        if start >= stop:
+            return
+        first, last = start // PIECE, (stop - 1) // PIECE
+        sealed_from = HEADER + first * (PIECE + TAG)
+        sealed_to = min(total, HEADER + (last + 1) * (PIECE + TAG))
+        sealed = self._bucket.get(key, sealed_from, max(sealed_from, sealed_to))
+        place = first * PIECE
+        for piece in self._keys.open_stream(key, header, sealed, first):
+            wanted = piece[max(0, start - place) : stop - place]
+            place += len(piece)
+            if wanted:
+                yield wanted
+        if place < stop:
+            raise BlobDamaged(f"blob {key} is shorter than it was")
+
+    def delete(self, key: str) -> None:
+        """Remove what is there."""
+        self._bucket.delete(key)
+
+    def size(self, key: str) -> int:
+        """Return how many bytes were put."""
+        total = self._bucket.size(key)
+        if self._header(key, total) is None:
+            return total
+        pieces = -(-(total - HEADER) // (PIECE + TAG))
+        return total - HEADER - pieces * TAG
+
+    def sign(self, key: str, seconds: float) -> None:
+        """Return nothing: what others write there would not be sealed."""
+
+    def check(self) -> None:
+        """Raise what keeps blobs from being written."""
+        self._bucket.check()
+
+    def _header(self, key: str, total: int) -> bytes | None:
+        if total < HEADER:
+            return None
+        header = b"".join(self._bucket.get(key, 0, HEADER))
+        return header if header.startswith(MAGIC) else None

@@ -1,0 +1,228 @@
+"""Files that are handed in before the job that needs them.
+
+1. A blob is noted, for nobody, and the bytes are written while they arrive (`keeping.py`).
+2. The upload is written down under its id. It waits for a job for `UNUSED_KEPT_MS`.
+3. The submit whose input names it takes it over, in its own transaction: one job, of one tenant.
+   From then on it lives and dies with that job's input. A second job is refused.
+
+A crash before 2 leaves a blob that nobody has named; an upload that no job ever takes over is one,
+too: the sweep removes both. A repeated upload under one key, at the same time or later, ends with
+the upload of the first; the bytes of the second are removed.
+
+Where the blob store can sign addresses (object stores), a client may write the bytes there itself:
+`begin_signed` notes the blob and returns an address, `complete` reads what was written, checks it,
+and goes on with 2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from coatcheck.clock import Clock
+from coatcheck.engine.keeping import RESERVED_MS, Keeping
+from coatcheck.engine.once import Once
+from coatcheck.errors import BlobGone, Conflict, InvalidPayload, NotFound
+from coatcheck.model.artifact import check_content_type
+from coatcheck.model.job import DEFAULT_TENANT, NewJob
+from coatcheck.model.payload import NOBODY, BlobName
+from coatcheck.model.record import Record
+from coatcheck.model.upload import LARGEST_UPLOAD, StoredUpload, check_file_name
+from coatcheck.store.base import Store
+
+if TYPE_CHECKING:
+    from coatcheck.blobs.blobs import Source
+
+UNUSED_KEPT_MS = 24 * 3_600_000
+# How long an address that was signed can be written to.
+SIGNED_MS = 3_600_000
+KEYS = "upload-keys"
+SIGNED = "signed-uploads"
+
+
+class Uploaded(NamedTuple):
+    """An upload, and whether an earlier request under the same key has made it."""
+
+    upload: StoredUpload
+    replayed: bool
+
+
+class Signed(NamedTuple):
+    """Where a client may write a file itself, until when."""
+
+    id: str
+    url: str
+    expires_at: int
+
+
+class Uploads:
+    """The uploads of one store."""
+
+    def __init__(
+        self, store: Store, keeping: Keeping, clock: Clock, new_id: Callable[[], str]
+    ) -> None:
+        self._store = store
+        self._keeping = keeping
+        self._clock = clock
+        self._new_id = new_id
+        self.limit = LARGEST_UPLOAD
+
+    async def receive(
+        self,
+        source: Source,
+        name: str | None = None,
+        content_type: str | None = None,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        key: str | None = None,
+    ) -> Uploaded:
+        """Write a file away while it arrives; raises TooLarge, InvalidInput, KeyReused, and
+        whatever the source does. Nothing is left of one that fails.
+        """
+        name = check_file_name(name)
+        media_type = check_content_type(content_type, name or "")
+        upload_id = self._new_id()
+        blob = BlobName(tenant, NOBODY, f"uploads/{upload_id}")
+        written = await self._keeping.put_apart(blob, source, self.limit)
+        now = self._clock.now()
+        upload = StoredUpload(
+            upload_id,
+            name,
+            media_type,
+            written.size,
+            written.sha256,
+            blob.key,
+            now,
+            now + UNUSED_KEPT_MS,
+        )
+        if key is not None:
+            once = Once(key, f"upload {written.sha256} {name} {media_type}")
+            first = await self._first_under(once, upload, tenant)
+            if first != upload:
+                await self._keeping.remove([blob])
+                return Uploaded(first, replayed=True)
+        await self._store.put_upload(tenant, upload)
+        return Uploaded(upload, replayed=False)
+
+    async def get(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> StoredUpload:
+        """Read what is known of a file that no job has taken over; raises NotFound."""
+        found = await self._store.get_upload(tenant, upload_id)
+        if found is None or found.expires_at <= self._clock.now():
+            raise NotFound("there is no such upload: it has expired, or a job has taken it over")
+        return found
+
+    async def delete(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> None:
+        """Give a file up that no job has taken over; raises NotFound."""
+        if not await self._store.delete_upload(tenant, upload_id):
+            raise NotFound("there is no such upload: it has expired, or a job has taken it over")
+        await self._keeping.sweep()
+
+    # --- for jobs
+
+    async def taken_over(
+        self, jobs: Sequence[NewJob], ids: Sequence[Sequence[str]]
+    ) -> list[NewJob]:
+        """Return new jobs with the uploads that their inputs name; raises InvalidPayload."""
+        return [
+            job._replace(uploads=await self._find(job.tenant, named)) if named else job
+            for job, named in zip(jobs, ids, strict=True)
+        ]
+
+    async def _find(self, tenant: str, ids: Sequence[str]) -> tuple[StoredUpload, ...]:
+        found = []
+        for upload_id in ids:
+            try:
+                found.append(await self.get(upload_id, tenant))
+            except NotFound as error:
+                raise InvalidPayload(str(error), [("/input", str(error))]) from None
+        return tuple(found)
+
+    async def copied(self, source_id: str, job: NewJob) -> NewJob:
+        """Return a fork with copies of the files of the job it is made from."""
+        there = await self._store.uploads_of(job.tenant, source_id)
+        copies = []
+        for upload in there:
+            pieces = await self._keeping.stream(upload)
+            copy = await self._keeping.put(job.tenant, job.id, pieces, upload.size)
+            copies.append(upload._replace(key=copy.key))
+        return job._replace(uploads=tuple(copies))
+
+    # --- under a key
+
+    async def _first_under(self, once: Once, mine: StoredUpload, tenant: str) -> StoredUpload:
+        """Note an upload under a key, unless another one is; return that one then."""
+        held = once.held(self._clock.now())
+        value = json.dumps({"fingerprint": held.fingerprint, "upload": mine})
+        record = Record(tenant, KEYS, held.key, value, 0, self._clock.now(), held.expires_at)
+        while await self._store.put_record(record, expected_version=0) is None:
+            found = await self._store.get_record(tenant, KEYS, once.key, self._clock.now())
+            if found is None:
+                continue  # it has expired meanwhile
+            there = json.loads(found.value)
+            first = StoredUpload(*there["upload"])
+            try:
+                once.check(there["fingerprint"])
+            except Exception:
+                await self._keeping.remove([BlobName(tenant, NOBODY, mine.key)])
+                raise
+            return first
+        return mine
+
+    # --- signed addresses
+
+    async def begin_signed(
+        self,
+        size: int,
+        name: str | None = None,
+        content_type: str | None = None,
+        *,
+        tenant: str = DEFAULT_TENANT,
+    ) -> Signed:
+        """Return an address of the blob store that a file can be written to; raises Conflict where
+        the blob store has none.
+        """
+        name = check_file_name(name)
+        media_type = check_content_type(content_type, name or "")
+        upload_id, now = self._new_id(), self._clock.now()
+        blob = BlobName(tenant, NOBODY, f"uploads/{upload_id}")
+        url = await self._keeping.sign(blob.key, SIGNED_MS / 1000)
+        if url is None:
+            raise Conflict("this server's blob store signs no addresses; send the file here")
+        await self._store.reserve_blob(blob, now + RESERVED_MS)
+        value = json.dumps({"size": size, "name": name, "content_type": media_type})
+        record = Record(tenant, SIGNED, upload_id, value, 0, now, now + RESERVED_MS)
+        await self._store.put_record(record)
+        return Signed(upload_id, url, now + SIGNED_MS)
+
+    async def complete(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> StoredUpload:
+        """Take in what a client has written to a signed address; told twice is once. Raises
+        NotFound, and Conflict where it is not there or has another size.
+        """
+        there = await self._store.get_upload(tenant, upload_id)
+        if there is not None:
+            return there
+        now = self._clock.now()
+        record = await self._store.get_record(tenant, SIGNED, upload_id, now)
+        if record is None:
+            raise NotFound("there is no such upload")
+        asked = json.loads(record.value)
+        key = f"uploads/{upload_id}"
+        try:
+            written = await self._keeping.measure(key, asked["size"])
+        except BlobGone:
+            raise Conflict("nothing was written to the signed address yet") from None
+        if written.size != asked["size"]:
+            raise Conflict(f"{written.size:,} bytes were written, not {asked['size']:,}")
+        upload = StoredUpload(
+            upload_id,
+            asked["name"],
+            asked["content_type"],
+            *written,
+            key,
+            now,
+            now + UNUSED_KEPT_MS,
+        )
+        await self._store.put_upload(tenant, upload)
+        await self._store.delete_record(tenant, SIGNED, upload_id)
+        return upload

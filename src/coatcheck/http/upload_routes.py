@@ -1,0 +1,96 @@
+"""The part of the table of calls that takes files in before their job."""
+
+from __future__ import annotations
+
+from coatcheck.http import uploads
+from coatcheck.http.endpoint import (
+    ANY,
+    IDEMPOTENCY_KEY,
+    Answer,
+    Body,
+    Endpoint,
+    Parameter,
+    as_json,
+    ref,
+)
+from coatcheck.http.schemas import TEXT
+
+_UPLOAD = as_json(ref("Upload"))
+_BYTES = {"type": "string", "format": "binary"}
+
+UPLOADS: tuple[Endpoint, ...] = (
+    Endpoint(
+        "POST",
+        "/v1/uploads",
+        uploads.upload,
+        "upload",
+        "Upload a file that a job will need",
+        "uploads",
+        {
+            200: Answer("The same file under the same key before.", _UPLOAD, ("Location",)),
+            201: Answer("It is durable, and waits for its job.", _UPLOAD, ("Location",)),
+        },
+        refusals=(408, 413, 415, 422),
+        parameters=(
+            IDEMPOTENCY_KEY,
+            Parameter("name", "The file's name; a form tells its own.", TEXT),
+        ),
+        body=Body(
+            "The file as it is, of any type, or a form with nothing but the file in it.",
+            {
+                ANY: _BYTES,
+                uploads.FORM: {
+                    "type": "object",
+                    "properties": {"file": _BYTES},
+                    "required": ["file"],
+                },
+            },
+            required=False,
+        ),
+        description=(
+            'Submit the job with `{"upload": "<id>"}` where its kind takes a file. The first job '
+            "that names it takes it over; it is removed if none does before `expires_at`."
+        ),
+    ),
+    Endpoint(
+        "GET",
+        "/v1/uploads/{upload_id}",
+        uploads.get_upload,
+        "getUpload",
+        "Look at a file that no job has taken over",
+        "uploads",
+        {200: Answer("What is known of it.", _UPLOAD)},
+        refusals=(404,),
+    ),
+    Endpoint(
+        "DELETE",
+        "/v1/uploads/{upload_id}",
+        uploads.delete_upload,
+        "deleteUpload",
+        "Give a file up that no job has taken over",
+        "uploads",
+        {204: Answer("It is gone.", {})},
+        refusals=(404,),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/signed-uploads",
+        uploads.sign_upload,
+        "signUpload",
+        "Get an address of the blob store to write a file to",
+        "uploads",
+        {201: Answer("PUT the bytes there, then complete it.", as_json(ref("SignedUpload")))},
+        refusals=(408, 409, 413, 415, 422),
+        body=Body("What will be written.", as_json(ref("SignedRequest"))),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/uploads/{upload_id}/complete",
+        uploads.complete_upload,
+        "completeUpload",
+        "Say that a file was written to its signed address",
+        "uploads",
+        {200: Answer("It was read and hashed, and waits for its job.", _UPLOAD)},
+        refusals=(404, 409),
+    ),
+)

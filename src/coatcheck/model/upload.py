@@ -1,0 +1,62 @@
+"""A file that is handed in before the job that needs it.
+
+In a kind's input it is an `Upload`, on the wire `{"upload": "<id>"}`. Whoever checks an input
+against its kind hears which uploads it names: each is taken over by the job, and is its own from
+then on.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationInfo, model_validator
+
+from coatcheck.errors import InvalidInput
+
+LARGEST_UPLOAD = 500 * 1024 * 1024
+ID_PATTERN = "^[0-9A-HJKMNP-TV-Z]{26}$"
+MOST_OF_A_JOB = 100
+
+# Where a check of an input notes the uploads it comes across.
+NOTED = "coatcheck_uploads"
+
+_NAME = re.compile(r'[^\x00-\x1f\x7f/\\"]{1,255}')
+
+
+class Upload(BaseModel):
+    """A file of a job's input; `ctx.file` gives it to the handler."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    upload: Annotated[str, StringConstraints(pattern=ID_PATTERN)]
+
+    @model_validator(mode="after")
+    def _note(self, info: ValidationInfo) -> Upload:
+        context: Any = info.context
+        if isinstance(context, dict) and NOTED in context:
+            context[NOTED].append(self.upload)
+        return self
+
+
+class StoredUpload(NamedTuple):
+    """An uploaded file: what it is, and where its bytes are."""
+
+    id: str
+    name: str | None
+    content_type: str
+    size: int
+    sha256: str
+    key: str
+    created_at: int
+    expires_at: int
+
+
+def check_file_name(name: str | None) -> str | None:
+    """Return the name a file came with, where it has one; raises InvalidInput."""
+    if name is None or name == "":
+        return None
+    last = re.split(r"[/\\]", name)[-1]
+    if not _NAME.fullmatch(last) or last in (".", ".."):
+        raise InvalidInput("a file's name has 1 to 255 characters, and no control characters")
+    return last

@@ -1,0 +1,101 @@
+"""Where handlers find the files of their jobs' inputs: on the disk of this machine, for as long as
+the attempt lasts.
+
+Each worker has a folder of its own, and holds a lock on a file beside it. What a worker that was
+killed has left there is removed by the next one that starts, which can tell by the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.model.job import Lease
+
+log = logging.getLogger(__name__)
+
+LOCK = ".lock"
+
+
+class Scratch:
+    """The folder of one worker; made when it is first needed. Its calls block."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self._root = root or Path(tempfile.gettempdir()) / f"coatcheck-{os.getuid()}"
+        self._folder: Path | None = None
+        self._lock = -1
+        self._attempts: set[Lease] = set()
+
+    def holds(self, lease: Lease) -> bool:
+        """Whether an attempt has files here."""
+        return lease in self._attempts
+
+    def folder_of(self, lease: Lease) -> Path:
+        """Return a folder for the files of an attempt."""
+        if self._folder is None:
+            self._folder = self._make()
+        self._attempts.add(lease)
+        folder = self._folder / f"{lease.job_id}-{lease.fence}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    def drop(self, lease: Lease) -> None:
+        """Remove the files of an attempt that has ended."""
+        if lease in self._attempts and self._folder is not None:
+            self._attempts.discard(lease)
+            shutil.rmtree(self._folder / f"{lease.job_id}-{lease.fence}", ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove everything."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder.with_name(self._folder.name + LOCK).unlink(missing_ok=True)
+            os.close(self._lock)
+            self._folder = None
+
+    def remove_leftovers(self) -> int:
+        """Remove what workers have left that are dead; return how many they were."""
+        removed = 0
+        for lock in self._root.glob(f"*{LOCK}"):
+            try:
+                descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+            except OSError:
+                continue  # somebody else was faster, or it is not ours
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.with_name(lock.name.removesuffix(LOCK)), ignore_errors=True)
+                lock.unlink(missing_ok=True)
+                removed += 1
+            except BlockingIOError:
+                pass  # its worker is alive
+            finally:
+                os.close(descriptor)
+        if removed:
+            log.info("removed files of dead workers", extra={"workers": removed})
+        return removed
+
+    def _make(self) -> Path:
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        there = self._root.lstat()
+        if self._root.is_symlink() or there.st_uid != os.getuid() or there.st_mode & 0o077:
+            raise ConfigurationError(f"{self._root} is not a folder of this user alone")
+        while True:
+            # The lock is there, and held, before the folder is: nobody takes that for a leftover.
+            descriptor, name = tempfile.mkstemp(LOCK, "worker-", self._root)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                continue
+            folder = Path(name.removesuffix(LOCK))
+            if not Path(name).exists():
+                os.close(descriptor)
+                continue
+            folder.mkdir(mode=0o700)
+            self._lock = descriptor
+            return folder
