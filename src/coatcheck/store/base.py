@@ -33,6 +33,7 @@ from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.model.step import Message, Step
 from coatcheck.model.worker import WorkerInfo
+from coatcheck.store.access import AccessStore
 from coatcheck.store.migrations import Migration
 from coatcheck.store.schedules import ScheduleStore
 
@@ -166,8 +167,10 @@ class Swept(NamedTuple):
     more: bool = False
 
 
-class Store(ScheduleStore, Protocol):
-    """Durable state, as semantic verbs; those on schedules stand in `coatcheck.store.schedules`."""
+class Store(ScheduleStore, AccessStore, Protocol):
+    """Durable state, as semantic verbs; those on schedules stand in `coatcheck.store.schedules`,
+    those on tenants and keys in `coatcheck.store.access`.
+    """
 
     async def open(self) -> None:
         """Connect; apply the migrations that are missing, under a lock."""
@@ -188,10 +191,10 @@ class Store(ScheduleStore, Protocol):
     # --- handing work in and reading it
 
     async def submit(
-        self, job: NewJob, now: int, once: Idempotency | None = None
+        self, job: NewJob, now: int, once: Idempotency | None = None, epoch: int | None = None
     ) -> Earlier | None:
         """Make a job durable. An id that is there already is left as it is; a public id that is
-        taken raises Conflict.
+        taken raises Conflict, an epoch that is not the present one AccessChanged.
 
         With `once` the key is written together with the job. Where another job holds the key,
         nothing is written and that one is returned: of any number of submits under one key,
@@ -206,6 +209,10 @@ class Store(ScheduleStore, Protocol):
 
         With `once` as above; the ids must then be consecutive.
         """
+        ...
+
+    async def earlier(self, tenant: str, key: str, now: int) -> Earlier | None:
+        """Read what was submitted under an idempotency key that has not expired."""
         ...
 
     async def get(self, tenant: str, job_id: str) -> Job:
