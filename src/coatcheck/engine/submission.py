@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from coatcheck.engine.access import Admission
 from coatcheck.errors import InvalidPayload, UnknownKind
 from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, Job, NewJob
 from coatcheck.model.kind import Kind
@@ -40,6 +41,7 @@ class Submission(NamedTuple):
     public_id: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+    admission: Admission | None = None  # None: nobody has to let it in
 
 
 def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now: int) -> NewJob:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.http import batches, docs, health, jobs, kinds, metrics, queues, stream
+from coatcheck.http.access_routes import ACCESS
 from coatcheck.http.artifact_routes import ARTIFACTS
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
@@ -10,6 +11,7 @@ from coatcheck.http.endpoint import (
     Answer,
     Body,
     Endpoint,
+    OpensTo,
     Parameter,
     Schema,
     as_json,
@@ -21,6 +23,7 @@ from coatcheck.http.schedule_routes import SCHEDULES
 from coatcheck.http.schemas import ANYTHING, STATE, STREAMED, TEXT, TIME, listed
 from coatcheck.http.steering_routes import STEERING
 from coatcheck.http.work_routes import WORK
+from coatcheck.model.access import Scope
 
 _RETRY = ("Retry-After",)
 _A_JOB = as_json(ref("Job"))
@@ -66,7 +69,7 @@ _JOBS = (
                 links_to_job=True,
             ),
         },
-        refusals=(408, 410, 413, 415, 422),
+        refusals=(408, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=Body("The job.", as_json(ref("JobRequest"))),
     ),
@@ -78,7 +81,7 @@ _JOBS = (
         "Submit up to 10,000 jobs, all or none",
         "jobs",
         {202: Answer("All are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",))},
-        refusals=(408, 410, 413, 415, 422),
+        refusals=(408, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         body=Body(
             "The jobs: as one JSON document, or one a line.",
@@ -190,6 +193,7 @@ _JOBS = (
             202: Answer("It runs; its handler was told to stop.", _A_JOB, _RETRY),
         },
         refusals=(404, 410),
+        needs=Scope.CANCEL,
     ),
     Endpoint(
         "DELETE",
@@ -212,6 +216,7 @@ _SYSTEM = (
         "List what can be submitted",
         "kinds",
         {200: Answer("Every kind, with its schemas.", as_json(ref("KindPage")))},
+        opens_to=OpensTo.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -222,6 +227,7 @@ _SYSTEM = (
         "kinds",
         {200: Answer("The kind.", as_json(ref("Kind")))},
         refusals=(404,),
+        opens_to=OpensTo.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -231,6 +237,8 @@ _SYSTEM = (
         "List the queues and how deep they are",
         "queues",
         {200: Answer("Every queue.", as_json(ref("QueuePage")))},
+        needs=Scope.ADMIN,
+        opens_to=OpensTo.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -241,6 +249,8 @@ _SYSTEM = (
         "queues",
         {200: Answer("The queue.", as_json(ref("Queue")))},
         refusals=(404,),
+        needs=Scope.ADMIN,
+        opens_to=OpensTo.OPERATOR,
     ),
     Endpoint(
         "POST",
@@ -250,6 +260,8 @@ _SYSTEM = (
         "Stop starting jobs of a queue",
         "queues",
         {200: Answer("The queue; what runs goes on.", as_json(ref("Queue")))},
+        needs=Scope.ADMIN,
+        opens_to=OpensTo.OPERATOR,
     ),
     Endpoint(
         "POST",
@@ -259,6 +271,8 @@ _SYSTEM = (
         "Start jobs of a queue again",
         "queues",
         {200: Answer("The queue.", as_json(ref("Queue")))},
+        needs=Scope.ADMIN,
+        opens_to=OpensTo.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -268,6 +282,7 @@ _SYSTEM = (
         "Does this process live?",
         "operating",
         {200: Answer("It does.", as_json(ref("Status")))},
+        opens_to=OpensTo.EVERYBODY,
     ),
     Endpoint(
         "GET",
@@ -277,6 +292,7 @@ _SYSTEM = (
         "Can jobs be taken in?",
         "operating",
         {200: Answer("The store takes writes.", as_json(ref("Status")))},
+        opens_to=OpensTo.EVERYBODY,
     ),
     Endpoint(
         "GET",
@@ -286,6 +302,8 @@ _SYSTEM = (
         "Counts for Prometheus",
         "operating",
         {200: Answer("Prometheus' text form.", {"text/plain": TEXT})},
+        needs=Scope.ADMIN,
+        opens_to=OpensTo.OPERATOR,
     ),
 )
 
@@ -299,6 +317,7 @@ _PAGES = (
         "operating",
         {200: Answer("OpenAPI 3.1.", as_json({"type": "object"}))},
         hidden=True,
+        opens_to=OpensTo.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -309,6 +328,7 @@ _PAGES = (
         "operating",
         {200: Answer("A page.", {"text/html": TEXT})},
         hidden=True,
+        opens_to=OpensTo.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -319,10 +339,11 @@ _PAGES = (
         "operating",
         {200: Answer("A file.", {"text/css": TEXT, "text/javascript": TEXT})},
         hidden=True,
+        opens_to=OpensTo.ANY_KEY,
     ),
 )
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *(*_JOBS, *ARTIFACTS, *STEERING, *WORK, *SCHEDULES),
-    *(*_SYSTEM, *_PAGES),
+    *(*ACCESS, *_SYSTEM, *_PAGES),
 )
