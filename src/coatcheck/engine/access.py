@@ -98,7 +98,7 @@ class Admission(NamedTuple):
 
     epoch: int | None
     quotas: Quotas | None
-    renew: Callable[[], Awaitable[int]]
+    renew: Callable[[], Awaitable[Admission]]
 
 
 class _Remembered(NamedTuple):

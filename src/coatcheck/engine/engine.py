@@ -124,39 +124,45 @@ class Engine:
     ) -> tuple[NewJob, Earlier | None]:
         now = self.clock.now()
         job = prepare(submission, self.kinds, self.new_id(), now)
-        admission = submission.admission
-        if admission is not None and admission.quotas is not None:
-            earlier = await self._take(admission.quotas, [job], once, now)
-            if earlier is not None:
-                return job, earlier
-        try:
-            if self.keeping.is_large(job.input):
-                [job] = await self.keeping.with_inputs_stored([job])
-            began = self.clock.monotonic()
-            earlier = await self._write(job, now, once, admission)
-            self.metrics.store_latency.add(self.clock.monotonic() - began)
-        except BaseException:
-            self._give_back(admission, [job])
-            raise
+        if self.keeping.is_large(job.input):
+            [job] = await self.keeping.with_inputs_stored([job])
+        earlier = await self._write_admitted(job, now, once, submission.admission)
         if earlier is None:
             self.metrics.submitted(job.kind)
         else:
-            self._give_back(admission, [job])
             await self.keeping.drop_inputs([job])
         return job, earlier
+
+    async def _write_admitted(
+        self, job: NewJob, now: int, once: Once | None, admission: Admission | None
+    ) -> Earlier | None:
+        while True:
+            try:
+                return await self._write(job, now, once, admission)
+            except AccessChanged:
+                assert admission is not None, "who was not let in names no epoch"
+                admission = await admission.renew()  # and again under the same id: it is one job
 
     async def _write(
         self, job: NewJob, now: int, once: Once | None, admission: Admission | None
     ) -> Earlier | None:
+        """Write a job, within its tenant's quotas; raises AccessChanged where these may be old."""
+        if admission is not None and admission.quotas is not None:
+            earlier = await self._take(admission.quotas, [job], once, now)
+            if earlier is not None:
+                return earlier
+        began = self.clock.monotonic()
         held = None if once is None else once.held(now)
-        if admission is None:
-            return await self.store.submit(job, now, held)
-        epoch = admission.epoch
-        while True:
-            try:
-                return await self.store.submit(job, now, held, epoch)
-            except AccessChanged:
-                epoch = await admission.renew()  # under the same id: it is one job
+        try:
+            epoch = None if admission is None else admission.epoch
+            earlier = await self.store.submit(job, now, held, epoch)
+        except BaseException:
+            self._give_back(admission, [job])
+            raise
+        self.metrics.store_latency.add(self.clock.monotonic() - began)
+        if earlier is not None:
+            self._give_back(admission, [job])
+        return earlier
 
     async def _take(
         self, quotas: Quotas, jobs: Sequence[NewJob], once: Once | None, now: int

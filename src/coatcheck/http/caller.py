@@ -121,12 +121,11 @@ def admission_of(request: Request, kind: str | None = None) -> Admission:
     return Admission(scope["coatcheck.epoch"], quotas_of(request), partial(_renew, request, kind))
 
 
-async def _renew(request: Request, kind: str | None) -> int:
+async def _renew(request: Request, kind: str | None) -> Admission:
     await admit_again(request)
     if kind is not None:
         check_kind(request, Scope.WRITE, kind)
-    epoch: int = request.scope["coatcheck.epoch"]
-    return epoch
+    return admission_of(request, kind)
 
 
 async def admit_again(request: Request) -> None:

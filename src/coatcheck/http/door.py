@@ -12,6 +12,7 @@ becomes of an error that nobody expected.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 from collections.abc import Mapping
@@ -21,8 +22,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coatcheck.engine.access import Doorkeeper
-from coatcheck.errors import CoatcheckError
+from coatcheck.engine.access import Caller, Doorkeeper
+from coatcheck.errors import CoatcheckError, StoreUnavailable, Unauthorized
 from coatcheck.http.asked import Asked
 from coatcheck.http.caller import token_of
 from coatcheck.http.endpoint import Handler
@@ -98,14 +99,28 @@ class Door:
             if is_open:
                 return None
             token = token_of(headers)
-            # A submit is let in by what is remembered: the store looks whether that still holds.
-            caller = keeper.remembers(token) if quickly else await keeper.admit_now(token)
-            scope["coatcheck.caller"] = caller or await keeper.admit(token)
+            scope["coatcheck.caller"] = await self._admit(token, quickly)
         except CoatcheckError as error:
             return answer_refusal(error)
         scope["coatcheck.token"] = token
         scope["coatcheck.epoch"] = keeper.epoch
         return None
+
+    async def _admit(self, token: bytes | None, quickly: bool) -> Caller:
+        keeper = self._keeper
+        if quickly:
+            # A submit is let in by what is remembered: the store looks whether that still holds.
+            # Nobody is refused by it.
+            with contextlib.suppress(Unauthorized):
+                return keeper.remembers(token) or await keeper.admit(token)
+        try:
+            return await keeper.admit_now(token)
+        except StoreUnavailable:
+            # What needs the store will say so; what does not is answered all the same.
+            caller = keeper.remembers(token)
+            if caller is None:
+                raise
+            return caller
 
 
 class _Sending:
