@@ -29,6 +29,7 @@ from benchmarks.measures import (
     steps,
     switch_interval,
     syncs,
+    with_keys,
 )
 from benchmarks.plan import Plan
 from benchmarks.results import Measure
@@ -38,6 +39,7 @@ MEASURES = {
     "drain": drain.measure,
     "end-to-end": end_to_end.measure,
     "http": over_http.measure,
+    "with-keys": with_keys.measure,
     "pickup": pickup.measure,
     "steps": steps.measure,
     "beside-batch": beside_batch.measure,

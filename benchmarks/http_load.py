@@ -92,10 +92,11 @@ class Load:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         body = options.body.encode()
+        key = f"X-Api-Key: {options.key}\r\n" if options.key else ""
         self.request = (
             f"{options.method} {options.path} HTTP/1.1\r\n"
             f"Host: 127.0.0.1:{options.port}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"{key}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         ).encode() + body
         self.latencies: list[float] = []
         self.refused = 0
@@ -170,6 +171,7 @@ def main() -> None:
     parser.add_argument("--method", default="POST")
     parser.add_argument("--path", default="/v1/jobs")
     parser.add_argument("--body", default='{"kind":"job","input":{"n":1}}')
+    parser.add_argument("--key", default="")
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rate", type=float, default=0.0)

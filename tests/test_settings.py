@@ -17,6 +17,8 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "listen": ("postgresql://db/jobs", "postgresql://db/jobs"),
     "connections": ("4", 4),
     "profile": ("production", "production"),
+    "pepper": ("file:/run/secrets/pepper", "file:/run/secrets/pepper"),
+    "cors_origins": ("https://a.example,https://b.example", "https://a.example,https://b.example"),
     "host": ("0.0.0.0", "0.0.0.0"),
     "port": ("9000", 9000),
     "concurrency": ("3", 3),

@@ -8,10 +8,15 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   ├── TooLarge               more bytes than are taken
 │   └── ConfigurationError     a setting, an app reference or a declaration is wrong
 ├── Unauthorized               no credential, a bad one, or one that may not do this
+│   ├── Forbidden              a good one that may not do this
+│   ├── PaymentRequired        its tenant has not paid
+│   └── Suspended              its tenant is suspended
+├── QuotaExceeded              the tenant has as much as it may have (`quota`, `retry_after_s`)
 ├── NotFound                   no such job (or it belongs to somebody else)
 │   └── Gone                   it existed; its retention has passed
 ├── KeyReused                  an idempotency key that belongs to another request
 ├── Conflict                   the job is not in a state that allows this
+│   ├── AccessChanged          keys or tenants have changed since they were looked at
 │   ├── InputGone              the job's input is not kept any more
 │   ├── UploadGone             an uploaded file has expired, or is another job's
 │   ├── StaleLease             a worker writes to a job that is not its own any more
@@ -102,6 +107,39 @@ class Unauthorized(CoatcheckError):
     code = "unauthorized"
 
 
+class Forbidden(Unauthorized):
+    """The credential is good, and not for this."""
+
+    code = "forbidden"
+
+
+class PaymentRequired(Unauthorized):
+    """The tenant whose key this is has not paid."""
+
+    code = "payment-required"
+
+
+class Suspended(Unauthorized):
+    """The tenant whose key this is has been suspended."""
+
+    code = "suspended"
+
+
+class QuotaExceeded(CoatcheckError):
+    """The tenant has, or has handed in, as much as it may; it may be less later."""
+
+    code = "quota-exceeded"
+
+    def __init__(
+        self, message: str, quota: str, limit: int, retry_after_s: int, window_s: int | None
+    ) -> None:
+        super().__init__(message)
+        self.quota = quota
+        self.limit = limit
+        self.retry_after_s = retry_after_s
+        self.window_s = window_s  # None: it is no rate
+
+
 class NotFound(CoatcheckError):
     """No such job."""
 
@@ -136,6 +174,12 @@ class UploadGone(Conflict):
     """An uploaded file has expired, or belongs to another job."""
 
     code = "upload-gone"
+
+
+class AccessChanged(Conflict):
+    """Keys or tenants have changed since the caller was let in; it is to be let in again."""
+
+    code = "access-changed"
 
 
 class StaleLease(Conflict):

@@ -45,6 +45,12 @@ class Settings:
     encryption_keys: str = ""
     # "production" takes secrets by reference only.
     profile: str = ""
+    # The secret that keys are kept under, 16 characters or more: itself, or better a reference such
+    # as file:/run/secrets/pepper. Empty: with SQLite a file beside the database, made with the
+    # first key.
+    pepper: str = dataclasses.field(default="", repr=False)
+    # Web pages that may call the API: their origins, separated by commas.
+    cors_origins: str = ""
     # Address the API listens on.
     host: str = "127.0.0.1"
     port: int = 8080
@@ -93,6 +99,11 @@ class Settings:
             )
         if self.log_format not in ("auto", "json", "text"):
             raise ConfigurationError(f"log_format is json, text or auto, not {self.log_format!r}")
+
+    @property
+    def origins(self) -> list[str]:
+        """The origins whose pages may call the API."""
+        return [text.strip() for text in self.cors_origins.split(",") if text.strip()]
 
     @property
     def slots(self) -> int:

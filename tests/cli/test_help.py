@@ -22,13 +22,14 @@ SUBCOMMANDS = (
         "demo",
         "doctor",
         "jobs",
+        "keys",
         "kinds",
         "migrate",
         "queues",
         "schedules",
         "serve",
     ),
-    *("submit", "watch", "worker"),
+    *("submit", "tenants", "watch", "worker"),
 )
 
 

@@ -98,7 +98,7 @@ def be(order: Order, control: socket.socket, listening: socket.socket | None) ->
     else:
         assert listening is not None
         vars(running)["store_for"] = lambda settings: WatchedStore(store_for(settings), points)
-        run_process(api_process(app, settings, listening, lambda: points.say("ready")))
+        run_process(api_process(app, settings, listening, lambda _: points.say("ready")))
 
 
 async def _work(settings: Settings, points: Points) -> None:

@@ -83,9 +83,9 @@ async def test_a_wait_that_runs_out_is_answered_with_202(
     asked: list[float] = []
     wait = engine.wait
 
-    async def shortened(job_id: str, timeout: float) -> object:
+    async def shortened(job_id: str, timeout: float, tenant: str) -> object:
         asked.append(timeout)
-        return await wait(job_id, 0.01)
+        return await wait(job_id, 0.01, tenant)
 
     monkeypatch.setattr(engine, "wait", shortened)
     headers = {"Prefer": "respond-async, wait=10"}

@@ -25,8 +25,10 @@ async def http_without_store(tmp_path: Path, gate: Gate) -> AsyncIterator[httpx2
     """The API after its store has closed."""
     store = SQLiteStore(tmp_path / "jobs.db")
     await store.open()
+    engine = Engine(store, declare_kinds(gate).kinds)
+    await engine.doorkeeper.confirm()  # as a server does when it starts
     await store.close()
-    async with connect(create_http_app(Engine(store, declare_kinds(gate).kinds))) as client:
+    async with connect(create_http_app(engine)) as client:
         yield client
 
 

@@ -15,11 +15,13 @@ from coatcheck.cli.completion import COMPLETE_VARIABLE, PROGRAM, completion
 from coatcheck.cli.demo import demo
 from coatcheck.cli.doctor.command import doctor
 from coatcheck.cli.jobs import jobs
+from coatcheck.cli.keys import keys
 from coatcheck.cli.kinds import kinds
 from coatcheck.cli.queues import queues
 from coatcheck.cli.schedules import schedules
 from coatcheck.cli.serving import migrate, serve, worker
 from coatcheck.cli.submit import submit
+from coatcheck.cli.tenants import tenants
 from coatcheck.cli.terminal import complain
 from coatcheck.cli.watching import watch
 from coatcheck.cli.webhooks import webhooks
@@ -60,6 +62,7 @@ def cli() -> None:
 for command in (
     *(serve, worker, migrate, demo, doctor, backup),
     *(submit, watch, jobs, kinds, queues, schedules, webhooks),
+    *(keys, tenants),
     completion,
 ):
     cli.add_command(command)

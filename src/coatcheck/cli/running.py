@@ -19,6 +19,7 @@ from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.pepper import pepper_for
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
@@ -80,12 +81,14 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
         blobs=blobs,
         guard=guard,
         webhook_secret=webhook_secret,
+        pepper=pepper_for(settings).read,
     )
     sweeper = Sweeper(
         store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s, keeping=engine.keeping
     )
     tasks: list[asyncio.Task[None]] = []
     try:
+        await engine.doorkeeper.confirm()
         await engine.schedules.register(app.schedules.values())
         chores = (
             *(sweeper.run(), engine.ticker.run()),
@@ -111,11 +114,11 @@ def _webhook_secret(settings: Settings) -> str:
 
 
 async def api_process(
-    app: App, settings: Settings, listening: socket.socket, announce: Callable[[], None]
+    app: App, settings: Settings, listening: socket.socket, announce: Callable[[bool], None]
 ) -> None:
     """Serve HTTP until SIGTERM."""
     async with open_engine(app, settings) as engine:
-        server = _Server(engine, announce)
+        server = _Server(engine, settings, announce)
         _tune_for_answering()
         with _on_stop_signal(lambda: _stop_server(server, engine)):
             await server.serve(sockets=[listening])
@@ -139,11 +142,11 @@ async def worker_process(app: App, settings: Settings) -> None:
 
 
 async def single_process(
-    app: App, settings: Settings, listening: socket.socket, announce: Callable[[], None]
+    app: App, settings: Settings, listening: socket.socket, announce: Callable[[bool], None]
 ) -> None:
     """Serve HTTP and work in one process, until SIGTERM."""
     async with open_engine(app, settings) as engine:
-        server = _Server(engine, announce)
+        server = _Server(engine, settings, announce)
         stop = asyncio.Event()
 
         def stop_both() -> None:
@@ -158,10 +161,12 @@ async def single_process(
 class _Server(uvicorn.Server):
     """A server that says when it answers, closes silent connections, leaves the signals to us."""
 
-    def __init__(self, engine: Engine, announce: Callable[[], None]) -> None:
+    def __init__(
+        self, engine: Engine, settings: Settings, announce: Callable[[bool], None]
+    ) -> None:
         super().__init__(
             uvicorn.Config(
-                create_http_app(engine),
+                create_http_app(engine, settings.origins),
                 http=PatientProtocol,
                 lifespan="off",
                 log_config=None,
@@ -171,13 +176,14 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=API_GRACE_S,
             )
         )
+        self._engine = engine
         self._announce = announce
         self._closing_silent: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._closing_silent = asyncio.create_task(close_silent(self.server_state.connections))
-        self._announce()
+        self._announce(self._engine.doorkeeper.needs_key)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._closing_silent is not None:

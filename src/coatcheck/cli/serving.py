@@ -20,6 +20,7 @@ from coatcheck.cli.parent import die_with_parent
 from coatcheck.cli.running import api_process, run_process, single_process, worker_process
 from coatcheck.cli.supervisor import Child, Supervisor
 from coatcheck.errors import CoatcheckError, ConfigurationError
+from coatcheck.http.guard import is_loopback, refuse_public_bind
 from coatcheck.logs import configure_logging
 from coatcheck.settings import PREFIX, Settings, load_settings
 from coatcheck.store.open import place_of, store_for
@@ -57,6 +58,7 @@ def serve(
     if socket_fd is not None:
         listening = socket.socket(fileno=socket_fd)
     else:
+        refuse_public_bind(settings.host, has_keys=_has_keys(settings))
         listening = listen(settings.host, settings.port)
     if no_worker or in_process:
         loaded = _load(app)
@@ -123,6 +125,22 @@ def _begin(flags: dict[str, Any], supervisor_pipe: int | None) -> Settings:
     return settings
 
 
+def _has_keys(settings: Settings) -> bool:
+    """Look for keys, where that decides anything."""
+    if is_loopback(settings.host):
+        return False
+
+    async def look() -> bool:
+        store = store_for(settings)
+        await store.open()
+        try:
+            return (await store.access()).has_keys
+        finally:
+            await store.close()
+
+    return asyncio.run(look())
+
+
 def _load(reference: str) -> App:
     try:
         return load_app(reference)
@@ -133,9 +151,10 @@ def _load(reference: str) -> App:
         raise ConfigurationError(f"{reference} could not be imported (see above)") from error
 
 
-def _announcement(listening: socket.socket, settings: Settings) -> Callable[[], None]:
-    def announce() -> None:
-        click.echo(f"Coatcheck listens on {url_of(listening)} (loopback only: there are no keys)")
+def _announcement(listening: socket.socket, settings: Settings) -> Callable[[bool], None]:
+    def announce(needs_key: bool) -> None:
+        note = "" if needs_key else " (loopback only: there are no keys)"
+        click.echo(f"Coatcheck listens on {url_of(listening)}{note}")
         click.echo(f"Jobs are kept in {place_of(settings)}")
         sys.stdout.flush()
 

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from coatcheck.engine.once import Once
 from coatcheck.engine.submission import Submission, prepare_with_uploads
 from coatcheck.errors import Gone, InputGone, InvalidInput, InvalidPayload, NotFound
+from coatcheck.model.access import Quotas
 from coatcheck.model.job import Job, NewJob
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.model.step import Step
+from coatcheck.model.usage import bytes_of
 from coatcheck.store.base import JobFilter
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class Fork:
     input: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
+    quotas: Quotas | None = None
 
 
 class Forked(NamedTuple):
@@ -123,6 +126,8 @@ async def fork(engine: Engine, tenant: str, asked: Fork, once: Once | None) -> F
             pass  # whoever noted the key did not come to the fork: that is made up for
     source = await engine.store.get(tenant, asked.source)
     before, job = await _prepare(engine, source, asked, new_id or engine.new_id())
+    if asked.quotas is not None:
+        await engine.quotas.take(tenant, asked.quotas, 1, bytes_of(job.input))
     if once is not None and new_id is None:
         job = job._replace(id=await _note(engine, tenant, once, job.id))
     [job] = await engine.keeping.with_inputs_stored([job])  # a large one is a blob of its own

@@ -13,6 +13,7 @@ from coatcheck.clock import Clock, SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.egress.outbound import Outbound
 from coatcheck.engine import again
+from coatcheck.engine.access import Admission, Doorkeeper, Pepper
 from coatcheck.engine.again import Fork, Forked, Resumed, ResumedSome
 from coatcheck.engine.delivering import Deliverer
 from coatcheck.engine.estimates import Estimates
@@ -21,6 +22,7 @@ from coatcheck.engine.feed import Feed
 from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.once import Once
+from coatcheck.engine.quota import QuotaBook
 from coatcheck.engine.remote import RemoteWork
 from coatcheck.engine.schedules import Schedules, submission_of
 from coatcheck.engine.submission import (
@@ -35,8 +37,16 @@ from coatcheck.engine.ticking import Ticker
 from coatcheck.engine.uploads import Uploads
 from coatcheck.engine.watch import Watch
 from coatcheck.engine.webhooks import Webhooks
-from coatcheck.errors import Gone, InvalidInput, NotFound, StoreError
+from coatcheck.errors import (
+    AccessChanged,
+    Gone,
+    InvalidInput,
+    NotFound,
+    QuotaExceeded,
+    StoreError,
+)
 from coatcheck.ids import UlidGenerator, ulids_from
+from coatcheck.model.access import Quotas
 from coatcheck.model.event import Event
 from coatcheck.model.job import DEFAULT_TENANT, Claim, Job, Lease, NewJob
 from coatcheck.model.kind import Kind
@@ -45,6 +55,7 @@ from coatcheck.model.outcome import Succeeded
 from coatcheck.model.payload import fits_inline
 from coatcheck.model.state import State
 from coatcheck.model.step import Step
+from coatcheck.model.usage import bytes_of
 from coatcheck.store.base import (
     BATCH_LIMIT,
     Claimed,
@@ -100,6 +111,7 @@ class Engine:
         blobs: Blobs | None = None,
         guard: Guard | None = None,
         webhook_secret: str = "",
+        pepper: Pepper = lambda: None,
     ) -> None:
         self.store = store
         self.kinds = kinds
@@ -108,6 +120,8 @@ class Engine:
         self.keeping = Keeping(store, blobs, self.clock)
         self.uploads = Uploads(store, self.keeping, self.clock, self.new_id)
         self.metrics = Metrics(store)
+        self.doorkeeper = Doorkeeper(store, self.clock, pepper)
+        self.quotas = QuotaBook(store, self.clock)
         self.remote = RemoteWork(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)
         self.ticker = Ticker(store, self.schedules, kinds, self.clock, self.metrics)
@@ -147,14 +161,63 @@ class Engine:
             job = job._replace(webhook=callback)
         if self.keeping.is_large(job.input):
             [job] = await self.keeping.with_inputs_stored([job])
-        began = self.clock.monotonic()
-        earlier = await self.store.submit(job, now, None if once is None else once.held(now))
-        self.metrics.store_latency.add(self.clock.monotonic() - began)
+        earlier = await self._write_admitted(job, now, once, submission.admission)
         if earlier is None:
             self.metrics.submitted(job.kind)
         else:
             await self.keeping.drop_inputs([job])
         return job, earlier
+
+    async def _write_admitted(
+        self, job: NewJob, now: int, once: Once | None, admission: Admission | None
+    ) -> Earlier | None:
+        while True:
+            try:
+                return await self._write(job, now, once, admission)
+            except AccessChanged:
+                assert admission is not None, "who was not let in names no epoch"
+                admission = await admission.renew()  # and again under the same id: it is one job
+
+    async def _write(
+        self, job: NewJob, now: int, once: Once | None, admission: Admission | None
+    ) -> Earlier | None:
+        """Write a job, within its tenant's quotas; raises AccessChanged where these may be old."""
+        if admission is not None and admission.quotas is not None:
+            earlier = await self._take(admission.quotas, [job], once, now)
+            if earlier is not None:
+                return earlier
+        began = self.clock.monotonic()
+        held = None if once is None else once.held(now)
+        try:
+            epoch = None if admission is None else admission.epoch
+            earlier = await self.store.submit(job, now, held, epoch)
+        except BaseException:
+            self._give_back(admission, [job])
+            raise
+        self.metrics.store_latency.add(self.clock.monotonic() - began)
+        if earlier is not None:
+            self._give_back(admission, [job])
+        return earlier
+
+    async def _take(
+        self, quotas: Quotas, jobs: Sequence[NewJob], once: Once | None, now: int
+    ) -> Earlier | None:
+        """Note jobs against their tenant's quotas. A request that is repeated takes nothing, so
+        what it has made before is returned where it would be refused.
+        """
+        tenant = jobs[0].tenant
+        try:
+            await self.quotas.take(tenant, quotas, len(jobs), _bytes_of(jobs))
+        except QuotaExceeded:
+            earlier = None if once is None else await self.store.earlier(tenant, once.key, now)
+            if earlier is None:
+                raise
+            return earlier
+        return None
+
+    def _give_back(self, admission: Admission | None, jobs: Sequence[NewJob]) -> None:
+        if admission is not None and admission.quotas is not None:
+            self.quotas.give_back(jobs[0].tenant, len(jobs), _bytes_of(jobs))
 
     async def submit_once(self, submission: Submission, once: Once) -> Submitted:
         """Submit a job unless one was submitted under this key before; return that one then."""
@@ -173,11 +236,12 @@ class Engine:
         correlation: str | None = None,
         traceparent: str | None = None,
         tenant: str = DEFAULT_TENANT,
+        admission: Admission | None = None,
     ) -> Submitted:
         """Submit a job of a schedule now, also of a paused one; its ticks stay as they are."""
         found = await self.schedules.get(schedule, tenant)
         submission = submission_of(found.definition, tenant)._replace(
-            correlation_id=correlation, traceparent=traceparent
+            correlation_id=correlation, traceparent=traceparent, admission=admission
         )
         if once is None:
             submitted = Submitted([await self.submit(submission)], replayed=False)
@@ -215,14 +279,24 @@ class Engine:
             asked_for = [(asked.webhook, asked.tenant) for asked in submissions]
             found = await self.webhooks.callbacks(asked_for)
             jobs = [job._replace(webhook=own) for job, own in zip(jobs, found, strict=True)]
-        if any(self.keeping.is_large(job.input) for job in jobs):
-            jobs = await self.keeping.with_inputs_stored(jobs)
-        held = None if once is None else once.held(now)
-        earlier = await self.store.submit_batch(jobs, now, held)
+        admission = submissions[0].admission if submissions else None
+        if admission is not None and admission.quotas is not None:
+            earlier = await self._take(admission.quotas, jobs, once, now)
+            if earlier is not None:
+                return jobs, earlier
+        try:
+            if any(self.keeping.is_large(job.input) for job in jobs):
+                jobs = await self.keeping.with_inputs_stored(jobs)
+            held = None if once is None else once.held(now)
+            earlier = await self.store.submit_batch(jobs, now, held)
+        except BaseException:
+            self._give_back(admission, jobs)
+            raise
         if earlier is None:
             for kind, count in Counter([job.kind for job in jobs]).items():
                 self.metrics.submitted(kind, count)
         else:
+            self._give_back(admission, jobs)
             await self.keeping.drop_inputs(jobs)
         return jobs, earlier
 
@@ -429,6 +503,10 @@ def has_large_result(settlement: Settlement) -> bool:
     """Tell whether an attempt ended with a result that is kept apart."""
     outcome = settlement.outcome
     return isinstance(outcome, Succeeded) and not fits_inline(outcome.result)
+
+
+def _bytes_of(jobs: Sequence[NewJob]) -> int:
+    return sum(bytes_of(job.input) for job in jobs)
 
 
 def _all_as_submitted(jobs: Sequence[NewJob]) -> list[Job]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from coatcheck.engine.access import Admission
 from coatcheck.engine.webhooks import WebhookAsked
 from coatcheck.errors import InvalidPayload, UnknownKind
 from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, Job, NewJob, Terms
@@ -44,6 +45,7 @@ class Submission(NamedTuple):
     correlation_id: str | None = None
     traceparent: str | None = None
     webhook: WebhookAsked | None = None
+    admission: Admission | None = None  # None: nobody has to let it in
 
 
 class Prepared(NamedTuple):

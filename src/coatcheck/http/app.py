@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError
+from coatcheck.http.caller import authorize
 from coatcheck.http.checks import check_request
 from coatcheck.http.door import Door
-from coatcheck.http.endpoint import Endpoint, Handler
+from coatcheck.http.endpoint import Endpoint, Handler, OpensTo
 from coatcheck.http.jobs import submit_job
 from coatcheck.http.openapi import openapi
 from coatcheck.http.problem import answer_error
 from coatcheck.http.routes import ENDPOINTS
 
+# What pages of other origins may read beside the body.
+EXPOSED = (
+    *("Location", "Retry-After", "ETag", "Preference-Applied", "Idempotency-Replayed"),
+    *("RateLimit", "RateLimit-Policy", "X-Correlation-Id"),
+)
 
-def create_http_app(engine: Engine) -> Starlette:
-    """Build the application over an engine."""
+
+def create_http_app(engine: Engine, cors_origins: Sequence[str] = ()) -> Starlette:
+    """Build the application over an engine; pages of the origins named may ask it."""
     app = Starlette(
         routes=_routes(ENDPOINTS),
-        middleware=[Middleware(Door, shortcuts=_shortcuts(ENDPOINTS))],
+        middleware=[*_cors(cors_origins), _door(engine)],
         exception_handlers={
             CoatcheckError: answer_error,
             HTTPException: answer_error,
@@ -43,6 +51,29 @@ def create_http_app(engine: Engine) -> Starlette:
 
     app.state.openapi = description
     return app
+
+
+def _door(engine: Engine) -> Middleware:
+    open_paths = frozenset(
+        endpoint.path for endpoint in ENDPOINTS if endpoint.opens_to is OpensTo.EVERYBODY
+    )
+    shortcuts = _shortcuts(ENDPOINTS)
+    return Middleware(Door, keeper=engine.doorkeeper, shortcuts=shortcuts, open_paths=open_paths)
+
+
+def _cors(origins: Sequence[str]) -> list[Middleware]:
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST", "PUT", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=EXPOSED,
+            max_age=600,
+        )
+    ]
 
 
 def _routes(endpoints: Iterable[Endpoint]) -> list[Route]:
@@ -71,6 +102,7 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Handler:
     async def answer(request: Request) -> Response:
         endpoint = endpoints[request.method]
         check_request(request, endpoint)
+        await authorize(request, endpoint)
         return await endpoint.handler(request)
 
     return answer

@@ -13,11 +13,13 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import PROBLEMS_AT_MOST, Submission
 from coatcheck.errors import InvalidPayload
 from coatcheck.http.body import media_type_of, parse_json, read_bounded
+from coatcheck.http.caller import admission_of, check_kind, tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.idempotency import REPLAYED, once_for
 from coatcheck.http.job_request import read_submission
 from coatcheck.http.jobs import read_traceparent
 from coatcheck.logs import correlation_id
+from coatcheck.model.access import Scope
 from coatcheck.model.job import Job, NewJob
 from coatcheck.model.state import State
 from coatcheck.store.base import BATCH_LIMIT
@@ -39,6 +41,7 @@ async def submit_batch(request: Request) -> Response:
     submissions = await asyncio.to_thread(
         _read_all, entries, correlation_id.get(), read_traceparent(request)
     )
+    submissions = await asyncio.to_thread(_admit_all, request, submissions)
     headers = {}
     jobs: list[Job] | list[NewJob]
     if once is None:
@@ -48,6 +51,13 @@ async def submit_batch(request: Request) -> Response:
         headers = {REPLAYED: "true"} if replayed else {}
     body = await asyncio.to_thread(_answer, jobs)
     return Response(body, 202, headers, JSON)
+
+
+def _admit_all(request: Request, submissions: list[Submission]) -> list[Submission]:
+    for kind in {each.kind for each in submissions}:
+        check_kind(request, Scope.WRITE, kind)
+    tenant, admission = tenant_of(request), admission_of(request)
+    return [each._replace(tenant=tenant, admission=admission) for each in submissions]
 
 
 def _answer(jobs: list[Job] | list[NewJob]) -> bytes:

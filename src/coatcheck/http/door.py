@@ -2,6 +2,8 @@
 becomes of an error that nobody expected.
 
 - A correlation id: the caller's, or a new one. It is logged, kept with the job and given back.
+- A key, once there are any; calls that are open to everybody need none. Who came is noted for the
+  call, which looks at what they may do (caller.py).
 - While there are no keys, only loopback clients are let in (guard.py).
 - An unexpected error is logged and becomes a 500 that says nothing of it.
 - A submit is sent straight to its handler: it is the one call whose number has no bound, and the
@@ -10,6 +12,7 @@ becomes of an error that nobody expected.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import re
 from collections.abc import Mapping
@@ -19,11 +22,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coatcheck.errors import CoatcheckError
+from coatcheck.engine.access import Caller, Doorkeeper
+from coatcheck.errors import CoatcheckError, StoreUnavailable, Unauthorized
 from coatcheck.http.asked import Asked
+from coatcheck.http.caller import token_of
 from coatcheck.http.endpoint import Handler
 from coatcheck.http.guard import comes_from_here
-from coatcheck.http.problem import answer_error, answer_unexpected, problem
+from coatcheck.http.problem import answer_error, answer_refusal, answer_unexpected, problem
 from coatcheck.logs import correlation_id
 
 HEADER = b"x-correlation-id"
@@ -39,9 +44,17 @@ def _correlation(given: bytes | None) -> bytes:
 class Door:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, shortcuts: Mapping[tuple[str, str], Handler]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        keeper: Doorkeeper,
+        shortcuts: Mapping[tuple[str, str], Handler],
+        open_paths: frozenset[str],
+    ) -> None:
         self._app = app
+        self._keeper = keeper
         self._shortcuts = shortcuts
+        self._open_paths = open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -53,12 +66,11 @@ class Door:
         sending = _Sending(send, current)
         token = correlation_id.set(current.decode())
         try:
-            if not comes_from_here(headers.get(b"host"), headers.get(b"origin")):
-                words = "this server has no keys and serves loopback clients only"
-                await sending.all_of(problem(403, "not-loopback", words))
-                return
             shortcut = self._shortcuts.get((scope["method"], scope["path"]))
-            if shortcut is None:
+            refusal = await self._let_in(scope, headers, shortcut is not None)
+            if refusal is not None:
+                await sending.all_of(refusal)
+            elif shortcut is None:
                 await self._app(scope, receive, sending)
             else:
                 await sending.all_of(await _answer(shortcut, Asked(scope, receive)))
@@ -70,6 +82,45 @@ class Door:
             await sending.all_of(answer_unexpected(error))
         finally:
             correlation_id.reset(token)
+
+    async def _let_in(
+        self, scope: Scope, headers: dict[bytes, bytes], quickly: bool
+    ) -> Response | None:
+        """Note who asks; return what they are told if they stay outside."""
+        keeper = self._keeper
+        is_open = scope["path"] in self._open_paths
+        try:
+            if keeper.epoch is None and not is_open:
+                await keeper.confirm()
+            has_keys = keeper.epoch is not None and keeper.needs_key
+            if not has_keys and not comes_from_here(headers.get(b"host"), headers.get(b"origin")):
+                words = "this server has no keys and serves loopback clients only"
+                return problem(403, "not-loopback", words)
+            if is_open:
+                return None
+            token = token_of(headers)
+            scope["coatcheck.caller"] = await self._admit(token, quickly)
+        except CoatcheckError as error:
+            return answer_refusal(error)
+        scope["coatcheck.token"] = token
+        scope["coatcheck.epoch"] = keeper.epoch
+        return None
+
+    async def _admit(self, token: bytes | None, quickly: bool) -> Caller:
+        keeper = self._keeper
+        if quickly:
+            # A submit is let in by what is remembered: the store looks whether that still holds.
+            # Nobody is refused by it.
+            with contextlib.suppress(Unauthorized):
+                return keeper.remembers(token) or await keeper.admit(token)
+        try:
+            return await keeper.admit_now(token)
+        except StoreUnavailable:
+            # What needs the store will say so; what does not is answered all the same.
+            caller = keeper.remembers(token)
+            if caller is None:
+                raise
+            return caller
 
 
 class _Sending:

@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
+
+from coatcheck.model.access import Scope
+
+
+class OpensTo(StrEnum):
+    """Whom a call is for."""
+
+    EVERYBODY = "everybody"
+    ANY_KEY = "any key"
+    TENANT = "tenant"  # it acts for one tenant: the caller's, or whose the operator names
+    KEY_OWNER = "key owner"  # it finds out itself whom it acts for
+    OPERATOR = "operator"  # it is about the whole server
+
 
 Handler = Callable[[Request], Awaitable[Response]]
 Schema = dict[str, Any]
@@ -32,6 +46,11 @@ IDEMPOTENCY_KEY = Parameter(
     "Repeat a request under the same key, and it still happens once.",
     {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"},
     place="header",
+)
+TENANT = Parameter(
+    "tenant",
+    "Whose: for keys of the operator, with `admin`, or with `jobs:work` where that is the scope.",
+    {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$"},
 )
 TRACEPARENT = Parameter(
     "traceparent",
@@ -76,11 +95,23 @@ class Endpoint:
     body: Body | None = None
     description: str = ""
     hidden: bool = False  # not part of the documented API: pages and their files
+    needs: Scope | None = None  # None: by its method
+    opens_to: OpensTo = OpensTo.TENANT
+
+    @property
+    def scope(self) -> Scope | None:
+        """What a key needs for this call; None where any key will do, or none is asked for."""
+        if self.opens_to in (OpensTo.EVERYBODY, OpensTo.ANY_KEY):
+            return None
+        if self.needs is not None:
+            return self.needs
+        return Scope.READ if self.method == "GET" else Scope.WRITE
 
     @property
     def query_names(self) -> frozenset[str]:
         """The query parameters that mean something here."""
-        return frozenset(found.name for found in self.parameters if found.place == "query")
+        named = frozenset(found.name for found in self.parameters if found.place == "query")
+        return named | {TENANT.name} if self.opens_to is OpensTo.TENANT else named
 
     @property
     def produces(self) -> frozenset[str]:

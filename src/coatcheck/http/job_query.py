@@ -8,7 +8,6 @@ from starlette.exceptions import HTTPException
 from coatcheck.clock import from_rfc3339
 from coatcheck.http.cursor import read_cursor
 from coatcheck.http.prefer import LONGEST_WAIT_S
-from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
 
@@ -16,10 +15,10 @@ PAGE, LARGEST_PAGE = 50, 200
 LARGEST_LOG_PAGE = 1000
 
 
-def read_filter(query: QueryParams) -> JobFilter:
+def read_filter(query: QueryParams, tenant: str) -> JobFilter:
     """Read which jobs to list, and how many."""
     return JobFilter(
-        DEFAULT_TENANT,
+        tenant,
         state=_state(query.get("state")),
         kind=_name(query.get("kind"), "kind"),
         queue=_name(query.get("queue"), "queue"),

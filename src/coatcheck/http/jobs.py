@@ -11,7 +11,9 @@ from starlette.responses import Response, StreamingResponse
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
 from coatcheck.http.body import read_json
+from coatcheck.http.caller import admission_of, check_kind, tenant_of
 from coatcheck.http.cursor import write_cursor
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.idempotency import REPLAYED, once_for
@@ -28,6 +30,7 @@ from coatcheck.http.prefer import read_preference
 from coatcheck.http.problem import problem
 from coatcheck.http.written import Written
 from coatcheck.logs import correlation_id
+from coatcheck.model.access import Scope
 from coatcheck.model.job import Job, NewJob
 from coatcheck.model.payload import is_reference, read_reference
 from coatcheck.model.state import State
@@ -44,8 +47,11 @@ async def submit_job(request: Request) -> Response:
     """Take a job: 202 once it is durable, 200 when it has ended by the time of the answer."""
     engine: Engine = request.app.state.engine
     body = await read_json(request)
-    submission = read_submission(
-        body, correlation=correlation_id.get(), traceparent=read_traceparent(request)
+    submission = admitted(
+        request,
+        read_submission(
+            body, correlation=correlation_id.get(), traceparent=read_traceparent(request)
+        ),
     )
     preference = read_preference(request)
     once = once_for(request, body)
@@ -57,11 +63,19 @@ async def submit_job(request: Request) -> Response:
         [job], replayed = await engine.submit_once(submission, once)
     log.debug("submitted", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
     if preference.wait_s and not job.state.is_terminal:
-        job = await engine.wait(job.id, preference.wait_s)
+        job = await engine.wait(job.id, preference.wait_s, job.tenant)
     headers = {"Location": f"/v1/jobs/{job.id}", **preference.headers}
     if replayed:
         headers[REPLAYED] = "true"
     return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)
+
+
+def admitted(request: Request, submission: Submission) -> Submission:
+    """Return a submission for the caller's tenant; raises where the key is not for its kind."""
+    check_kind(request, Scope.WRITE, submission.kind)
+    return submission._replace(
+        tenant=tenant_of(request), admission=admission_of(request, submission.kind)
+    )
 
 
 def _accepted(engine: Engine, job: NewJob, headers: dict[str, str]) -> Response:
@@ -85,7 +99,7 @@ async def get_job(request: Request) -> Response:
     """Answer with a job, at once or, with `?wait=N`, when it has ended."""
     engine: Engine = request.app.state.engine
     query = request.query_params
-    job = await engine.wait(request.path_params["job_id"], read_wait(query))
+    job = await engine.wait(request.path_params["job_id"], read_wait(query), tenant_of(request))
     extra = position_view(await engine.position(job))
     if read_flag(query, "explain"):
         reasons = [{"code": why.code, "message": why.message} for why in await engine.explain(job)]
@@ -101,7 +115,8 @@ async def get_job(request: Request) -> Response:
 async def list_jobs(request: Request) -> Response:
     """Answer with a page of jobs, newest first, without their results."""
     engine: Engine = request.app.state.engine
-    which = read_filter(request.query_params)
+    which = read_filter(request.query_params, tenant_of(request))
+    check_kind(request, Scope.READ, which.kind)
     # One more than asked for tells whether there is another page.
     found = await engine.list_jobs(which._replace(limit=which.limit + 1))
     page = found[: which.limit]
@@ -113,7 +128,8 @@ async def list_jobs(request: Request) -> Response:
 async def get_result(request: Request) -> Response:
     """Answer with a job's result alone: 202 while there is none, 409 when there will be none."""
     engine: Engine = request.app.state.engine
-    job = await engine.wait(request.path_params["job_id"], read_wait(request.query_params))
+    wait = read_wait(request.query_params)
+    job = await engine.wait(request.path_params["job_id"], wait, tenant_of(request))
     match job.state:
         case State.SUCCEEDED:
             return await _answer_result(engine, request, job.result or "null")
@@ -142,7 +158,7 @@ async def _answer_result(engine: Engine, request: Request, result: str) -> Respo
 async def cancel_job(request: Request) -> Response:
     """Cancel a job: 200 when it is cancelled or had ended, 202 when its handler was told."""
     engine: Engine = request.app.state.engine
-    job = await engine.cancel(request.path_params["job_id"])
+    job = await engine.cancel(request.path_params["job_id"], tenant_of(request))
     log.info("cancel asked", extra={"job_id": job.id, "kind": job.kind})
     return answer_job(engine, job, 200 if job.state.is_terminal else 202)
 
@@ -150,7 +166,7 @@ async def cancel_job(request: Request) -> Response:
 async def delete_job(request: Request) -> Response:
     """Delete a job that has ended, and answer with a receipt."""
     engine: Engine = request.app.state.engine
-    deleted, at, erased = await engine.delete(request.path_params["job_id"])
+    deleted, at, erased = await engine.delete(request.path_params["job_id"], tenant_of(request))
     log.info("deleted", extra={"job_id": deleted.job_id, "erased": erased})
     receipt = {
         "id": deleted.job_id,

@@ -12,12 +12,14 @@ from starlette.responses import Response
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import InvalidPayload, NotFound
+from coatcheck.http.caller import check_kind, tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import Fields, read_fields, read_moment
 from coatcheck.http.job_view import dumps, job_json
 from coatcheck.http.prefer import LONGEST_WAIT_S
+from coatcheck.model.access import Scope
 from coatcheck.model.event import EventType, NewEvent
-from coatcheck.model.job import DEFAULT_TENANT, Claim, Failure, Lease, Progress
+from coatcheck.model.job import Claim, Failure, Lease, Progress
 from coatcheck.model.outcome import GaveUp, Released, Succeeded
 from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.store.base import Report
@@ -93,10 +95,12 @@ async def claim_jobs(request: Request) -> Response:
     """Take jobs to run. Whoever takes them keeps them by a heartbeat before each lease is over."""
     engine: Engine = request.app.state.engine
     asked = await read_fields(request, ClaimRequest)
+    for kind in asked.kinds:
+        check_kind(request, Scope.WORK, kind)
     host = request.client.host if request.client else "somewhere"
     remote = engine.remote
     claims = await remote.claim(asked.kinds, asked.max, asked.wait, host, request.is_disconnected)
-    listed = ",".join(_claim_json(claim) for claim in claims)
+    listed = ",".join(_claim_json(claim, tenant_of(request)) for claim in claims)
     return Response(f'{{"lease_s":{remote.lease_s:g},"claims":[{listed}]}}', media_type=JSON)
 
 
@@ -161,7 +165,7 @@ async def complete(request: Request) -> Response:
     """End a job well."""
     engine: Engine = request.app.state.engine
     asked = await read_fields(request, CompleteRequest)
-    job = await engine.get(request.path_params["job_id"])
+    job = await engine.get(request.path_params["job_id"], tenant_of(request))
     result = dumps(asked.result)
     engine.kinds[job.kind].check_result(result)
     await engine.remote.settle(_lease(request), Succeeded(result))
@@ -191,19 +195,23 @@ def _lease(request: Request) -> Lease:
     fence = request.path_params["fence"]
     if not fence.isascii() or not fence.isdecimal() or not 0 < int(fence) <= LARGEST_FENCE:
         raise NotFound("there is no such lease: a fence is the number that the claim gave")
-    return Lease(DEFAULT_TENANT, request.path_params["job_id"], int(fence))
+    return Lease(tenant_of(request), request.path_params["job_id"], int(fence))
 
 
 async def _answer(engine: Engine, request: Request) -> Response:
-    return Response(job_json(await engine.get(request.path_params["job_id"])), media_type=JSON)
+    job = await engine.get(request.path_params["job_id"], tenant_of(request))
+    return Response(job_json(job), media_type=JSON)
 
 
-def _claim_json(claim: Claim) -> str:
+def _claim_json(claim: Claim, mine: str) -> str:
     path = f"/v1/jobs/{claim.lease.job_id}/leases/{claim.lease.fence}"
+    # What to follow as it is: a worker runs jobs of every tenant.
+    whose = "" if claim.lease.tenant == mine else f"?tenant={claim.lease.tenant}"
     deadline = claim.terms.deadline_at
     head = {
         "job_id": claim.lease.job_id,
         "fence": claim.lease.fence,
+        "tenant": claim.lease.tenant,
         "kind": claim.kind,
         "queue": claim.queue,
         "attempt": claim.attempt,
@@ -212,7 +220,7 @@ def _claim_json(claim: Claim) -> str:
         "deadline_at": None if deadline is None else to_rfc3339(deadline),
         "correlation_id": claim.correlation_id,
         "traceparent": claim.traceparent,
-        "links": {name: f"{path}/{name}" for name in LEASE_CALLS},
+        "links": {name: f"{path}/{name}{whose}" for name in LEASE_CALLS},
     }
     return f'{dumps(head)[:-1]},"input":{claim.input}}}'
 

@@ -13,20 +13,27 @@ from importlib.metadata import version
 from typing import Any
 
 from coatcheck.errors import InvalidPayload
-from coatcheck.http.endpoint import Answer, Endpoint, Parameter, Schema, ref
+from coatcheck.http.endpoint import TENANT, Answer, Endpoint, OpensTo, Parameter, Schema, ref
 from coatcheck.http.problem import MEDIA_TYPE as PROBLEM
-from coatcheck.http.schemas import COUNT, FILE_NAME, ID, NAME, TEXT, components
+from coatcheck.http.schemas import COUNT, FILE_NAME, ID, KEY_ID, NAME, TEXT, components
 from coatcheck.http.webhook_routes import told
 from coatcheck.http.webhook_schemas import webhook_components
 from coatcheck.model.kind import Kind
 
-# What can happen to any call: a bad parameter, a caller from elsewhere, one that takes no JSON,
-# a store that is away.
-ALWAYS = (400, 403, 406, 503)
+# What can happen to any call: a bad parameter, no key or one that is not for this, a tenant that
+# has not paid, a caller from elsewhere, one that takes no JSON, a store that is away.
+ALWAYS = (400, 401, 402, 403, 406, 503)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
 _PATH_SCHEMAS = {"job_id": ID, "fence": COUNT, "name": NAME, "kind": NAME, "queue": NAME}
 _PATH_SCHEMAS |= {"schedule": NAME, "file": FILE_NAME, "upload_id": ID}
-_PATH_SCHEMAS |= {"webhook": TEXT, "delivery": TEXT}
+_PATH_SCHEMAS |= {"webhook": TEXT, "delivery": TEXT, "owner": NAME, "key_id": KEY_ID}
+
+_KEYS = "A key, `ck_...`: made by `coatcheck keys create` or `POST /v1/keys`."
+_OPERATOR_ONLY = {
+    OpensTo.TENANT: "",
+    OpensTo.KEY_OWNER: "",
+    OpensTo.OPERATOR: ", of the operator's tenant",
+}
 
 # Where the id of a new job leads.
 _ON_A_JOB = (
@@ -58,9 +65,17 @@ def openapi(endpoints: Sequence[Endpoint], kinds: Mapping[str, Kind]) -> dict[st
             "version": version("coatcheck"),
             "description": "Hand in slow work, get a ticket, come back for the result.",
         },
+        # The last one: a server that has no keys yet asks for none.
+        "security": [{"bearer": []}, {"apiKey": []}, {}],
         "paths": paths,
         "webhooks": told(),
-        "components": {"schemas": {**components(), **webhook_components(), **_kind_schemas(kinds)}},
+        "components": {
+            "schemas": {**components(), **webhook_components(), **_kind_schemas(kinds)},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "description": _KEYS},
+                "apiKey": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
+            },
+        },
         "tags": [{"name": tag} for tag in dict.fromkeys(endpoint.tag for endpoint in shown)],
     }
 
@@ -74,12 +89,19 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "parameters": [
             *(_path_parameter(name) for name in _PATH_NAME.findall(endpoint.path)),
             *(_parameter(found) for found in endpoint.parameters),
+            *([_parameter(TENANT)] if endpoint.opens_to is OpensTo.TENANT else []),
         ],
         "responses": {
             **{str(status): _answer(answer) for status, answer in endpoint.answers.items()},
-            **{str(status): _refusal(status) for status in (*ALWAYS, *endpoint.refusals)},
+            **{str(status): _refusal(status) for status in _refusals(endpoint)},
         },
     }
+    if endpoint.opens_to is OpensTo.EVERYBODY:
+        operation["security"] = []
+    elif endpoint.scope is not None:
+        operation["description"] += (
+            f"\n\nScope: `{endpoint.scope}`{_OPERATOR_ONLY[endpoint.opens_to]}."
+        )
     if endpoint.body is not None:
         operation["requestBody"] = {
             "description": endpoint.body.description,
@@ -87,6 +109,11 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             "content": {media: {"schema": of} for media, of in endpoint.body.media.items()},
         }
     return operation
+
+
+def _refusals(endpoint: Endpoint) -> list[int]:
+    named = (404,) if endpoint.opens_to is OpensTo.TENANT else ()  # a tenant that is not there
+    return sorted({*ALWAYS, *endpoint.refusals, *named})
 
 
 def _path_parameter(name: str) -> dict[str, Any]:

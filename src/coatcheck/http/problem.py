@@ -20,6 +20,7 @@ from coatcheck.errors import (
     CoatcheckError,
     Conflict,
     EgressDenied,
+    Forbidden,
     Gone,
     InputGone,
     InvalidInput,
@@ -27,8 +28,12 @@ from coatcheck.errors import (
     KeyMissing,
     KeyReused,
     NotFound,
+    PaymentRequired,
+    QuotaExceeded,
     StoreUnavailable,
+    Suspended,
     TooLarge,
+    Unauthorized,
     UnknownKind,
     UploadGone,
 )
@@ -52,6 +57,11 @@ STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (InputGone, 409),
     (UploadGone, 409),
     (Conflict, 409),
+    (PaymentRequired, 402),
+    (Suspended, 403),
+    (Forbidden, 403),
+    (Unauthorized, 401),
+    (QuotaExceeded, 429),
     (BlobStoreUnavailable, 503),
     (KeyMissing, 503),
     (StoreUnavailable, 503),
@@ -96,18 +106,38 @@ def problem(
 
 async def answer_error(_request: Request, error: Exception) -> Response:
     """Turn any exception of a route into its answer."""
+    return answer_refusal(error)
+
+
+def answer_refusal(error: Exception) -> Response:
+    """Turn any exception into its answer."""
     if isinstance(error, CoatcheckError):
         for kind, status in STATUS:
             if isinstance(error, kind):
                 pointers = (
                     error.problems if isinstance(error, (InvalidPayload, UnknownKind)) else ()
                 )
-                retry = {"Retry-After": str(STORE_RETRY_S)} if status == 503 else None
-                return problem(status, error.code, str(error), errors=pointers, headers=retry)
+                headers = _headers_of(status, error)
+                return problem(status, error.code, str(error), errors=pointers, headers=headers)
     if isinstance(error, HTTPException):
         code = CODES.get(error.status_code, "refused")
         return problem(error.status_code, code, error.detail, headers=error.headers)
     return answer_unexpected(error)
+
+
+def _headers_of(status: int, error: CoatcheckError) -> dict[str, str] | None:
+    if status == 503:
+        return {"Retry-After": str(STORE_RETRY_S)}
+    if status == 401:
+        return {"WWW-Authenticate": 'Bearer realm="coatcheck"'}
+    if isinstance(error, QuotaExceeded):
+        window = "" if error.window_s is None else f";w={error.window_s}"
+        return {
+            "Retry-After": str(error.retry_after_s),
+            "RateLimit-Policy": f'"{error.quota}";q={error.limit}{window}',
+            "RateLimit": f'"{error.quota}";r=0;t={error.retry_after_s}',
+        }
+    return None
 
 
 def answer_unexpected(error: Exception) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.http import batches, docs, health, jobs, kinds, metrics, queues, stream
+from coatcheck.http.access_routes import ACCESS
 from coatcheck.http.artifact_routes import ARTIFACTS
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
@@ -10,6 +11,7 @@ from coatcheck.http.endpoint import (
     Answer,
     Body,
     Endpoint,
+    OpensTo,
     Parameter,
     Schema,
     as_json,
@@ -23,6 +25,7 @@ from coatcheck.http.steering_routes import STEERING
 from coatcheck.http.upload_routes import UPLOADS
 from coatcheck.http.webhook_routes import WEBHOOKS
 from coatcheck.http.work_routes import WORK
+from coatcheck.model.access import Scope
 
 _RETRY = ("Retry-After",)
 _A_JOB = as_json(ref("Job"))
@@ -68,7 +71,7 @@ _JOBS = (
                 links_to_job=True,
             ),
         },
-        refusals=(408, 409, 410, 413, 415, 422),
+        refusals=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=Body("The job.", as_json(ref("JobRequest"))),
     ),
@@ -80,7 +83,7 @@ _JOBS = (
         "Submit up to 10,000 jobs, all or none",
         "jobs",
         {202: Answer("All are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",))},
-        refusals=(408, 409, 410, 413, 415, 422),
+        refusals=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         body=Body(
             "The jobs: as one JSON document, or one a line.",
@@ -192,6 +195,7 @@ _JOBS = (
             202: Answer("It runs; its handler was told to stop.", _A_JOB, _RETRY),
         },
         refusals=(404, 410),
+        needs=Scope.CANCEL,
     ),
     Endpoint(
         "DELETE",
@@ -214,6 +218,7 @@ _SYSTEM = (
         "List what can be submitted",
         "kinds",
         {200: Answer("Every kind, with its schemas.", as_json(ref("KindPage")))},
+        opens_to=OpensTo.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -224,6 +229,7 @@ _SYSTEM = (
         "kinds",
         {200: Answer("The kind.", as_json(ref("Kind")))},
         refusals=(404,),
+        opens_to=OpensTo.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -233,6 +239,8 @@ _SYSTEM = (
         "List the queues and how deep they are",
         "queues",
         {200: Answer("Every queue.", as_json(ref("QueuePage")))},
+        needs=Scope.ADMIN,
+        opens_to=OpensTo.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -243,6 +251,8 @@ _SYSTEM = (
         "queues",
         {200: Answer("The queue.", as_json(ref("Queue")))},
         refusals=(404,),
+        needs=Scope.ADMIN,
+        opens_to=OpensTo.OPERATOR,
     ),
     Endpoint(
         "POST",
@@ -252,6 +262,8 @@ _SYSTEM = (
         "Stop starting jobs of a queue",
         "queues",
         {200: Answer("The queue; what runs goes on.", as_json(ref("Queue")))},
+        needs=Scope.ADMIN,
+        opens_to=OpensTo.OPERATOR,
     ),
     Endpoint(
         "POST",
@@ -261,6 +273,8 @@ _SYSTEM = (
         "Start jobs of a queue again",
         "queues",
         {200: Answer("The queue.", as_json(ref("Queue")))},
+        needs=Scope.ADMIN,
+        opens_to=OpensTo.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -270,6 +284,7 @@ _SYSTEM = (
         "Does this process live?",
         "operating",
         {200: Answer("It does.", as_json(ref("Status")))},
+        opens_to=OpensTo.EVERYBODY,
     ),
     Endpoint(
         "GET",
@@ -279,6 +294,7 @@ _SYSTEM = (
         "Can jobs be taken in?",
         "operating",
         {200: Answer("The store takes writes.", as_json(ref("Status")))},
+        opens_to=OpensTo.EVERYBODY,
     ),
     Endpoint(
         "GET",
@@ -288,6 +304,8 @@ _SYSTEM = (
         "Counts for Prometheus",
         "operating",
         {200: Answer("Prometheus' text form.", {"text/plain": TEXT})},
+        needs=Scope.ADMIN,
+        opens_to=OpensTo.OPERATOR,
     ),
 )
 
@@ -301,6 +319,7 @@ _PAGES = (
         "operating",
         {200: Answer("OpenAPI 3.1.", as_json({"type": "object"}))},
         hidden=True,
+        opens_to=OpensTo.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -311,6 +330,7 @@ _PAGES = (
         "operating",
         {200: Answer("A page.", {"text/html": TEXT})},
         hidden=True,
+        opens_to=OpensTo.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -321,10 +341,11 @@ _PAGES = (
         "operating",
         {200: Answer("A file.", {"text/css": TEXT, "text/javascript": TEXT})},
         hidden=True,
+        opens_to=OpensTo.ANY_KEY,
     ),
 )
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *(*_JOBS, *ARTIFACTS, *UPLOADS, *STEERING, *WORK, *SCHEDULES, *WEBHOOKS),
-    *(*_SYSTEM, *_PAGES),
+    *(*ACCESS, *_SYSTEM, *_PAGES),
 )

@@ -112,7 +112,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
                 links_to_job=True,
             ),
         },
-        refusals=(404, 410, 422),
+        refusals=(404, 410, 422, 429),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
     ),
     Endpoint(

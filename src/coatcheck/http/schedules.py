@@ -14,6 +14,7 @@ from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.schedules import Schedules
 from coatcheck.http.body import read_json
+from coatcheck.http.caller import admission_of, check_kind, tenant_of
 from coatcheck.http.cursor import read_cursor, write_cursor
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.idempotency import REPLAYED, once_for
@@ -22,6 +23,7 @@ from coatcheck.http.job_view import dumps
 from coatcheck.http.jobs import answer_job, read_traceparent
 from coatcheck.http.schedule_request import read_definition
 from coatcheck.logs import correlation_id
+from coatcheck.model.access import Scope
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import Schedule
 
@@ -33,10 +35,11 @@ TICKS, MOST_TICKS = 10, 100
 async def list_schedules(request: Request) -> Response:
     """Answer with a page of schedules, by name."""
     query = request.query_params
+    check_kind(request, Scope.READ, None)
     limit = read_number(query, "limit", PAGE, 1, LARGEST_PAGE)
     after = "" if (cursor := query.get("cursor")) is None else read_cursor(cursor, is_name)
     # One more than asked for tells whether there is another page.
-    found = await _schedules(request).page(after, limit + 1)
+    found = await _schedules(request).page(after, limit + 1, tenant_of(request))
     page = found[:limit]
     more = write_cursor(page[-1].name) if len(found) > limit else None
     listed = ",".join(schedule_json(schedule) for schedule in page)
@@ -49,33 +52,36 @@ async def put_schedule(request: Request) -> Response:
     if not is_name(name):
         raise HTTPException(400, f"this cannot be a schedule's name: {NAME_RULE}")
     definition = read_definition(name, await read_json(request))
-    schedule, is_new = await _schedules(request).put(definition)
+    check_kind(request, Scope.WRITE, definition.kind)
+    schedule, is_new = await _schedules(request).put(definition, tenant=tenant_of(request))
     log.info("schedule made" if is_new else "schedule changed", extra={"schedule": name})
     return _answer(schedule, 201 if is_new else 200)
 
 
 async def get_schedule(request: Request) -> Response:
     """Answer with one schedule."""
-    return _answer(await _schedules(request).get(request.path_params["schedule"]))
+    return _answer(
+        await _schedules(request).get(request.path_params["schedule"], tenant_of(request))
+    )
 
 
 async def delete_schedule(request: Request) -> Response:
     """Delete a schedule, and answer with what it was; its jobs stay."""
-    schedule = await _schedules(request).delete(request.path_params["schedule"])
+    schedule = await _schedules(request).delete(request.path_params["schedule"], tenant_of(request))
     log.info("schedule deleted", extra={"schedule": schedule.name})
     return _answer(schedule)
 
 
 async def pause_schedule(request: Request) -> Response:
     """Stop a schedule; ticks that come meanwhile are not made up for."""
-    schedule = await _schedules(request).pause(request.path_params["schedule"])
+    schedule = await _schedules(request).pause(request.path_params["schedule"], tenant_of(request))
     log.info("schedule paused", extra={"schedule": schedule.name})
     return _answer(schedule)
 
 
 async def resume_schedule(request: Request) -> Response:
     """Let a paused schedule go on with its next tick."""
-    schedule = await _schedules(request).resume(request.path_params["schedule"])
+    schedule = await _schedules(request).resume(request.path_params["schedule"], tenant_of(request))
     log.info("schedule resumed", extra={"schedule": schedule.name})
     return _answer(schedule)
 
@@ -89,6 +95,8 @@ async def trigger_schedule(request: Request) -> Response:
         once_for(request, None),
         correlation=correlation_id.get(),
         traceparent=read_traceparent(request),
+        tenant=tenant_of(request),
+        admission=admission_of(request),
     )
     log.info("schedule triggered", extra={"schedule": name, "job_id": job.id})
     headers = {"Location": f"/v1/jobs/{job.id}"}
@@ -101,7 +109,7 @@ async def get_ticks(request: Request) -> Response:
     """Answer with the next ticks of a schedule; of a paused one, as if it were resumed now."""
     schedules = _schedules(request)
     count = read_number(request.query_params, "limit", TICKS, 1, MOST_TICKS)
-    schedule = await schedules.get(request.path_params["schedule"])
+    schedule = await schedules.get(request.path_params["schedule"], tenant_of(request))
     ticks = [to_rfc3339(tick) for tick in schedules.upcoming(schedule, count)]
     return Response(dumps({"ticks": ticks}), media_type=JSON)
 

@@ -12,6 +12,7 @@ from coatcheck.engine.submission import (
     MAX_ATTEMPTS,
     PRIORITIES,
 )
+from coatcheck.http.access_request import KeyRequest, QuotasRequest, TenantRequest
 from coatcheck.http.endpoint import Schema, ref
 from coatcheck.http.fields import Fields
 from coatcheck.http.job_request import JobRequest
@@ -28,11 +29,13 @@ from coatcheck.http.schedule_request import ScheduleRequest
 from coatcheck.http.steering import ForkRequest, ResumeRequest
 from coatcheck.http.uploads import SignedRequest
 from coatcheck.model import artifact
+from coatcheck.model.access import KEY, Quotas, TenantStatus
 from coatcheck.model.event import EventType
 from coatcheck.model.names import NAME_PATTERN, NAME_RULE
 from coatcheck.model.schedule import LONGEST_MS, SHORTEST_MS, CatchUp, Overlap
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op, StepState
+from coatcheck.model.usage import Usage
 
 TEXT: Schema = {"type": "string"}
 WHOLE: Schema = {"type": "integer"}
@@ -48,6 +51,7 @@ FILE_NAME: Schema = {
     "pattern": f"^{artifact.NAME_PATTERN}$",
     "description": artifact.NAME_RULE,
 }
+KEY_ID: Schema = {"type": "string", "pattern": "^[0-9a-f]{12}$"}
 NAME: Schema = {"type": "string", "pattern": f"^{NAME_PATTERN}$", "description": NAME_RULE}
 
 
@@ -296,6 +300,7 @@ _CLAIM = whole(
     {
         "job_id": TEXT,
         "fence": COUNT,
+        "tenant": NAME,
         "kind": TEXT,
         "queue": TEXT,
         "attempt": COUNT,
@@ -316,6 +321,48 @@ def _described(model: type[Fields], **limits: Schema) -> Schema:
     schema.pop("$defs", None)  # components of their own
     schema["properties"] |= limits
     return schema
+
+
+_KEY = {
+    "id": KEY_ID,
+    "tenant": NAME,
+    "scopes": listed(TEXT),
+    "note": TEXT,
+    "created_at": TIME,
+    "expires_at": maybe(TIME),
+    "revoked_at": maybe(TIME),
+}
+_SECRET: Schema = {"type": "string", "pattern": f"^{KEY.pattern}$", "description": "Shown once."}
+_TENANT = whole(
+    {
+        "name": NAME,
+        "status": {"enum": [str(status) for status in TenantStatus]},
+        "quotas": whole({name: maybe(COUNT) for name in Quotas._fields}),
+        "created_at": TIME,
+        "updated_at": TIME,
+    }
+)
+_USAGE = whole(
+    {"tenant": NAME, "kind": NAME, "hour": TIME, **dict.fromkeys(Usage._fields[3:], COUNT)}
+)
+
+
+def _access() -> dict[str, Any]:
+    tenant_request = _described(TenantRequest)
+    tenant_request["properties"]["quotas"] = maybe(ref("QuotasRequest"))
+    tenant_request["properties"]["status"] = maybe(_TENANT["properties"]["status"])
+    tenant_request.pop("$defs", None)
+    return {
+        "Key": whole(_KEY),
+        "NewKey": whole({**_KEY, "key": _SECRET}),
+        "KeyPage": whole({"keys": listed(ref("Key")), "next_cursor": maybe(TEXT)}),
+        "KeyRequest": _described(KeyRequest, expires_at=maybe(TIME)),
+        "Tenant": _TENANT,
+        "TenantPage": whole({"tenants": listed(ref("Tenant")), "next_cursor": maybe(TEXT)}),
+        "TenantRequest": tenant_request,
+        "QuotasRequest": _described(QuotasRequest),
+        "UsagePage": whole({"usage": listed(_USAGE)}),
+    }
 
 
 def components() -> dict[str, Any]:
@@ -375,4 +422,5 @@ def components() -> dict[str, Any]:
             }
         ),
         "SignedRequest": _described(SignedRequest),
+        **_access(),
     }

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from coatcheck.engine.again import MOST_RESUMED, Fork
 from coatcheck.engine.engine import Engine
 from coatcheck.http.body import read_json, read_optional_json
+from coatcheck.http.caller import check_kind, quotas_of, tenant_of
 from coatcheck.http.cursor import read_cursor, write_cursor
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import Fields, check_fields, read_fields, read_moment
@@ -19,7 +20,7 @@ from coatcheck.http.idempotency import REPLAYED, once_for, read_key
 from coatcheck.http.job_view import dumps, steps_json
 from coatcheck.http.jobs import answer_job, read_traceparent
 from coatcheck.logs import correlation_id
-from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.access import Scope
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
 
@@ -49,7 +50,7 @@ class ResumeRequest(Fields):
 async def get_steps(request: Request) -> Response:
     """Answer with what a job's handler has done so far, in order."""
     engine: Engine = request.app.state.engine
-    steps = await engine.steps(request.path_params["job_id"])
+    steps = await engine.steps(request.path_params["job_id"], tenant_of(request))
     return Response(steps_json(steps), media_type=JSON)
 
 
@@ -60,7 +61,7 @@ async def send_event(request: Request) -> Response:
     engine: Engine = request.app.state.engine
     data = dumps(await read_optional_json(request))
     job_id, name = request.path_params["job_id"], request.path_params["name"]
-    job = await engine.send(job_id, name, data, key=read_key(request))
+    job = await engine.send(job_id, name, data, tenant_of(request), key=read_key(request))
     log.info("event sent", extra={"job_id": job.id, "kind": job.kind})
     return answer_job(engine, job, 202)
 
@@ -70,7 +71,7 @@ async def resume_job(request: Request) -> Response:
     Any other stays as it is.
     """
     engine: Engine = request.app.state.engine
-    job, changed = await engine.resume(request.path_params["job_id"])
+    job, changed = await engine.resume(request.path_params["job_id"], tenant_of(request))
     if changed:
         log.info("resumed", extra={"job_id": job.id, "kind": job.kind})
     return answer_job(engine, job, 202 if changed else 200)
@@ -82,8 +83,9 @@ async def resume_jobs(request: Request) -> Response:
     """
     engine: Engine = request.app.state.engine
     asked = await read_fields(request, ResumeRequest)
+    check_kind(request, Scope.WRITE, asked.kind)
     which = JobFilter(
-        DEFAULT_TENANT,
+        tenant_of(request),
         state=State(asked.state),
         kind=asked.kind,
         queue=asked.queue,
@@ -113,8 +115,9 @@ async def fork_job(request: Request) -> Response:
         input=dumps(asked.input) if "input" in asked.model_fields_set else None,
         correlation_id=correlation_id.get(),
         traceparent=read_traceparent(request),
+        quotas=quotas_of(request),
     )
-    job, replayed = await engine.fork(fork, once_for(request, body))
+    job, replayed = await engine.fork(fork, once_for(request, body), tenant_of(request))
     log.info("forked", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
     headers = {"Location": f"/v1/jobs/{job.id}"}
     if replayed:

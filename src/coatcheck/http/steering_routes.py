@@ -84,7 +84,7 @@ STEERING: tuple[Endpoint, ...] = (
                 links_to_job=True,
             ),
         },
-        refusals=(404, 410, *_BODY_REFUSALS),
+        refusals=(404, 410, *_BODY_REFUSALS, 429),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         body=Body("Where it begins.", as_json(ref("ForkRequest"))),
     ),

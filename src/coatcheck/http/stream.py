@@ -9,14 +9,16 @@ the job as it stands, and the stream goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from coatcheck.engine.engine import Engine
-from coatcheck.errors import NotFound, StoreUnavailable
+from coatcheck.errors import NotFound, StoreUnavailable, Unauthorized
+from coatcheck.http.caller import admit_again, tenant_of
 from coatcheck.http.checks import accepted_types
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, read_number, read_wait
@@ -38,7 +40,7 @@ async def get_events(request: Request) -> Response:
     after = _read_after(request)
     limit = read_number(request.query_params, "limit", PAGE, 1, LARGEST_LOG_PAGE)
     wait = read_wait(request.query_params)
-    job = await engine.get(request.path_params["job_id"])
+    job = await engine.get(request.path_params["job_id"], tenant_of(request))
     if not _takes_stream(request.headers.get("accept", "*/*")):
         return await _page(engine, job, after or 0, limit, wait)
     if after is not None and job.state.is_terminal and after == job.last_event:
@@ -46,7 +48,8 @@ async def get_events(request: Request) -> Response:
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     if request.method == "HEAD":
         return Response(status_code=200, headers=headers, media_type=EVENT_STREAM)
-    return StreamingResponse(_stream(engine, job, after or 0), 200, headers, EVENT_STREAM)
+    stream = _stream(engine, job, after or 0, partial(admit_again, request))
+    return StreamingResponse(stream, 200, headers, EVENT_STREAM)
 
 
 def _takes_stream(accept: str) -> bool:
@@ -60,19 +63,21 @@ def _takes_stream(accept: str) -> bool:
 async def _page(engine: Engine, job: Job, after: int, limit: int, wait: float) -> Response:
     if wait and job.last_event <= after and not job.state.is_terminal:
         job = await engine.wait_for_event(job, after, wait) or job
-    events = await engine.events(job.id, after, limit)
+    events = await engine.events(job.id, after, limit, job.tenant)
     return Response(events_json(events, job), media_type=JSON)
 
 
-async def _stream(engine: Engine, job: Job, after: int) -> AsyncIterator[str]:
+async def _stream(
+    engine: Engine, job: Job, after: int, check_key: Callable[[], Awaitable[None]]
+) -> AsyncIterator[str]:
     yield _opening(job, after)
     after = min(after, job.last_event)
     looked_in_vain = False
     while True:
         try:
-            events = await engine.events(job.id, after, PAGE)
+            events = await engine.events(job.id, after, PAGE, job.tenant)
             if _is_cut_off(events, after) or (looked_in_vain and not events):
-                job = await engine.get(job.id)
+                job = await engine.get(job.id, job.tenant)
                 yield _message("reset", job.last_event, job_json(job))
                 after = job.last_event
             for event in events:
@@ -86,15 +91,25 @@ async def _stream(engine: Engine, job: Job, after: int) -> AsyncIterator[str]:
             if job.state.is_terminal:
                 yield _message("end", after, job_json(job))
                 return
-            moved = await engine.wait_for_event(job, after, HEARTBEAT_S)
-        except (NotFound, StoreUnavailable):
-            return  # deleted, or the store is away: whoever comes back is told which
+            moved = await _next(engine, job, after, check_key)
+        except (NotFound, StoreUnavailable, Unauthorized):
+            return  # deleted, the store is away, the key revoked: whoever comes back is told which
         if moved is not None:
             job = moved
         elif engine.stopping:
             return
         else:
             yield ": still here\n\n"
+
+
+async def _next(
+    engine: Engine, job: Job, after: int, check_key: Callable[[], Awaitable[None]]
+) -> Job | None:
+    """Wait for an event; where none comes for a while, look whether the key is still good."""
+    moved = await engine.wait_for_event(job, after, HEARTBEAT_S)
+    if moved is None and not engine.stopping:
+        await check_key()
+    return moved
 
 
 def _opening(job: Job, after: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coatcheck.http import leases
 from coatcheck.http.endpoint import Answer, Body, Endpoint, as_json, ref
+from coatcheck.model.access import Scope
 
 _A_JOB = as_json(ref("Job"))
 _LEASE = "/v1/jobs/{job_id}/leases/{fence}"
@@ -25,6 +26,7 @@ WORK: tuple[Endpoint, ...] = (
         },
         refusals=_BODY_REFUSALS,
         body=Body("What the worker can run.", as_json(ref("ClaimRequest"))),
+        needs=Scope.WORK,
     ),
     Endpoint(
         "POST",
@@ -35,6 +37,7 @@ WORK: tuple[Endpoint, ...] = (
         "working",
         {200: Answer("It is yours for another lease.", as_json(ref("Heartbeat")))},
         refusals=_LEASE_REFUSALS,
+        needs=Scope.WORK,
     ),
     Endpoint(
         "POST",
@@ -46,6 +49,7 @@ WORK: tuple[Endpoint, ...] = (
         {200: Answer("The job.", _A_JOB)},
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
         body=Body("The steps.", as_json(ref("StepsRequest"))),
+        needs=Scope.WORK,
     ),
     Endpoint(
         "POST",
@@ -57,6 +61,7 @@ WORK: tuple[Endpoint, ...] = (
         {200: Answer("The job.", _A_JOB)},
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
         body=Body("What to say.", as_json(ref("ProgressRequest"))),
+        needs=Scope.WORK,
     ),
     Endpoint(
         "POST",
@@ -68,6 +73,7 @@ WORK: tuple[Endpoint, ...] = (
         {200: Answer("The job.", _A_JOB)},
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
         body=Body("Its result.", as_json(ref("CompleteRequest"))),
+        needs=Scope.WORK,
     ),
     Endpoint(
         "POST",
@@ -79,6 +85,7 @@ WORK: tuple[Endpoint, ...] = (
         {200: Answer("The job, queued again or failed.", _A_JOB)},
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
         body=Body("Why.", as_json(ref("FailRequest"))),
+        needs=Scope.WORK,
     ),
     Endpoint(
         "POST",
@@ -89,5 +96,6 @@ WORK: tuple[Endpoint, ...] = (
         "working",
         {200: Answer("The job, queued again.", _A_JOB)},
         refusals=_LEASE_REFUSALS,
+        needs=Scope.WORK,
     ),
 )

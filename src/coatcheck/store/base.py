@@ -34,6 +34,7 @@ from coatcheck.model.state import State
 from coatcheck.model.step import Message, Step
 from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
+from coatcheck.store.access import AccessStore
 from coatcheck.store.migrations import Migration
 from coatcheck.store.schedules import ScheduleStore
 from coatcheck.store.webhooks import WebhookStore
@@ -172,9 +173,10 @@ class Swept(NamedTuple):
     more: bool = False
 
 
-class Store(ScheduleStore, WebhookStore, Protocol):
+class Store(ScheduleStore, WebhookStore, AccessStore, Protocol):
     """Durable state, as semantic verbs; those on schedules stand in `coatcheck.store.schedules`,
-    those on webhooks in `coatcheck.store.webhooks`.
+    those on webhooks in `coatcheck.store.webhooks`, those on tenants and keys in
+    `coatcheck.store.access`.
     """
 
     # Whether `report` may be called on another loop than the one the store was opened on.
@@ -199,11 +201,12 @@ class Store(ScheduleStore, WebhookStore, Protocol):
     # --- handing work in and reading it
 
     async def submit(
-        self, job: NewJob, now: int, once: Idempotency | None = None
+        self, job: NewJob, now: int, once: Idempotency | None = None, epoch: int | None = None
     ) -> Earlier | None:
         """Make a job durable. An id that is there already is left as it is; a public id that is
-        taken raises Conflict. The uploads it names are its own from then on; where one is another
-        job's by now, or its time has passed, that raises UploadGone.
+        taken raises Conflict, an epoch that is not the present one AccessChanged. The uploads it
+        names are its own from then on; where one is another job's by now, or its time has passed,
+        that raises UploadGone.
 
         With `once` the key is written together with the job. Where another job holds the key,
         nothing is written and that one is returned: of any number of submits under one key,
@@ -218,6 +221,10 @@ class Store(ScheduleStore, WebhookStore, Protocol):
 
         With `once` as above; the ids must then be consecutive.
         """
+        ...
+
+    async def earlier(self, tenant: str, key: str, now: int) -> Earlier | None:
+        """Read what was submitted under an idempotency key that has not expired."""
         ...
 
     async def get(self, tenant: str, job_id: str) -> Job:

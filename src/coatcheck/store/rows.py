@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from coatcheck.model.access import ApiKey, Quotas, Tenant, TenantStatus
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event, EventType
 from coatcheck.model.job import Failure, Job, NewJob, Progress, Terms
@@ -30,7 +31,12 @@ Row = Sequence[Any]
 _STATES = {str(state): state for state in State}
 _REASONS: dict[str | None, Reason | None] = {None: None, **{str(r): r for r in Reason}}
 
-# What `standing_of` selects: the rowid, then a Standing, then the Terms.
+# What counts as waiting and as running where a tenant has a quota of it, and how long a rate is.
+WAITING = [str(State.QUEUED), str(State.WAITING)]
+RUNNING = [str(State.RUNNING)]
+MINUTE_MS = 60_000
+
+# What `standing_of` selects: the rowid, then a Standing, then the Terms, then the kind.
 STANDING_FIELDS = len(Standing._fields)
 
 
@@ -312,3 +318,29 @@ def report_entries(report: Report) -> list[tuple[EventType, str]]:
 
 def _progress_fields(progress: Progress) -> dict[str, Any]:
     return {"done": progress.done, "total": progress.total, "message": progress.message}
+
+
+def tenant_row(tenant: Tenant) -> tuple[Any, ...]:
+    """Lay a tenant out as it is written; of its quotas those that are limits."""
+    limits = {name: value for name, value in tenant.quotas._asdict().items() if value is not None}
+    status = str(tenant.status)
+    return (tenant.name, status, json.dumps(limits), tenant.created_at, tenant.updated_at)
+
+
+def read_tenant(row: Sequence[Any]) -> Tenant:
+    """Read what `tenant_row` laid out."""
+    name, status, quotas, created_at, updated_at = row
+    limits = Quotas(**json.loads(quotas))
+    return Tenant(name, TenantStatus(status), limits, created_at, updated_at)
+
+
+def key_row(key: ApiKey) -> tuple[Any, ...]:
+    """Lay a key out as it is written."""
+    return (*key[:3], json.dumps(key.scopes), *key[4:])
+
+
+def read_key(row: Sequence[Any]) -> ApiKey:
+    """Read what `key_row` laid out."""
+    id_, tenant, digest, scopes, note, created_at, expires_at, revoked_at = row
+    granted = tuple(json.loads(scopes))
+    return ApiKey(id_, tenant, digest, granted, note, created_at, expires_at, revoked_at)

@@ -9,6 +9,7 @@ from coatcheck.model.event import EventType
 from coatcheck.model.job import Job
 from coatcheck.store.base import JobFilter, Store
 from coatcheck.testing.expected import ENDED, GONE_IS_KNOWN_FOR, ExpectedJob, ExpectedStore, Key
+from coatcheck.testing.used import usage_in
 
 # Of what is expected: not in a job's row, or part of what was agreed.
 _TOLD_ELSEWHERE = frozenset(
@@ -17,7 +18,7 @@ _TOLD_ELSEWHERE = frozenset(
 
 
 async def compare(store: Store, expected: ExpectedStore, now: int) -> dict[Key, Job]:
-    """Assert that jobs, logs, listings, queues, workers and counters agree; return the jobs."""
+    """Assert that jobs, logs, lists, queues, workers, counters, usage agree; return the jobs."""
     found = {(job.tenant, job.id): job for job in await store.get_many(list(expected.jobs))}
     assert set(found) == set(expected.jobs)
     for key, job in found.items():
@@ -32,7 +33,19 @@ async def compare(store: Store, expected: ExpectedStore, now: int) -> dict[Key, 
     workers = {seen.info.id: seen.info.beats for seen in await store.workers()}
     assert workers == expected.beats
     assert (await store.counters()).get("stale_writes", 0) == expected.stale_writes
+    await _compare_usage(store, expected)
     return found
+
+
+async def _compare_usage(store: Store, expected: ExpectedStore) -> None:
+    everything = [*expected.jobs.values(), *expected.deleted]
+    bill = usage_in(everything)
+    told = [
+        used
+        for tenant in sorted({job.new.tenant for job in everything})
+        for used in await store.usage(tenant, 0, 2**53)
+    ]
+    assert {(used.tenant, used.kind, used.hour): used for used in told} == bill
 
 
 async def _compare_log(store: Store, job: ExpectedJob) -> None:

@@ -101,6 +101,7 @@ class ExpectedStore:
     def __init__(self) -> None:
         self.jobs: dict[Key, ExpectedJob] = {}
         self.gone: dict[Key, int] = {}
+        self.deleted: list[ExpectedJob] = []
         self.beats: dict[str, int] = {}
         self.paused: set[str] = set()
         self.keys: dict[Key, tuple[NewJob, int]] = {}  # the job that holds a key, and how long
@@ -156,8 +157,8 @@ class ExpectedStore:
         return len(jobs)
 
     def delete(self, key: Key, now: int) -> None:
-        """Forget a job, but not that it was."""
-        del self.jobs[key]
+        """Forget a job, but not that it was, nor what it has used."""
+        self.deleted.append(self.jobs.pop(key))
         self.gone[key] = now
 
     # --- working

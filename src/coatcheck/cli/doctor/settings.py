@@ -12,12 +12,13 @@ from coatcheck.settings import Settings
 
 # Addresses that may hold a password.
 ADDRESSES = ("database", "listen", "blobs")
+SECRETS = ("pepper",)
 
 
 def shown(settings: Settings, url: str, api_key: str | None) -> dict[str, Any]:
     """Return every setting as it may be shown, and those of the command line."""
     values = {
-        name: _address(value) if name in ADDRESSES else value
+        name: _address(value) if name in (*ADDRESSES, *SECRETS) else value
         for name, value in dataclasses.asdict(settings).items()
     }
     return {**values, "url": without_password(url), "api_key": "(set)" if api_key else ""}

@@ -4,7 +4,8 @@ While a batch is on its way, calls pile up; the next batch takes them all. So a 
 for nobody, and many share one round trip and one commit.
 
 When a batch fails because of what is in it, it is halved and tried again, until the bad item is
-alone and fails alone. When the store is down, all of a batch's callers hear so.
+alone and fails alone. When the store is down, or keys have changed, all of a batch's callers hear
+so.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from coatcheck.errors import StoreUnavailable
+from coatcheck.errors import AccessChanged, StoreUnavailable
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -62,7 +63,7 @@ class Coalescer(Generic[Item, Answer]):
         try:
             answers = await self._write([item for item, _ in batch])
         except Exception as error:  # noqa: BLE001 - it becomes the answer to its callers
-            if len(batch) == 1 or isinstance(error, StoreUnavailable):
+            if len(batch) == 1 or isinstance(error, (StoreUnavailable, AccessChanged)):
                 for _, future in batch:
                     if not future.done():
                         future.set_exception(error)

@@ -24,8 +24,9 @@ from coatcheck.model.outcome import Succeeded, Waiting
 from coatcheck.model.payload import BlobName, blobs_in, is_reference
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing, Transition
+from coatcheck.model.usage import moved
 from coatcheck.store.base import Report, Settlement, Topic
-from coatcheck.store.postgres import blobs, webhooks
+from coatcheck.store.postgres import access, blobs, webhooks
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.transport import as_texts, in_columns
 from coatcheck.store.rows import (
@@ -80,6 +81,7 @@ class Found(NamedTuple):
 
     standing: Standing
     terms: Terms
+    kind: str
 
 
 def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
@@ -95,18 +97,20 @@ async def submit(
     *,
     in_transaction: bool = False,
     fence: int = 0,
+    epoch: int | None = None,
 ) -> None:
     """Insert jobs; ids that are there already are left as they are. Those that `brings_more` names
-    must be in a transaction.
+    must be in a transaction. Raises AccessChanged for an epoch that has passed.
     """
     if not new:
         return
     # The first of those with one id, as if they had come one after another.
     rows = {(job.tenant, job.id): job for job in reversed(new)}
-    values = new_job_columns(list(reversed(rows.values())), now, fence)
+    values = [*new_job_columns(list(reversed(rows.values())), now, fence), epoch]
     guarded = sql.submit.replace("/* already there */", "ON CONFLICT (tenant, id) DO NOTHING")
     if in_transaction:  # which an error would end
-        await db.execute(guarded, *values)
+        written = await db.execute(guarded, *values)
+        await access.check_epoch(db, sql, epoch, written)
         await blobs.adopt(db, sql, blobs_of(new))
         await blobs.adopt_uploads(db, sql, new)
         limited = [(job.tenant, job.id, job.input_until) for job in new if has_limit(job)]
@@ -115,10 +119,11 @@ async def submit(
         await webhooks.listen(db, sql, new)
         return
     try:
-        await db.execute(sql.submit, *values)
+        written = await db.execute(sql.submit, *values)
     except asyncpg.UniqueViolationError:
         # Rare, and dear to guard against: see which ids are there, and leave those alone.
-        await db.execute(guarded, *values)
+        written = await db.execute(guarded, *values)
+    await access.check_epoch(db, sql, epoch, written)
 
 
 def has_limit(job: NewJob) -> bool:
@@ -162,7 +167,7 @@ async def settle(
     changes: dict[Key, Transition] = {}
     results: dict[Key, str] = {}
     for key, (_, outcome, _) in ending.items():
-        changes[key] = rules.settled(*found[key], outcome, now)
+        changes[key] = rules.settled(*found[key][:2], outcome, now)
         if isinstance(outcome, Succeeded):
             results[key] = outcome.result
     after = await write(db, sql, found, changes, now, results)
@@ -242,7 +247,8 @@ async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, Found
     rows = await db.fetch(sql.lock_standings, *columns(sorted(set(keys)), 2))
     split = 2 + STANDING_FIELDS
     return {
-        (row[0], row[1]): Found(read_standing(row[2:split]), Terms(*row[split:])) for row in rows
+        (row[0], row[1]): Found(read_standing(row[2:split]), Terms(*row[split:-1]), row[-1])
+        for row in rows
     }
 
 
@@ -254,8 +260,8 @@ async def write(
     now: int,
     results: Mapping[Key, str] = MappingProxyType({}),
 ) -> After:
-    """Write transitions: rows, events, webhooks, results. Every transition of a job comes through
-    here, but for claims and what is settled as it was claimed (claiming.py).
+    """Write transitions: rows, events, webhooks, results, usage. Every transition of a job comes
+    through here, but for claims and what is settled as it was claimed (claiming.py).
     """
     after = After()
     if not changes:
@@ -265,6 +271,14 @@ async def write(
         for key, change in changes.items()
     ]
     after.deliveries = await db.fetchval(sql.write_transitions, *in_columns(rows), now)
+    await access.meter(
+        db,
+        sql,
+        [
+            moved(key[0], found[key].kind, found[key].standing, change.standing, now)
+            for key, change in changes.items()
+        ],
+    )
     waited = [key for key in changes if found[key].standing.state is State.WAITING]
     if waited:
         await db.execute(sql.delete_waits, *columns(waited, 2))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from coatcheck.model.job import NewJob
 from coatcheck.store.base import Earlier, Idempotency
 from coatcheck.store.postgres import jobs
+from coatcheck.store.postgres.access import the_one_epoch
 from coatcheck.store.postgres.statements import Statements
 
 
@@ -21,6 +22,7 @@ class Keyed(NamedTuple):
     new: Sequence[NewJob]
     now: int
     once: Idempotency
+    epoch: int | None = None
 
     @property
     def name(self) -> tuple[str, str]:
@@ -50,5 +52,6 @@ async def submit_once(
         answers.append(None if won else holder)
         if won:
             winners.extend(item.new)
-    await jobs.submit(db, sql, winners, now, in_transaction=True)
+    epoch = the_one_epoch(item.epoch for item in batch)
+    await jobs.submit(db, sql, winners, now, in_transaction=True, epoch=epoch)
     return answers

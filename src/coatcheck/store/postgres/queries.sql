@@ -4,7 +4,8 @@
 
 -- name: submit
 -- Jobs and their first events. What is the same for all of them comes with the first one only.
--- `/* already there */` is where a second try says what to do about ids that exist.
+-- `/* already there */` is where a second try says what to do about ids that exist. With an epoch
+-- ($40) that has passed there is nothing to insert.
 WITH new AS MATERIALIZED (
   SELECT * FROM unnest(
     string_to_array($3, $1, $2), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
@@ -26,6 +27,7 @@ WITH new AS MATERIALIZED (
     run_at, started_at, finished_at, expires_at, cancel_requested, error, last_event, input
   )
   WHERE id IS NOT NULL
+    AND ($40::bigint IS NULL OR $40 = (SELECT value FROM coatcheck.access_epoch))
 ), same AS (
   SELECT * FROM new LIMIT 1
 ), inserted AS (
@@ -53,10 +55,16 @@ WITH new AS MATERIALIZED (
     new.error, coalesce(new.last_event, same.last_event)::bigint, coalesce(new.input, same.input)
   FROM new CROSS JOIN same
   /* already there */
-  RETURNING tenant, id, kind, queue, last_event
+  RETURNING tenant, id, kind, queue, last_event,
+    CASE WHEN starts_with(input, 'blob:') THEN split_part(input, ' ', 2)::bigint
+      ELSE octet_length(input) END AS input_bytes
 ), listed AS (
   INSERT INTO coatcheck.listing (tenant, id, kind, queue)
   SELECT tenant, id, kind, queue FROM inserted
+), metered AS (
+  INSERT INTO coatcheck.usage_entries
+  SELECT tenant, $38::bigint - $38::bigint % 3600000, kind, count(*), sum(input_bytes), 0, 0, 0, 0, 0
+  FROM inserted GROUP BY tenant, kind
 )
 INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
 SELECT tenant, id, last_event, 'state', $38, $39 FROM inserted
@@ -132,9 +140,9 @@ WITH change AS MATERIALIZED (
   )
   WHERE id IS NOT NULL
 ), locked AS MATERIALIZED (
-  SELECT job.place, change.*
+  SELECT job.place, job.kind, job.began, change.*
   FROM change CROSS JOIN LATERAL (
-    SELECT jobs.ctid AS place FROM coatcheck.jobs
+    SELECT jobs.ctid AS place, jobs.kind, jobs.started_at AS began FROM coatcheck.jobs
     WHERE jobs.tenant = change.tenant AND jobs.id = change.id
       AND jobs.fence = change.fence::bigint AND jobs.last_event = change.last_event::bigint - 1
     FOR NO KEY UPDATE
@@ -153,7 +161,14 @@ WITH change AS MATERIALIZED (
   FROM locked AS change
   WHERE jobs.ctid = change.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
     AND (SELECT count(*) FROM locked) = $22
-  RETURNING jobs.tenant, jobs.id, jobs.last_event, change.event
+  RETURNING jobs.tenant, jobs.id, jobs.last_event, change.event, change.kind, change.began,
+    jobs.state
+), metered AS (
+  INSERT INTO coatcheck.usage_entries
+  SELECT tenant, $21::bigint - $21::bigint % 3600000, kind, 0, 0, count(*),
+    sum(greatest(0, $21::bigint - began)), count(*) FILTER (WHERE state = 'succeeded'),
+    count(*) FILTER (WHERE state = 'failed'), count(*) FILTER (WHERE state = 'cancelled')
+  FROM updated GROUP BY tenant, kind
 ), told AS (
   INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
   SELECT tenant, id, last_event, 'state', $21, event FROM updated
@@ -190,7 +205,12 @@ WITH sent AS MATERIALIZED (
   FROM locked
   WHERE jobs.ctid = locked.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
     AND (SELECT count(*) FROM locked) = $9
-  RETURNING jobs.tenant, jobs.id, jobs.last_event, jobs.attempt
+  RETURNING jobs.tenant, jobs.id, jobs.last_event, jobs.attempt, jobs.kind, jobs.started_at
+), metered AS (
+  INSERT INTO coatcheck.usage_entries
+  SELECT tenant, $8::bigint - $8::bigint % 3600000, kind, 0, 0, count(*),
+    sum(greatest(0, $8::bigint - started_at)), count(*), 0, 0
+  FROM updated GROUP BY tenant, kind
 ), told AS (
   INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
   SELECT tenant, id, last_event, 'state', $8,
@@ -226,7 +246,8 @@ SELECT (SELECT count(*) FROM told), (SELECT count(*) FROM called)
 SELECT jobs.tenant, jobs.id,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
-  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent,
+  kind
 FROM coatcheck.jobs
 JOIN unnest($1::text[], $2::text[]) AS wanted(tenant, id)
   ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
@@ -1168,3 +1189,125 @@ WHERE deliveries.tenant = wanted.tenant AND deliveries.job_id = wanted.job_id
 -- name: delete_deliveries
 DELETE FROM coatcheck.deliveries USING unnest($1::text[], $2::text[]) AS gone(tenant, id)
 WHERE deliveries.tenant = gone.tenant AND deliveries.job_id = gone.id
+-- name: earlier
+SELECT first_id, jobs, fingerprint FROM coatcheck.idempotency
+WHERE tenant = $1 AND key = $2 AND expires_at > $3
+
+-- name: access
+SELECT value, EXISTS (SELECT 1 FROM coatcheck.keys) FROM coatcheck.access_epoch
+
+-- name: raise_access_epoch
+UPDATE coatcheck.access_epoch SET value = value + 1
+
+-- name: put_tenant
+INSERT INTO coatcheck.tenants (name, status, quotas, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (name) DO UPDATE SET status = excluded.status, quotas = excluded.quotas,
+  updated_at = excluded.updated_at
+
+-- name: add_tenant
+INSERT INTO coatcheck.tenants (name, status, quotas, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (name) DO NOTHING
+
+-- name: tenant
+SELECT name, status, quotas, created_at, updated_at FROM coatcheck.tenants WHERE name = $1
+
+-- name: tenants_after
+SELECT name, status, quotas, created_at, updated_at FROM coatcheck.tenants
+WHERE name > $1 ORDER BY name LIMIT $2
+
+-- name: add_key
+-- The same key again is left as it is: an earlier try may have written it.
+INSERT INTO coatcheck.keys (id, tenant, digest, scopes, note, created_at, expires_at, revoked_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (id) DO NOTHING
+
+-- name: key_with_tenant
+SELECT keys.id, keys.tenant, digest, scopes, note, keys.created_at, expires_at, revoked_at,
+  name, status, quotas, tenants.created_at, updated_at
+FROM coatcheck.keys JOIN coatcheck.tenants ON tenants.name = keys.tenant WHERE keys.id = $1
+
+-- name: api_key
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at
+FROM coatcheck.keys WHERE id = $1
+
+-- name: keys_after
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at
+FROM coatcheck.keys WHERE id > $1 ORDER BY id LIMIT $2
+
+-- name: keys_of_tenant_after
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at
+FROM coatcheck.keys WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3
+
+-- name: revoke_key
+UPDATE coatcheck.keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL
+
+-- name: add_usage
+-- The order of the values is that of model.usage.Usage, but for the hour before the kind.
+INSERT INTO coatcheck.usage_entries
+SELECT tenant, hour, kind, submitted, input_bytes, runs, run_ms, succeeded, failed, cancelled
+FROM unnest(
+  $1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
+  $8::bigint[], $9::bigint[], $10::bigint[]
+) AS used(
+  tenant, kind, hour, submitted, input_bytes, runs, run_ms, succeeded, failed, cancelled
+)
+
+-- name: add_up_usage
+-- In one statement, so that nobody sees an entry twice or not at all. What another sweep is at is
+-- passed over.
+WITH entry AS (
+  DELETE FROM coatcheck.usage_entries WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM coatcheck.usage_entries LIMIT $1 FOR UPDATE SKIP LOCKED
+  ))
+  RETURNING *
+)
+INSERT INTO coatcheck.usage AS total
+SELECT tenant, hour, kind, sum(submitted), sum(input_bytes), sum(runs), sum(run_ms),
+  sum(succeeded), sum(failed), sum(cancelled)
+FROM entry GROUP BY tenant, hour, kind ORDER BY tenant, hour, kind
+ON CONFLICT (tenant, hour, kind) DO UPDATE SET
+  submitted = total.submitted + excluded.submitted,
+  input_bytes = total.input_bytes + excluded.input_bytes,
+  runs = total.runs + excluded.runs, run_ms = total.run_ms + excluded.run_ms,
+  succeeded = total.succeeded + excluded.succeeded, failed = total.failed + excluded.failed,
+  cancelled = total.cancelled + excluded.cancelled
+
+-- name: usage_between
+SELECT tenant, kind, hour, sum(submitted)::bigint, sum(input_bytes)::bigint, sum(runs)::bigint,
+  sum(run_ms)::bigint, sum(succeeded)::bigint, sum(failed)::bigint, sum(cancelled)::bigint
+FROM (SELECT * FROM coatcheck.usage UNION ALL SELECT * FROM coatcheck.usage_entries) AS used
+WHERE tenant = $1 AND hour >= $2 AND hour < $3 AND ($4::text IS NULL OR kind = $4)
+GROUP BY tenant, kind, hour ORDER BY hour, kind
+
+-- name: count_in_states
+-- No further than the last value says.
+SELECT count(*) FROM (
+  SELECT 1 FROM coatcheck.jobs WHERE tenant = $1 AND state = ANY ($2::text[]) LIMIT $3
+) AS counted
+
+-- name: count_since
+-- Jobs whose ids begin at a time or later, which is when they were handed in.
+SELECT count(*) FROM (
+  SELECT 1 FROM coatcheck.jobs WHERE tenant = $1 AND id >= $2 LIMIT $3
+) AS counted
+
+-- name: input_bytes_since
+-- A reference to a blob says how large that is, see model/payload.py.
+SELECT coalesce(sum(
+  CASE WHEN starts_with(input, 'blob:') THEN split_part(input, ' ', 2)::bigint
+    ELSE octet_length(input) END
+), 0)::bigint
+FROM coatcheck.jobs WHERE tenant = $1 AND id >= $2
+
+-- name: stored_bytes
+SELECT (
+  SELECT coalesce(sum(
+    CASE WHEN starts_with(input, 'blob:') THEN split_part(input, ' ', 2)::bigint
+      ELSE octet_length(input) END
+    + CASE WHEN starts_with(result, 'blob:') THEN split_part(result, ' ', 2)::bigint
+      ELSE coalesce(octet_length(result), 0) END
+  ), 0)::bigint
+  FROM coatcheck.jobs WHERE tenant = $1
+) + (SELECT coalesce(sum(size), 0)::bigint FROM coatcheck.artifacts WHERE tenant = $1)

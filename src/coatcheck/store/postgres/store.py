@@ -52,6 +52,7 @@ from coatcheck.store.base import (
 )
 from coatcheck.store.migrations import Migration
 from coatcheck.store.postgres import blobs, claiming, jobs, recording, waiting, webhooks
+from coatcheck.store.postgres.access import PostgresAccess, the_one_epoch
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.keys import Keyed, submit_once
@@ -67,10 +68,11 @@ from coatcheck.store.rows import read_event, read_job, read_step
 log = logging.getLogger(__name__)
 
 SWEEP_AT_ONCE = 200
+USAGE_AT_ONCE = 20_000
 TOMBSTONES_KEPT_MS = 7 * 86_400_000
 
 
-class PostgresStore(PostgresSchedules, PostgresWebhooks):
+class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
     """Jobs in a PostgreSQL schema, shared by any number of processes anywhere."""
 
     any_loop = False  # a connection belongs to its loop
@@ -90,7 +92,7 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks):
         self._sql = Statements(schema)
         self._new_id = UlidGenerator()
         self._database = Database(dsn, connections=connections)
-        self._submits: Coalescer[tuple[NewJob, int], None] = Coalescer(self._submit_all)
+        self._submits: Coalescer[tuple[NewJob, int, int | None], None] = Coalescer(self._submit_all)
         self._keyed: Coalescer[Keyed, Earlier | None] = Coalescer(self._submit_once)
         self._reports: Coalescer[tuple[Lease, Report, int], bool] = Coalescer(self._report_all)
         self._handed = claiming.Handed()
@@ -131,27 +133,32 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks):
     # --- handing work in and reading it
 
     async def submit(
-        self, job: NewJob, now: int, once: Idempotency | None = None
+        self, job: NewJob, now: int, once: Idempotency | None = None, epoch: int | None = None
     ) -> Earlier | None:
         """Make a job durable."""
         if once is None:
-            await self._submits((job, now))
+            await self._submits((job, now, epoch))
             return None
-        return await self._keyed(Keyed((job,), now, once))
+        return await self._keyed(Keyed((job,), now, once, epoch))
 
-    async def _submit_all(self, batch: Sequence[tuple[NewJob, int]]) -> list[None]:
+    async def earlier(self, tenant: str, key: str, now: int) -> Earlier | None:
+        """Read what was submitted under a key."""
+        row = await self._read_row(self._sql.earlier, tenant, key, now)
+        return None if row is None else Earlier(*row)
+
+    async def _submit_all(self, batch: Sequence[tuple[NewJob, int, int | None]]) -> list[None]:
         # One time for the whole batch: that of the last caller. It decides what is due.
-        now = max(now for _, now in batch)
-        new = [job for job, _ in batch]
-        await self._insert(new, now)
+        now = max(now for _, now, _ in batch)
+        new = [job for job, _, _ in batch]
+        await self._insert(new, now, the_one_epoch(epoch for _, _, epoch in batch))
         self._taken_in(new)
         return [None] * len(batch)
 
-    async def _insert(self, new: Sequence[NewJob], now: int) -> None:
+    async def _insert(self, new: Sequence[NewJob], now: int, epoch: int | None = None) -> None:
         # One statement needs no transaction around it.
         apart = any(map(jobs.brings_more, new))
         await self._database.run(
-            lambda db: jobs.submit(db, self._sql, new, now, in_transaction=apart),
+            lambda db: jobs.submit(db, self._sql, new, now, in_transaction=apart, epoch=epoch),
             transaction=apart,
         )
 
@@ -557,6 +564,7 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks):
         await db.execute(self._sql.delete_old_tombstones, now - TOMBSTONES_KEPT_MS, SWEEP_AT_ONCE)
         await db.execute(self._sql.delete_expired_records, now, SWEEP_AT_ONCE)
         await db.execute(self._sql.delete_expired_keys, now, SWEEP_AT_ONCE)
+        await db.execute(self._sql.add_up_usage, USAGE_AT_ONCE)
         return len(old)
 
     async def _remove(

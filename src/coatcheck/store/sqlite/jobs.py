@@ -22,6 +22,7 @@ from coatcheck.model.payload import blobs_in, is_reference
 from coatcheck.model.state import State
 from coatcheck.model.step import event_sent
 from coatcheck.model.transition import Standing
+from coatcheck.model.usage import bytes_of, submitted
 from coatcheck.store.base import (
     Claimed,
     Deleted,
@@ -43,7 +44,7 @@ from coatcheck.store.rows import (
 from coatcheck.store.sqlite import blobs, webhooks
 from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transitions import begin_waiting, cascade, find, wake, write
+from coatcheck.store.sqlite.transitions import Found, begin_waiting, cascade, find, wake, write
 
 STALE_WRITES = "stale_writes"
 PROMOTE_AT_ONCE = 1_000
@@ -77,6 +78,7 @@ def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
     if job.labels != "{}":
         tx.execute(SQL.insert_labels, (job.tenant, job.id, job.labels))
     webhooks.listen(tx, job)
+    tx.meter(submitted(job.tenant, job.kind, 1, bytes_of(job.input), now))
     tx.topics.add(Topic.WORK)
 
 
@@ -117,7 +119,7 @@ def delete(tx: Transaction, tenant: str, job_id: str, now: int) -> Deleted | Non
     found = find(tx, tenant, job_id)
     if found is None:
         return None
-    rowid, standing, _ = found
+    rowid, standing, _, _ = found
     if not standing.state.is_terminal:
         raise Conflict(f"job {job_id} is {standing.state}: only a job that has ended is deleted")
     tx.topics.add(Topic.CHANGES)
@@ -180,7 +182,7 @@ def _take(tx: Transaction, worker_id: str, kind: str, queue: str, row: Any, now:
     standing = read_standing(row[7 : 7 + STANDING_FIELDS])
     terms = Terms(*row[7 + STANDING_FIELDS :])
     taken = rules.claimed(standing, worker_id, now)
-    write(tx, tenant, job_id, (rowid, standing, terms), taken, now)
+    write(tx, tenant, job_id, Found(rowid, standing, terms, kind), taken, now)
     return Claim(
         lease=Lease(tenant, job_id, taken.standing.fence),
         kind=kind,
@@ -205,13 +207,13 @@ def _settle(tx: Transaction, settlement: Settlement, now: int) -> bool:
     found = find(tx, lease.tenant, lease.job_id)
     if found is None or found[1].fence != lease.fence:
         return _stale(tx)
-    rowid, standing, terms = found
+    rowid, standing, terms, _ = found
     if standing.state is not State.RUNNING:
         return True  # settled by this very lease, whose answer never arrived
     if last_words is not None:
         standing = _write_report(tx, lease, rowid, standing, last_words, now)
     ended = rules.settled(standing, terms, outcome, now)
-    write(tx, lease.tenant, lease.job_id, (rowid, standing, terms), ended, now)
+    write(tx, lease.tenant, lease.job_id, found._replace(standing=standing), ended, now)
     if isinstance(outcome, Succeeded):
         tx.execute(_INSERT_PAYLOAD, (lease.tenant, lease.job_id, "result", outcome.result))
         if is_reference(outcome.result):
@@ -268,7 +270,7 @@ def lose(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
     """Take a job from a worker that is gone."""
     found = find(tx, tenant, job_id)
     if found is not None:
-        gone = rules.lost(*found[1:], now)
+        gone = rules.lost(*found[1:3], now)
         if gone is not None:
             write(tx, tenant, job_id, found, gone, now)
             tx.topics.update((Topic.WORK, Topic.CHANGES))
@@ -300,7 +302,7 @@ def resume(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
     found = find(tx, tenant, job_id)
     if found is None:
         return False
-    again = rules.resumed(*found[1:], now)
+    again = rules.resumed(*found[1:3], now)
     if again is not None:
         if tx.one(_PAYLOAD, (tenant, job_id, "input")) is None:
             raise InputGone(f"the input of job {job_id} is gone: it cannot go on")

@@ -19,16 +19,19 @@ from pydantic_core import to_json
 from coatcheck.model import transition as rules
 from coatcheck.model.job import NewJob
 from coatcheck.model.payload import is_reference
+from coatcheck.model.usage import bytes_of, hour_of, submitted
 from coatcheck.store.base import Topic
+from coatcheck.store.sqlite.access import check_epoch
 from coatcheck.store.sqlite.operation import Operation, Transaction
 from coatcheck.store.sqlite.statements import SQL
 
 
 class Incoming(NamedTuple):
-    """A job to be submitted, and when."""
+    """A job to be submitted, when, and under which epoch of keys and tenants."""
 
     job: NewJob
     now: int
+    epoch: int | None = None
 
 
 class Unusual(Exception):
@@ -54,9 +57,9 @@ def can_be_merged(job: NewJob) -> bool:
 def merge(incoming: Sequence[Incoming]) -> Operation[None]:
     """Return one operation that submits them all."""
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
-    for job, now in incoming:
+    for job, now, _ in incoming:
         common = (job.tenant, job.surface, job.kind, job.queue, job.priority, *job.terms[:5])
-        groups[common, job.run_at <= now].append(
+        groups[common, job.run_at <= now, hour_of(now)].append(
             (
                 job.id,
                 job.correlation_id,
@@ -68,10 +71,20 @@ def merge(incoming: Sequence[Incoming]) -> Operation[None]:
             )
         )
     prepared = [
-        (common, due, len(rows), to_json(rows).decode()) for (common, due), rows in groups.items()
+        (common, due, len(rows), to_json(rows).decode())
+        for (common, due, _), rows in groups.items()
     ]
+    used = [
+        submitted(
+            common[0], common[2], len(rows), sum(bytes_of(row[6]) for row in rows), rows[0][5]
+        )
+        for (common, _, _), rows in groups.items()
+    ]
+    epochs = {item.epoch for item in incoming if item.epoch is not None}
 
     def submit(tx: Transaction) -> None:
+        for epoch in epochs:
+            check_epoch(tx, epoch)
         for common, due, count, rows in prepared:
             # Where a job begins depends on its time only by whether that has come.
             standing, event = rules.created(0 if due else 1, 0)
@@ -80,6 +93,8 @@ def merge(incoming: Sequence[Incoming]) -> Operation[None]:
                 raise Unusual
             tx.execute(SQL.insert_inputs, (common[0], rows))
             tx.execute(SQL.insert_first_events, (common[0], event, rows))
+        for each in used:
+            tx.meter(each)
         tx.topics.add(Topic.WORK)
 
     return submit

@@ -10,7 +10,9 @@ from typing import Any, Generic, TypeVar
 
 import apsw
 
+from coatcheck.model.usage import Usage
 from coatcheck.store.base import Topic
+from coatcheck.store.sqlite.statements import SQL
 
 T = TypeVar("T")
 
@@ -24,9 +26,12 @@ class Urgency(IntEnum):
 
 
 class Transaction:
-    """What an operation works with: statements, and whom to wake once they are committed."""
+    """What an operation works with: statements, and whom to wake once they are committed.
 
-    __slots__ = ("began", "changed", "endpoints", "execute", "topics", "total_changes")
+    What operations use (`meter`) is added up for all that share a commit, and written before it.
+    """
+
+    __slots__ = ("_used", "began", "changed", "endpoints", "execute", "topics", "total_changes")
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.execute = connection.cursor().execute
@@ -37,6 +42,7 @@ class Transaction:
         self.topics: set[Topic] = set()
         # Whether there is any webhook endpoint; None: nobody has looked yet.
         self.endpoints: bool | None = None
+        self._used: dict[tuple[Any, ...], Usage] = {}
 
     def one(self, sql: str, values: tuple[Any, ...] = ()) -> Any:
         """Return the first row, or None."""
@@ -45,6 +51,22 @@ class Transaction:
     def all(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
         """Return every row."""
         return self.execute(sql, values).fetchall()
+
+    def meter(self, used: Usage) -> None:
+        """Have usage written with this transaction."""
+        there = self._used.get(used[:3])
+        self._used[used[:3]] = used if there is None else there.plus(used)
+
+    def commit(self) -> None:
+        """Write what was metered, and commit."""
+        for used in self._used.values():
+            self.execute(SQL.add_usage, used)
+        self.execute("COMMIT")
+        self._used.clear()
+
+    def forget_usage(self) -> None:
+        """Drop what was metered: the commit does not come."""
+        self._used.clear()
 
 
 Operation = Callable[[Transaction], T]

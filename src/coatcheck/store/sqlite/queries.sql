@@ -61,11 +61,12 @@ UPDATE jobs SET
 WHERE rowid = ?
 
 -- name: standing_of
--- What a transition is decided from: the row, the standing, the terms.
+-- What a transition is decided from: the row, the standing, the terms, the kind.
 SELECT rowid,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
-  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent,
+  kind
 FROM jobs WHERE tenant = ? AND id = ?
 
 -- name: lanes
@@ -740,3 +741,94 @@ WHERE tenant = ? AND job_id = ? AND seq = ? AND endpoint = ?
 
 -- name: delete_deliveries
 DELETE FROM deliveries WHERE tenant = ? AND job_id = ?
+-- name: access
+SELECT value, EXISTS (SELECT 1 FROM keys) FROM access_epoch
+
+-- name: access_epoch
+SELECT value FROM access_epoch
+
+-- name: raise_access_epoch
+UPDATE access_epoch SET value = value + 1
+
+-- name: put_tenant
+INSERT INTO tenants (name, status, quotas, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET status = excluded.status, quotas = excluded.quotas,
+  updated_at = excluded.updated_at
+
+-- name: add_tenant
+INSERT INTO tenants (name, status, quotas, created_at, updated_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (name) DO NOTHING
+
+-- name: tenant
+SELECT name, status, quotas, created_at, updated_at FROM tenants WHERE name = ?
+
+-- name: tenants_after
+SELECT name, status, quotas, created_at, updated_at FROM tenants
+WHERE name > ? ORDER BY name LIMIT ?
+
+-- name: add_key
+INSERT INTO keys (id, tenant, digest, scopes, note, created_at, expires_at, revoked_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (id) DO NOTHING
+
+-- name: key_with_tenant
+SELECT keys.id, keys.tenant, digest, scopes, note, keys.created_at, expires_at, revoked_at,
+  name, status, quotas, tenants.created_at, updated_at
+FROM keys JOIN tenants ON tenants.name = keys.tenant WHERE keys.id = ?
+
+-- name: api_key
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at FROM keys WHERE id = ?
+
+-- name: keys_after
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at FROM keys
+WHERE id > ? ORDER BY id LIMIT ?
+
+-- name: keys_of_tenant_after
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at FROM keys
+WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?
+
+-- name: revoke_key
+UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL
+
+-- name: add_usage
+INSERT INTO usage (tenant, kind, hour, submitted, input_bytes, runs, run_ms, succeeded, failed,
+  cancelled)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, hour, kind) DO UPDATE SET
+  submitted = submitted + excluded.submitted, input_bytes = input_bytes + excluded.input_bytes,
+  runs = runs + excluded.runs, run_ms = run_ms + excluded.run_ms,
+  succeeded = succeeded + excluded.succeeded, failed = failed + excluded.failed,
+  cancelled = cancelled + excluded.cancelled
+
+-- name: usage_between
+SELECT tenant, kind, hour, submitted, input_bytes, runs, run_ms, succeeded, failed, cancelled
+FROM usage WHERE tenant = ?1 AND hour >= ?2 AND hour < ?3 AND (?4 IS NULL OR kind = ?4)
+ORDER BY hour, kind
+
+-- name: count_in_states
+-- No further than the last value says.
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs INDEXED BY jobs_by_state
+  WHERE tenant = ? AND state IN (SELECT value FROM json_each(?)) LIMIT ?
+)
+
+-- name: count_since
+-- Jobs whose ids begin at a time or later, which is when they were handed in.
+SELECT count(*) FROM (SELECT 1 FROM jobs WHERE tenant = ? AND id >= ? LIMIT ?)
+
+-- name: input_bytes_since
+-- A reference to a blob says how large that is, see model/payload.py.
+SELECT coalesce(sum(
+  CASE WHEN substr(data, 1, 5) = 'blob:' THEN CAST(substr(data, instr(data, ' ') + 1) AS INTEGER)
+  ELSE octet_length(data) END
+), 0)
+FROM payloads WHERE tenant = ? AND job_id >= ? AND role = 'input'
+
+-- name: stored_bytes
+SELECT (
+  SELECT coalesce(sum(
+    CASE WHEN substr(data, 1, 5) = 'blob:' THEN CAST(substr(data, instr(data, ' ') + 1) AS INTEGER)
+    ELSE octet_length(data) END
+  ), 0)
+  FROM payloads WHERE tenant = ?1
+) + (SELECT coalesce(sum(size), 0) FROM artifacts WHERE tenant = ?1)

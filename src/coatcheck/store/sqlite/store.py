@@ -54,6 +54,7 @@ from coatcheck.store.sqlite import (
     transitions,
     workers,
 )
+from coatcheck.store.sqlite.access import SQLiteAccess, check_epoch
 from coatcheck.store.sqlite.connection import connect, translate
 from coatcheck.store.sqlite.listing import list_query
 from coatcheck.store.sqlite.locks import FileLock, LifeSigns, refuse_network_filesystem
@@ -69,7 +70,7 @@ from coatcheck.store.sqlite.writer import Writer
 T = TypeVar("T")
 
 
-class SQLiteStore(SQLiteSchedules, SQLiteWebhooks):
+class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
     """Jobs in one SQLite file, shared by any number of processes on one machine."""
 
     any_loop = True
@@ -148,16 +149,27 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks):
     # --- handing work in and reading it
 
     async def submit(
-        self, job: NewJob, now: int, once: Idempotency | None = None
+        self, job: NewJob, now: int, once: Idempotency | None = None, epoch: int | None = None
     ) -> Earlier | None:
         """Make a job durable."""
-        if once is not None:
-            return await self._write(
-                lambda tx: jobs.submit_once(tx, (job,), now, once), Urgency.SUBMIT
-            )
-        merges = merged.Incoming(job, now) if merged.can_be_merged(job) else None
-        await self._writer.write(lambda tx: jobs.submit(tx, job, now), Urgency.SUBMIT, merges)
-        return None
+
+        def submit(tx: Transaction) -> Earlier | None:
+            if epoch is not None:
+                check_epoch(tx, epoch)
+            if once is not None:
+                return jobs.submit_once(tx, (job,), now, once)
+            jobs.submit(tx, job, now)
+            return None
+
+        merges = None
+        if once is None and merged.can_be_merged(job):
+            merges = merged.Incoming(job, now, epoch)
+        return await self._writer.write(submit, Urgency.SUBMIT, merges)
+
+    async def earlier(self, tenant: str, key: str, now: int) -> Earlier | None:
+        """Read what was submitted under a key."""
+        row = await self._reader.read(lambda db: _one(db, SQL.key, (tenant, key, now)))
+        return None if row is None else Earlier(*row)
 
     async def submit_batch(
         self, new: Sequence[NewJob], now: int, once: Idempotency | None = None

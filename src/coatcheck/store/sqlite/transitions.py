@@ -1,6 +1,6 @@
 """Writing a transition of a job, and everything that follows from it in the same transaction.
 
-- Its event, and the webhooks that tell of it.
+- Its event, the webhooks that tell of it, and what it uses.
 - A job that leaves `waiting`, however, waits for nothing any more.
 - A job that ends may be what another one waits for: that one is woken.
 - A job that ends as cancelled takes those along that it has spawned: it is noted in `cascades`, and
@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
 from coatcheck.model import transition as rules
 from coatcheck.model.event import EventType
@@ -18,6 +19,7 @@ from coatcheck.model.outcome import Waiting
 from coatcheck.model.state import State
 from coatcheck.model.step import child_ended
 from coatcheck.model.transition import Standing, Transition
+from coatcheck.model.usage import moved
 from coatcheck.store.base import Topic
 from coatcheck.store.rows import STANDING_FIELDS, read_standing, standing_row
 from coatcheck.store.sqlite import webhooks
@@ -31,7 +33,14 @@ _INSERT_EVENT = SQL.insert_event
 _UPDATE_STANDING = SQL.update_standing
 _STANDING_OF = SQL.standing_of
 
-Found = tuple[int, Standing, Terms]
+
+class Found(NamedTuple):
+    """A job's row, where it stands, what was agreed, and its kind."""
+
+    row: int
+    standing: Standing
+    terms: Terms
+    kind: str
 
 
 def find(tx: Transaction, tenant: str, job_id: str) -> Found | None:
@@ -40,15 +49,18 @@ def find(tx: Transaction, tenant: str, job_id: str) -> Found | None:
     if row is None:
         return None
     split = 1 + STANDING_FIELDS
-    return row[0], read_standing(row[1:split]), Terms(*row[split:])
+    return Found(row[0], read_standing(row[1:split]), Terms(*row[split:-1]), row[-1])
 
 
 def write(
     tx: Transaction, tenant: str, job_id: str, found: Found, change: Transition, now: int
 ) -> None:
     """Write a transition. Every transition of a job comes through here."""
-    rowid, before, terms = found
+    rowid, before, terms, kind = found
     standing, event = change
+    used = moved(tenant, kind, before, standing, now)
+    if used is not None:
+        tx.meter(used)
     tx.execute(_UPDATE_STANDING, (*standing_row(standing), rowid))
     tx.execute(_INSERT_EVENT, (tenant, job_id, standing.last_event, EventType.STATE, now, event))
     if standing.state is not before.state:
@@ -84,7 +96,7 @@ def wake(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
     found = find(tx, tenant, job_id)
     if found is None:
         return
-    change = rules.woken(*found[1:], now)
+    change = rules.woken(*found[1:3], now)
     if change is not None:
         write(tx, tenant, job_id, found, change, now)
         tx.topics.update((Topic.WORK, Topic.CHANGES))
@@ -93,7 +105,7 @@ def wake(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
 def cancel(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
     """Ask for a job to be cancelled; True when that has ended it."""
     found = find(tx, tenant, job_id)
-    asked = None if found is None else rules.cancel_asked(*found[1:], now)
+    asked = None if found is None else rules.cancel_asked(*found[1:3], now)
     if found is None or asked is None:
         return False
     write(tx, tenant, job_id, found, asked, now)

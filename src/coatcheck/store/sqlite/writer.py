@@ -258,9 +258,10 @@ class Writer:
                 if len(done) == before or time.monotonic() >= transaction.began + BULK_SECONDS:
                     break
             if error is None:
-                error = _fault_of(lambda tx: tx.execute("COMMIT"), transaction)
+                error = _fault_of(Transaction.commit, transaction)
             if error is not None:
                 transaction.topics.clear()
+                transaction.forget_usage()
                 self._run_apart(done, error)
         finally:
             self._lock.release()
@@ -290,9 +291,10 @@ class Writer:
         try:
             transaction.execute("BEGIN IMMEDIATE")
             ticket.result = ticket.operation(transaction)
-            transaction.execute("COMMIT")
+            transaction.commit()
         except Exception as error:  # noqa: BLE001 - it becomes the answer to this one caller
             ticket.error = translate(error)
+            transaction.forget_usage()
             with contextlib.suppress(apsw.Error):
                 _roll_back(connection)
 

@@ -21,6 +21,7 @@ values.
 
 from __future__ import annotations
 
+from coatcheck.testing.conformance.access import AccessConformance
 from coatcheck.testing.conformance.batches import BatchConformance
 from coatcheck.testing.conformance.blobs import BlobConformance
 from coatcheck.testing.conformance.cancelling import CancelConformance
@@ -50,6 +51,7 @@ from coatcheck.testing.conformance.workers import WorkerConformance
 
 
 class StoreConformance(
+    AccessConformance,
     DeliveryConformance,
     EndpointConformance,
     BlobConformance,

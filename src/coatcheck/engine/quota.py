@@ -1,0 +1,125 @@
+"""Quotas: how much a tenant may have, and may hand in.
+
+What a tenant has is counted by the store, at most once a second for a tenant that submits, and not
+at all for one without quotas. In between this process adds what it takes in itself. So a submit
+asks the store nothing in the common case; several processes together may take in slightly more than
+the quota, as much as the others do within that second. Nobody is refused by an old count: before
+that the store is asked again.
+
+Jobs that the system makes itself, ticks of schedules and children of jobs, are counted and never
+refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+from coatcheck.clock import Clock
+from coatcheck.errors import QuotaExceeded
+from coatcheck.model.access import Load, Quotas
+from coatcheck.store.base import Store
+
+FRESH_S = 1.0
+# A count is not repeated sooner, however often somebody is refused, nor until so many times as long
+# has passed as it took.
+LEAST_S = 0.05
+REST = 20
+LONGEST_REST_S = 60.0
+WINDOW_S = 60
+LATER_S = 5
+
+_RATES = frozenset({"submits_per_minute", "payload_bytes"})
+_WORDS = {
+    "jobs_waiting": "{limit:,} jobs waiting",
+    "jobs_running": "{limit:,} jobs running",
+    "submits_per_minute": "{limit:,} jobs handed in within a minute",
+    "payload_bytes": "{limit:,} bytes of inputs handed in within a minute",
+    "stored_bytes": "{limit:,} bytes kept",
+}
+
+
+class _Count:
+    """What one tenant has: as the store told, and what was taken in since."""
+
+    def __init__(self) -> None:
+        self.load = Load()
+        self.quotas: Quotas | None = None  # for which it was counted
+        self.read_at = -math.inf
+        self.rest_s = LEAST_S
+        self.jobs = 0
+        self.bytes = 0
+        self.reading: asyncio.Task[None] | None = None
+
+
+class QuotaBook:
+    """The counts of one process."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._counts: dict[str, _Count] = {}
+
+    async def take(self, tenant: str, quotas: Quotas, jobs: int, size: int) -> None:
+        """Note jobs that are about to be submitted; raises QuotaExceeded for too many."""
+        count = self._counts.setdefault(tenant, _Count())
+        age = self._clock.monotonic() - count.read_at
+        if age >= max(FRESH_S, count.rest_s) or count.quotas != quotas:
+            await self._read(tenant, quotas, count)
+        over = _over(count, quotas, jobs, size)
+        if over is not None and self._clock.monotonic() - count.read_at >= count.rest_s:
+            await self._read(tenant, quotas, count)
+            over = _over(count, quotas, jobs, size)
+        if over is not None:
+            raise _refusal(tenant, over, quotas)
+        count.jobs += jobs
+        count.bytes += size
+
+    def give_back(self, tenant: str, jobs: int, size: int) -> None:
+        """Forget jobs that were not submitted after all."""
+        count = self._counts[tenant]
+        count.jobs = max(0, count.jobs - jobs)
+        count.bytes = max(0, count.bytes - size)
+
+    async def _read(self, tenant: str, quotas: Quotas, count: _Count) -> None:
+        if count.reading is None or count.reading.done():
+            count.reading = asyncio.create_task(self._count(tenant, quotas, count))
+        await asyncio.shield(count.reading)
+
+    async def _count(self, tenant: str, quotas: Quotas, count: _Count) -> None:
+        # What is taken in while the store counts may be in its answer or not: it stays noted.
+        jobs, size, began = count.jobs, count.bytes, self._clock.monotonic()
+        count.load = await self._store.load(tenant, quotas, self._clock.now())
+        count.quotas = quotas
+        count.read_at = self._clock.monotonic()
+        count.rest_s = min(LONGEST_REST_S, max(LEAST_S, REST * (count.read_at - began)))
+        count.jobs -= jobs
+        count.bytes -= size
+
+
+def _over(count: _Count, quotas: Quotas, jobs: int, size: int) -> str | None:
+    load, more, larger = count.load, count.jobs + jobs, count.bytes + size
+    limit = quotas.jobs_waiting
+    if limit is not None and load.jobs_waiting + more > limit:
+        return "jobs_waiting"
+    if quotas.jobs_running is not None and load.jobs_running >= quotas.jobs_running:
+        return "jobs_running"
+    limit = quotas.submits_per_minute
+    if limit is not None and load.submits_per_minute + more > limit:
+        return "submits_per_minute"
+    if quotas.payload_bytes is not None and load.payload_bytes + larger > quotas.payload_bytes:
+        return "payload_bytes"
+    if quotas.stored_bytes is not None and load.stored_bytes + larger > quotas.stored_bytes:
+        return "stored_bytes"
+    return None
+
+
+def _refusal(tenant: str, name: str, quotas: Quotas) -> QuotaExceeded:
+    limit: int = getattr(quotas, name)
+    window = WINDOW_S if name in _RATES else None
+    # Within a window room comes back evenly; of the rest nobody knows when.
+    later = (
+        LATER_S if window is None else max(1, min(WINDOW_S, math.ceil(WINDOW_S / max(1, limit))))
+    )
+    words = _WORDS[name].format(limit=limit)
+    return QuotaExceeded(f"the quota of tenant {tenant} is {words}", name, limit, later, window)

@@ -1,0 +1,137 @@
+"""Who asks, whether they may, and for whom.
+
+The door has let the caller in (door.py); here it is looked at what for. A call acts for one tenant,
+the caller's own, and finds nothing of any other: what belongs to somebody else is as good as not
+there. The operator may name another tenant with `?tenant=`; so may a worker with a lease, for it
+runs the jobs of all.
+
+A scope may be for some kinds only. Where a call names a job or a schedule, its kind is looked up
+first for such a key; where it names a kind, or could find jobs of any, the call itself looks.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from coatcheck.engine.access import Admission, Caller
+from coatcheck.engine.engine import Engine
+from coatcheck.errors import Forbidden, NotFound
+from coatcheck.http.endpoint import TENANT, Endpoint, OpensTo
+from coatcheck.model.access import OPERATOR, Quotas, Scope
+from coatcheck.model.names import NAME_RULE, is_name
+
+_BEARER = b"bearer "
+
+
+def token_of(headers: dict[bytes, bytes]) -> bytes | None:
+    """Return the key a request came with."""
+    given = headers.get(b"authorization")
+    if given is not None and given[:7].lower() == _BEARER:
+        return given[7:].strip()
+    return headers.get(b"x-api-key")
+
+
+def caller_of(request: Request) -> Caller:
+    """Return who asks."""
+    caller: Caller = request.scope["coatcheck.caller"]
+    return caller
+
+
+def tenant_of(request: Request) -> str:
+    """Return for whom a call acts."""
+    tenant: str = request.scope["coatcheck.tenant"]
+    return tenant
+
+
+def quotas_of(request: Request) -> Quotas | None:
+    """Return the quotas that hold for what is handed in; the operator, for others, has none."""
+    caller = caller_of(request)
+    return caller.quotas if caller.tenant == tenant_of(request) else None
+
+
+async def authorize(request: Request, endpoint: Endpoint) -> None:
+    """Raise unless the caller may make this call; note for whom it acts."""
+    scope = endpoint.scope
+    if scope is None:
+        return
+    caller = caller_of(request)
+    _check_scope(caller, endpoint, scope)
+    tenant = caller.tenant
+    if endpoint.opens_to is OpensTo.TENANT and request.scope["query_string"]:
+        tenant = request.query_params.get(TENANT.name, tenant)
+    request.scope["coatcheck.endpoint"] = endpoint
+    request.scope["coatcheck.tenant"] = tenant
+    if tenant != caller.tenant:
+        await _check_named_tenant(request, caller, scope, tenant)
+    if caller.kinds_for(scope) is not None:
+        await _check_kind(request, caller, scope, tenant)
+
+
+def _check_scope(caller: Caller, endpoint: Endpoint, scope: Scope) -> None:
+    if not caller.may(scope):
+        raise Forbidden(f"this key does not have the scope {scope}")
+    whole = endpoint.opens_to is OpensTo.OPERATOR or scope is Scope.WORK
+    if whole and caller.tenant != OPERATOR:
+        raise Forbidden(f"this is for keys of the tenant {OPERATOR!r} only")
+
+
+async def _check_named_tenant(request: Request, caller: Caller, scope: Scope, tenant: str) -> None:
+    if not is_name(tenant):
+        raise HTTPException(400, f"this cannot be a tenant's name: {NAME_RULE}")
+    works = scope is Scope.WORK or (scope is Scope.READ and caller.may(Scope.WORK))
+    if not caller.is_operator and not (works and caller.tenant == OPERATOR):
+        raise Forbidden("this key is for one tenant only")
+    if scope is not Scope.WORK:
+        engine: Engine = request.app.state.engine
+        await engine.doorkeeper.tenant(tenant)
+
+
+async def _check_kind(request: Request, caller: Caller, scope: Scope, tenant: str) -> None:
+    engine: Engine = request.app.state.engine
+    named = request.path_params if "path_params" in request.scope else {}
+    if "job_id" in named:
+        caller.check_kind(scope, (await engine.glance(named["job_id"], tenant)).kind)
+    elif "schedule" in named:
+        try:
+            found = await engine.schedules.get(named["schedule"], tenant)
+        except NotFound:
+            if request.method != "PUT":
+                raise
+        else:
+            caller.check_kind(scope, found.definition.kind)
+
+
+def check_kind(request: Request, scope: Scope, kind: str | None) -> None:
+    """Raise unless the caller has a scope for this kind; None is any kind."""
+    caller = caller_of(request)
+    kinds = caller.kinds_for(scope)
+    if kinds is None:
+        return
+    if kind is None:
+        raise Forbidden(f"this key has the scope {scope} for some kinds only: name one of them")
+    caller.check_kind(scope, kind)
+
+
+def admission_of(request: Request, kind: str | None = None) -> Admission:
+    """Return what a submit, of this kind where only the body says it, was let in by."""
+    scope = request.scope
+    return Admission(scope["coatcheck.epoch"], quotas_of(request), partial(_renew, request, kind))
+
+
+async def _renew(request: Request, kind: str | None) -> Admission:
+    await admit_again(request)
+    if kind is not None:
+        check_kind(request, Scope.WRITE, kind)
+    return admission_of(request, kind)
+
+
+async def admit_again(request: Request) -> None:
+    """Let a caller in again for the same call, by what holds now; raises what stands against it."""
+    engine: Engine = request.app.state.engine
+    scope = request.scope
+    scope["coatcheck.caller"] = await engine.doorkeeper.admit_now(scope["coatcheck.token"])
+    scope["coatcheck.epoch"] = engine.doorkeeper.epoch
+    await authorize(request, scope["coatcheck.endpoint"])

@@ -1,0 +1,153 @@
+"""Tenants, keys and usage on PostgreSQL: the verbs of `coatcheck.store.access`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from coatcheck.errors import AccessChanged, Conflict
+from coatcheck.ids import first_ulid_at
+from coatcheck.model.access import ApiKey, Load, Quotas, Tenant
+from coatcheck.model.usage import Usage
+from coatcheck.store.access import Access
+from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.rows import (
+    MINUTE_MS,
+    RUNNING,
+    WAITING,
+    key_row,
+    read_key,
+    read_tenant,
+    tenant_row,
+)
+
+NOTHING_WRITTEN = "INSERT 0 0"
+
+
+def the_one_epoch(epochs: Iterable[int | None]) -> int | None:
+    """Return the epoch that callers name; where they differ, it has moved for some of them."""
+    named = {epoch for epoch in epochs if epoch is not None}
+    if len(named) > 1:
+        raise AccessChanged("keys or tenants have changed")
+    return named.pop() if named else None
+
+
+async def check_epoch(db: Any, sql: Statements, epoch: int | None, written: str) -> None:
+    """Raise AccessChanged where a submit has written nothing because its epoch has passed."""
+    if epoch is not None and written == NOTHING_WRITTEN:
+        row = await db.fetchrow(sql.access)
+        if row[0] != epoch:
+            raise AccessChanged("keys or tenants have changed")
+
+
+async def meter(db: Any, sql: Statements, used: Iterable[Usage | None]) -> None:
+    """Write usage, as a part of the transaction that it is about."""
+    total: dict[tuple[Any, ...], Usage] = {}
+    for each in used:
+        if each is not None:
+            there = total.get(each[:3])
+            total[each[:3]] = each if there is None else there.plus(each)
+    if total:
+        rows = list(total.values())
+        await db.execute(sql.add_usage, *(list(column) for column in zip(*rows, strict=True)))
+
+
+class PostgresAccess:
+    """The part of the store that is about tenants and keys."""
+
+    _database: Database
+    _sql: Statements
+
+    async def access(self) -> Access:
+        """Read the epoch, and whether there are keys."""
+        [row] = await self._fetch(self._sql.access)
+        return Access(*row)
+
+    async def put_tenant(self, tenant: Tenant) -> None:
+        """Make or change a tenant."""
+
+        async def put(db: Any) -> None:
+            await db.execute(self._sql.raise_access_epoch)
+            await db.execute(self._sql.put_tenant, *tenant_row(tenant))
+
+        await self._database.run(put)
+
+    async def get_tenant(self, name: str) -> Tenant | None:
+        """Read a tenant."""
+        rows = await self._fetch(self._sql.tenant, name)
+        return read_tenant(rows[0]) if rows else None
+
+    async def list_tenants(self, after: str = "", limit: int = 100) -> list[Tenant]:
+        """List tenants by name."""
+        return [
+            read_tenant(row) for row in await self._fetch(self._sql.tenants_after, after, limit)
+        ]
+
+    async def add_key(self, key: ApiKey) -> None:
+        """Write a key, and its tenant where that is new."""
+
+        async def add(db: Any) -> None:
+            await db.execute(self._sql.raise_access_epoch)
+            new = Tenant(key.tenant, created_at=key.created_at, updated_at=key.created_at)
+            await db.execute(self._sql.add_tenant, *tenant_row(new))
+            await db.execute(self._sql.add_key, *key_row(key))
+            there = read_key(await db.fetchrow(self._sql.api_key, key.id))
+            if there.digest != key.digest:
+                raise Conflict(f"there is a key {key.id} already")
+
+        await self._database.run(add)
+
+    async def get_key(self, key_id: str) -> tuple[ApiKey, Tenant] | None:
+        """Read a key and its tenant."""
+        rows = await self._fetch(self._sql.key_with_tenant, key_id)
+        return (read_key(rows[0][:8]), read_tenant(rows[0][8:])) if rows else None
+
+    async def list_keys(
+        self, tenant: str | None = None, after: str = "", limit: int = 100
+    ) -> list[ApiKey]:
+        """List keys by id."""
+        sql = self._sql.keys_after if tenant is None else self._sql.keys_of_tenant_after
+        values = (after, limit) if tenant is None else (tenant, after, limit)
+        return [read_key(row) for row in await self._fetch(sql, *values)]
+
+    async def revoke_key(self, key_id: str, now: int) -> ApiKey | None:
+        """End a key for good."""
+
+        async def revoke(db: Any) -> ApiKey | None:
+            # Also where it was revoked before: an earlier try may have done it, and one more
+            # epoch does no harm.
+            await db.execute(self._sql.raise_access_epoch)
+            await db.execute(self._sql.revoke_key, key_id, now)
+            row = await db.fetchrow(self._sql.api_key, key_id)
+            return None if row is None else read_key(row)
+
+        return await self._database.run(revoke)
+
+    async def usage(
+        self, tenant: str, since: int, until: int, kind: str | None = None
+    ) -> list[Usage]:
+        """Read what a tenant has used."""
+        rows = await self._fetch(self._sql.usage_between, tenant, since, until, kind)
+        return [Usage(*row) for row in rows]
+
+    async def load(self, tenant: str, quotas: Quotas, now: int) -> Load:
+        """Count what has a quota."""
+        sql, first = self._sql, first_ulid_at(max(0, now - MINUTE_MS))
+        waiting, running, submits, payload_bytes, stored = quotas
+        return Load(
+            await self._number(waiting, sql.count_in_states, tenant, WAITING, waiting),
+            await self._number(running, sql.count_in_states, tenant, RUNNING, running),
+            await self._number(submits, sql.count_since, tenant, first, submits),
+            await self._number(payload_bytes, sql.input_bytes_since, tenant, first),
+            await self._number(stored, sql.stored_bytes, tenant),
+        )
+
+    async def _number(self, quota: int | None, sql: str, *values: Any) -> int:
+        return 0 if quota is None else int((await self._fetch(sql, *values))[0][0])
+
+    async def _fetch(self, sql: str, *values: Any) -> Sequence[Any]:
+        rows: Sequence[Any] = await self._database.run(
+            lambda db: db.fetch(sql, *values), transaction=False
+        )
+        return rows

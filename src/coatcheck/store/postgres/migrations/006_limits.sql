@@ -1,0 +1,2 @@
+-- This number belongs to the limits of kinds, queues and keys.
+SELECT 1;

@@ -1,0 +1,140 @@
+"""Tenants, keys and usage on SQLite: the verbs of `coatcheck.store.access`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import apsw
+
+from coatcheck.errors import AccessChanged, Conflict
+from coatcheck.ids import first_ulid_at
+from coatcheck.model.access import ApiKey, Load, Quotas, Tenant
+from coatcheck.model.usage import Usage
+from coatcheck.store.access import Access
+from coatcheck.store.rows import (
+    MINUTE_MS,
+    RUNNING,
+    WAITING,
+    key_row,
+    read_key,
+    read_tenant,
+    tenant_row,
+)
+from coatcheck.store.sqlite.operation import Transaction, Urgency
+from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Writer
+
+
+def check_epoch(tx: Transaction, epoch: int) -> None:
+    """Raise AccessChanged unless the epoch is still this one."""
+    if tx.one(SQL.access_epoch)[0] != epoch:
+        raise AccessChanged("keys or tenants have changed")
+
+
+class SQLiteAccess:
+    """The part of the store that is about tenants and keys."""
+
+    _writer: Writer
+    _reader: Reader
+
+    async def access(self) -> Access:
+        """Read the epoch, and whether there are keys."""
+        epoch, has_keys = await self._reader.read(lambda db: _one(db, SQL.access))
+        return Access(epoch, has_keys == 1)
+
+    async def put_tenant(self, tenant: Tenant) -> None:
+        """Make or change a tenant."""
+
+        def put(tx: Transaction) -> None:
+            tx.execute(SQL.put_tenant, tenant_row(tenant))
+            tx.execute(SQL.raise_access_epoch)
+
+        await self._writer.write(put, Urgency.SUBMIT)
+
+    async def get_tenant(self, name: str) -> Tenant | None:
+        """Read a tenant."""
+        row = await self._reader.read(lambda db: _one(db, SQL.tenant, name))
+        return None if row is None else read_tenant(row)
+
+    async def list_tenants(self, after: str = "", limit: int = 100) -> list[Tenant]:
+        """List tenants by name."""
+        rows = await self._reader.read(lambda db: _all(db, SQL.tenants_after, after, limit))
+        return [read_tenant(row) for row in rows]
+
+    async def add_key(self, key: ApiKey) -> None:
+        """Write a key, and its tenant where that is new."""
+
+        def add(tx: Transaction) -> None:
+            if tx.one(SQL.api_key, (key.id,)) is not None:
+                raise Conflict(f"there is a key {key.id} already")
+            new = Tenant(key.tenant, created_at=key.created_at, updated_at=key.created_at)
+            tx.execute(SQL.add_tenant, tenant_row(new))
+            tx.execute(SQL.add_key, key_row(key))
+            tx.execute(SQL.raise_access_epoch)
+
+        await self._writer.write(add, Urgency.SUBMIT)
+
+    async def get_key(self, key_id: str) -> tuple[ApiKey, Tenant] | None:
+        """Read a key and its tenant."""
+        row = await self._reader.read(lambda db: _one(db, SQL.key_with_tenant, key_id))
+        return None if row is None else (read_key(row[:8]), read_tenant(row[8:]))
+
+    async def list_keys(
+        self, tenant: str | None = None, after: str = "", limit: int = 100
+    ) -> list[ApiKey]:
+        """List keys by id."""
+        sql = SQL.keys_after if tenant is None else SQL.keys_of_tenant_after
+        values = (after, limit) if tenant is None else (tenant, after, limit)
+        rows = await self._reader.read(lambda db: _all(db, sql, *values))
+        return [read_key(row) for row in rows]
+
+    async def revoke_key(self, key_id: str, now: int) -> ApiKey | None:
+        """End a key for good."""
+
+        def revoke(tx: Transaction) -> ApiKey | None:
+            tx.execute(SQL.revoke_key, (now, key_id))
+            if tx.changed():
+                tx.execute(SQL.raise_access_epoch)
+            row = tx.one(SQL.api_key, (key_id,))
+            return None if row is None else read_key(row)
+
+        return await self._writer.write(revoke, Urgency.SUBMIT)
+
+    async def usage(
+        self, tenant: str, since: int, until: int, kind: str | None = None
+    ) -> list[Usage]:
+        """Read what a tenant has used."""
+        rows = await self._reader.read(
+            lambda db: _all(db, SQL.usage_between, tenant, since, until, kind)
+        )
+        return [Usage(*row) for row in rows]
+
+    async def load(self, tenant: str, quotas: Quotas, now: int) -> Load:
+        """Count what has a quota."""
+        first = first_ulid_at(max(0, now - MINUTE_MS))
+
+        def read(db: apsw.Connection) -> Load:
+            waiting, running, submits, payload_bytes, stored = quotas
+            return Load(
+                _number(db, waiting, SQL.count_in_states, tenant, json.dumps(WAITING), waiting),
+                _number(db, running, SQL.count_in_states, tenant, json.dumps(RUNNING), running),
+                _number(db, submits, SQL.count_since, tenant, first, submits),
+                _number(db, payload_bytes, SQL.input_bytes_since, tenant, first),
+                _number(db, stored, SQL.stored_bytes, tenant),
+            )
+
+        return await self._reader.read(read)
+
+
+def _number(db: apsw.Connection, quota: int | None, sql: str, *values: str | int | None) -> int:
+    return 0 if quota is None else int(_one(db, sql, *values)[0])
+
+
+def _one(db: apsw.Connection, sql: str, *values: str | int | None) -> Any:
+    return db.execute(sql, values).fetchone()
+
+
+def _all(db: apsw.Connection, sql: str, *values: str | int | None) -> list[Any]:
+    return db.execute(sql, values).fetchall()
