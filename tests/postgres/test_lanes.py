@@ -160,6 +160,40 @@ async def test_a_job_committed_during_a_claim_is_not_passed_over(store: Postgres
     assert await claim(store, 1) == [jobs[1].id]
 
 
+async def test_what_a_claim_lets_go_of_is_not_passed_over_by_another(store: PostgresStore) -> None:
+    """Each claim locks the first jobs of every lane, and takes the first of all that it locked."""
+    for _ in range(5):
+        jobs = [new_job(queue="ab"[n % 2]) for n in range(100)]
+        await store.submit_batch(jobs, NOW)
+        claims = await asyncio.gather(*(claim(store, 9) for _ in range(10)))
+        claims.append(await claim(store, len(jobs)))
+        assert sorted(id_ for some in claims for id_ in some) == [job.id for job in jobs]
+
+
+@pytest.mark.parametrize("first", ["the one that lets go", "the one that passed over"])
+async def test_a_beginning_moves_back_to_what_was_let_go_of(
+    store: PostgresStore, first: str
+) -> None:
+    jobs = [new_job() for _ in range(6)]
+    await store.submit_batch(jobs, NOW)
+    assert await claim(store, 1) == [jobs[0].id]
+    view = store._lanes.known(["mail"])
+    assert view is not None
+    lane = ("mail", "default", 0)
+    lets_go, passes_over = view.start(), view.start()
+
+    def end_one() -> None:  # it had locked all up to jobs[3]
+        view.taken(lets_go, [(lane, jobs[1].id)])
+        store._lanes.opened(lets_go.last.items())
+
+    if first == "the one that lets go":
+        end_one()
+    view.taken(passes_over, [(lane, jobs[4].id)])
+    if first == "the one that passed over":
+        end_one()
+    assert view.begins[lane] <= jobs[2].id
+
+
 async def test_all_is_claimed_once_by_many_claims_at_once(store: PostgresStore) -> None:
     taken: list[str] = []
 

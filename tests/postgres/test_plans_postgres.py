@@ -167,7 +167,7 @@ def standings(count: int) -> list[Any]:
 def successes(count: int) -> tuple[Any, ...]:
     """Return what jobs that have succeeded are settled with."""
     tenants, ids = pairs(count)
-    columns = [tenants, ids, [1] * len(ids), [2] * len(ids), ["{}"] * len(ids)]
+    columns: list[list[Any]] = [tenants, ids, [1] * len(ids), [2] * len(ids), ["{}"] * len(ids)]
     return (*as_texts(columns, (0, 2, 3, 4)), NOW, len(ids))
 
 

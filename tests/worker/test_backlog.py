@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections import Counter
 
 import pytest
@@ -136,3 +138,15 @@ def test_a_job_is_either_started_or_taken_out_whoever_is_first(clock: Clock) -> 
     assert Counter(started + removed) == Counter(jobs)
     assert most <= slots
     assert backlog.free == slots
+
+
+def test_an_attempt_that_has_ended_is_freed_at_once() -> None:
+    [execution] = executions(1)
+    context = weakref.ref(execution.context)
+    execution.context.end()
+    gc.disable()
+    try:
+        del execution
+        assert context() is None
+    finally:
+        gc.enable()

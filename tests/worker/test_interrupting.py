@@ -53,12 +53,13 @@ class Gate:
         self._open.set()
 
 
+@pytest.mark.parametrize("timeout", ["10ms", "120ms"], ids=["with a timer", "timed later"])
 async def test_a_handler_that_runs_out_of_time_is_cancelled_and_tried_again(
-    app: App, engine: Engine
+    app: App, engine: Engine, timeout: str
 ) -> None:
     stopped = []
 
-    @app.job(timeout="50ms", retries=1)
+    @app.job(timeout=timeout, retries=1)
     async def endless(ctx: Context) -> None:
         try:
             await asyncio.Event().wait()

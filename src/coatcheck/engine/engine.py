@@ -124,15 +124,29 @@ class Engine:
         self, submissions: Sequence[Submission], once: Once | None = None
     ) -> Submitted:
         """Check every job, then make all of them durable, or none; return them in order."""
+        jobs, earlier = await self._submit_batch(submissions, once)
+        if earlier is not None and once is not None:
+            return await self._replayed(earlier, once, jobs[0].tenant)
+        return Submitted(await self._apart(jobs, _all_as_submitted, jobs), replayed=False)
+
+    async def accept_batch(self, submissions: Sequence[Submission]) -> list[NewJob]:
+        """Do the same, and return only what was written."""
+        jobs, _ = await self._submit_batch(submissions, None)
+        return jobs
+
+    async def _submit_batch(
+        self, submissions: Sequence[Submission], once: Once | None
+    ) -> tuple[list[NewJob], Earlier | None]:
         if len(submissions) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
         jobs = await self._apart(submissions, self._prepare_all, submissions, now)
         held = None if once is None else _held(once, now)
         earlier = await self.store.submit_batch(jobs, now, held)
-        if earlier is not None and once is not None:
-            return await self._replayed(earlier, once, jobs[0].tenant)
-        return Submitted(await self._apart(jobs, self._taken_in, jobs), replayed=False)
+        if earlier is None:
+            for kind, count in Counter([job.kind for job in jobs]).items():
+                self.metrics.submitted(kind, count)
+        return jobs, earlier
 
     async def _apart(self, what: Sequence[Any], work: Callable[..., T], *arguments: Any) -> T:
         """Do something with each of many things: in a thread, while the loop answers others."""
@@ -143,11 +157,6 @@ class Engine:
     def _prepare_all(self, submissions: Sequence[Submission], now: int) -> list[NewJob]:
         ids = self.new_id.consecutive(len(submissions))
         return prepare_all(submissions, self.kinds, ids, now)
-
-    def _taken_in(self, jobs: Sequence[NewJob]) -> list[Job]:
-        for kind, count in Counter(job.kind for job in jobs).items():
-            self.metrics.submitted(kind, count)
-        return [as_submitted(job) for job in jobs]
 
     async def _replayed(self, earlier: Earlier, once: Once, tenant: str) -> Submitted:
         if earlier.fingerprint != once.fingerprint:
@@ -279,6 +288,10 @@ class Engine:
         answers = await self.store.settle(settlements, self.clock.now())
         self.metrics.store_latency.add(self.clock.monotonic() - began)
         return answers
+
+
+def _all_as_submitted(jobs: Sequence[NewJob]) -> list[Job]:
+    return [as_submitted(job) for job in jobs]
 
 
 def _held(once: Once, now: int) -> Idempotency:

@@ -17,6 +17,7 @@ import contextlib
 import logging
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
 from coatcheck.errors import StoreError
 from coatcheck.model.outcome import (
@@ -67,16 +68,16 @@ class Metrics:
 
     def submitted(self, kind: str, jobs: int = 1) -> None:
         """Count jobs that were taken in."""
-        self._counts[f'{SUBMITTED}{{kind="{kind}"}}'] += jobs
+        self._counts[_of_kind(SUBMITTED, kind)] += jobs
 
     def started(self, kind: str, waited_ms: int) -> None:
         """Count an attempt that begins, and how long its job was due."""
-        self._counts[f'{STARTED}{{kind="{kind}"}}'] += 1
+        self._counts[_of_kind(STARTED, kind)] += 1
         self._observe(WAIT_TIME, kind, waited_ms)
 
     def finished(self, kind: str, state: str, ran_ms: int) -> None:
         """Count a job that has ended, and how long its last attempt ran."""
-        self._counts[f'{FINISHED}{{kind="{kind}",state="{state}"}}'] += 1
+        self._counts[_of_state(FINISHED, kind, state)] += 1
         self._observe(RUN_TIME, kind, ran_ms)
 
     def settled(self, kind: str, outcome: Outcome, *, last: bool, ran_ms: int) -> None:
@@ -95,7 +96,7 @@ class Metrics:
 
     def retried(self, kind: str) -> None:
         """Count an attempt after which there will be another."""
-        self._counts[f'{RETRIED}{{kind="{kind}"}}'] += 1
+        self._counts[_of_kind(RETRIED, kind)] += 1
 
     async def flush(self) -> None:
         """Add what was counted to the store; what cannot be written is dropped."""
@@ -119,8 +120,30 @@ class Metrics:
                 await self.flush()
 
     def _observe(self, name: str, kind: str, milliseconds: int) -> None:
-        at = bisect.bisect_left(BUCKETS_MS, milliseconds)
-        bound = BUCKETS_MS[at] if at < len(BUCKETS_MS) else "inf"
-        self._counts[f'{name}_bucket{{kind="{kind}",le="{bound}"}}'] += 1
-        self._counts[f'{name}_ms{{kind="{kind}"}}'] += max(0, milliseconds)
-        self._counts[f'{name}_count{{kind="{kind}"}}'] += 1
+        bucket, total, count = _of_histogram(
+            name, kind, bisect.bisect_left(BUCKETS_MS, milliseconds)
+        )
+        counts = self._counts
+        counts[bucket] += 1
+        counts[total] += max(0, milliseconds)
+        counts[count] += 1
+
+
+# Names are put together once: several are counted for every job.
+
+
+@lru_cache(maxsize=4_096)
+def _of_kind(name: str, kind: str) -> str:
+    return f'{name}{{kind="{kind}"}}'
+
+
+@lru_cache(maxsize=4_096)
+def _of_state(name: str, kind: str, state: str) -> str:
+    return f'{name}{{kind="{kind}",state="{state}"}}'
+
+
+@lru_cache(maxsize=4_096)
+def _of_histogram(name: str, kind: str, at: int) -> tuple[str, str, str]:
+    bound = BUCKETS_MS[at] if at < len(BUCKETS_MS) else "inf"
+    bucket = f'{name}_bucket{{kind="{kind}",le="{bound}"}}'
+    return bucket, _of_kind(f"{name}_ms", kind), _of_kind(f"{name}_count", kind)

@@ -19,7 +19,8 @@ from coatcheck.http.job_request import read_submission
 from coatcheck.http.job_view import dumps
 from coatcheck.http.jobs import read_traceparent
 from coatcheck.logs import correlation_id
-from coatcheck.model.job import Job
+from coatcheck.model.job import Job, NewJob
+from coatcheck.model.state import State
 from coatcheck.store.base import BATCH_LIMIT
 
 BATCH_BYTES = 16 * 1024 * 1024
@@ -39,18 +40,23 @@ async def submit_batch(request: Request) -> Response:
     submissions = await asyncio.to_thread(
         _read_all, entries, correlation_id.get(), read_traceparent(request)
     )
-    jobs, replayed = await engine.submit_batch(submissions, once)
-    headers = {REPLAYED: "true"} if replayed else {}
+    headers = {}
+    jobs: list[Job] | list[NewJob]
+    if once is None:
+        jobs = await engine.accept_batch(submissions)
+    else:
+        jobs, replayed = await engine.submit_batch(submissions, once)
+        headers = {REPLAYED: "true"} if replayed else {}
     body = await asyncio.to_thread(_answer, jobs)
     return Response(body, 202, headers, JSON)
 
 
-def _answer(jobs: list[Job]) -> bytes:
+def _answer(jobs: list[Job] | list[NewJob]) -> bytes:
     listed = [
         {
             "id": job.id,
             "kind": job.kind,
-            "state": job.state,
+            "state": job.state if isinstance(job, Job) else State.QUEUED,
             "links": {"self": f"/v1/jobs/{job.id}"},
         }
         for job in jobs

@@ -50,6 +50,10 @@ _DONE = _Done()
 DEFAULT_BACKOFF = Backoff()
 
 
+def _say_nothing() -> None:
+    """Stand in where nobody listens any more."""
+
+
 def _plain(number: float | None) -> Any:
     # Whole numbers stay whole; what only behaves like a number (Decimal) becomes one.
     return number if number is None or isinstance(number, int) else float(number)
@@ -275,6 +279,10 @@ class Context:
         """Do the same for one that runs in the current thread."""
         if self._claim.lease.fence > 1:
             self._made.journal.load(*self.port.ask(History()).result())
+
+    def end(self) -> None:
+        """Say no more: its attempt has been settled, or will be without it."""
+        self._on_report = _say_nothing
 
     def interrupt(self, why: Interrupt) -> None:
         """Tell the handler to stop."""

@@ -60,6 +60,9 @@ log = logging.getLogger(__name__)
 NET_S = 10.0
 # Handlers that outlive the drain have this long to clean up before they are left behind.
 LAST_GRACE_S = 1.0
+# A handler gets its timer only after this long, unless it has less time than that: most short jobs
+# never need one, and setting and dropping it costs as much as all else that a start does.
+UNTIMED_S = 0.050
 # What was killed is gone by then, unless the kernel itself is stuck.
 KILL_S = 5.0
 # How long a stopping worker keeps trying to write what its handlers finished.
@@ -114,6 +117,8 @@ class Worker:
             )
         self._answers = Answers(engine, Reports(self._report_soon), self._lose)
         self._held: dict[Lease, Execution] = {}  # what waits for a slot, and what runs
+        self._untimed: list[Execution] = []  # have started, and have no timer yet
+        self._timing = False
         self._writes: set[asyncio.Task[None]] = set()
         self._settling = Settling(engine, self._write_soon, probe)
         self._moved = asyncio.Event()  # an execution has ended, or was left behind
@@ -242,11 +247,31 @@ class Worker:
     def _start_next(self, lane: Lane) -> None:
         """Start what waits, as far as there are slots for it."""
         by_isolation: dict[str, list[Execution]] = {}
-        for execution in lane.backlog.take():
+        taken = lane.backlog.take()
+        for execution in taken:
             by_isolation.setdefault(execution.kind.isolation, []).append(execution)
-            self._start_timer(execution)
+        self._time(taken)
         for isolation, executions in by_isolation.items():
             self._runners[isolation].start(executions)
+
+    def _time(self, started: list[Execution]) -> None:
+        """Give each its timer, those that have long to go only if they are not done soon."""
+        for execution in started:
+            terms = execution.claim.terms
+            if terms.deadline_at is not None or terms.timeout_ms < UNTIMED_S * 1000:
+                self._start_timer(execution)
+            else:
+                self._untimed.append(execution)
+        if self._untimed and not self._timing:
+            self._timing = True
+            self._loop.call_later(UNTIMED_S, self._time_untimed)
+
+    def _time_untimed(self) -> None:
+        self._timing = False
+        untimed, self._untimed = self._untimed, []
+        for execution in untimed:
+            if not execution.ended_at and execution.interrupted is None:
+                self._start_timer(execution)
 
     def _start_timer(self, execution: Execution) -> None:
         terms = execution.claim.terms
@@ -336,6 +361,7 @@ class Worker:
         for execution, outcome in ended:
             execution.stop_timer()
             del self._held[execution.claim.lease]
+            execution.context.end()  # it refers to its execution: neither would be freed by itself
             lane = self._lane_of[execution.kind.isolation]
             if execution.must_not_be_lost:
                 lane.gave_back()  # it would have been: the next may be like it
@@ -345,9 +371,7 @@ class Worker:
                 for settlement in settlements_of(execution, outcome):
                     count(self._engine.metrics, execution, settlement)
                     settlements.append(settlement)
-        for execution in begun:
-            if not execution.ended_at and execution.interrupted is None:
-                self._start_timer(execution)
+        self._time([each for each in begun if not each.ended_at and each.interrupted is None])
         self._moved.set()
         for lane in self._lanes:
             self._start_next(lane)

@@ -1,9 +1,9 @@
 """Claiming in one round trip, and settling in one what still stands as its claim left it.
 
-*The claim* is one statement (`claim` in queries.sql). Here and in the settle of successes a rule of
-`coatcheck.model.transition` is written a second time, in SQL: what `claimed` and `settled` make of
-a standing, and the event that tells of it. Tests compare the two, and so does every random history
-that both stores are driven through.
+*The claim* is one statement (`claim` in queries.sql). Here and in the settle of successes a rule
+of `coatcheck.model.transition` is written a second time, in SQL: what `claimed` and `settled` make
+of a standing, and the event that tells of it. Tests compare the two, and so does every random
+history that both stores are driven through.
 
 *The settle.* A worker that settles a job has mostly claimed it through the same store, a moment
 before. So the store remembers, for the jobs it handed out, where they stood then, and how many
@@ -124,9 +124,14 @@ async def claim(
         return Claimed([], None), set()  # the worker is not known
     next_due, locked = rows[0][:2]
     claims = []
+    same: dict[tuple[Any, ...], Terms] = {}  # most jobs have been submitted under the same terms
     for row in rows if rows[0][2] is not None else ():
         _, _, tenant, id_, kind, surface, queue, correlation_id, traceparent, input_ = row[:10]
-        lease, terms = Lease(tenant, id_, row[13]), Terms(*row[_TERMS:-1])
+        agreed = row[_TERMS:-1]
+        terms = same.get(agreed)
+        if terms is None:
+            terms = same[agreed] = Terms(*agreed)
+        lease = Lease(tenant, id_, row[13])
         handed.remember(lease, row, terms, worker_id, now)
         attempt, run_at, traces = row[12], row[14], (correlation_id, traceparent)
         claims.append(Claim(lease, kind, surface, queue, input_, attempt, terms, run_at, *traces))
@@ -148,13 +153,15 @@ async def _look(
     """Run the statement: in the lanes that are known, or everywhere."""
     view = lanes.known(kinds)
     if view is not None:
-        opened = view.start()
+        under_way = view.start()
         in_kinds, *others = view.columns()
         rows: list[Any] = await db.fetch(
             sql.claim_in_lanes, worker_id, in_kinds, now, limit, False, *others
         )
         if not _is_something_due(rows, now):
-            view.taken(opened, (_lane(row) for row in rows if row[2] is not None))
+            view.taken(under_way, (_lane(row) for row in rows if row[2] is not None))
+            if _has_let_go(rows):
+                lanes.opened(under_way.last.items())
             return rows
         lanes.forget()
     start = time.monotonic()
@@ -164,6 +171,8 @@ async def _look(
         await waiting.wake_due(db, sql, now, PROMOTE_AT_ONCE)
         lanes.forget()
         rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, True)
+    if _has_let_go(rows):
+        lanes.forget()  # claims that went by them may have passed over what this one let go of
     if rows and lanes.is_slow(rows[0]["took"], rows[0]["jobs"]):
         view = lanes.reading(kinds)
         lanes.read(view, await db.fetch(sql.lanes, kinds), time.monotonic() - start)
@@ -172,6 +181,11 @@ async def _look(
 
 def _is_something_due(rows: Sequence[Any], now: int) -> bool:
     return bool(rows) and rows[0][0] is not None and rows[0][0] <= now
+
+
+def _has_let_go(rows: Sequence[Any]) -> bool:
+    """Say whether more was locked than taken."""
+    return bool(rows) and rows[0][1] > (0 if rows[0][2] is None else len(rows))
 
 
 def _lane(row: Any) -> tuple[Lane, str]:

@@ -11,7 +11,8 @@ follow look into these lanes only, from there on, and move the beginning on as t
 could be missed that way:
 
 - What this store does itself is noted: a job that is submitted or queued again opens its lane, or
-  moves its beginning back, also for the claims that are under way just then. Where more than that
+  moves its beginning back, also for the claims that are under way just then. So does a claim that
+  lets go of jobs it had locked, which another may have passed over. Where more than that
   happens (delayed jobs become due, a worker is removed, a queue is released, a claim fails) the
   lanes are forgotten, and the next claim looks everywhere.
 - What other processes do is not known here: a job they queue again behind the beginning, or in a
@@ -38,14 +39,25 @@ Lane = tuple[str, str, int]  # kind, queue, priority
 
 
 @dataclass
+class UnderWay:
+    """A claim under way: where its lanes began, once it has ended the last job it took in each, and
+    what was opened since it began, which it may not have seen.
+
+    Where it has locked more than it took, what it let go of lies behind the last it took.
+    """
+
+    last: dict[Lane, str]
+    opened: dict[Lane, str] = field(default_factory=dict)
+
+
+@dataclass
 class View:
     """The lanes of some kinds, each with the oldest id that may be claimable in it."""
 
     kinds: tuple[str, ...]
     old_at: float | None = None  # None: the lanes are being read
     begins: dict[Lane, str] = field(default_factory=dict)
-    # For each claim under way what was opened since it began, which it may not have seen.
-    under_way: list[dict[Lane, str]] = field(default_factory=list)
+    under_way: list[UnderWay] = field(default_factory=list)
 
     def columns(self) -> list[list[str] | list[int]]:
         """Return kinds, queues, priorities and beginnings."""
@@ -53,23 +65,24 @@ class View:
         kinds, queues = [lane[0] for lane in lanes], [lane[1] for lane in lanes]
         return [kinds, queues, [lane[2] for lane in lanes], list(self.begins.values())]
 
-    def start(self) -> dict[Lane, str]:
+    def start(self) -> UnderWay:
         """Begin a claim; the answer is for `taken`."""
-        opened: dict[Lane, str] = {}
-        self.under_way.append(opened)
-        return opened
+        claim = UnderWay(dict(self.begins))
+        self.under_way.append(claim)
+        return claim
 
-    def taken(self, opened: dict[Lane, str], jobs: Iterable[tuple[Lane, str]]) -> None:
+    def taken(self, claim: UnderWay, jobs: Iterable[tuple[Lane, str]]) -> None:
         """Move beginnings on to the last job taken, not over what the claim cannot have seen."""
-        self.under_way = [other for other in self.under_way if other is not opened]
+        self.under_way = [other for other in self.under_way if other is not claim]
         for lane, id_ in jobs:
             if lane in self.begins:
                 begin = max(id_, self.begins[lane])
-                self.begins[lane] = min(begin, opened.get(lane, begin))
+                self.begins[lane] = min(begin, claim.opened.get(lane, begin))
+            claim.last[lane] = max(id_, claim.last.get(lane, id_))
 
     def open(self, lane: Lane, id_: str) -> None:
         """Note a job that has become claimable."""
-        for known in (self.begins, *self.under_way):
+        for known in (self.begins, *(claim.opened for claim in self.under_way)):
             known[lane] = min(id_, known.get(lane, id_))
 
 
