@@ -83,6 +83,9 @@ class Engine:
         self._watch = Watch(store)
         self._feed = Feed(store)
         self._estimates = Estimates(store, self.clock)
+        named = kinds.items()
+        self._limits = {name: kind.limit for name, kind in named if kind.limit is not None}
+        self._versions = {name: kind.version for name, kind in named if kind.version is not None}
 
     # --- handing in
 
@@ -260,7 +263,9 @@ class Engine:
     async def claim(self, worker_id: str, kinds: Sequence[str], limit: int) -> Claimed:
         """Take up to `limit` jobs for a worker."""
         now = self.clock.now()
-        claimed = await self.store.claim(worker_id, kinds, limit, now)
+        limits = {name: self._limits[name] for name in kinds if name in self._limits}
+        versions = {name: self._versions[name] for name in kinds if name in self._versions}
+        claimed = await self.store.claim(worker_id, kinds, limit, now, limits, versions)
         for claim in claimed.claims:
             self.metrics.started(claim.kind, now - claim.run_at)
         return claimed

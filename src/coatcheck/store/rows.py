@@ -86,7 +86,7 @@ def new_job_row(job: NewJob, standing: Standing) -> tuple[Any, ...]:
 
 
 def read_job(row: Row) -> Job:
-    """Read a whole job from `SELECT jobs.*, result`."""
+    """Read a whole job: after its progress comes its version, and last its result."""
     standing = read_standing(row[_STANDING:_PROGRESS])
     return Job(
         tenant=row[0],
@@ -117,7 +117,8 @@ def read_job(row: Row) -> Job:
         error=standing.error,
         last_event=standing.last_event,
         progress=None if row[_PROGRESS] is None else Progress(**json.loads(row[_PROGRESS])),
-        result=row[_PROGRESS + 1],
+        version=row[_PROGRESS + 1],
+        result=row[-1],
     )
 
 

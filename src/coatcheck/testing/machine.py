@@ -32,6 +32,7 @@ from coatcheck.errors import Conflict, NotFound
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Failure, Job, Lease, NewJob, Progress, Terms
+from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.state import Reason
 from coatcheck.model.worker import WorkerInfo
@@ -52,6 +53,7 @@ TENANTS = ("acme", "umbrella")
 KINDS = ("mail", "chart")
 QUEUES = ("default", "slow")
 KEY_HOLDS = 3_000
+LIMITS = {"mail": Limit(1, by_key=True), "chart": Limit(2)}
 
 _failures = st.sampled_from([Failure("boom", "it broke"), Failure("other", "x", '{"a":1}', True)])
 _delays = st.sampled_from([0, 1, 40, 3_000])
@@ -84,6 +86,7 @@ _drafts = st.fixed_dictionaries(
         "attempts": st.sampled_from([3, 2, 1]),
         "on_lost": st.sampled_from(["requeue", "resume", "fail"]),
         "keep": st.sampled_from([10**10, 500, 1]),
+        "limit_key": st.sampled_from([None, None, "a", "b"]),
     }
 )
 
@@ -99,6 +102,7 @@ class StoreMachine(RuleBasedStateMachine):
         super().__init__()
         self.now = START
         self.expected = ExpectedStore()
+        self.limits: dict[str, Limit] = {}
         self._seen: dict[Key, Job] = {}
         self._made = 0
         self._runner = asyncio.Runner()
@@ -185,6 +189,7 @@ class StoreMachine(RuleBasedStateMachine):
             public_id=draft["public_id"],
             queue=draft["queue"],
             priority=draft["priority"],
+            limit_key=draft["limit_key"],
             terms=Terms(
                 max_attempts=draft["attempts"],
                 on_lost=draft["on_lost"],
@@ -196,9 +201,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     # --- working
 
-    @initialize(target=workers)
-    def start_two_workers(self) -> MultipleResults[str]:
-        """Nothing happens to jobs without workers."""
+    @initialize(target=workers, limits=st.sampled_from([{}, LIMITS]))
+    def start_two_workers(self, limits: dict[str, Limit]) -> MultipleResults[str]:
+        """Nothing happens to jobs without workers, who all know the same limits."""
+        self.limits = limits
         return multiple(self._start_worker(), self._start_worker())
 
     def _start_worker(self) -> str:
@@ -265,8 +271,9 @@ class StoreMachine(RuleBasedStateMachine):
         return taken
 
     def _claim(self, worker: str, kinds: tuple[str, ...], limit: int) -> MultipleResults[Lease]:
-        claims, next_due = self._do(self.store.claim(worker, kinds, limit, self.now))
-        expected = self.expected.claim(worker, kinds, limit, self.now)
+        known = {kind: self.limits[kind] for kind in kinds if kind in self.limits}
+        claims, next_due = self._do(self.store.claim(worker, kinds, limit, self.now, known))
+        expected = self.expected.claim(worker, kinds, limit, self.now, known)
         assert [_facts(claim) for claim in claims] == [_expected_facts(job) for job in expected]
         if worker in self.expected.beats:
             assert next_due == self.expected.next_due(self.now)
