@@ -83,6 +83,7 @@ PAIRS = json.dumps([["tenant-0", "x"], ["tenant-1", "y"]])
 NAMED = [
     ("lanes", (KINDS,), {"jobs_claimable"}),
     ("next_lane", ("kind-0", "kind-1"), {"jobs_claimable"}),
+    ("run_of_lanes", ("kind-0", "kind-1", 8), {"jobs_claimable"}),
     ("candidates", ("kind-0", "", NOW, 8), {"jobs_claimable"}),
     ("ahead_of", (KINDS, "queue-0", "1000", "tenant-0", "x", 1_000), {"jobs_claimable"}),
     ("running_of_kind", ("kind-0", 8), {"jobs_limited"}),

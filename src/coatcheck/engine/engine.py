@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,6 +36,7 @@ from coatcheck.store.base import (
     Settlement,
     Store,
 )
+from coatcheck.store.turns import names_in_lanes
 
 log = logging.getLogger(__name__)
 
@@ -224,9 +225,16 @@ class Engine:
         """Say what holds a job."""
         queues = {queue.name: queue for queue in await self.store.queues()}
         workers = [seen.info for seen in await self.store.workers() if not seen.known_dead]
+        kind = self.kinds.get(job.kind)
+        limit = None if kind is None else kind.limit
+        stands = None
+        if limit is not None and job.state is State.QUEUED:
+            stands = await self.store.stands(job.kind, limit, job.tenant, job.limit_key)
         return explain(
             job,
             self.clock.now(),
+            limit=limit,
+            stands=stands,
             queue=queues.get(job.queue),
             workers=workers,
             ahead=await self.position(job) or 0,
@@ -258,7 +266,15 @@ class Engine:
         """Let a paused queue go on."""
         await self.store.pause_queue(name, False, self.clock.now())
 
+    async def limit_queue(self, name: str, concurrency: int | None) -> None:
+        """Let so many jobs of a queue run at once; None: no limit."""
+        await self.store.limit_queue(name, concurrency)
+
     # --- for workers
+
+    def names_of(self, kinds: Iterable[str]) -> tuple[str, ...]:
+        """Return what a worker with these kinds says it has: with their versions."""
+        return tuple(sorted(names_in_lanes(list(kinds), self._versions)))
 
     async def claim(self, worker_id: str, kinds: Sequence[str], limit: int) -> Claimed:
         """Take up to `limit` jobs for a worker."""

@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
+
+from coatcheck.errors import InvalidPayload
+from coatcheck.model.kind import pointer
+
+Model = TypeVar("Model", bound=BaseModel)
 
 JSON_LIMIT = 1024 * 1024
 DEPTH_LIMIT = 64
@@ -146,3 +152,14 @@ def _too_large(limit: int) -> HTTPException:
     return HTTPException(
         413, f"the body is larger than {limit:,} bytes", headers={"Connection": "close"}
     )
+
+
+async def read_model(request: Request, model: type[Model]) -> Model:
+    """Read a body that is as a model says; raises InvalidPayload, saying where it is not."""
+    try:
+        return model.model_validate(await read_json(request))
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False)
+        problems = [(pointer(item["loc"]), item["msg"]) for item in found]
+        words = "; ".join(f"{place or '/'}: {detail}" for place, detail in problems[:3])
+        raise InvalidPayload(words, problems) from None

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import InvalidPayload, NotFound
-from coatcheck.http.body import read_json
+from coatcheck.http.body import read_model
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_view import dumps, job_json
 from coatcheck.http.prefer import LONGEST_WAIT_S
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import DEFAULT_TENANT, Claim, Failure, Lease, Progress
-from coatcheck.model.kind import pointer
 from coatcheck.model.outcome import GaveUp, Released, Succeeded
 from coatcheck.store.base import Report
 
 MOST_CLAIMED = 100
 LARGEST_FENCE = 2**63 - 1
-
-
-_Model = TypeVar("_Model", bound=BaseModel)
 
 
 class _Body(BaseModel):
@@ -69,7 +65,7 @@ class FailRequest(_Body):
 async def claim_jobs(request: Request) -> Response:
     """Take jobs to run. Whoever takes them keeps them by a heartbeat before each lease is over."""
     engine: Engine = request.app.state.engine
-    asked = await _read(request, ClaimRequest)
+    asked = await read_model(request, ClaimRequest)
     host = request.client.host if request.client else "somewhere"
     remote = engine.remote
     claims = await remote.claim(asked.kinds, asked.max, asked.wait, host, request.is_disconnected)
@@ -88,7 +84,7 @@ async def beat(request: Request) -> Response:
 async def report_progress(request: Request) -> Response:
     """Say how far a job has come."""
     engine: Engine = request.app.state.engine
-    asked = await _read(request, ProgressRequest)
+    asked = await read_model(request, ProgressRequest)
     progress = None
     if asked.done is not None:
         progress = Progress(asked.done, asked.total, asked.message)
@@ -103,7 +99,7 @@ async def report_progress(request: Request) -> Response:
 async def complete(request: Request) -> Response:
     """End a job well."""
     engine: Engine = request.app.state.engine
-    asked = await _read(request, CompleteRequest)
+    asked = await read_model(request, CompleteRequest)
     job = await engine.get(request.path_params["job_id"])
     result = dumps(asked.result)
     engine.kinds[job.kind].check_result(result)
@@ -114,7 +110,7 @@ async def complete(request: Request) -> Response:
 async def fail(request: Request) -> Response:
     """End an attempt badly: it is made again, by the kind's backoff, unless that would not help."""
     engine: Engine = request.app.state.engine
-    asked = await _read(request, FailRequest)
+    asked = await read_model(request, FailRequest)
     error = Failure(asked.code, asked.message, retryable=asked.retryable)
     if asked.retryable:
         await engine.remote.failed(_lease(request), error, asked.retry_after_s)
@@ -139,16 +135,6 @@ def _lease(request: Request) -> Lease:
 
 async def _answer(engine: Engine, request: Request) -> Response:
     return Response(job_json(await engine.get(request.path_params["job_id"])), media_type=JSON)
-
-
-async def _read(request: Request, model: type[_Model]) -> _Model:
-    try:
-        return model.model_validate(await read_json(request))
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        problems = [(pointer(item["loc"]), item["msg"]) for item in found]
-        words = "; ".join(f"{place or '/'}: {detail}" for place, detail in problems[:3])
-        raise InvalidPayload(words, problems) from None
 
 
 def _claim_json(claim: Claim) -> str:

@@ -15,6 +15,7 @@ from coatcheck.engine.submission import (
 from coatcheck.http.endpoint import Schema, ref
 from coatcheck.http.job_request import JobRequest
 from coatcheck.http.leases import ClaimRequest, CompleteRequest, FailRequest, ProgressRequest
+from coatcheck.http.queues import QueueRequest
 from coatcheck.model.event import EventType
 from coatcheck.model.names import NAME_PATTERN, NAME_RULE
 from coatcheck.model.state import Reason, State
@@ -133,6 +134,10 @@ _KIND = whole(
         "name": TEXT,
         "queue": TEXT,
         "isolation": TEXT,
+        "concurrency": maybe(COUNT),
+        "concurrency_by_key": {"type": "boolean"},
+        "rate": maybe(TEXT),
+        "version": maybe(TEXT),
         "max_attempts": COUNT,
         "on_lost": TEXT,
         "timeout_s": {"type": "number"},
@@ -149,6 +154,7 @@ _QUEUE = whole(
         "ready": COUNT,
         "delayed": COUNT,
         "running": COUNT,
+        "concurrency": maybe(COUNT),
         "oldest_ready_at": maybe(TIME),
     }
 )
@@ -215,6 +221,7 @@ def components() -> dict[str, Any]:
         "KindPage": whole({"kinds": listed(ref("Kind"))}),
         "Problem": _PROBLEM,
         "Queue": _QUEUE,
+        "QueueRequest": QueueRequest.model_json_schema(),
         "QueuePage": whole({"queues": listed(ref("Queue"))}),
         "Receipt": _RECEIPT,
         "Claims": whole({"lease_s": {"type": "number"}, "claims": listed(ref("Claim"))}),

@@ -54,7 +54,7 @@ class Limit(NamedTuple):
 
 def read_rate(text: str, what: str) -> Rate:
     """Read "100/s", "10/m", "1000/h" or "1/d"; `what` names it in errors."""
-    found = _RATE.fullmatch(text) if isinstance(text, str) else None
+    found = _RATE.fullmatch(str(text))
     if found is None:
         raise ConfigurationError(f'{what}: {text!r} is not a rate; write "10/m", "100/s", "1000/h"')
     interval = _PERIODS[found[2]] // int(found[1])

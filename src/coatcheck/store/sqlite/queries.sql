@@ -94,6 +94,18 @@ SELECT kind, lane FROM line WHERE lane IS NOT NULL
 -- The lane that follows, before an end.
 SELECT lane FROM jobs WHERE claimable = 1 AND lane > ? AND lane < ? ORDER BY lane LIMIT 1
 
+-- name: run_of_lanes
+-- The lanes that follow, up to ?3 of them, and NULL where there are no more before the end.
+WITH RECURSIVE run (lane, number) AS (
+  SELECT (SELECT min(jobs.lane) FROM jobs
+    WHERE claimable = 1 AND jobs.lane > ?1 AND jobs.lane < ?2), 1
+  UNION ALL
+  SELECT (SELECT min(jobs.lane) FROM jobs
+    WHERE claimable = 1 AND jobs.lane > run.lane AND jobs.lane < ?2), number + 1
+  FROM run WHERE lane IS NOT NULL AND number < ?3
+)
+SELECT lane FROM run
+
 -- name: candidates
 -- The head of one lane, from behind an id.
 SELECT priority, id, tenant, limit_key, surface, correlation_id, traceparent,
@@ -107,9 +119,25 @@ WHERE claimable = 1 AND lane = ? AND id > ?
 ORDER BY id
 LIMIT ?
 
+-- name: heads
+-- The first job of each of many lanes, as a JSON array.
+SELECT wanted.value, priority, jobs.id, tenant, limit_key, surface, correlation_id, traceparent,
+  jobs.rowid,
+  state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
+  expires_at, cancel_requested, error, last_event,
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, jobs.parent
+FROM json_each(?1) AS wanted CROSS JOIN jobs
+WHERE jobs.rowid = (
+  SELECT head.rowid FROM jobs AS head
+  WHERE head.claimable = 1 AND head.lane = wanted.value
+    AND (head.deadline_at IS NULL OR head.deadline_at > ?2)
+  ORDER BY head.id LIMIT 1
+)
+
 -- name: begin_limited
 -- What counts for a limit from now on; the first version it runs under is the one it keeps.
-UPDATE jobs SET limited = ?, version = coalesce(version, ?) WHERE rowid = ?
+UPDATE jobs SET limited = ?, version = coalesce(version, ?)
+WHERE rowid IN (SELECT value FROM json_each(?))
 
 -- name: adopt_running
 -- Have what runs already count for limits that are new: of kinds, as a JSON array.

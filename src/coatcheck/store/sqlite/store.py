@@ -358,18 +358,13 @@ class SQLiteStore:
 
     async def stands(self, kind: str, limit: Limit | None, tenant: str, key: str | None) -> Stands:
         """Count what a kind's limit counts."""
-        most = None if limit is None else limit.concurrency
-        if most is None:
-            sql, values = None, ()
-        elif limit is not None and limit.by_key:
-            sql, values = SQL.running_of_key, (kind, tenant, key, most)
-        else:
-            sql, values = SQL.running_of_kind, (kind, most)
+        most = 0 if limit is None else limit.concurrency or 0
+        values: list[str | int | None]
+        sql, values = SQL.running_of_kind, [kind, most]
+        if limit is not None and limit.by_key:
+            sql, values = SQL.running_of_key, [kind, tenant, key, most]
         running, rate = await self._reader.read(
-            lambda db: (
-                (0,) if sql is None else _one(db, sql, values),
-                _one(db, SQL.rate, (kind,)),
-            )
+            lambda db: (_one(db, sql, tuple(values)), _one(db, SQL.rate, (kind,)))
         )
         return Stands(running[0], 0 if rate is None else rate[0])
 
