@@ -1,7 +1,7 @@
 """A process that works under limits and writes down what it runs, and the check of what many wrote.
 
 Run as `python -m tests.store.limited_process DATABASE SCHEMA FILE`. A line is appended after a
-claim has been answered and before its end is written, so what overlaps in the file overlapped in truth.
+claim has been answered and before its end is written: what overlaps in the file did in truth.
 """
 
 from __future__ import annotations
