@@ -57,6 +57,11 @@ class Rooms:
             elif concurrency is not None:
                 self.queues[name] = concurrency
 
+    @property
+    def count_nothing(self) -> bool:
+        """Whether there is no limit at all."""
+        return not self._limits and not self.queues
+
     def counts(self, kind: str, queue: str) -> bool:
         """Tell whether a running job of these counts for a limit."""
         limit = self._limits.get(kind)
@@ -65,6 +70,18 @@ class Rooms:
     def is_limited(self, kind: str, queue: str) -> bool:
         """Tell whether there is any limit for these."""
         return kind in self._limits or queue in self.queues
+
+    def is_by_key(self, kind: str) -> bool:
+        """Tell whether a kind's keys have limits."""
+        limit = self._limits.get(kind)
+        return limit is not None and limit.by_key
+
+    def left(self, kind: str, queue: str) -> int:
+        """Return how many jobs of a (kind, queue) may start that is limited, but not by key."""
+        if self.is_full(kind, queue):
+            return 0
+        places = (("queue", queue), ("kind", kind), ("rate", kind))
+        return min(self._left[place] for place in places if place in self._left)
 
     def is_full(self, kind: str, queue: str) -> bool:
         """Tell whether no job of a (kind, queue) may start, whatever its key."""

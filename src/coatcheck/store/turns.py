@@ -141,9 +141,11 @@ class Choosing:
         while lines and taken < limit:
             priority = max(line.priority for line in lines)
             level = [line for line in lines if line.priority == priority]
-            for line, row in self._take_turns(level, priority, limit - taken):
+            alone = self._of_only_lane(level, priority, limit - taken)
+            source = self._take_turns(level, priority, limit - taken) if alone is None else alone
+            for job in source:
                 taken += 1
-                yield line, row
+                yield job
             if taken < limit:
                 for line in level:
                     head = self._next_lane(line.end, f"{line.name}{SEPARATOR}{line.queue}{BEHIND}")
@@ -151,6 +153,30 @@ class Choosing:
                         lines.remove(line)
                     else:
                         line.move(head)
+
+    def _of_only_lane(
+        self, level: list[Line], priority: int, room: int
+    ) -> list[tuple[Line, Any]] | None:
+        """Take the first jobs of a lane that is all there is at a priority, as is mostly so: nobody
+        has to be asked whose turn it is. None where it is not so, or keys are limited.
+        """
+        line = level[0]
+        if len(level) > 1 or self._next_lane(line.head, line.end) is not None:
+            return None
+        if line.limited:
+            if self._rooms.is_by_key(line.kind):
+                return None
+            room = min(room, self._rooms.left(line.kind, line.queue))
+        rows = self._jobs(line.head, "", room) if room > 0 else ()
+        if rows:
+            _, _, tenant, limit_key = rows[0][:4]
+            key = limit_key or ""
+            self._had[self._who, priority] = tenant
+            self._had[line.level + tenant + SEPARATOR] = key
+            if line.limited:
+                for _ in rows:
+                    self._rooms.take(line.kind, line.queue, tenant, key)
+        return [(line, row) for row in rows]
 
     def _take_turns(
         self, level: list[Line], priority: int, room: int

@@ -136,8 +136,8 @@ async def claim(
         return Claimed([], None), set()  # the worker is not known
     if rows[0][-1]:
         return None
-    for row in rows if rows[0][2] is not None else ():
-        turns.took(kinds, row[_LANE])
+    for lane in {row[_LANE] for row in rows} - {None}:
+        turns.took(kinds, lane)
     return handed_out(handed, rows, worker_id, now)
 
 

@@ -251,7 +251,10 @@ ORDER BY taken.priority DESC, taken.id
 
 -- name: locked_everywhere
 -- The first jobs of every (kind, queue) that has something to claim: one seek each, however many
--- jobs wait in it, then a range read over its lanes. What another claim has locked is passed over.
+-- jobs wait in it, then a range read over its lanes. (Rows are compared, and the limit is put as a
+-- question, so that the planner takes the range for long and the limit for a part of it: where it
+-- has no statistics yet, it would else read the range as a whole and sort it.) What another claim
+-- has locked is passed over.
 -- The order is right without taking turns where all that was found is one tenant's, each priority
 -- of a queue has one lane, and nothing has a limit ($6 are kinds that have one).
 ), line (name, lane) AS (
@@ -279,11 +282,11 @@ ORDER BY taken.priority DESC, taken.id
   SELECT head.*, open.name, open.queue
   FROM open CROSS JOIN LATERAL (
     SELECT ctid AS place, priority, id, tenant, jobs.lane FROM coatcheck.jobs
-    WHERE claimable AND jobs.lane >= open.lane
+    WHERE claimable AND (jobs.lane, jobs.id) >= (open.lane, '')
       AND jobs.lane < open.name || chr(31) || open.queue || ' '
       AND (deadline_at IS NULL OR deadline_at > $3)
     ORDER BY jobs.lane, id
-    LIMIT $4
+    LIMIT (SELECT $4::bigint)
     FOR NO KEY UPDATE SKIP LOCKED
   ) AS head
 ), span AS MATERIALIZED (
@@ -318,10 +321,11 @@ ORDER BY taken.priority DESC, taken.id
   FROM me CROSS JOIN unnest($2::text[], $6::text[]) AS known(lane, begin_)
   CROSS JOIN LATERAL (
     SELECT ctid AS place, priority, id FROM coatcheck.jobs
-    WHERE claimable AND jobs.lane = known.lane AND jobs.id >= known.begin_
+    WHERE claimable AND (jobs.lane, jobs.id) >= (known.lane, known.begin_)
+      AND jobs.lane <= known.lane
       AND (deadline_at IS NULL OR deadline_at > $3)
-    ORDER BY id
-    LIMIT $4
+    ORDER BY jobs.lane, id
+    LIMIT (SELECT $4::bigint)
     FOR NO KEY UPDATE SKIP LOCKED
   ) AS head
   WHERE (me.next_due IS NULL OR me.next_due > $3 OR $5)
@@ -457,9 +461,10 @@ SELECT wanted.lane, head.priority, head.id, head.tenant, head.limit_key
 FROM unnest($1::text[], $2::text[]) AS wanted(lane, last)
 CROSS JOIN LATERAL (
   SELECT priority, id, tenant, limit_key FROM coatcheck.jobs
-  WHERE claimable AND jobs.lane = wanted.lane AND jobs.id > wanted.last
+  WHERE claimable AND (jobs.lane, jobs.id) > (wanted.lane, wanted.last)
+    AND jobs.lane <= wanted.lane
     AND (deadline_at IS NULL OR deadline_at > $4)
-  ORDER BY id LIMIT $3
+  ORDER BY jobs.lane, id LIMIT (SELECT $3::bigint)
   FOR NO KEY UPDATE SKIP LOCKED
 ) AS head
 

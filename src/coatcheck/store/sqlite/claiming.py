@@ -118,7 +118,7 @@ def claim(
     choosing.end()
     claims = [_take(tx, worker_id, line, row, now) for line, row in chosen]
     begun: dict[tuple[bool, str | None], list[int]] = {}
-    for line, row in chosen:
+    for line, row in () if rooms.count_nothing and not versions else chosen:
         how = (rooms.counts(line.kind, line.queue), versions.get(line.kind))
         begun.setdefault(how, []).append(row[7])
     begun.pop((False, None), None)
