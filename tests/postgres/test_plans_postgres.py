@@ -37,7 +37,7 @@ _FILL = f"""
 INSERT INTO "{SCHEMA}".jobs (
   tenant, id, surface, public_id, kind, queue, priority, labels, created_at, max_attempts, on_lost,
   timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, state, claimable, attempt, fence,
-  worker, run_at, expires_at, cancel_requested, last_event, input
+  worker, run_at, expires_at, cancel_requested, last_event, input, limited
 )
 SELECT CASE WHEN n % 7 = 0 THEN 'tenant-' || n % 4 ELSE 'most' END,
   %s || lpad(n::text, 16, '0'), 'api', CASE WHEN n % 3 = 0 THEN 'r_' || n END,
@@ -46,7 +46,7 @@ SELECT CASE WHEN n % 7 = 0 THEN 'tenant-' || n % 4 ELSE 'most' END,
   CASE WHEN n % 10 = 0 THEN 'queued' WHEN n % 100 = 1 THEN 'running'
        WHEN n % 3 = 0 THEN 'failed' ELSE 'succeeded' END,
   n % 20 = 0, 1, 1, CASE WHEN n % 100 = 1 THEN 'worker-' || n % 8 END, %s + n,
-  CASE WHEN n % 10 <> 0 AND n % 100 <> 1 THEN %s + n END, n % 200 = 1, 2, '{{}}'
+  CASE WHEN n % 10 <> 0 AND n % 100 <> 1 THEN %s + n END, n % 200 = 1, 2, '{{}}', n % 100 = 1
 FROM generate_series(0, %s) AS number(n)
 """
 _FILL_OTHERS = f"""
@@ -183,16 +183,29 @@ def successes(count: int) -> tuple[Any, ...]:
 
 
 KINDS = ["kind-0", "kind-1"]
-CLAIM = ("worker-1", KINDS, NOW, 8, False)
+CLAIM = ("worker-1", KINDS, NOW, 8, False, ["kind-9"])
+LANE = "\x1f".join(("kind-0", "queue-0", "1000", "most", ""))
+IN_LANES = ("worker-1", [LANE], NOW, 8, False, [first_ulid_at(NOW)])
 KEYS = {"jobs_pkey"}
 NAMED: list[tuple[str, tuple[Any, ...], set[str]]] = [
     ("claim_everywhere", CLAIM, {"jobs_claimable", "jobs_delayed", "jobs_waiting"}),
+    ("claim_in_lanes", IN_LANES, {"jobs_claimable", "jobs_delayed", "jobs_waiting"}),
     (
-        "claim_in_lanes",
-        (*CLAIM, ["queue-0"] * 2, [1, 2], [first_ulid_at(NOW)] * 2),
-        {"jobs_claimable", "jobs_delayed", "jobs_waiting"},
+        "claim_in_turn",
+        ("worker-1", ["most"], NOW, 8, True, ["x"], KINDS, ["queue-0"], "{}"),
+        {"jobs_delayed", "jobs_waiting", "jobs_pkey"},
     ),
-    ("lanes", (KINDS,), {"jobs_claimable"}),
+    ("lanes", (KINDS, 1_000), {"jobs_claimable"}),
+    ("runs_of_lanes", (KINDS, [LANE], ["kind-1"], ["queue-1"], 8), {"jobs_claimable"}),
+    ("lock_heads", ([LANE], [""], 8, NOW), {"jobs_claimable"}),
+    ("ahead_of", (KINDS, "queue-0", "1000", "most", "x", 1_000), {"jobs_claimable"}),
+    (
+        "how_limits_stand",
+        (["kind-0"], [8], ["queue-0"], [8], ["kind-0"]),
+        {"jobs_limited", "jobs_limited_by_queue", "rates_pkey"},
+    ),
+    ("running_of_keys", (["kind-0"], ["most"], ["x"], [8]), {"jobs_limited"}),
+    ("adopt_running", (KINDS,), {"jobs_running"}),
     ("promote_due", (NOW + 500, 1_000), {"jobs_delayed", "jobs_pkey"}),
     ("held_by", ("worker-1",), {"jobs_running"}),
     ("past_deadline", (NOW + 500, 200), {"jobs_with_deadline"}),
@@ -264,8 +277,13 @@ def test_the_lanes_of_a_claim_are_range_reads_that_are_never_sorted_inside(
     plan = planner.plan(SQL.claim_everywhere, CLAIM)
     locked = [at for at, step in enumerate(plan) if step.kind == "LockRows"][-1]
     assert plan[locked + 1].index_name == "jobs_claimable", plan
-    lanes = (["queue-0"] * 2, [1, 2], [first_ulid_at(NOW)] * 2)
-    plan = planner.plan(SQL.claim_in_lanes, (*CLAIM, *lanes))
+    for name, values in (
+        ("claim_in_lanes", IN_LANES),
+        ("lock_heads", ([LANE], [""], 8, NOW)),
+    ):
+        plan = planner.plan(getattr(SQL, name), values)
+        assert not [step for step in plan if step.kind == "Bitmap Heap Scan"], plan
+    plan = planner.plan(SQL.claim_in_lanes, IN_LANES)
     locked = [at for at, step in enumerate(plan) if step.kind == "LockRows"][-1]
     assert plan[locked + 1].index_name == "jobs_claimable", plan
 

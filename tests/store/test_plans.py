@@ -82,8 +82,14 @@ KINDS = json.dumps(["kind-0", "kind-1"])
 PAIRS = json.dumps([["tenant-0", "x"], ["tenant-1", "y"]])
 NAMED = [
     ("lanes", (KINDS,), {"jobs_claimable"}),
-    ("candidates", ("kind-0", "queue-0", NOW, 8), {"jobs_claimable"}),
-    ("ahead_of", (KINDS, "queue-0", 0, "x", 1_000), {"jobs_claimable"}),
+    ("next_lane", ("kind-0", "kind-1"), {"jobs_claimable"}),
+    ("run_of_lanes", ("kind-0", "kind-1", 8), {"jobs_claimable"}),
+    ("candidates", ("kind-0", "", NOW, 8), {"jobs_claimable"}),
+    ("ahead_of", (KINDS, "queue-0", "1000", "tenant-0", "x", 1_000), {"jobs_claimable"}),
+    ("running_of_kind", ("kind-0", 8), {"jobs_limited"}),
+    ("running_of_key", ("kind-0", "tenant-0", "x", 8), {"jobs_limited"}),
+    ("running_of_queue", ("queue-0", 8), {"jobs_limited_by_queue"}),
+    ("adopt_running", (KINDS,), {"jobs_running"}),
     ("next_due", (), {"jobs_delayed", "jobs_waiting"}),
     ("waiting_due", (NOW, 1_000), {"jobs_waiting"}),
     ("children_to_cancel", ("tenant-0", "x", 200), {"jobs_by_parent"}),

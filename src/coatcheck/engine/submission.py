@@ -52,7 +52,7 @@ def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now:
     if problems:
         raise InvalidPayload(f"{problems[0][0]}: {problems[0][1]}", problems)
     try:
-        kind.check_input(submission.input)
+        limit_key = kind.key_of(kind.read_input(submission.input))
     except InvalidPayload as error:
         raise InvalidPayload(
             str(error), [(f"/input{place}", what) for place, what in error.problems]
@@ -75,6 +75,7 @@ def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now:
         priority=submission.priority,
         terms=terms,
         labels=json.dumps(dict(submission.labels)) if submission.labels else "{}",
+        limit_key=limit_key,
         correlation_id=submission.correlation_id,
         traceparent=submission.traceparent,
     )

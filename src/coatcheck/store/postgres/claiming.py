@@ -19,7 +19,7 @@ Nothing depends on the memory, so it may forget, and it does when it grows too l
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from coatcheck.model import transition as rules
@@ -30,10 +30,11 @@ from coatcheck.model.state import State
 from coatcheck.model.transition import Standing
 from coatcheck.store.base import Claimed, Settlement, Topic
 from coatcheck.store.postgres import waiting
-from coatcheck.store.postgres.lanes import Lane, Lanes
+from coatcheck.store.postgres.lanes import MOST_LANES, Lane, Lanes
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.transport import as_texts, in_columns
 from coatcheck.store.rows import decode_failure, standing_row
+from coatcheck.store.turns import Turns
 
 PROMOTE_AT_ONCE = 1_000
 # How many claimed jobs are remembered: far more than the workers of one process hold.
@@ -41,6 +42,8 @@ MOST_REMEMBERED = 20_000
 NOTHING_WRITTEN = "INSERT 0 0"
 # The columns of `claim`, from the ninth on those that a standing is made of, and the terms.
 _STANDING, _TERMS = 11, 20
+# Columns of `claim`, from its end.
+_LIMITED, _LANE, _TOOK = -4, -3, -2
 # The columns of `succeed_as_claimed` that are sent once where they are the same for all jobs.
 _SAME_FOR_MANY = (0, 2, 3, 4)
 
@@ -74,6 +77,11 @@ class Handed:
     def lane(self, lease: Lease) -> tuple[Lane, str]:
         """Return the lane of a job that is remembered, and its id."""
         return _lane(self._jobs[lease][0])
+
+    def leave_room(self, settlements: Sequence[Settlement]) -> bool:
+        """Tell whether one of these counted for a limit: there is room for another."""
+        found = (self._jobs.get(item.lease) for item in settlements)
+        return any(job is not None and job[0][_LIMITED] for job in found)
 
     def parents_wait_for(self, settlements: Sequence[Settlement]) -> list[tuple[str, str]]:
         """Return those of ended jobs that were spawned by another, which may wait for them."""
@@ -118,17 +126,32 @@ async def claim(
     kinds: Sequence[str],
     limit: int,
     now: int,
-) -> tuple[Claimed, set[Topic]]:
-    """Hand the first jobs of all open lanes to a worker."""
-    rows = await _look(db, sql, lanes, worker_id, kinds, limit, now)
+    turns: Turns,
+    in_turn: Collection[str],
+) -> tuple[Claimed, set[Topic]] | None:
+    """Hand the first jobs of all open lanes to a worker; None where it is crowded: tenants or keys
+    have to take turns, or there are jobs of the kinds that have to be claimed `in_turn`.
+    """
+    rows = await _look(db, sql, lanes, worker_id, kinds, limit, now, in_turn)
     if not rows:
         return Claimed([], None), set()  # the worker is not known
+    if rows[0][-1]:
+        return None
+    for lane in {row[_LANE] for row in rows} - {None}:
+        turns.took(kinds, lane)
+    return handed_out(handed, rows, worker_id, now)
+
+
+def handed_out(
+    handed: Handed, rows: Sequence[Any], worker_id: str, now: int
+) -> tuple[Claimed, set[Topic]]:
+    """Turn the rows of a claim into what the worker gets, and remember it."""
     next_due, locked = rows[0][:2]
     claims = []
     same: dict[tuple[Any, ...], Terms] = {}  # most jobs have been submitted under the same terms
     for row in rows if rows[0][2] is not None else ():
         _, _, tenant, id_, kind, surface, queue, correlation_id, traceparent, input_ = row[:10]
-        agreed = row[_TERMS:-1]
+        agreed = row[_TERMS:-4]
         terms = same.get(agreed)
         if terms is None:
             terms = same[agreed] = Terms(*agreed)
@@ -150,14 +173,15 @@ async def _look(
     kinds: Sequence[str],
     limit: int,
     now: int,
+    in_turn: Collection[str],
 ) -> list[Any]:
     """Run the statement: in the lanes that are known, or everywhere."""
     view = lanes.known(kinds)
-    if view is not None:
+    if view is not None and not in_turn and not view.is_crowded():
         under_way = view.start()
-        in_kinds, *others = view.columns()
+        names, begins = view.columns()
         rows: list[Any] = await db.fetch(
-            sql.claim_in_lanes, worker_id, in_kinds, now, limit, False, *others
+            sql.claim_in_lanes, worker_id, names, now, limit, False, begins
         )
         if not _is_something_due(rows, now):
             view.taken(under_way, (_lane(row) for row in rows if row[2] is not None))
@@ -166,18 +190,28 @@ async def _look(
             return rows
         lanes.forget()
     start = time.monotonic()
-    rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, False)
+    values = (worker_id, kinds, now, limit)
+    rows = await db.fetch(sql.claim_everywhere, *values, False, list(in_turn))
     if _is_something_due(rows, now):
-        await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
-        await waiting.wake_due(db, sql, now, PROMOTE_AT_ONCE)
-        lanes.forget()
-        rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, True)
+        await promote(db, sql, lanes, now)
+        rows = await db.fetch(sql.claim_everywhere, *values, True, list(in_turn))
     if _has_let_go(rows):
         lanes.forget()  # claims that went by them may have passed over what this one let go of
-    if rows and lanes.is_slow(rows[0]["took"], rows[0]["jobs"]):
+    if rows and not in_turn and lanes.is_slow(rows[0][_TOOK], rows[0][1]):
         view = lanes.reading(kinds)
-        lanes.read(view, await db.fetch(sql.lanes, kinds), time.monotonic() - start)
+        found = await db.fetch(sql.lanes, kinds, MOST_LANES)
+        if len(found) == MOST_LANES:
+            lanes.forget()
+        else:
+            lanes.read(view, found, time.monotonic() - start)
     return rows
+
+
+async def promote(db: Any, sql: Statements, lanes: Lanes, now: int) -> None:
+    """Make claimable what has become due."""
+    await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
+    await waiting.wake_due(db, sql, now, PROMOTE_AT_ONCE)
+    lanes.forget()
 
 
 def _is_something_due(rows: Sequence[Any], now: int) -> bool:
@@ -190,7 +224,7 @@ def _has_let_go(rows: Sequence[Any]) -> bool:
 
 
 def _lane(row: Any) -> tuple[Lane, str]:
-    return (row[4], row[6], row[10]), row[3]
+    return row[_LANE], row[3]
 
 
 async def settle_as_claimed(
@@ -205,7 +239,9 @@ async def settle_as_claimed(
     succeeded = _all_succeeded(handed, settlements)
     if succeeded is not None:
         written = await db.execute(sql.succeed_as_claimed, *succeeded, now, len(settlements))
-        return None if written == NOTHING_WRITTEN else {Topic.CHANGES}
+        if written == NOTHING_WRITTEN:
+            return None
+        return {Topic.CHANGES, Topic.WORK} if handed.leave_room(settlements) else {Topic.CHANGES}
     rows: dict[tuple[str, str], Any] = {}
     topics, again = {Topic.CHANGES}, []
     for lease, outcome, report in settlements:
@@ -230,7 +266,7 @@ async def settle_as_claimed(
     if written == NOTHING_WRITTEN:
         return None
     lanes.opened(again)
-    return topics
+    return topics | {Topic.WORK} if handed.leave_room(settlements) else topics
 
 
 def _all_succeeded(handed: Handed, settlements: Sequence[Settlement]) -> list[str | None] | None:

@@ -79,6 +79,7 @@ class Found(NamedTuple):
 
     standing: Standing
     terms: Terms
+    limited: bool = False  # counts for a limit while it runs
 
 
 def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
@@ -146,7 +147,7 @@ async def settle(
     changes: dict[Key, Transition] = {}
     results: dict[Key, str] = {}
     for key, (_, outcome, _) in ending.items():
-        changes[key] = rules.settled(*found[key], outcome, now)
+        changes[key] = rules.settled(found[key].standing, found[key].terms, outcome, now)
         if isinstance(outcome, Succeeded):
             results[key] = outcome.result
     after = await write(db, sql, found, changes, now, results)
@@ -165,7 +166,8 @@ async def settle(
     again = len(fresh) > len(changes)
     topics = {Topic.CHANGES} if changes else set()
     states = {change.standing.state for change in changes.values()}
-    if again or states & {State.QUEUED, State.WAITING}:
+    room = any(found[key].limited for key in changes)
+    if again or room or states & {State.QUEUED, State.WAITING}:
         topics = {Topic.CHANGES, Topic.WORK}
     return [_holds(found, item.lease) for item in settlements], topics, after
 
@@ -226,7 +228,8 @@ async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, Found
     rows = await db.fetch(sql.lock_standings, *columns(sorted(set(keys)), 2))
     split = 2 + STANDING_FIELDS
     return {
-        (row[0], row[1]): Found(read_standing(row[2:split]), Terms(*row[split:])) for row in rows
+        (row[0], row[1]): Found(read_standing(row[2:split]), Terms(*row[split:-1]), row[-1])
+        for row in rows
     }
 
 

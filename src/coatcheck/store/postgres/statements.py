@@ -25,6 +25,9 @@ class Statements(Queries):
         super().__init__(_FOLDER / "queries.sql", lambda text: for_schema(text, schema))
         self.claim_everywhere = self.claim.replace("/* locked */", self.locked_everywhere)
         self.claim_in_lanes = self.claim.replace("/* locked */", self.locked_in_lanes)
+        self.claim_in_turn = self.claim.replace("/* locked */", self.locked_in_turn).replace(
+            "/* begin */", self.begin_in_turn
+        )
 
     def migrations(self) -> list[Migration]:
         """Return the migrations for this schema."""

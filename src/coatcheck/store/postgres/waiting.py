@@ -56,7 +56,7 @@ async def _wake(
         (tenant, job_id): change
         for tenant, job_id, _ in sorted(over)
         if (tenant, job_id) in found
-        and (change := rules.woken(*found[tenant, job_id], now)) is not None
+        and (change := rules.woken(*found[tenant, job_id][:2], now)) is not None
     }
     await write(db, sql, found, changes, now)
     return bool(changes)
@@ -71,7 +71,7 @@ async def wake_due(db: Any, sql: Statements, now: int, limit: int) -> None:
             changes = {
                 key: change
                 for key, job in found.items()
-                if job.standing.run_at <= now and (change := rules.woken(*job, now)) is not None
+                if job.standing.run_at <= now and (change := rules.woken(*job[:2], now)) is not None
             }
             await write(db, sql, found, changes, now)
 

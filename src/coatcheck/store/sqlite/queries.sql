@@ -61,42 +61,120 @@ UPDATE jobs SET
 WHERE rowid = ?
 
 -- name: standing_of
--- What a transition is decided from: the row, the standing, the terms.
+-- What a transition is decided from: the row, the standing, the terms; and whether it is limited.
 SELECT rowid,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
-  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent,
+  limited
 FROM jobs WHERE tenant = ? AND id = ?
 
 -- name: lanes
--- The (kind, queue) pairs that have something to claim, for the kinds given as a JSON array: one
--- seek a pair, however many jobs wait in it.
-WITH RECURSIVE lane (kind, queue) AS (
-  SELECT wanted.value,
-    (SELECT min(queue) FROM jobs WHERE claimable = 1 AND kind = wanted.value)
+-- The first lane of every (kind, queue) that has something to claim, for kinds as lanes name them in
+-- a JSON array: one seek each, however many jobs wait in it. Names end with char(31); the blank
+-- follows it.
+WITH RECURSIVE line (kind, lane) AS (
+  SELECT wanted.value, (
+    SELECT min(jobs.lane) FROM jobs WHERE claimable = 1
+      AND jobs.lane > wanted.value || char(31) AND jobs.lane < wanted.value || ' '
+  )
   FROM json_each(?) AS wanted
   UNION ALL
-  SELECT kind,
-    (SELECT min(jobs.queue) FROM jobs
-     WHERE claimable = 1 AND jobs.kind = lane.kind AND jobs.queue > lane.queue)
-  FROM lane WHERE queue IS NOT NULL
+  SELECT kind, (
+    SELECT min(jobs.lane) FROM jobs WHERE claimable = 1
+      AND jobs.lane > substr(line.lane, 1, length(line.kind)
+        + instr(substr(line.lane, length(line.kind) + 2), char(31))) || ' '
+      AND jobs.lane < line.kind || ' '
+  )
+  FROM line WHERE lane IS NOT NULL
 )
-SELECT kind, queue FROM lane
-WHERE queue IS NOT NULL
-  AND queue NOT IN (SELECT name FROM queues WHERE paused_at IS NOT NULL)
+SELECT kind, lane FROM line WHERE lane IS NOT NULL
+
+-- name: next_lane
+-- The lane that follows, before an end.
+SELECT lane FROM jobs WHERE claimable = 1 AND lane > ? AND lane < ? ORDER BY lane LIMIT 1
+
+-- name: run_of_lanes
+-- The lanes that follow, up to ?3 of them, and NULL where there are no more before the end.
+WITH RECURSIVE run (lane, number) AS (
+  SELECT (SELECT min(jobs.lane) FROM jobs
+    WHERE claimable = 1 AND jobs.lane > ?1 AND jobs.lane < ?2), 1
+  UNION ALL
+  SELECT (SELECT min(jobs.lane) FROM jobs
+    WHERE claimable = 1 AND jobs.lane > run.lane AND jobs.lane < ?2), number + 1
+  FROM run WHERE lane IS NOT NULL AND number < ?3
+)
+SELECT lane FROM run
 
 -- name: candidates
--- The head of one lane.
-SELECT priority, id, tenant, surface, correlation_id, traceparent,
+-- The head of one lane, from behind an id.
+SELECT priority, id, tenant, limit_key, surface, correlation_id, traceparent,
   rowid,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
   max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
 FROM jobs
-WHERE claimable = 1 AND kind = ? AND queue = ?
+WHERE claimable = 1 AND lane = ? AND id > ?
   AND (deadline_at IS NULL OR deadline_at > ?)
-ORDER BY priority DESC, id
+ORDER BY id
 LIMIT ?
+
+-- name: heads
+-- The first job of each of many lanes, as a JSON array.
+SELECT wanted.value, priority, jobs.id, tenant, limit_key, surface, correlation_id, traceparent,
+  jobs.rowid,
+  state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
+  expires_at, cancel_requested, error, last_event,
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, jobs.parent
+FROM json_each(?1) AS wanted CROSS JOIN jobs
+WHERE jobs.rowid = (
+  SELECT head.rowid FROM jobs AS head
+  WHERE head.claimable = 1 AND head.lane = wanted.value
+    AND (head.deadline_at IS NULL OR head.deadline_at > ?2)
+  ORDER BY head.id LIMIT 1
+)
+
+-- name: begin_limited
+-- What counts for a limit from now on; the first version it runs under is the one it keeps.
+UPDATE jobs SET limited = ?, version = coalesce(version, ?)
+WHERE rowid IN (SELECT value FROM json_each(?))
+
+-- name: adopt_running
+-- Have what runs already count for limits that are new: of kinds, as a JSON array.
+UPDATE jobs SET limited = 1
+WHERE state = 'running' AND limited = 0 AND worker IN (SELECT id FROM workers)
+  AND kind IN (SELECT value FROM json_each(?))
+
+-- name: adopt_running_in_queue
+UPDATE jobs SET limited = 1
+WHERE state = 'running' AND limited = 0 AND worker IN (SELECT id FROM workers) AND queue = ?
+
+-- name: running_of_kind
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs WHERE state = 'running' AND limited = 1 AND kind = ? LIMIT ?
+)
+
+-- name: running_of_key
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs
+  WHERE state = 'running' AND limited = 1 AND kind = ? AND tenant = ? AND limit_key = ? LIMIT ?
+)
+
+-- name: running_of_queue
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs WHERE state = 'running' AND limited = 1 AND queue = ? LIMIT ?
+)
+
+-- name: held_queues
+SELECT name, paused_at IS NOT NULL, concurrency FROM queues
+WHERE paused_at IS NOT NULL OR concurrency IS NOT NULL
+
+-- name: rate
+SELECT free_at FROM rates WHERE kind = ?
+
+-- name: put_rate
+INSERT INTO rates (kind, free_at) VALUES (?, ?)
+ON CONFLICT (kind) DO UPDATE SET free_at = excluded.free_at
 
 -- name: promote_due
 UPDATE jobs SET claimable = 1
@@ -167,14 +245,33 @@ CROSS JOIN jobs ON jobs.tenant = labels.tenant AND jobs.id = labels.job_id
 WHERE /* conditions */ ORDER BY labels.job_id DESC LIMIT ?
 
 -- name: ahead_of
--- ?1 kinds as a JSON array, ?2 the queue, ?3 the priority, ?4 the id, ?5 how far to count.
-SELECT count(*) FROM (
-  SELECT 1 FROM json_each(?1) AS wanted CROSS JOIN jobs INDEXED BY jobs_claimable
-  WHERE claimable = 1 AND kind = wanted.value AND queue = ?2 AND priority > ?3
+-- ?1 kinds as a JSON array, ?2 the queue, ?3 the priority and ?4 the tenant as lanes name them, ?5
+-- the id, ?6 how far to count. Higher priorities of all tenants, then what is older of its own: its
+-- lanes are looked up one by one.
+WITH RECURSIVE wanted (line) AS (
+  SELECT value || char(31) || ?2 || char(31) FROM json_each(?1)
+), own (lane, end_) AS (
+  SELECT (
+    SELECT min(lane) FROM jobs WHERE claimable = 1
+      AND lane >= line || ?3 || char(31) || ?4 || char(31)
+      AND lane < line || ?3 || char(31) || ?4 || ' '
+  ), line || ?3 || char(31) || ?4 || ' '
+  FROM wanted
   UNION ALL
-  SELECT 1 FROM json_each(?1) AS wanted CROSS JOIN jobs INDEXED BY jobs_claimable
-  WHERE claimable = 1 AND kind = wanted.value AND queue = ?2 AND priority = ?3 AND jobs.id < ?4
-  LIMIT ?5
+  SELECT (
+    SELECT min(jobs.lane) FROM jobs
+    WHERE claimable = 1 AND jobs.lane > own.lane AND jobs.lane < own.end_
+  ), end_
+  FROM own WHERE lane IS NOT NULL
+  LIMIT ?6
+)
+SELECT count(*) FROM (
+  SELECT 1 FROM wanted CROSS JOIN jobs INDEXED BY jobs_claimable
+  WHERE claimable = 1 AND lane > line AND lane < line || ?3
+  UNION ALL
+  SELECT 1 FROM own CROSS JOIN jobs INDEXED BY jobs_claimable
+  WHERE claimable = 1 AND jobs.lane = own.lane AND jobs.id < ?5
+  LIMIT ?6
 )
 
 -- name: tombstone
@@ -306,10 +403,10 @@ WITH ready AS (
   WHERE state = 'running' GROUP BY queue
 ), names AS (
   SELECT queue AS name FROM ready UNION SELECT queue FROM delayed UNION SELECT queue FROM running
-  UNION SELECT name FROM queues WHERE paused_at IS NOT NULL
+  UNION SELECT name FROM queues WHERE paused_at IS NOT NULL OR concurrency IS NOT NULL
 )
 SELECT names.name, queues.paused_at IS NOT NULL, coalesce(ready.jobs, 0),
-  coalesce(delayed.jobs, 0), coalesce(running.jobs, 0), ready.oldest
+  coalesce(delayed.jobs, 0), coalesce(running.jobs, 0), ready.oldest, queues.concurrency
 FROM names
 LEFT JOIN queues ON queues.name = names.name
 LEFT JOIN ready ON ready.queue = names.name
@@ -320,6 +417,10 @@ ORDER BY names.name
 -- name: pause_queue
 INSERT INTO queues (name, paused_at) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at
+
+-- name: limit_queue
+INSERT INTO queues (name, concurrency) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET concurrency = excluded.concurrency
 
 -- name: insert_schedule
 -- The order of the values, here and wherever a schedule is read, is that of rows.schedule_row.

@@ -30,6 +30,7 @@ from coatcheck.testing.conformance.counting import CountConformance
 from coatcheck.testing.conformance.deleting import DeleteConformance
 from coatcheck.testing.conformance.families import FamilyConformance
 from coatcheck.testing.conformance.idempotency import IdempotencyConformance
+from coatcheck.testing.conformance.limiting import LimitConformance
 from coatcheck.testing.conformance.listing import ListConformance
 from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
@@ -70,6 +71,7 @@ class StoreConformance(
     SettleManyConformance,
     SettleConformance,
     ClaimConformance,
+    LimitConformance,
     ListConformance,
     BatchConformance,
     IdempotencyConformance,
