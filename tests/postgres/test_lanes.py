@@ -15,7 +15,6 @@ from coatcheck.store.base import Settlement, Topic
 from coatcheck.store.postgres import lanes
 from coatcheck.store.postgres.lanes import Lanes
 from coatcheck.store.postgres.store import PostgresStore
-from coatcheck.store.turns import lane_of
 from coatcheck.testing.conformance.arrange import (
     BOOM,
     NOW,
@@ -157,7 +156,7 @@ async def test_a_job_committed_during_a_claim_is_not_passed_over(store: Postgres
     # The claim has read its snapshot, and this job was committed after that.
     opened = view.start()
     await store.submit(jobs[1], NOW)
-    view.taken(opened, [(lane_of(jobs[3]), jobs[3].id)])
+    view.taken(opened, [(("mail", "default", 0), jobs[3].id)])
     assert await claim(store, 1) == [jobs[1].id]
 
 
@@ -180,7 +179,7 @@ async def test_a_beginning_moves_back_to_what_was_let_go_of(
     assert await claim(store, 1) == [jobs[0].id]
     view = store._lanes.known(["mail"])
     assert view is not None
-    lane = lane_of(jobs[0])
+    lane = ("mail", "default", 0)
     lets_go, passes_over = view.start(), view.start()
 
     def end_one() -> None:  # it had locked all up to jobs[3]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import NamedTuple
+
+from coatcheck.store.turns import read_plain_lane
 
 
 class Unknown(Exception):
@@ -29,16 +32,24 @@ class Runs:
     def __init__(self) -> None:
         self.all: list[Run] = []
 
-    def add(self, begin: str, end: str, read: Sequence[str | None]) -> None:
-        """Keep lanes as they were read: with None behind the last, if there were no more."""
+    def add(
+        self, begin: str, end: str, read: Sequence[str | None], plain: Iterable[str] = ()
+    ) -> None:
+        """Keep lanes as they were read: with None behind the last, if there were no more. Those of
+        plain jobs, in order from the beginning on, are put in among them.
+        """
         lanes = [lane for lane in read if lane is not None]
-        self.all.append(Run(begin, end, lanes, read[-1] is None))
+        complete = read[-1] is None
+        known_to = end if complete else lanes[-1]
+        among = takewhile(lambda lane: lane < known_to, plain)
+        self.all.append(Run(begin, end, sorted([*lanes, *among]), complete))
 
     def from_(self, lane: str) -> list[str]:
-        """Return a lane, and those that are known to follow it."""
+        """Return a lane, and those that are known to follow it but are not of plain jobs."""
         for run in reversed(self.all):
             if lane in run.lanes:
-                return run.lanes[run.lanes.index(lane) :]
+                found = run.lanes[run.lanes.index(lane) :]
+                return [each for each in found if read_plain_lane(each) is None]
         return [lane]
 
     def next_lane(self, after: str, end: str) -> str | None:

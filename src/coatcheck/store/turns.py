@@ -11,6 +11,11 @@ this is decided by; its name, made by the migration that brings limits, puts the
 in which they are looked at. None is read further than to its first job that is not taken, so a long
 one costs what a short one costs.
 
+A *plain* job, of the default tenant, without a key or a version, is in no lane in the store. Where
+there are only such jobs and no limits nobody takes turns, and stores claim them without any of
+this. Where there are others, what is plain is looked at as a lane of the default tenant
+(`plain_lane`), which the reader puts in among the others.
+
 Where the next claim goes on is remembered here, by each process for itself. It may be forgotten:
 turns then begin with the first again.
 """
@@ -19,14 +24,17 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Protocol
 
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.rooms import Rooms
 
+PlainLane = tuple[str, str, int]  # kind, queue, priority
+
 SEPARATOR = "\x1f"
+VERSION_MARK = "@"
 # Follows the separator: with it instead, a text is behind all that begin with it and a separator.
 BEHIND = "\x20"
 MOST_REMEMBERED = 10_000
@@ -51,22 +59,17 @@ class Turns:
             self._after.clear()
         self._after[place] = who
 
-    def took(self, kinds: Sequence[str], lane: str) -> None:
-        """Note whose turns a job was of which nobody had to be asked."""
-        _, _, code, tenant, key = lane.split(SEPARATOR, 4)
-        self.had((tuple(sorted(set(kinds))), HIGHEST_PRIORITY - int(code)), tenant)
-        self.had(lane.removesuffix(key), key)
+    def took_plain(self, kinds: Sequence[str], lanes: Iterable[PlainLane]) -> None:
+        """Note whose turns these were, of which nobody had to be asked."""
+        who = tuple(sorted(set(kinds)))
+        for lane in lanes:
+            self.had((who, lane[2]), DEFAULT_TENANT)
+            self.had(plain_lane(*lane), "")
 
 
 def kind_in_lanes(kind: str, version: str | None) -> str:
     """Return how the lanes call a kind whose jobs have begun under a version."""
-    return kind if version is None else f"{kind}@{version}"
-
-
-def lane_of(job: NewJob) -> str:
-    """Return the lane of a job that has not begun."""
-    priority, key = priority_in_lanes(job.priority), job.limit_key or ""
-    return SEPARATOR.join((job.kind, job.queue, priority, job.tenant, key))
+    return kind if version is None else f"{kind}{VERSION_MARK}{version}"
 
 
 def names_in_lanes(kinds: Sequence[str], versions: Mapping[str, str]) -> dict[str, str]:
@@ -80,6 +83,32 @@ def names_in_lanes(kinds: Sequence[str], versions: Mapping[str, str]) -> dict[st
 def priority_in_lanes(priority: int) -> str:
     """Return how the lanes call a priority: higher ones first in the order of texts."""
     return f"{HIGHEST_PRIORITY - priority:04d}"
+
+
+def plain_lane(kind: str, queue: str, priority: int) -> str:
+    """Return what the lane of plain jobs is called."""
+    return SEPARATOR.join((kind, queue, priority_in_lanes(priority), DEFAULT_TENANT, ""))
+
+
+def read_plain_lane(lane: str) -> PlainLane | None:
+    """Return what plain jobs are found by; None for a lane that is not theirs."""
+    name, queue, code, tenant, key = lane.split(SEPARATOR, 4)
+    if tenant != DEFAULT_TENANT or key or VERSION_MARK in name:
+        return None
+    return name, queue, HIGHEST_PRIORITY - int(code)
+
+
+def plain_behind(after: str) -> PlainLane | None:
+    """Return a line, and the highest priority of which the lane of plain jobs is behind a place in
+    it; None for a line that has none.
+    """
+    name, queue, rest = after.split(SEPARATOR, 2)
+    if VERSION_MARK in name:
+        return None
+    if not rest:
+        return name, queue, HIGHEST_PRIORITY
+    priority = HIGHEST_PRIORITY - int(rest[:4])
+    return name, queue, priority if plain_lane(name, queue, priority) > after else priority - 1
 
 
 class LaneReader(Protocol):
@@ -125,7 +154,6 @@ class Choosing:
         self._had: dict[object, str] = {}
         self._who = tuple(who)
         self._rooms = rooms
-        self.crowded = False  # tenants or keys had to take turns
 
     def end(self) -> None:
         """Keep whose turns these were: the jobs have been taken."""
@@ -186,7 +214,6 @@ class Choosing:
         waiting = list(islice(tenants, room))
         # Nobody needs to be asked for more than the share that is left if all have enough.
         share = -(-room // max(1, len(waiting)))
-        self.crowded |= len(waiting) > 1
         more: deque[tuple[str, Iterator[tuple[Line, Any]]]] = deque()
         arriving = chain(waiting, tenants)
         while room:
@@ -268,7 +295,6 @@ class Choosing:
         if second is None:
             yield from self._of_lane(line, place, begin, share)
             return
-        self.crowded = True
         sources: deque[Iterator[tuple[Line, Any]]] = deque()
         for lane in chain((begin, second), lanes):
             source = self._of_lane(line, place, lane, 1)

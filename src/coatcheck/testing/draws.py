@@ -21,7 +21,7 @@ from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.store.base import Report
 
 START = 1_700_000_000_000
-TENANTS = ("acme", "umbrella")
+TENANTS = ("default", "acme", "umbrella")
 KINDS = ("mail", "chart")
 QUEUES = ("default", "slow")
 LIMITS = {"mail": Limit(1, by_key=True), "chart": Limit(2)}

@@ -1,6 +1,7 @@
 """Claiming in one round trip, and settling in one what still stands as its claim left it.
 
-*The claim* is one statement (`claim` in queries.sql). Here and in the settle of successes a rule
+*The claim* of plain jobs is one statement (`claim` in queries.sql), which tells where there are
+others, and takes nothing then: that is for in_turn.py. Here and in the settle of successes a rule
 of `coatcheck.model.transition` is written a second time, in SQL: what `claimed` and `settled` make
 of a standing, and the event that tells of it. Tests compare the two, and so does every random
 history that both stores are driven through.
@@ -19,8 +20,8 @@ Nothing depends on the memory, so it may forget, and it does when it grows too l
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from coatcheck.model import transition as rules
 from coatcheck.model.job import Claim, Lease, Terms
@@ -30,7 +31,7 @@ from coatcheck.model.state import State
 from coatcheck.model.transition import Standing
 from coatcheck.store.base import Claimed, Settlement, Topic
 from coatcheck.store.postgres import waiting
-from coatcheck.store.postgres.lanes import MOST_LANES, Lane, Lanes
+from coatcheck.store.postgres.lanes import Lane, Lanes
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.transport import as_texts, in_columns
 from coatcheck.store.rows import decode_failure, standing_row
@@ -42,8 +43,8 @@ MOST_REMEMBERED = 20_000
 NOTHING_WRITTEN = "INSERT 0 0"
 # The columns of `claim`, from the ninth on those that a standing is made of, and the terms.
 _STANDING, _TERMS = 11, 20
-# Columns of `claim`, from its end.
-_LIMITED, _LANE, _TOOK = -4, -3, -2
+# Columns of `claim`, from its end: then comes how long it took, and whether it is crowded.
+_LIMITED = -3
 # The columns of `succeed_as_claimed` that are sent once where they are the same for all jobs.
 _SAME_FOR_MANY = (0, 2, 3, 4)
 
@@ -54,20 +55,25 @@ class Handed:
     def __init__(self) -> None:
         self._jobs: dict[Lease, tuple[Any, Terms, str, int]] = {}
         self._said: dict[Lease, int] = {}
+        self._limited: set[Lease] = set()
 
     def remember(self, lease: Lease, row: Any, terms: Terms, worker: str, now: int) -> None:
         """Note how a claim left a job."""
         self._jobs[lease] = (row, terms, worker, now)
+        if row[_LIMITED]:
+            self._limited.add(lease)
 
     def forget(self, settlements: Sequence[Settlement]) -> None:
         """Drop what was settled, and the oldest of what nobody ever settled here."""
         for lease, _, _ in settlements:
             self._jobs.pop(lease, None)
             self._said.pop(lease, None)
+            self._limited.discard(lease)
         while len(self._jobs) > MOST_REMEMBERED:
             oldest = next(iter(self._jobs))
             del self._jobs[oldest]
             self._said.pop(oldest, None)
+            self._limited.discard(oldest)
 
     def said(self, lease: Lease, entries: int) -> None:
         """Note that a report has added entries to a job's log."""
@@ -80,8 +86,7 @@ class Handed:
 
     def leave_room(self, settlements: Sequence[Settlement]) -> bool:
         """Tell whether one of these counted for a limit: there is room for another."""
-        found = (self._jobs.get(item.lease) for item in settlements)
-        return any(job is not None and job[0][_LIMITED] for job in found)
+        return bool(self._limited) and any(item.lease in self._limited for item in settlements)
 
     def parents_wait_for(self, settlements: Sequence[Settlement]) -> list[tuple[str, str]]:
         """Return those of ended jobs that were spawned by another, which may wait for them."""
@@ -117,28 +122,36 @@ class Handed:
         return standing, terms
 
 
+class Crowd(NamedTuple):
+    """What makes it crowded for a claim: jobs in lanes, or in queues with limits. Looking closely,
+    only jobs of these kinds, as lanes name them, and all jobs of kinds that go `in_turn`.
+    """
+
+    closely: bool
+    names: list[str]
+    in_turn: list[str]
+
+
 async def claim(
     db: Any,
     sql: Statements,
     handed: Handed,
     lanes: Lanes,
+    turns: Turns,
     worker_id: str,
     kinds: Sequence[str],
     limit: int,
     now: int,
-    turns: Turns,
-    in_turn: Collection[str],
+    crowd: Crowd,
 ) -> tuple[Claimed, set[Topic]] | None:
-    """Hand the first jobs of all open lanes to a worker; None where it is crowded: tenants or keys
-    have to take turns, or there are jobs of the kinds that have to be claimed `in_turn`.
-    """
-    rows = await _look(db, sql, lanes, worker_id, kinds, limit, now, in_turn)
+    """Hand the first plain jobs to a worker; None where it is crowded."""
+    rows = await _look(db, sql, lanes, worker_id, kinds, limit, now, crowd)
     if not rows:
         return Claimed([], None), set()  # the worker is not known
     if rows[0][-1]:
         return None
-    for lane in {row[_LANE] for row in rows} - {None}:
-        turns.took(kinds, lane)
+    if rows[0][2] is not None:
+        turns.took_plain(kinds, {_lane(row)[0] for row in rows})
     return handed_out(handed, rows, worker_id, now)
 
 
@@ -151,7 +164,7 @@ def handed_out(
     same: dict[tuple[Any, ...], Terms] = {}  # most jobs have been submitted under the same terms
     for row in rows if rows[0][2] is not None else ():
         _, _, tenant, id_, kind, surface, queue, correlation_id, traceparent, input_ = row[:10]
-        agreed = row[_TERMS:-4]
+        agreed = row[_TERMS:_LIMITED]
         terms = same.get(agreed)
         if terms is None:
             terms = same[agreed] = Terms(*agreed)
@@ -173,15 +186,15 @@ async def _look(
     kinds: Sequence[str],
     limit: int,
     now: int,
-    in_turn: Collection[str],
+    crowd: Crowd,
 ) -> list[Any]:
     """Run the statement: in the lanes that are known, or everywhere."""
     view = lanes.known(kinds)
-    if view is not None and not in_turn and not view.is_crowded():
+    if view is not None:
         under_way = view.start()
-        names, begins = view.columns()
+        in_kinds, *lane = view.columns()
         rows: list[Any] = await db.fetch(
-            sql.claim_in_lanes, worker_id, names, now, limit, False, begins
+            sql.claim_in_lanes, worker_id, in_kinds, now, limit, False, *crowd[1:], *lane
         )
         if not _is_something_due(rows, now):
             view.taken(under_way, (_lane(row) for row in rows if row[2] is not None))
@@ -190,20 +203,17 @@ async def _look(
             return rows
         lanes.forget()
     start = time.monotonic()
-    values = (worker_id, kinds, now, limit)
-    rows = await db.fetch(sql.claim_everywhere, *values, False, list(in_turn))
+    look = sql.claim_beside_others if crowd.closely else sql.claim_everywhere
+    values, others = (worker_id, kinds, now, limit), crowd[1:] if crowd.closely else ()
+    rows = await db.fetch(look, *values, False, *others)
     if _is_something_due(rows, now):
         await promote(db, sql, lanes, now)
-        rows = await db.fetch(sql.claim_everywhere, *values, True, list(in_turn))
+        rows = await db.fetch(look, *values, True, *others)
     if _has_let_go(rows):
         lanes.forget()  # claims that went by them may have passed over what this one let go of
-    if rows and not in_turn and lanes.is_slow(rows[0][_TOOK], rows[0][1]):
+    if rows and lanes.is_slow(rows[0]["took"], rows[0]["jobs"]):
         view = lanes.reading(kinds)
-        found = await db.fetch(sql.lanes, kinds, MOST_LANES)
-        if len(found) == MOST_LANES:
-            lanes.forget()
-        else:
-            lanes.read(view, found, time.monotonic() - start)
+        lanes.read(view, await db.fetch(sql.lanes, kinds), time.monotonic() - start)
     return rows
 
 
@@ -224,7 +234,7 @@ def _has_let_go(rows: Sequence[Any]) -> bool:
 
 
 def _lane(row: Any) -> tuple[Lane, str]:
-    return row[_LANE], row[3]
+    return (row[4], row[6], row[10]), row[3]
 
 
 async def settle_as_claimed(

@@ -1,4 +1,4 @@
-"""Claims where it is crowded: several tenants or keys take turns, or there are limits.
+"""Claims where it is crowded: jobs in lanes take turns, or there are limits.
 
 The order and the limits are those of turns.py and rooms.py, which ask for lanes, jobs and counts as
 if they were at hand. Here they are on a server, so they are fetched ahead, many in one statement,
@@ -17,15 +17,26 @@ commit, and the workers are told, since another claim may have passed over them.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from coatcheck.model.limit import Limit
+from coatcheck.store.postgres.claiming import Crowd
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rooms import Rooms
 from coatcheck.store.runs import Runs, Unknown
-from coatcheck.store.turns import SEPARATOR, Choosing, Line, Turns, names_in_lanes
+from coatcheck.store.turns import (
+    BEHIND,
+    SEPARATOR,
+    Choosing,
+    Line,
+    Turns,
+    names_in_lanes,
+    plain_lane,
+    read_plain_lane,
+)
 
 # So many lanes are fetched at a time, at most.
 MOST_LANES = 64
@@ -100,7 +111,6 @@ class Chosen(NamedTuple):
 
     rows: list[Any]  # as of `claim`, in order; empty where the worker is not known
     due: bool  # something is due and has to be promoted first: nothing was done
-    crowded: bool  # the next one should be made in turn, too
     next_start: int | None
     locked: int
 
@@ -110,12 +120,25 @@ class InTurn:
 
     def __init__(self) -> None:
         self.turns = Turns()
+        # By kinds: whether the last claim had to be made in turn. Where it is known at all, others
+        # than these kinds made it look crowded: the next one looks closely.
         self._crowded: dict[tuple[str, ...], bool] = {}
         self._places: dict[tuple[str, ...], list[tuple[str, str]]] = {}
 
     def is_crowded(self, kinds: Sequence[str]) -> bool:
         """Tell whether the last claim of these kinds had to be made in turn."""
         return self._crowded.get(tuple(sorted(set(kinds))), False)
+
+    def crowd(
+        self, kinds: Sequence[str], limits: Mapping[str, Limit], versions: Mapping[str, str]
+    ) -> Crowd:
+        """Return what makes it crowded for a claim."""
+        in_turn = list({*limits, *versions})
+        names = list(names_in_lanes(kinds, versions)) if versions else list(kinds)
+        closely = bool(in_turn) or (
+            bool(self._crowded) and tuple(sorted(set(kinds))) in self._crowded
+        )
+        return Crowd(closely, names, in_turn)
 
     async def claim(
         self,
@@ -129,16 +152,17 @@ class InTurn:
         versions: Mapping[str, str],
     ) -> Chosen:
         """Choose jobs and take them, in the transaction that `db` is in."""
-        before = await db.fetchrow(sql.before_turns, worker_id)
-        if before is None:
-            return Chosen([], False, True, None, 0)
-        due, *held = before
-        if due is not None and due <= now:
-            return Chosen([], True, True, None, 0)
-        queues = list(zip(*held, strict=True))
-        await self._lock(db, sql, queues, limits)
         who = tuple(sorted(set(kinds)))
-        claim = _Claim(db, sql, self.turns, who, limit, now, limits, versions, queues)
+        before = await db.fetchrow(sql.before_turns, who, worker_id)
+        if before is None:
+            return Chosen([], False, None, 0)
+        due, *found = before
+        if due is not None and due <= now:
+            return Chosen([], True, None, 0)
+        plain = sorted(plain_lane(*each) for each in zip(*found[:3], strict=True))
+        queues = list(zip(*found[3:], strict=True))
+        await self._lock(db, sql, queues, limits)
+        claim = _Claim(db, sql, self.turns, who, limit, now, limits, versions, queues, plain)
         chosen = await claim.choose(self._places.get(who, []))
         self._places[who] = claim.places[:MOST_PLACES]
         tenants, ids = [row[2] for _, row in chosen], [row[1] for _, row in chosen]
@@ -154,8 +178,7 @@ class InTurn:
             list(claim.rooms.queues),
             json.dumps(dict(versions)),
         )
-        crowded = claim.choosing.crowded or claim.needs_turns
-        self._crowded[who] = crowded
+        self._crowded[who] = claim.needs_turns
         if rows and rows[0][2] is not None:
             used = claim.rooms.used_rates()
             if used:
@@ -163,7 +186,7 @@ class InTurn:
             claim.choosing.end()
             place = {key: number for number, key in enumerate(zip(tenants, ids, strict=True))}
             rows = sorted(rows, key=lambda row: place[row[2], row[3]])
-        return Chosen(rows, False, crowded, claim.rooms.next_start(), claim.locked)
+        return Chosen(rows, False, claim.rooms.next_start(), claim.locked)
 
     async def _lock(
         self,
@@ -192,7 +215,9 @@ class _Claim:
         limits: Mapping[str, Limit],
         versions: Mapping[str, str],
         queues: Sequence[tuple[str, bool, int | None]],
+        plain: Sequence[str],
     ) -> None:
+        self._plain = plain
         self._db, self._sql = db, sql
         self._turns, self._who = turns, who
         self._limit, self._now = limit, now
@@ -235,10 +260,13 @@ class _Claim:
                 continue  # a part of one
             kind, queue = self._names[name], rest[0]
             limited = self.rooms.is_limited(kind, queue)
-            self.needs_turns |= limited or kind in self._versions
+            self.needs_turns |= limited or kind in self._versions or self._is_in_lanes(run.lanes)
             if queue not in self.rooms.closed and not self.rooms.is_full(kind, queue):
                 lines.append(Line(kind, run.lanes[0], limited))
         return lines
+
+    def _is_in_lanes(self, lanes: Sequence[str]) -> bool:
+        return any(lane not in self._plain for lane in lanes)
 
     async def _fetch_counts(self) -> None:
         limits = self._limits.items()
@@ -265,8 +293,14 @@ class _Claim:
         runs: dict[tuple[str, str], list[str | None]] = {}
         for begin, end, lane in rows:
             runs.setdefault((begin, end), []).append(lane)
+        for lane in self._plain if names else ():
+            name, queue, _ = lane.split(SEPARATOR, 2)
+            if queue not in paused:
+                line = f"{name}{SEPARATOR}{queue}"
+                runs.setdefault((line + SEPARATOR, line + BEHIND), [None])
         for (begin, end), lanes in runs.items():
-            self._fetched.runs.add(begin, end, lanes)
+            plain = self._plain[bisect_right(self._plain, begin) :]
+            self._fetched.runs.add(begin, end, lanes, plain)
 
     async def _fetch_keys(self) -> None:
         wanted = []
@@ -304,14 +338,21 @@ class _Claim:
             return False
 
     async def _lock_heads(self, lanes: dict[str, str], most: int) -> None:
-        rows = await self._db.fetch(
-            self._sql.lock_heads, list(lanes), list(lanes.values()), most, self._now
-        )
-        self.locked += len(rows)
+        plain = {lane: by for lane in lanes if (by := read_plain_lane(lane)) is not None}
         found: dict[str, list[Any]] = {lane: [] for lane in lanes}
-        for lane, *row in rows:
-            found[lane].append(tuple(row))
+        if plain:
+            columns = [list(column) for column in zip(*plain.values(), strict=True)]
+            last = [lanes[lane] for lane in plain]
+            sql = self._sql.lock_plain_heads
+            for kind, queue, *row in await self._db.fetch(sql, *columns, last, most, self._now):
+                found[plain_lane(kind, queue, row[0])].append(tuple(row))
+        others = {lane: last for lane, last in lanes.items() if lane not in plain}
+        if others:
+            values = [list(others), list(others.values())]
+            for lane, *row in await self._db.fetch(self._sql.lock_heads, *values, most, self._now):
+                found[lane].append(tuple(row))
         for lane, new in found.items():
+            self.locked += len(new)
             heads = self._fetched.heads.setdefault(lane, Heads())
             heads.rows.extend(new)
             heads.complete = len(new) < most

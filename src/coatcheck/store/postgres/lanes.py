@@ -6,7 +6,7 @@ claim then walks over all that was claimed since before it comes to the first jo
 
 So a claim that looks everywhere is timed, by the server: finding and locking, without the commit.
 While that is quick, nothing else happens. When it was slow twice in a row, the *lanes* are read:
-every lane that has something to claim, and its oldest job. The claims that
+every (kind, queue, priority) that has something to claim, and its oldest job. The claims that
 follow look into these lanes only, from there on, and move the beginning on as they take jobs. What
 could be missed that way:
 
@@ -28,8 +28,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coatcheck.store.turns import SEPARATOR
-
 # A claim that took longer than this to find and lock its jobs has walked over much that is gone.
 SLOW_S = 0.001
 SLOW_S_A_JOB = 0.00002
@@ -37,10 +35,7 @@ SLOW_LOOKS = 2
 PATIENCE = 20.0
 LONGEST_S = 10.0
 
-# More lanes than this are not kept in mind: claims among so many are made in turn.
-MOST_LANES = 1_000
-
-Lane = str  # its name; see turns.py
+Lane = tuple[str, str, int]  # kind, queue, priority
 
 
 @dataclass
@@ -64,15 +59,11 @@ class View:
     begins: dict[Lane, str] = field(default_factory=dict)
     under_way: list[UnderWay] = field(default_factory=list)
 
-    def columns(self) -> list[list[str]]:
-        """Return lanes and beginnings."""
-        return [list(self.begins), list(self.begins.values())]
-
-    def is_crowded(self) -> bool:
-        """Tell whether tenants or keys have to take turns in these lanes."""
-        parts = [lane.split(SEPARATOR, 4) for lane in self.begins]
-        levels = {(name, queue, priority) for name, queue, priority, _, _ in parts}
-        return len(levels) < len(parts) or len({part[3] for part in parts}) > 1
+    def columns(self) -> list[list[str] | list[int]]:
+        """Return kinds, queues, priorities and beginnings."""
+        lanes = list(self.begins)
+        kinds, queues = [lane[0] for lane in lanes], [lane[1] for lane in lanes]
+        return [kinds, queues, [lane[2] for lane in lanes], list(self.begins.values())]
 
     def start(self) -> UnderWay:
         """Begin a claim; the answer is for `taken`."""
@@ -128,7 +119,8 @@ class Lanes:
 
     def read(self, view: View, found: Iterable[Sequence[Any]], took_s: float) -> None:
         """Take what was read as known from now on."""
-        for lane, id_ in found:
+        for kind, queue, priority, id_ in found:
+            lane = (kind, queue, priority)
             view.begins[lane] = min(id_, view.begins.get(lane, id_))
         view.old_at = time.monotonic() + min(LONGEST_S, PATIENCE * took_s)
 
@@ -137,7 +129,7 @@ class Lanes:
         if self._views:
             for lane, id_ in jobs:
                 for view in self._views.values():
-                    if lane.partition(SEPARATOR)[0] in view.kinds:
+                    if lane[0] in view.kinds:
                         view.open(lane, id_)
 
     def forget(self) -> None:

@@ -33,7 +33,7 @@ WITH new AS MATERIALIZED (
     tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
     traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
     keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker,
-    run_at, started_at, finished_at, expires_at, cancel_requested, error, last_event, input
+    run_at, started_at, finished_at, expires_at, cancel_requested, error, last_event, input, lane
   )
   SELECT
     coalesce(new.tenant, same.tenant), coalesce(new.id, same.id),
@@ -50,7 +50,11 @@ WITH new AS MATERIALIZED (
     coalesce(new.fence, same.fence)::bigint, new.worker,
     coalesce(new.run_at, same.run_at)::bigint, new.started_at::bigint, new.finished_at::bigint,
     new.expires_at::bigint, coalesce(new.cancel_requested, same.cancel_requested)::bool,
-    new.error, coalesce(new.last_event, same.last_event)::bigint, coalesce(new.input, same.input)
+    new.error, coalesce(new.last_event, same.last_event)::bigint, coalesce(new.input, same.input),
+    coatcheck.lane(
+      coalesce(new.kind, same.kind), NULL, coalesce(new.queue, same.queue),
+      coalesce(new.priority, same.priority)::int, coalesce(new.tenant, same.tenant), new.limit_key
+    )
   FROM new CROSS JOIN same
   /* already there */
   RETURNING tenant, id, kind, queue, last_event
@@ -214,12 +218,12 @@ WHERE (tenant, id) IN (
 -- that it cannot be removed meanwhile (a removal waits, then sees what was claimed; a heartbeat does
 -- not wait). Then jobs are locked, in one of the ways below; of all that was locked the first are
 -- taken. While a delayed job is due nothing is, unless $5 says so: it has to be promoted first. Nor
--- where it is crowded: others have a say in whose turn it is, or a limit has.
+-- where it is crowded: some jobs take turns, or have limits (see in_turn.py).
 WITH RECURSIVE me AS MATERIALIZED (
   SELECT least(
     (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable),
     (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'waiting')
-  ) AS next_due, clock_timestamp() AS began
+  ) AS next_due, clock_timestamp() AS began, /* crowded */ AS crowded
   FROM coatcheck.workers WHERE id = $1 FOR KEY SHARE
   /* locked */
 ), taken AS (
@@ -227,14 +231,11 @@ WITH RECURSIVE me AS MATERIALIZED (
     state = 'running', claimable = false, reason = NULL, fence = fence + 1,
     attempt = attempt + (reason IS DISTINCT FROM 'woken')::int, worker = $1, started_at = $3,
     last_event = last_event + 1 /* begin */
-  WHERE ctid = ANY (ARRAY(
-    SELECT place FROM locked WHERE NOT (SELECT crowded FROM crowd)
-    ORDER BY priority DESC, id LIMIT $4
-  ))
+  WHERE ctid = ANY (ARRAY(SELECT place FROM locked ORDER BY priority DESC, id LIMIT $4))
   RETURNING tenant, id, kind, surface, queue, correlation_id, traceparent, input, priority,
     phase, attempt, fence, run_at, finished_at, expires_at, cancel_requested, error, last_event,
     max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent,
-    limited, lane
+    limited
 ), told AS (
   INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
   SELECT tenant, id, last_event, 'state', $3,
@@ -242,100 +243,93 @@ WITH RECURSIVE me AS MATERIALIZED (
   FROM taken
 )
 SELECT me.next_due, looked.jobs, taken.*,
-  extract(epoch FROM looked.ended - me.began)::float8 AS took, crowd.crowded
+  extract(epoch FROM looked.ended - me.began)::float8 AS took, me.crowded
 FROM me
 CROSS JOIN (
   SELECT jobs, clock_timestamp() AS ended FROM (SELECT count(*) AS jobs FROM locked) AS counted
 ) AS looked
-CROSS JOIN crowd
 LEFT JOIN taken ON true
 ORDER BY taken.priority DESC, taken.id
 
--- name: locked_everywhere
--- The first jobs of every (kind, queue) that has something to claim: one seek each, however many
--- jobs wait in it, then a range read over its lanes. (Rows are compared, and the limit is put as a
--- question, so that the planner takes the range for long and the limit for a part of it: where it
--- has no statistics yet, it would else read the range as a whole and sort it.) What another claim
--- has locked is passed over.
--- The order is right without taking turns where all that was found is one tenant's, each priority
--- of a queue has one lane, and nothing has a limit ($6 are kinds that have one).
-), line (name, lane) AS (
-  SELECT wanted.name, (
-    SELECT lane FROM coatcheck.jobs
-    WHERE claimable AND lane > wanted.name || chr(31) AND lane < wanted.name || ' '
+-- name: crowded_at_all
+-- Whether any job is in a lane, or a queue has a limit: quickly told where nobody uses either.
+(SELECT lane FROM coatcheck.jobs WHERE claimable AND lane IS NOT NULL ORDER BY lane LIMIT 1)
+  IS NOT NULL
+OR (SELECT name FROM coatcheck.queues WHERE concurrency IS NOT NULL LIMIT 1) IS NOT NULL
+
+-- name: crowded
+-- Whether there are jobs in lanes, of the kinds $6 as lanes name them, plain ones of the kinds $7,
+-- which have limits or versions, or plain ones in a queue that has a limit. One seek each.
+EXISTS (
+  SELECT 1 FROM unnest($6::text[]) AS named(name) CROSS JOIN LATERAL (
+    SELECT 1 FROM coatcheck.jobs
+    WHERE claimable AND lane > name COLLATE "C" || chr(31) AND lane < name COLLATE "C" || ' '
     ORDER BY lane LIMIT 1
+  ) AS in_lane
+) OR EXISTS (
+  SELECT 1 FROM unnest($7::text[]) AS limited(kind) CROSS JOIN LATERAL (
+    SELECT 1 FROM coatcheck.jobs WHERE claimable AND lane IS NULL AND jobs.kind = limited.kind
+    ORDER BY queue LIMIT 1
+  ) AS of_kind
+) OR EXISTS (
+  SELECT 1 FROM coatcheck.queues CROSS JOIN unnest($2::text[]) AS wanted(kind) CROSS JOIN LATERAL (
+    SELECT 1 FROM coatcheck.jobs
+    WHERE claimable AND lane IS NULL AND jobs.kind = wanted.kind AND jobs.queue = queues.name
+    ORDER BY priority DESC LIMIT 1
+  ) AS in_queue
+  WHERE queues.concurrency IS NOT NULL
+)
+
+-- name: locked_everywhere
+-- The first plain jobs of every (kind, queue) pair that has something to claim: one seek a pair,
+-- however many jobs wait in it, then a range read. What another claim has locked is passed over.
+), line (kind, queue) AS (
+  SELECT wanted.kind, (
+    SELECT queue FROM coatcheck.jobs WHERE claimable AND lane IS NULL AND kind = wanted.kind
+    ORDER BY queue LIMIT 1
   )
-  FROM me CROSS JOIN (SELECT DISTINCT unnest($2::text[]) COLLATE "C") AS wanted(name)
-  WHERE me.next_due IS NULL OR me.next_due > $3 OR $5
+  FROM me CROSS JOIN (SELECT DISTINCT unnest($2::text[]) COLLATE "C") AS wanted(kind)
+  WHERE (me.next_due IS NULL OR me.next_due > $3 OR $5) AND NOT me.crowded
   UNION ALL
-  SELECT line.name, (
-    SELECT jobs.lane FROM coatcheck.jobs
-    WHERE claimable AND jobs.lane < line.name || ' '
-      AND jobs.lane > line.name || chr(31) || split_part(line.lane, chr(31), 2) || ' '
-    ORDER BY jobs.lane LIMIT 1
+  SELECT line.kind, (
+    SELECT jobs.queue FROM coatcheck.jobs
+    WHERE claimable AND lane IS NULL AND jobs.kind = line.kind AND jobs.queue > line.queue
+    ORDER BY jobs.queue LIMIT 1
   )
-  FROM line WHERE line.lane IS NOT NULL
-), open AS MATERIALIZED (
-  SELECT name, split_part(lane, chr(31), 2) AS queue, lane FROM line
-  WHERE lane IS NOT NULL AND split_part(lane, chr(31), 2) NOT IN (
+  FROM line WHERE line.queue IS NOT NULL
+), open AS (
+  SELECT kind, queue FROM line
+  WHERE queue IS NOT NULL AND queue NOT IN (
     SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL
   )
 ), locked AS MATERIALIZED (
-  SELECT head.*, open.name, open.queue
+  SELECT head.*
   FROM open CROSS JOIN LATERAL (
-    SELECT ctid AS place, priority, id, tenant, jobs.lane FROM coatcheck.jobs
-    WHERE claimable AND (jobs.lane, jobs.id) >= (open.lane, '')
-      AND jobs.lane < open.name || chr(31) || open.queue || ' '
+    SELECT ctid AS place, priority, id FROM coatcheck.jobs
+    WHERE claimable AND lane IS NULL AND jobs.kind = open.kind AND jobs.queue = open.queue
       AND (deadline_at IS NULL OR deadline_at > $3)
-    ORDER BY jobs.lane, id
-    LIMIT (SELECT $4::bigint)
+    ORDER BY priority DESC, id
+    LIMIT $4
     FOR NO KEY UPDATE SKIP LOCKED
   ) AS head
-), span AS MATERIALIZED (
-  SELECT name, queue, count(*) AS jobs, min(lane) AS first_lane, max(lane) AS last_lane,
-    min(tenant) AS first_tenant, max(tenant) AS last_tenant
-  FROM locked GROUP BY name, queue
-), crowd AS MATERIALIZED (
-  SELECT
-    (SELECT min(first_tenant) <> max(last_tenant) FROM span) IS TRUE
-    OR EXISTS (SELECT 1 FROM open WHERE name = ANY ($6::text[]) OR queue IN (
-      SELECT name FROM coatcheck.queues WHERE concurrency IS NOT NULL
-    ))
-    OR EXISTS (
-      SELECT 1 FROM span CROSS JOIN LATERAL (
-        SELECT 1 FROM coatcheck.jobs
-        WHERE claimable AND jobs.lane > span.last_lane
-          AND jobs.lane < span.name || chr(31) || span.queue || chr(31)
-            || split_part(span.last_lane, chr(31), 3) || ' '
-        ORDER BY jobs.lane LIMIT 1
-      ) AS more
-      WHERE span.jobs >= $4
-    )
-    OR (
-      EXISTS (SELECT 1 FROM span WHERE first_lane <> last_lane)
-      AND (SELECT count(DISTINCT lane) > count(DISTINCT (name, queue, priority)) FROM locked)
-    ) AS crowded
 
 -- name: locked_in_lanes
--- The first jobs of the lanes that are known (see lanes.py), each from where it begins.
+-- The first plain jobs of the lanes that are known (see lanes.py), each from where it begins.
 ), locked AS MATERIALIZED (
   SELECT head.*
-  FROM me CROSS JOIN unnest($2::text[], $6::text[]) AS known(lane, begin_)
+  FROM me CROSS JOIN unnest($2::text[], $8::text[], $9::int[], $10::text[])
+    AS known(kind, queue, priority, begin_)
   CROSS JOIN LATERAL (
     SELECT ctid AS place, priority, id FROM coatcheck.jobs
-    WHERE claimable AND (jobs.lane, jobs.id) >= (known.lane, known.begin_)
-      AND jobs.lane <= known.lane
+    WHERE claimable AND lane IS NULL AND jobs.kind = known.kind AND jobs.queue = known.queue
+      AND jobs.priority = known.priority AND jobs.id >= known.begin_
       AND (deadline_at IS NULL OR deadline_at > $3)
-    ORDER BY jobs.lane, id
-    LIMIT (SELECT $4::bigint)
+    ORDER BY id
+    LIMIT $4
     FOR NO KEY UPDATE SKIP LOCKED
   ) AS head
-  WHERE (me.next_due IS NULL OR me.next_due > $3 OR $5)
-    AND split_part(known.lane, chr(31), 2) NOT IN (
-      SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL
-    )
-), crowd AS MATERIALIZED (
-  SELECT EXISTS (SELECT 1 FROM coatcheck.queues WHERE concurrency IS NOT NULL) AS crowded
+  WHERE (me.next_due IS NULL OR me.next_due > $3 OR $5) AND NOT me.crowded
+    AND known.queue NOT IN (SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL)
 
 -- name: locked_in_turn
 -- Jobs that were chosen (see in_turn.py), and locked already.
@@ -348,47 +342,68 @@ ORDER BY taken.priority DESC, taken.id
     FOR NO KEY UPDATE SKIP LOCKED
   ) AS job
   WHERE $5
-), crowd AS MATERIALIZED (
-  SELECT false AS crowded
 
--- name: begin_in_turn
+-- name: begin
 -- What counts for a limit from now on: of these kinds and queues. The first version that a job runs
 -- under, of those of the worker by kind, is the one it keeps.
     , limited = kind = ANY ($7::text[]) OR queue = ANY ($8::text[]),
-    version = coalesce(version, $9::jsonb ->> kind)
+    version = coalesce(version, $9::jsonb ->> kind),
+    lane = coatcheck.lane(
+      kind, coalesce(version, $9::jsonb ->> kind), queue, priority, tenant, limit_key
+    )
 
--- name: lanes
--- Every lane that has something to claim, and its oldest job: one seek a lane, up to so many lanes.
-WITH RECURSIVE lane (name, lane, id) AS (
-  SELECT wanted.name, head.*
-  FROM (SELECT DISTINCT unnest($1::text[]) COLLATE "C") AS wanted(name) CROSS JOIN LATERAL (
-    SELECT lane, id FROM coatcheck.jobs
-    WHERE claimable AND lane > wanted.name || chr(31) AND lane < wanted.name || ' '
-    ORDER BY lane, id LIMIT 1
+-- name: lines
+-- Every (kind, queue, priority) that has plain jobs to claim, of the kinds $1, and its oldest job: one
+-- seek each.
+WITH RECURSIVE line AS (
+  SELECT head.*
+  FROM (SELECT DISTINCT unnest($1::text[]) COLLATE "C") AS wanted(kind) CROSS JOIN LATERAL (
+    SELECT kind, queue, priority, id FROM coatcheck.jobs
+    WHERE claimable AND lane IS NULL AND kind = wanted.kind
+    ORDER BY queue, priority DESC, id LIMIT 1
   ) AS head
   UNION ALL
-  SELECT lane.name, head.*
-  FROM lane CROSS JOIN LATERAL (
-    SELECT jobs.lane, jobs.id FROM coatcheck.jobs
-    WHERE claimable AND jobs.lane > lane.lane AND jobs.lane < lane.name || ' '
-    ORDER BY jobs.lane, jobs.id LIMIT 1
+  SELECT head.*
+  FROM line CROSS JOIN LATERAL (
+    (
+      SELECT kind, queue, priority, id FROM coatcheck.jobs
+      WHERE claimable AND lane IS NULL AND kind = line.kind AND queue = line.queue
+        AND priority < line.priority
+      ORDER BY priority DESC, id LIMIT 1
+    )
+    UNION ALL
+    (
+      SELECT kind, queue, priority, id FROM coatcheck.jobs
+      WHERE claimable AND lane IS NULL AND kind = line.kind AND queue > line.queue
+      ORDER BY queue, priority DESC, id LIMIT 1
+    )
+    LIMIT 1
   ) AS head
 )
-SELECT lane, id FROM lane LIMIT $2
 
--- name: before_turns
--- When the next delayed job is due, and the queues that are paused or have a limit; nothing for a
--- worker that is not known.
+-- name: all_lanes
+/* lines */
+SELECT kind, queue, priority, id FROM line
+
+-- name: look_before_turns
+-- When the next delayed job is due, the lanes of plain jobs (as `lanes` has them), and the queues
+-- that are paused or have a limit; nothing for a worker that is not known.
+/* lines */
 SELECT least(
   (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable),
   (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'waiting')
-), held.*
+), plain.*, held.*
 FROM (
+  SELECT coalesce(array_agg(kind), '{}'), coalesce(array_agg(queue), '{}'),
+    coalesce(array_agg(priority), '{}')
+  FROM line
+) AS plain
+CROSS JOIN (
   SELECT coalesce(array_agg(name), '{}'), coalesce(array_agg(paused_at IS NOT NULL), '{}'),
     coalesce(array_agg(concurrency), '{}')
   FROM coatcheck.queues WHERE paused_at IS NOT NULL OR concurrency IS NOT NULL
 ) AS held
-CROSS JOIN coatcheck.workers WHERE workers.id = $1
+CROSS JOIN coatcheck.workers WHERE workers.id = $2
 
 -- name: lock_limits
 -- One claim at a time for each of these limits, in the order of their names.
@@ -467,6 +482,19 @@ CROSS JOIN LATERAL (
     AND jobs.lane <= wanted.lane
     AND (deadline_at IS NULL OR deadline_at > $4)
   ORDER BY jobs.lane, id LIMIT (SELECT $3::bigint)
+  FOR NO KEY UPDATE SKIP LOCKED
+) AS head
+
+-- name: lock_plain_heads
+-- The oldest plain jobs of (kind, queue, priority), each behind an id.
+SELECT wanted.kind, wanted.queue, head.*
+FROM unnest($1::text[], $2::text[], $3::int[], $4::text[]) AS wanted(kind, queue, priority, last)
+CROSS JOIN LATERAL (
+  SELECT jobs.priority, jobs.id, tenant, limit_key FROM coatcheck.jobs
+  WHERE claimable AND lane IS NULL AND jobs.kind = wanted.kind AND jobs.queue = wanted.queue
+    AND jobs.priority = wanted.priority AND jobs.id > wanted.last
+    AND (deadline_at IS NULL OR deadline_at > $6)
+  ORDER BY jobs.id LIMIT (SELECT $5::bigint)
   FOR NO KEY UPDATE SKIP LOCKED
 ) AS head
 
@@ -599,8 +627,8 @@ EXISTS (
 
 -- name: ahead_of
 -- $1 kinds, $2 the queue, $3 the priority and $4 the tenant as lanes name them, $5 the id, $6 how far
--- to count. Higher priorities of all tenants, then what is older of its own: its lanes are looked up
--- one by one.
+-- to count, $7 the priority. Higher priorities of all tenants, then what is older of its own: its
+-- lanes are looked up one by one.
 WITH RECURSIVE wanted (line) AS (
   SELECT DISTINCT unnest($1::text[]) COLLATE "C" || chr(31) || $2 || chr(31)
 ), own (lane, end_) AS (
@@ -620,6 +648,10 @@ WITH RECURSIVE wanted (line) AS (
   FROM own WHERE lane IS NOT NULL
 )
 SELECT count(*) FROM (
+  SELECT 1 FROM coatcheck.jobs
+  WHERE claimable AND lane IS NULL AND kind = ANY($1::text[]) AND queue = $2
+    AND (priority > $7 OR (priority = $7 AND id < $5 AND $4 = 'default'))
+  UNION ALL
   SELECT 1 FROM wanted CROSS JOIN LATERAL (
     SELECT 1 FROM coatcheck.jobs WHERE claimable AND lane > line AND lane < line || $3 LIMIT $6
   ) AS higher
@@ -716,8 +748,13 @@ DELETE FROM coatcheck.idempotency WHERE (tenant, key) IN (
 -- name: queue_status
 -- Counts come from rows: counters drift. Each part reads a partial index only.
 WITH ready AS (
-  SELECT queue, count(*) AS jobs, min(id) AS oldest FROM coatcheck.jobs
-  WHERE claimable GROUP BY queue
+  SELECT queue, sum(jobs)::bigint AS jobs, min(oldest) AS oldest FROM (
+    SELECT queue, count(*) AS jobs, min(id) AS oldest FROM coatcheck.jobs
+    WHERE claimable AND lane IS NULL GROUP BY queue
+    UNION ALL
+    SELECT queue, count(*), min(id) FROM coatcheck.jobs
+    WHERE claimable AND lane IS NOT NULL GROUP BY queue
+  ) AS counted GROUP BY queue
 ), delayed AS (
   SELECT queue, count(*) AS jobs FROM coatcheck.jobs
   WHERE state = 'queued' AND NOT claimable GROUP BY queue

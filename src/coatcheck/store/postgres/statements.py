@@ -23,11 +23,15 @@ class Statements(Queries):
         self.schema = schema
         self.channel = schema
         super().__init__(_FOLDER / "queries.sql", lambda text: for_schema(text, schema))
-        self.claim_everywhere = self.claim.replace("/* locked */", self.locked_everywhere)
-        self.claim_in_lanes = self.claim.replace("/* locked */", self.locked_in_lanes)
-        self.claim_in_turn = self.claim.replace("/* locked */", self.locked_in_turn).replace(
-            "/* begin */", self.begin_in_turn
-        )
+        alone = self.claim.replace("/* crowded */", self.crowded_at_all)
+        beside_others = self.claim.replace("/* crowded */", self.crowded)
+        self.claim_everywhere = alone.replace("/* locked */", self.locked_everywhere)
+        self.claim_beside_others = beside_others.replace("/* locked */", self.locked_everywhere)
+        self.claim_in_lanes = beside_others.replace("/* locked */", self.locked_in_lanes)
+        in_turn = self.claim.replace("/* crowded */", "false").replace("/* begin */", self.begin)
+        self.claim_in_turn = in_turn.replace("/* locked */", self.locked_in_turn)
+        self.lanes = self.all_lanes.replace("/* lines */", self.lines)
+        self.before_turns = self.look_before_turns.replace("/* lines */", self.lines)
 
     def migrations(self) -> list[Migration]:
         """Return the migrations for this schema."""

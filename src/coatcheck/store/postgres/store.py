@@ -65,7 +65,7 @@ from coatcheck.store.postgres.schedules import PostgresSchedules
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rows import read_event, read_job, read_step
-from coatcheck.store.turns import kind_in_lanes, lane_of, names_in_lanes, priority_in_lanes
+from coatcheck.store.turns import kind_in_lanes, priority_in_lanes
 
 log = logging.getLogger(__name__)
 
@@ -179,7 +179,7 @@ class PostgresStore(PostgresSchedules):
     def _taken_in(self, new: Sequence[NewJob]) -> None:
         if not new:
             return
-        self._lanes.opened((lane_of(job), job.id) for job in new)
+        self._lanes.opened(((job.kind, job.queue, job.priority), job.id) for job in new)
         self._notifications.publish({Topic.WORK})
 
     async def get(self, tenant: str, job_id: str) -> Job:
@@ -323,7 +323,7 @@ class PostgresStore(PostgresSchedules):
         """Count the jobs before one in its queue."""
         priority = priority_in_lanes(job.priority)
         named = {kind_in_lanes(job.kind, job.version), *kinds}
-        values = (list(named), job.queue, priority, job.tenant, job.id, most)
+        values = (list(named), job.queue, priority, job.tenant, job.id, most, job.priority)
         row = await self._read_row(self._sql.ahead_of, *values)
         return int(row[0])
 
@@ -407,20 +407,19 @@ class PostgresStore(PostgresSchedules):
         limits: Mapping[str, Limit],
         versions: Mapping[str, str],
     ) -> tuple[Claimed, set[Topic]] | None:
-        names = list(names_in_lanes(kinds, versions))
-        in_turn = set(limits) | set(names).difference(kinds) | set(versions)
+        crowd = self._in_turn.crowd(kinds, limits, versions)
         return await self._database.run(
             lambda db: claiming.claim(
                 db,
                 self._sql,
                 self._handed,
                 self._lanes,
+                self._in_turn.turns,
                 worker_id,
-                names if versions else kinds,
+                kinds,
                 limit,
                 now,
-                self._in_turn.turns,
-                in_turn,
+                crowd,
             ),
             transaction=False,
             repeatable=False,

@@ -1,5 +1,8 @@
 """Claiming: jobs in the order of turns.py, as far as the limits leave room.
 
+Where nobody takes turns and there are no limits, as is mostly so, the first jobs of every (kind,
+queue) are read and the first of these taken. Otherwise it goes lane by lane.
+
 All of it is one transaction of the only writer, so counting what runs and starting more cannot be
 torn apart: limits are exact. What runs is counted from rows; only jobs that a limit counts are in
 the indexes that are counted from, and no further than the limit.
@@ -8,7 +11,7 @@ the indexes that are counted from, and no further than the limit.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from coatcheck.model import transition as rules
@@ -21,15 +24,28 @@ from coatcheck.store.runs import Runs, Unknown
 from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transitions import Found, wake, write
-from coatcheck.store.turns import BEHIND, SEPARATOR, Choosing, Line, Turns, names_in_lanes
+from coatcheck.store.turns import (
+    BEHIND,
+    SEPARATOR,
+    Choosing,
+    Line,
+    Turns,
+    names_in_lanes,
+    plain_behind,
+    plain_lane,
+    read_plain_lane,
+)
 
 PROMOTE_AT_ONCE = 1_000
 # So many lanes are read one by one; a claim that asks for more gets so many at a time.
 SINGLE_SEEKS = 4
 READ_AHEAD = 32
 
+_PLAIN_CANDIDATES = SQL.plain_candidates
 _CANDIDATES = SQL.candidates
 _NEXT_LANE = SQL.next_lane
+_PLAIN_LINES = SQL.plain_lines
+_IS_CROWDED = SQL.is_crowded
 _PAYLOAD = SQL.payload
 
 
@@ -48,18 +64,34 @@ class Reading:
         self._seeks += 1
         if self._seeks <= SINGLE_SEEKS:
             row = self._tx.one(_NEXT_LANE, (after, end))
-            return None if row is None else row[0]
+            found = [lane for lane in (row and row[0], self.next_plain(after)) if lane is not None]
+            return min((lane for lane in found if lane < end), default=None)
         try:
             return self._runs.next_lane(after, end)
         except Unknown:
             name, queue, _ = after.split(SEPARATOR, 2)
             all_end = f"{name}{SEPARATOR}{queue}{BEHIND}"
             rows = self._tx.all(SQL.run_of_lanes, (after, all_end, READ_AHEAD))
-            self._runs.add(after, all_end, [row[0] for row in rows])
+            self._runs.add(after, all_end, [row[0] for row in rows], self._plain_from(after))
             return self._runs.next_lane(after, end)
+
+    def next_plain(self, after: str) -> str | None:
+        """Return the next lane of plain jobs in the same line."""
+        behind = plain_behind(after)
+        row = None if behind is None else self._tx.one(SQL.next_plain_lane, behind)
+        return None if behind is None or row is None else plain_lane(*behind[:2], row[0])
+
+    def _plain_from(self, after: str) -> Iterator[str]:
+        lane = self.next_plain(after)
+        while lane is not None:
+            yield lane
+            lane = self.next_plain(lane)
 
     def jobs(self, lane: str, after: str, most: int) -> Sequence[Any]:
         """Read a range; where many lanes give one job each, those of the next lanes with it."""
+        plain = read_plain_lane(lane)
+        if plain is not None:
+            return self._tx.all(SQL.plain_candidates_of, (*plain, after, self._now, most))
         if most > 1 or after or not self._runs.all:
             return self._tx.all(_CANDIDATES, (lane, after, self._now, most))
         if lane not in self._heads:
@@ -103,20 +135,65 @@ def claim(
     next_due = _promote(tx, now)
     if limit <= 0:
         return Claimed([], next_due)
+    wanted = json.dumps(sorted(set(kinds)))
+    next_start = None
+    if limits or versions or tx.one(_IS_CROWDED, (wanted,))[0]:
+        named = names_in_lanes(kinds, versions)
+        claims, next_start = _take_in_turn(
+            tx, turns, worker_id, named, limit, now, limits, versions
+        )
+    else:
+        claims = _take_first(tx, turns, worker_id, kinds, wanted, limit, now)
+    if claims:
+        tx.topics.add(Topic.CHANGES)
+    times = [at for at in (next_due, next_start) if at is not None]
+    return Claimed(claims, min(times, default=None))
+
+
+def _take_first(
+    tx: Transaction,
+    turns: Turns,
+    worker_id: str,
+    kinds: Sequence[str],
+    wanted: str,
+    limit: int,
+    now: int,
+) -> list[Claim]:
+    """Take the first of all plain jobs: there are no others, and no limits."""
+    heads: list[tuple[str, str, Any]] = []
+    for kind, queue in tx.all(_PLAIN_LINES, (wanted,)):
+        rows = tx.all(_PLAIN_CANDIDATES, (kind, queue, now, limit))
+        heads.extend((kind, queue, row) for row in rows)
+    heads.sort(key=lambda head: (-head[2][0], head[2][1]))
+    del heads[limit:]
+    turns.took_plain(kinds, {(kind, queue, row[0]) for kind, queue, row in heads})
+    return [_take(tx, worker_id, *head, now) for head in heads]
+
+
+def _take_in_turn(
+    tx: Transaction,
+    turns: Turns,
+    worker_id: str,
+    named: Mapping[str, str],
+    limit: int,
+    now: int,
+    limits: Mapping[str, Limit],
+    versions: Mapping[str, str],
+) -> tuple[list[Claim], int | None]:
+    """Take jobs lane by lane; say also when a kind may start again that has used up its rate."""
     reading = Reading(tx, now)
     rooms = Rooms(reading, tx.all(SQL.held_queues), limits, now)
-    named = names_in_lanes(kinds, versions)
     lines = []
-    for name, head in tx.all(SQL.lanes, (json.dumps(list(named)),)):
+    for name, head in _first_lanes(tx, reading, list(named)):
         kind = named[name]
         queue = head.split(SEPARATOR, 2)[1]
         if queue not in rooms.closed and not rooms.is_full(kind, queue):
             lines.append(Line(kind, head, rooms.is_limited(kind, queue)))
-    choosing = Choosing(reading, turns, sorted(set(kinds)), rooms)
+    choosing = Choosing(reading, turns, sorted(set(named.values())), rooms)
     # All are chosen before the first is taken: reading on in a lane must not meet changed rows.
     chosen = list(choosing.choose(lines, limit))
     choosing.end()
-    claims = [_take(tx, worker_id, line, row, now) for line, row in chosen]
+    claims = [_take(tx, worker_id, line.kind, line.queue, row, now) for line, row in chosen]
     begun: dict[tuple[bool, str | None], list[int]] = {}
     for line, row in () if rooms.count_nothing and not versions else chosen:
         how = (rooms.counts(line.kind, line.queue), versions.get(line.kind))
@@ -124,12 +201,22 @@ def claim(
     begun.pop((False, None), None)
     for (counts, version), rowids in begun.items():
         tx.execute(SQL.begin_limited, (counts, version, json.dumps(rowids)))
-    if claims:
-        tx.topics.add(Topic.CHANGES)
     for used in rooms.used_rates().items():
         tx.execute(SQL.put_rate, used)
-    times = [at for at in (next_due, rooms.next_start()) if at is not None]
-    return Claimed(claims, min(times, default=None))
+    return claims, rooms.next_start()
+
+
+def _first_lanes(tx: Transaction, reading: Reading, names: list[str]) -> list[tuple[str, str]]:
+    """Return the first lane of every (kind, queue) that has something to claim."""
+    wanted = json.dumps(names)
+    found: dict[tuple[str, str], str] = {
+        (name, head.split(SEPARATOR, 2)[1]): head for name, head in tx.all(SQL.lanes, (wanted,))
+    }
+    for line in tx.all(_PLAIN_LINES, (wanted,)):
+        head = reading.next_plain(f"{line[0]}{SEPARATOR}{line[1]}{SEPARATOR}")
+        if head is not None:
+            found[line] = min(head, found.get(line, head))
+    return [(name, head) for (name, _), head in found.items()]
 
 
 def _promote(tx: Transaction, now: int) -> int | None:
@@ -149,7 +236,7 @@ def _earliest(delayed: int | None, waiting: int | None) -> int | None:
     return min(times, default=None)
 
 
-def _take(tx: Transaction, worker_id: str, line: Line, row: Any, now: int) -> Claim:
+def _take(tx: Transaction, worker_id: str, kind: str, queue: str, row: Any, now: int) -> Claim:
     _, job_id, tenant, _, surface, correlation_id, traceparent, rowid = row[:8]
     standing = read_standing(row[8 : 8 + STANDING_FIELDS])
     terms = Terms(*row[8 + STANDING_FIELDS :])
@@ -157,9 +244,9 @@ def _take(tx: Transaction, worker_id: str, line: Line, row: Any, now: int) -> Cl
     write(tx, tenant, job_id, Found(rowid, standing, terms), taken, now)
     return Claim(
         lease=Lease(tenant, job_id, taken.standing.fence),
-        kind=line.kind,
+        kind=kind,
         surface=surface,
-        queue=line.queue,
+        queue=queue,
         input=tx.one(_PAYLOAD, (tenant, job_id, "input"))[0],
         attempt=taken.standing.attempt,
         terms=terms,

@@ -69,6 +69,62 @@ SELECT rowid,
   limited
 FROM jobs WHERE tenant = ? AND id = ?
 
+-- name: is_crowded
+-- Whether jobs take turns, of the kinds given as a JSON array, or a queue has a limit.
+SELECT EXISTS (SELECT 1 FROM queues WHERE concurrency IS NOT NULL) OR EXISTS (
+  SELECT 1 FROM json_each(?) AS wanted CROSS JOIN jobs INDEXED BY jobs_in_lanes
+  WHERE claimable = 1 AND lane > wanted.value || char(31) AND lane < wanted.value || ' '
+)
+
+-- name: plain_lines
+-- The (kind, queue) pairs that have plain jobs to claim, for the kinds given as a JSON array: one
+-- seek a pair, however many jobs wait in it.
+WITH RECURSIVE line (kind, queue) AS (
+  SELECT wanted.value,
+    (SELECT min(queue) FROM jobs WHERE claimable = 1 AND lane IS NULL AND kind = wanted.value)
+  FROM json_each(?) AS wanted
+  UNION ALL
+  SELECT kind,
+    (SELECT min(jobs.queue) FROM jobs
+     WHERE claimable = 1 AND lane IS NULL AND jobs.kind = line.kind AND jobs.queue > line.queue)
+  FROM line WHERE queue IS NOT NULL
+)
+SELECT kind, queue FROM line
+WHERE queue IS NOT NULL
+  AND queue NOT IN (SELECT name FROM queues WHERE paused_at IS NOT NULL)
+
+-- name: plain_candidates
+-- The first plain jobs of one (kind, queue).
+SELECT priority, id, tenant, limit_key, surface, correlation_id, traceparent,
+  rowid,
+  state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
+  expires_at, cancel_requested, error, last_event,
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
+FROM jobs
+WHERE claimable = 1 AND lane IS NULL AND kind = ? AND queue = ?
+  AND (deadline_at IS NULL OR deadline_at > ?)
+ORDER BY priority DESC, id
+LIMIT ?
+
+-- name: next_plain_lane
+-- The highest priority up to one that has plain jobs to claim in a (kind, queue).
+SELECT priority FROM jobs
+WHERE claimable = 1 AND lane IS NULL AND kind = ? AND queue = ? AND priority <= ?
+ORDER BY priority DESC LIMIT 1
+
+-- name: plain_candidates_of
+-- The first plain jobs of one (kind, queue) at a priority, from behind an id.
+SELECT priority, id, tenant, limit_key, surface, correlation_id, traceparent,
+  rowid,
+  state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
+  expires_at, cancel_requested, error, last_event,
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
+FROM jobs
+WHERE claimable = 1 AND lane IS NULL AND kind = ? AND queue = ? AND priority = ? AND id > ?
+  AND (deadline_at IS NULL OR deadline_at > ?)
+ORDER BY id
+LIMIT ?
+
 -- name: lanes
 -- The first lane of every (kind, queue) that has something to claim, for kinds as lanes name them in
 -- a JSON array: one seek each, however many jobs wait in it. Names end with char(31); the blank
@@ -246,10 +302,10 @@ WHERE /* conditions */ ORDER BY labels.job_id DESC LIMIT ?
 
 -- name: ahead_of
 -- ?1 kinds as a JSON array, ?2 the queue, ?3 the priority and ?4 the tenant as lanes name them, ?5
--- the id, ?6 how far to count. Higher priorities of all tenants, then what is older of its own: its
--- lanes are looked up one by one.
-WITH RECURSIVE wanted (line) AS (
-  SELECT value || char(31) || ?2 || char(31) FROM json_each(?1)
+-- the id, ?6 how far to count, ?7 the priority. Higher priorities of all tenants, then what is older
+-- of its own: its lanes are looked up one by one.
+WITH RECURSIVE wanted (kind, line) AS (
+  SELECT value, value || char(31) || ?2 || char(31) FROM json_each(?1)
 ), own (lane, end_) AS (
   SELECT (
     SELECT min(lane) FROM jobs WHERE claimable = 1
@@ -267,9 +323,16 @@ WITH RECURSIVE wanted (line) AS (
 )
 SELECT count(*) FROM (
   SELECT 1 FROM wanted CROSS JOIN jobs INDEXED BY jobs_claimable
+  WHERE claimable = 1 AND lane IS NULL AND jobs.kind = wanted.kind AND queue = ?2 AND priority > ?7
+  UNION ALL
+  SELECT 1 FROM wanted CROSS JOIN jobs INDEXED BY jobs_in_lanes
   WHERE claimable = 1 AND lane > line AND lane < line || ?3
   UNION ALL
-  SELECT 1 FROM own CROSS JOIN jobs INDEXED BY jobs_claimable
+  SELECT 1 FROM wanted CROSS JOIN jobs INDEXED BY jobs_claimable
+  WHERE claimable = 1 AND lane IS NULL AND jobs.kind = wanted.kind AND queue = ?2 AND priority = ?7
+    AND jobs.id < ?5 AND ?4 = 'default'
+  UNION ALL
+  SELECT 1 FROM own CROSS JOIN jobs INDEXED BY jobs_in_lanes
   WHERE claimable = 1 AND jobs.lane = own.lane AND jobs.id < ?5
   LIMIT ?6
 )
@@ -393,8 +456,13 @@ DELETE FROM batch_slices WHERE batch = ?
 -- name: queue_status
 -- Counts come from rows: counters drift. Each part reads a partial index only.
 WITH ready AS (
-  SELECT queue, count(*) AS jobs, min(id) AS oldest FROM jobs INDEXED BY jobs_claimable
-  WHERE claimable = 1 GROUP BY queue
+  SELECT queue, sum(jobs) AS jobs, min(oldest) AS oldest FROM (
+    SELECT queue, count(*) AS jobs, min(id) AS oldest FROM jobs INDEXED BY jobs_claimable
+    WHERE claimable = 1 AND lane IS NULL GROUP BY queue
+    UNION ALL
+    SELECT queue, count(*) AS jobs, min(id) AS oldest FROM jobs INDEXED BY jobs_in_lanes
+    WHERE claimable = 1 AND lane IS NOT NULL GROUP BY queue
+  ) GROUP BY queue
 ), delayed AS (
   SELECT queue, count(*) AS jobs FROM jobs INDEXED BY jobs_delayed
   WHERE state = 'queued' AND claimable = 0 GROUP BY queue

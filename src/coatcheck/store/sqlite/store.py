@@ -302,7 +302,8 @@ class SQLiteStore(SQLiteSchedules):
         """Count the jobs before one in its queue."""
         priority = priority_in_lanes(job.priority)
         named = {kind_in_lanes(job.kind, job.version), *kinds}
-        values = (json.dumps(sorted(named)), job.queue, priority, job.tenant, job.id, most)
+        wanted = json.dumps(sorted(named))
+        values = (wanted, job.queue, priority, job.tenant, job.id, most, job.priority)
         row = await self._reader.read(lambda db: _one(db, SQL.ahead_of, values))
         return int(row[0])
 
