@@ -32,6 +32,7 @@ from coatcheck.testing.conformance.families import FamilyConformance
 from coatcheck.testing.conformance.idempotency import IdempotencyConformance
 from coatcheck.testing.conformance.limiting import LimitConformance
 from coatcheck.testing.conformance.listing import ListConformance
+from coatcheck.testing.conformance.pinning import VersionConformance
 from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
 from coatcheck.testing.conformance.reporting import ReportConformance
@@ -72,6 +73,7 @@ class StoreConformance(
     SettleConformance,
     ClaimConformance,
     LimitConformance,
+    VersionConformance,
     ListConformance,
     BatchConformance,
     IdempotencyConformance,

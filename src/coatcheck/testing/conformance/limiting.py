@@ -10,7 +10,6 @@ import pytest
 from coatcheck.model.job import Claim
 from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded, Waiting
-from coatcheck.model.state import State
 from coatcheck.store.base import QueueStatus, Settlement, Store, Topic
 from coatcheck.testing.conformance.arrange import (
     BOOM,
@@ -19,7 +18,6 @@ from coatcheck.testing.conformance.arrange import (
     TENANT,
     WORKER,
     Conformance,
-    claimed_ids,
     new_job,
     settle,
     worker_info,
@@ -57,7 +55,7 @@ def tenants(claims: list[Claim]) -> list[str]:
 
 
 class LimitConformance(Conformance):
-    """`claim` with limits, tenants and versions, `limit_queue` and `stands`."""
+    """`claim` with limits and tenants, `limit_queue` and `stands`."""
 
     # --- tenants
 
@@ -97,6 +95,35 @@ class LimitConformance(Conformance):
             await store.submit(new_job(tenant="z", priority=1), NOW)
             served += tenants(await take(store, {}, 2))
         assert [name for name in served if name != "z"] == ["a", "b", "c", "a", "b", "c"]
+
+    async def test_the_default_tenant_takes_turns_as_any_other(
+        self, store: Store, worker: str
+    ) -> None:
+        """At each priority, whether it was alone before or not."""
+        await store.submit_batch([new_job(priority=level) for level in (0, 0, 0, 7)], NOW)
+        assert tenants(await take(store, {}, 2)) == [TENANT, TENANT]
+        others = [new_job(tenant=name, priority=level) for name in "ax" for level in (0, 7)]
+        await store.submit_batch([*others, new_job(priority=7)], NOW)
+        assert tenants(await take(store, {}, 3)) == ["x", "a", TENANT]
+        assert tenants(await take(store, {})) == ["x", "a", TENANT, TENANT]
+
+    async def test_who_takes_turns_for_other_kinds_changes_nothing(
+        self, store: Store, worker: str
+    ) -> None:
+        """Jobs of a kind without limits come by their age beside others that have to wait."""
+        await store.submit_batch([new_job("chart", tenant="a") for _ in range(3)], NOW)
+        await store.limit_queue("gpu", 1)
+        jobs = [new_job() for _ in range(6)]
+        await store.submit_batch(jobs, NOW)
+        taken = [
+            claim.lease.job_id
+            for most in (1, 2, 3)
+            for claim in (await store.claim(worker, ["mail"], most, NOW)).claims
+        ]
+        assert taken == [job.id for job in jobs]
+        await store.submit_batch([new_job(queue="gpu") for _ in range(2)], NOW)
+        assert len((await store.claim(worker, ["mail"], 9, NOW)).claims) == 1
+        assert len((await store.claim(worker, ["chart"], 9, NOW)).claims) == 3
 
     # --- how many at once
 
@@ -327,28 +354,3 @@ class LimitConformance(Conformance):
         stands = await store.stands("mail", Limit(9, rate=rate), TENANT, None)
         assert stands == (3, (NOW + 900) * 1000)
         assert await store.stands("mail", None, TENANT, None) == (0, (NOW + 900) * 1000)
-
-    # --- versions
-
-    async def test_a_job_that_has_begun_stays_with_its_version(
-        self, store: Store, worker: str
-    ) -> None:
-        """Others begin with whatever version comes first."""
-        await store.submit_batch([new_job(), new_job()], NOW)
-        [begun] = await take(store, {}, 1, versions={"mail": "1"})
-        await settle(store, begun.lease, Released())
-        newer = await take(store, {}, versions={"mail": "2"})
-        assert [claim.lease.job_id for claim in newer] != [begun.lease.job_id]
-        assert len(newer) == 1
-        assert await claimed_ids(store) == [], "a worker that knows no versions leaves it, too"
-        job = await store.get(TENANT, begun.lease.job_id)
-        assert (job.state, job.version) == (State.QUEUED, "1")
-        [again] = await take(store, {}, versions={"mail": "1"})
-        assert again.lease.job_id == begun.lease.job_id
-        assert (await store.get(TENANT, newer[0].lease.job_id)).version == "2"
-
-    async def test_versions_of_a_kind_share_its_limit(self, store: Store, worker: str) -> None:
-        """The limit is the kind's."""
-        await store.submit_batch([new_job() for _ in range(3)], NOW)
-        assert len(await take(store, ONE, versions={"mail": "1"})) == 1
-        assert await take(store, ONE, versions={"mail": "2"}) == []
