@@ -24,6 +24,7 @@ from benchmarks.measures import (
     enqueue,
     idle,
     isolation,
+    limits,
     over_http,
     pickup,
     steps,
@@ -47,6 +48,7 @@ MEASURES = {
     "idle": idle.measure,
     "isolation": isolation.measure,
     "claim-growth": claim_growth.measure,
+    "limits": limits.measure,
     "switch-interval": switch_interval.measure,
     "syncs": syncs.measure,
 }

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from coatcheck import Context
 from coatcheck.app import App, load_app
 from coatcheck.errors import ConfigurationError, InvalidPayload
 from coatcheck.model.handler import reference_of
+from coatcheck.model.limit import Limit, Rate
 from coatcheck.model.schedule import CatchUp, Definition, Overlap, Timing
 
 
@@ -364,3 +366,43 @@ def test_a_schedule_is_declared_once() -> None:
     app.schedule("nightly", tidy, cron="@daily")
     with pytest.raises(ConfigurationError, match="declared twice"):
         app.schedule("nightly", tidy, cron="@daily")
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        ({"concurrency": 0}, "concurrency is a whole number from 1 on, not 0"),
+        ({"concurrency": "3"}, "concurrency is a whole number"),
+        ({"concurrency": True}, "concurrency is a whole number"),
+        ({"concurrency_key": "customer"}, "concurrency_key is a function of the input"),
+        ({"rate": "fast"}, "'fast' is not a rate"),
+        ({"rate": "0/s"}, "'0/s' is not a rate"),
+        ({"rate": "10/y"}, "'10/y' is not a rate"),
+        ({"rate": 10}, "10 is not a rate"),
+        ({"rate": "100000000/s"}, "more than a million a second"),
+        ({"version": "a b"}, "version 'a b'"),
+        ({"version": ""}, "version ''"),
+    ],
+)
+def test_limits_that_are_none_are_refused(declared: dict[str, Any], said: str) -> None:
+    app = App()
+    with pytest.raises(ConfigurationError, match=said):
+
+        @app.job(**declared)
+        async def limited(ctx: Context) -> None: ...
+
+    assert not app.kinds
+
+
+def test_limits_as_they_are_declared() -> None:
+    app = App()
+
+    @app.job(concurrency=3, rate="10/m", version="2")
+    async def both(ctx: Context) -> None: ...
+
+    @app.job(concurrency_key=lambda number: number)
+    async def keyed(ctx: Context, number: int) -> None: ...
+
+    assert app.kinds["both"].limit == Limit(3, False, Rate("10/m", 6_000_000))
+    assert app.kinds["both"].version == "2"
+    assert app.kinds["keyed"].limit == Limit(1, by_key=True)

@@ -20,7 +20,7 @@ from benchmarks.machine import describe_machine
 from benchmarks.plan import Plan
 from benchmarks.postgres import plot, writing
 from benchmarks.postgres.contestants import EVERYBODY
-from benchmarks.postgres.measures import churn, claim_growth, compared, workers
+from benchmarks.postgres.measures import churn, claim_growth, compared, limits, workers
 from benchmarks.postgres.server import Server, running_server
 from benchmarks.postgres.turns import run_in_turn
 from benchmarks.report import fill_readme
@@ -35,6 +35,7 @@ MEASURES: dict[str, Callable[[Plan, Server], list[Measure]]] = {
     "steps": compared.steps,
     "workers": workers.measure,
     "claim-growth": claim_growth.measure,
+    "limits": limits.measure,
 }
 NAMES = (*MEASURES, "churn")
 LONG_CHURN_JOBS, LONG_CHURN_S = 1_000_000, 3600.0

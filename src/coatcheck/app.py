@@ -23,6 +23,7 @@ from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.handler import isolation_of, signature_of
 from coatcheck.model.job import DEFAULT_QUEUE, Terms
 from coatcheck.model.kind import Isolation, Kind, OnLost
+from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
 from coatcheck.model.size import Size, size_in_bytes
@@ -68,6 +69,10 @@ class App:
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
+        concurrency: int | None = None,
+        concurrency_key: Callable[[Any], Any] | None = None,
+        rate: str | None = None,
+        version: str | None = None,
         payload_ttl: Duration | None = None,
         drop_input_on_end: bool = False,
     ) -> Callable[[Handler], Handler]: ...
@@ -84,6 +89,10 @@ class App:
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
+        concurrency: int | None = None,
+        concurrency_key: Callable[[Any], Any] | None = None,
+        rate: str | None = None,
+        version: str | None = None,
         payload_ttl: Duration | None = None,
         drop_input_on_end: bool = False,
     ) -> Any:
@@ -94,6 +103,10 @@ class App:
         their own, where `memory` limits what a job may add to it. What its annotations say is
         what the input is checked against before a job is accepted.
 
+        `concurrency` is how many of its jobs run at once, on all workers together; with
+        `concurrency_key`, a function of the input, how many of each key (one, unless told). `rate`
+        ("10/m") is how many start. A job that has begun under a `version` goes on only on workers
+        that have the kind in that version.
         An input, with the files uploaded for it, lives as long as its job. With
         `drop_input_on_end` it is removed when the job ends; after `payload_ttl` in any case, by
         when the job has ended or fails.
@@ -117,6 +130,9 @@ class App:
                 raise ConfigurationError(
                     f"kind {kind_name!r}: memory can only be limited with isolation='process'"
                 )
+            limit = limit_of(kind_name, concurrency, concurrency_key, rate)
+            if version is not None and not is_name(version):
+                raise ConfigurationError(f"kind {kind_name!r}: version {version!r}: {NAME_RULE}")
             takes_input, input_type, result_type = signature_of(kind_name, handler)
             self._kinds[kind_name] = Kind(
                 name=kind_name,
@@ -126,6 +142,9 @@ class App:
                 input_type=input_type,
                 result_type=result_type,
                 queue=queue,
+                limit=limit,
+                concurrency_key=concurrency_key,
+                version=version,
                 memory=None
                 if memory is None
                 else size_in_bytes(memory, f"kind {kind_name!r}: memory"),
@@ -250,6 +269,25 @@ class App:
             job = job._replace(input=keys.seal(job.input, job.tenant))
         pending = enqueue(connection, job, now, schema)
         return when_done(pending, job.id) if isawaitable(pending) else job.id
+
+
+def limit_of(
+    kind: str, concurrency: int | None, key: Callable[[Any], Any] | None, rate: str | None
+) -> Limit | None:
+    """Check the limits a kind declares and return them; None where there are none."""
+    if concurrency is not None and (type(concurrency) is not int or concurrency < 1):
+        raise ConfigurationError(
+            f"kind {kind!r}: concurrency is a whole number from 1 on, not {concurrency!r}"
+        )
+    if key is not None and not callable(key):
+        raise ConfigurationError(f"kind {kind!r}: concurrency_key is a function of the input")
+    if concurrency is None and key is None and rate is None:
+        return None
+    return Limit(
+        concurrency=1 if concurrency is None and key is not None else concurrency,
+        by_key=key is not None,
+        rate=None if rate is None else read_rate(rate, f"kind {kind!r}: rate"),
+    )
 
 
 def load_app(reference: str) -> App:

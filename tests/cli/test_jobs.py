@@ -191,3 +191,15 @@ def test_an_id_is_never_cut(shell: Shell, client: Client, columns: int) -> None:
     with shell.on_terminal("jobs", "list", "--limit", "5", columns=columns) as screen:
         screen.end()
     assert job.id in screen.text
+
+
+def test_a_queue_is_limited_and_the_limit_lifted(shell: Shell) -> None:
+    limited = shell.run("queues", "limit", "gpu", "2")
+    table = shell.run("queues", "list").stdout
+    wrong = [shell.run("queues", "limit", "gpu", most) for most in ("0", "-1", "many")]
+    lifted = shell.json("queues", "limit", "gpu", "none")
+
+    assert limited.stdout.startswith("queue gpu runs at most 2 at once")
+    assert ["gpu", "0", "0", "2", "0"] in [row.split() for row in table.splitlines()]
+    assert [ended.returncode for ended in wrong] == [2, 2, 2]
+    assert lifted["concurrency"] is None

@@ -72,6 +72,32 @@ def test_steering_a_job(tmp_path: Path) -> None:
         assert cancelled.stdout.strip() in ("cancelled", "running", "queued")
 
 
+def test_limiting_what_runs(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/limit-what-runs.md"
+    assert write_python_files(page, tmp_path) == ["limited.py", "pinned.py"]
+    [commands] = [block.text for block in blocks(page) if block.language == "sh"]
+    with serving(tmp_path, "limited:app") as url, Client(url) as client:
+        assert client.run("report", "2030-01") == "report of 2030-01"
+        orders = [client.submit("invoice", {"customer": name}) for name in ("ada", "ada", "ida")]
+        said = [handle.result() for handle in orders]
+        assert said == ["invoice for ada", "invoice for ada", "invoice for ida"]
+        calls = [client.submit("call_partner", number) for number in range(4)]
+        assert [handle.result() for handle in calls] == [0, 1, 2, 3]
+        limits = []
+        for command in commands.splitlines():
+            ended = subprocess.run(
+                [sys.executable, "-m", *command.split(), "--json"],
+                env={**os.environ, "COATCHECK_URL": url},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            limits.append(json.loads(ended.stdout)["concurrency"])
+        assert limits == [1, None]
+    with serving(tmp_path, "pinned:app") as url, Client(url) as client:
+        assert client.run("onboard", "Ada") == "welcome, Ada"
+
+
 def test_coming_back_for_a_result(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/come-back-for-the-result.md"
     write_python_files(page, tmp_path)

@@ -11,7 +11,14 @@ from tests.http.problems import read_problem
 
 pytestmark = pytest.mark.anyio
 
-EMPTY = {"paused": False, "ready": 0, "delayed": 0, "running": 0, "oldest_ready_at": None}
+EMPTY = {
+    "paused": False,
+    "ready": 0,
+    "delayed": 0,
+    "running": 0,
+    "concurrency": None,
+    "oldest_ready_at": None,
+}
 
 
 async def test_the_queues_of_the_kinds_are_there_before_any_job(http: httpx2.AsyncClient) -> None:
@@ -35,6 +42,7 @@ async def test_a_queue_is_as_deep_as_its_jobs_say(
         "ready": 3,
         "delayed": 1,
         "running": 0,
+        "concurrency": None,
         "oldest_ready_at": NOW_TEXT,
     }
     await engine.claim(claimer, ["echo"], 1)
@@ -88,3 +96,42 @@ async def test_queries_and_other_methods_are_refused(http: httpx2.AsyncClient) -
     read_problem(await http.post("/v1/queues/default/pause?for=60"), 400, "bad-request")
     read_problem(await http.get("/v1/queues/default/pause"), 405, "method-not-allowed")
     read_problem(await http.delete("/v1/queues/default"), 405, "method-not-allowed")
+
+
+async def test_a_queue_is_limited_and_the_limit_lifted(
+    http: httpx2.AsyncClient, submit: Submit, engine: Engine, claimer: str
+) -> None:
+    for _ in range(3):
+        await submit("echo", queue="gpu")
+
+    limited = await http.put("/v1/queues/gpu", json={"concurrency": 2})
+
+    assert (limited.status_code, limited.json()["concurrency"]) == (200, 2)
+    assert len((await engine.claim(claimer, ["echo"], 9)).claims) == 2
+    assert (await http.get("/v1/queues/gpu")).json()["concurrency"] == 2
+    lifted = await http.put("/v1/queues/gpu", json={"concurrency": None})
+    assert lifted.json()["concurrency"] is None
+    assert len((await engine.claim(claimer, ["echo"], 9)).claims) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"concurrency": 0},
+        {"concurrency": -1},
+        {"concurrency": "2"},
+        {"concurrency": 1.5},
+        {"concurrency": True},
+        {"concurrency": 10**9},
+        {"concurrency": 1, "paused": True},
+        [],
+    ],
+)
+async def test_a_limit_that_is_none_is_refused_and_changes_nothing(
+    http: httpx2.AsyncClient, body: object
+) -> None:
+    await http.put("/v1/queues/gpu", json={"concurrency": 7})
+    read_problem(await http.put("/v1/queues/gpu", json=body), 422, "invalid-payload")
+    assert (await http.get("/v1/queues/gpu")).json()["concurrency"] == 7
+    read_problem(await http.put("/v1/queues/-a", json={"concurrency": 1}), 400, "bad-request")

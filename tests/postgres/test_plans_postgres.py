@@ -37,16 +37,16 @@ _FILL = f"""
 INSERT INTO "{SCHEMA}".jobs (
   tenant, id, surface, public_id, kind, queue, priority, labels, created_at, max_attempts, on_lost,
   timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, state, claimable, attempt, fence,
-  worker, run_at, expires_at, cancel_requested, last_event, input
+  worker, run_at, expires_at, cancel_requested, last_event, input, limited
 )
-SELECT CASE WHEN n % 7 = 0 THEN 'tenant-' || n % 4 ELSE 'most' END,
+SELECT CASE WHEN n % 7 = 0 THEN 'tenant-' || n % 4 ELSE 'default' END,
   %s || lpad(n::text, 16, '0'), 'api', CASE WHEN n % 3 = 0 THEN 'r_' || n END,
   'kind-' || n % 4, 'queue-' || n % 9, n % 3, '{{}}', %s + n, 3, 'requeue', 1, 1, 1,
   CASE WHEN n % 20 = 0 THEN %s + n END,
   CASE WHEN n % 10 = 0 THEN 'queued' WHEN n % 100 = 1 THEN 'running'
        WHEN n % 3 = 0 THEN 'failed' ELSE 'succeeded' END,
   n % 20 = 0, 1, 1, CASE WHEN n % 100 = 1 THEN 'worker-' || n % 8 END, %s + n,
-  CASE WHEN n % 10 <> 0 AND n % 100 <> 1 THEN %s + n END, n % 200 = 1, 2, '{{}}'
+  CASE WHEN n % 10 <> 0 AND n % 100 <> 1 THEN %s + n END, n % 200 = 1, 2, '{{}}', n % 100 = 1
 FROM generate_series(0, %s) AS number(n)
 """
 _FILL_OTHERS = f"""
@@ -164,7 +164,7 @@ def pairs(count: int) -> tuple[list[str], list[str]]:
     """Name jobs that exist."""
     prefix = first_ulid_at(NOW)[:10]
     numbers = [n * 11 for n in range(count) if n * 11 % 7]
-    return ["most"] * len(numbers), [f"{prefix}{n:016d}" for n in numbers]
+    return ["default"] * len(numbers), [f"{prefix}{n:016d}" for n in numbers]
 
 
 def standings(count: int) -> list[Any]:
@@ -193,24 +193,46 @@ def steps(count: int) -> tuple[Any, ...]:
 
 KINDS = ["kind-0", "kind-1"]
 CLAIM = ("worker-1", KINDS, NOW, 8, False)
+BESIDE = (*CLAIM, KINDS, ["kind-9"])
+LANE = "\x1f".join(("kind-0", "queue-0", "1000", "tenant-0", ""))
+IN_LANES = (*BESIDE, ["queue-0"] * 2, [1, 2], [first_ulid_at(NOW)] * 2)
+CLAIMED_BY = {"jobs_claimable", "jobs_in_lanes", "jobs_delayed", "jobs_waiting"}
 KEYS = {"jobs_pkey"}
 NAMED: list[tuple[str, tuple[Any, ...], set[str]]] = [
-    ("claim_everywhere", CLAIM, {"jobs_claimable", "jobs_delayed", "jobs_waiting"}),
+    ("claim_everywhere", CLAIM, CLAIMED_BY),
+    ("claim_beside_others", BESIDE, CLAIMED_BY),
+    ("claim_in_lanes", IN_LANES, CLAIMED_BY),
     (
-        "claim_in_lanes",
-        (*CLAIM, ["queue-0"] * 2, [1, 2], [first_ulid_at(NOW)] * 2),
-        {"jobs_claimable", "jobs_delayed", "jobs_waiting"},
+        "claim_in_turn",
+        ("worker-1", ["default"], NOW, 8, True, ["x"], KINDS, ["queue-0"], "{}"),
+        {"jobs_delayed", "jobs_waiting", "jobs_pkey"},
     ),
     ("lanes", (KINDS,), {"jobs_claimable"}),
+    ("before_turns", (KINDS, "worker-1"), {"jobs_claimable", "jobs_delayed", "jobs_waiting"}),
+    ("runs_of_lanes", (KINDS, [LANE], ["kind-1"], ["queue-1"], 8), {"jobs_in_lanes"}),
+    ("lock_heads", ([LANE], [""], 8, NOW), {"jobs_in_lanes"}),
+    ("lock_plain_heads", (["kind-0"], ["queue-0"], [1], [""], 8, NOW), {"jobs_claimable"}),
+    (
+        "ahead_of",
+        (KINDS, "queue-0", "1000", "default", "x", 1_000, 0),
+        {"jobs_claimable", "jobs_in_lanes"},
+    ),
+    (
+        "how_limits_stand",
+        (["kind-0"], [8], ["queue-0"], [8], ["kind-0"]),
+        {"jobs_limited", "jobs_limited_by_queue", "rates_pkey"},
+    ),
+    ("running_of_keys", (["kind-0"], ["default"], ["x"], [8]), {"jobs_limited"}),
+    ("adopt_running", (KINDS,), {"jobs_running"}),
     ("promote_due", (NOW + 500, 1_000), {"jobs_delayed", "jobs_pkey"}),
     ("held_by", ("worker-1",), {"jobs_running"}),
     ("past_deadline", (NOW + 500, 200), {"jobs_with_deadline"}),
     ("past_retention", (NOW + 500, 200, 0), {"jobs_expiring", "jobs_pkey"}),
     ("waiting_due", (NOW + 500, 1_000), {"jobs_waiting"}),
     ("children_to_cancel", ("tenant-0", "x", 200), {"jobs_by_parent"}),
-    ("job_by_id", ("most", pairs(2)[1][0]), KEYS),
-    ("job_by_public_id", ("most", "r_3"), {"jobs_by_public_id"}),
-    ("events_after", ("most", pairs(2)[1][0], 0, 100), {"events_pkey"}),
+    ("job_by_id", ("default", pairs(2)[1][0]), KEYS),
+    ("job_by_public_id", ("default", "r_3"), {"jobs_by_public_id"}),
+    ("events_after", ("default", pairs(2)[1][0], 0, 100), {"events_pkey"}),
 ]
 MANY: list[tuple[str, set[str]]] = [
     ("lock_standings", KEYS),
@@ -275,8 +297,14 @@ def test_the_lanes_of_a_claim_are_range_reads_that_are_never_sorted_inside(
     plan = planner.plan(SQL.claim_everywhere, CLAIM)
     locked = [at for at, step in enumerate(plan) if step.kind == "LockRows"][-1]
     assert plan[locked + 1].index_name == "jobs_claimable", plan
-    lanes = (["queue-0"] * 2, [1, 2], [first_ulid_at(NOW)] * 2)
-    plan = planner.plan(SQL.claim_in_lanes, (*CLAIM, *lanes))
+    for name, values in (
+        ("claim_in_lanes", IN_LANES),
+        ("lock_heads", ([LANE], [""], 8, NOW)),
+        ("lock_plain_heads", (["kind-0"], ["queue-0"], [1], [""], 8, NOW)),
+    ):
+        plan = planner.plan(getattr(SQL, name), values)
+        assert not [step for step in plan if step.kind == "Bitmap Heap Scan"], plan
+    plan = planner.plan(SQL.claim_in_lanes, IN_LANES)
     locked = [at for at, step in enumerate(plan) if step.kind == "LockRows"][-1]
     assert plan[locked + 1].index_name == "jobs_claimable", plan
 
@@ -285,6 +313,7 @@ def test_the_queues_are_counted_from_partial_indexes(planner: Planner) -> None:
     plan = planner.plan(SQL.queue_status, ())
     assert indexes_read(plan) <= {
         "jobs_claimable",
+        "jobs_in_lanes",
         "jobs_delayed",
         "jobs_running",
         "jobs_waiting",
@@ -294,7 +323,7 @@ def test_the_queues_are_counted_from_partial_indexes(planner: Planner) -> None:
 
 FILTERS = list(
     itertools.product(
-        ("most", "tenant-1"),
+        ("default", "tenant-1"),
         (None, State.QUEUED, State.RUNNING, State.SUCCEEDED, State.CANCELLED),
         (None, "kind-0", "kind-none"),
         (None, "queue-0"),
@@ -360,7 +389,7 @@ def test_a_common_combination_walks_one_index_whatever_the_others_are(
     database: psycopg.Connection[Any],
 ) -> None:
     planner = Planner(database, generic=False)
-    which = JobFilter("most", State.SUCCEEDED, "kind-1", "queue-1")
+    which = JobFilter("default", State.SUCCEEDED, "kind-1", "queue-1")
     plan = planner.plan(*list_query(SQL, which))
     walk = ["Limit", "Nested Loop", "Index Scan Backward", "Index Scan"]
     assert [step.kind for step in plan] == walk, plan

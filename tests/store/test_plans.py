@@ -32,7 +32,8 @@ INSERT INTO jobs (
   timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, state, claimable, attempt, fence,
   worker, run_at, expires_at, cancel_requested, last_event
 )
-SELECT 'tenant-' || (n % 5), :prefix || printf('%016d', n), 'api', iif(n % 3, NULL, 'r_' || n),
+SELECT iif(n % 40, 'tenant-' || (n % 5), 'default'), :prefix || printf('%016d', n), 'api',
+  iif(n % 3, NULL, 'r_' || n),
   'kind-' || (n % 4), 'queue-' || (n % 7), n % 3, '{}', :now + n, 3, 'requeue', 1, 1, 1,
   iif(n % 20, NULL, :now + n),
   CASE WHEN n % 10 = 0 THEN 'queued' WHEN n % 100 = 1 THEN 'running'
@@ -81,9 +82,24 @@ def test_there_are_many_jobs(database: apsw.Connection) -> None:
 KINDS = json.dumps(["kind-0", "kind-1"])
 PAIRS = json.dumps([["tenant-0", "x"], ["tenant-1", "y"]])
 NAMED = [
-    ("lanes", (KINDS,), {"jobs_claimable"}),
-    ("candidates", ("kind-0", "queue-0", NOW, 8), {"jobs_claimable"}),
-    ("ahead_of", (KINDS, "queue-0", 0, "x", 1_000), {"jobs_claimable"}),
+    ("is_crowded", (KINDS,), {"jobs_in_lanes"}),
+    ("plain_lines", (KINDS,), {"jobs_claimable"}),
+    ("plain_candidates", ("kind-0", "queue-0", NOW, 8), {"jobs_claimable"}),
+    ("next_plain_lane", ("kind-0", "queue-0", 1), {"jobs_claimable"}),
+    ("plain_candidates_of", ("kind-0", "queue-0", 1, "", NOW, 8), {"jobs_claimable"}),
+    ("lanes", (KINDS,), {"jobs_in_lanes"}),
+    ("next_lane", ("kind-0", "kind-1"), {"jobs_in_lanes"}),
+    ("run_of_lanes", ("kind-0", "kind-1", 8), {"jobs_in_lanes"}),
+    ("candidates", ("kind-0", "", NOW, 8), {"jobs_in_lanes"}),
+    (
+        "ahead_of",
+        (KINDS, "queue-0", "1000", "tenant-0", "x", 1_000, 0),
+        {"jobs_claimable", "jobs_in_lanes"},
+    ),
+    ("running_of_kind", ("kind-0", 8), {"jobs_limited"}),
+    ("running_of_key", ("kind-0", "tenant-0", "x", 8), {"jobs_limited"}),
+    ("running_of_queue", ("queue-0", 8), {"jobs_limited_by_queue"}),
+    ("adopt_running", (KINDS,), {"jobs_running"}),
     ("next_due", (), {"jobs_delayed", "jobs_waiting"}),
     ("waiting_due", (NOW, 1_000), {"jobs_waiting"}),
     ("children_to_cancel", ("tenant-0", "x", 200), {"jobs_by_parent"}),
@@ -168,16 +184,18 @@ def test_so_does_every_later_page_of_it(
 def test_the_queues_are_counted_from_partial_indexes(database: apsw.Connection) -> None:
     steps = plan(database, SQL.queue_status, ())
     read = {
-        re.sub(r"^SCAN jobs USING (COVERING )?INDEX ", "", step) for step in large_tables(steps)
+        re.sub(r"^(SCAN|SEARCH) jobs USING (COVERING )?INDEX | \(lane>\?\)$", "", step)
+        for step in large_tables(steps)
     }
-    assert read == {"jobs_claimable", "jobs_delayed", "jobs_running"}
+    assert read == {"jobs_claimable", "jobs_in_lanes", "jobs_delayed", "jobs_running"}
 
 
 def test_finished_jobs_are_outside_the_indexes_that_claims_and_sweeps_read(
     database: apsw.Connection,
 ) -> None:
     for index, condition in (
-        ("jobs_claimable", "claimable = 1"),
+        ("jobs_claimable", "claimable = 1 AND lane IS NULL"),
+        ("jobs_in_lanes", "claimable = 1 AND lane IS NOT NULL"),
         ("jobs_delayed", "state = 'queued' AND claimable = 0"),
         ("jobs_running", "state = 'running'"),
         ("jobs_with_deadline", "deadline_at IS NOT NULL AND state IN ('queued', 'waiting')"),

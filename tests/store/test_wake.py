@@ -144,6 +144,22 @@ async def test_the_path_of_the_database_may_be_long(
     await here.close()
 
 
+async def test_whoever_closes_does_not_take_the_folder_from_one_that_has_opened(
+    tmp_path: Path,
+) -> None:
+    deep = tmp_path / ("long" * 30)
+    deep.mkdir()
+    first, second = (SQLiteStore(deep / "jobs.db", poll_s=60) for _ in range(2))
+    await first.open()
+    await second.open()
+    first.subscribe(Topic.WORK).close()
+    await first.close()
+    signal = second.subscribe(Topic.WORK)
+    await second.submit(new_job(), NOW)
+    assert await signal.wait(LONG) is True
+    await second.close()
+
+
 async def test_a_signal_may_be_closed_after_its_store(database: Path, tmp_path: Path) -> None:
     store = SQLiteStore(database, poll_s=60)
     await store.open()

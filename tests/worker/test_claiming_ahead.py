@@ -87,9 +87,11 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
+    async def claim(
+        self, worker_id: str, kinds: Sequence[str], limit: int, now: int, *more: Any
+    ) -> Claimed:
         self.limits.append(limit)
-        claimed = await self._store.claim(worker_id, kinds, limit, now)
+        claimed = await self._store.claim(worker_id, kinds, limit, now, *more)
         if self.stop_before_answer is not None:
             self.stop_before_answer.set()
             for _ in range(20):  # turns of the loop: the worker hears of it in three or four

@@ -155,6 +155,7 @@ def _multiply(address: str, template: str, copies: int) -> None:
                 for (name,) in connection.execute(
                     "SELECT column_name FROM information_schema.columns "
                     "WHERE table_schema = 'coatcheck' AND table_name = %s "
+                    "AND is_generated = 'NEVER' "
                     "ORDER BY ordinal_position",
                     (table,),
                 )

@@ -168,6 +168,13 @@ class Api:
         verb = "pause" if paused else "resume"
         return self._call(Request("POST", f"/v1/queues/{quote(queue, safe='')}/{verb}"), "name")
 
+    def limit_queue(self, queue: str, concurrency: int | None) -> Json:
+        """Limit what runs of a queue at once, or lift the limit."""
+        path = f"/v1/queues/{quote(queue, safe='')}"
+        content = json.dumps({"concurrency": concurrency}).encode()
+        headers = {"accept": JSON, "content-type": JSON}
+        return self._call(Request("PUT", path, headers=headers, content=content), "name")
+
     # --- schedules
 
     def schedules(self) -> list[Json]:

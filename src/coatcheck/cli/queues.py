@@ -18,10 +18,26 @@ COLUMNS = (
     Column("QUEUE"),
     Column("READY"),
     Column("RUNNING", 1),
+    Column("LIMIT", 3),
     Column("DELAYED", 3),
     Column("OLDEST", 2),
     Column("PAUSED"),
 )
+
+
+class _Limit(click.ParamType[int | None]):
+    """A number from 1 on, or `none`."""
+
+    name = "limit"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> int | None:
+        """Read it."""
+        if value == "none":
+            return None
+        if not str(value).isdecimal() or int(value) < 1:
+            self.fail(f"{value!r} is neither a number from 1 on nor `none`", param, ctx)
+        return int(value)
+
 
 one_queue = click.argument("name", metavar="NAME", shell_complete=complete_queues)
 
@@ -30,13 +46,14 @@ one_queue = click.argument("name", metavar="NAME", shell_complete=complete_queue
 @options(JSON_OPTION, *SERVER_OPTIONS)
 @click.pass_context
 def queues(ctx: click.Context, /, **given: Any) -> None:
-    """List the queues, pause one, let it go on.
+    """List the queues, pause one, let it go on, limit it.
 
     \b
     Examples:
         coatcheck queues
         coatcheck queues pause reports
         coatcheck queues resume reports
+        coatcheck queues limit gpu 1
     """
     if ctx.invoked_subcommand is None:
         _list(**given)
@@ -87,6 +104,36 @@ def resume(name: str, **given: Any) -> None:
     _set_paused(name, paused=False, **given)
 
 
+@queues.command()
+@one_queue
+@click.argument("concurrency", metavar="N|none", type=_Limit())
+@options(JSON_OPTION, *SERVER_OPTIONS)
+def limit(
+    name: str, concurrency: int | None, *, as_json: bool, url: str, api_key: str | None
+) -> None:
+    """Let at most N jobs of a queue run at once, or any number (none).
+
+    It holds over all workers and kinds. What runs goes on.
+
+    \b
+    Examples:
+        coatcheck queues limit gpu 1
+        coatcheck queues limit gpu none
+    """
+    with Api(url, api_key) as api:
+        queue = api.limit_queue(name, concurrency)
+    if as_json:
+        print_json(queue)
+        return
+    most = queue["concurrency"]
+    stands = "has no limit" if most is None else f"runs at most {most} at once"
+    out().print(
+        f"queue {plain(queue['name'])} {stands}: {queue['ready']} ready, "
+        f"{queue['running']} running, {queue['delayed']} delayed",
+        soft_wrap=True,
+    )
+
+
 def _list(*, as_json: bool, url: str, api_key: str | None) -> None:
     with Api(url, api_key) as api:
         answer = api.queues()
@@ -115,6 +162,7 @@ def _row(queue: dict[str, Any]) -> Sequence[object]:
         queue["name"],
         queue["ready"],
         queue["running"],
+        "" if queue["concurrency"] is None else queue["concurrency"],
         queue["delayed"],
         age(queue["oldest_ready_at"]),
         "paused" if queue["paused"] else "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from coatcheck import tracing
@@ -67,6 +67,7 @@ from coatcheck.store.base import (
     Settlement,
     Store,
 )
+from coatcheck.store.turns import names_in_lanes
 
 if TYPE_CHECKING:
     from coatcheck.blobs.blobs import Blobs
@@ -133,6 +134,9 @@ class Engine:
         self._watch = Watch(store)
         self._feed = Feed(store)
         self._estimates = Estimates(store, self.clock)
+        named = kinds.items()
+        self._limits = {name: kind.limit for name, kind in named if kind.limit is not None}
+        self._versions = {name: kind.version for name, kind in named if kind.version is not None}
 
     # --- handing in
 
@@ -386,9 +390,16 @@ class Engine:
             return await why_it_waits(self.store, job, FARTHEST)
         queues = {queue.name: queue for queue in await self.store.queues()}
         workers = [seen.info for seen in await self.store.workers() if not seen.known_dead]
+        kind = self.kinds.get(job.kind)
+        limit = None if kind is None else kind.limit
+        stands = None
+        if limit is not None and job.state is State.QUEUED:
+            stands = await self.store.stands(job.kind, limit, job.tenant, job.limit_key)
         return explain(
             job,
             self.clock.now(),
+            limit=limit,
+            stands=stands,
             queue=queues.get(job.queue),
             workers=workers,
             ahead=await self.position(job) or 0,
@@ -462,12 +473,22 @@ class Engine:
         """Let a paused queue go on."""
         await self.store.pause_queue(name, False, self.clock.now())
 
+    async def limit_queue(self, name: str, concurrency: int | None) -> None:
+        """Let so many jobs of a queue run at once; None: no limit."""
+        await self.store.limit_queue(name, concurrency)
+
     # --- for workers
+
+    def names_of(self, kinds: Iterable[str]) -> tuple[str, ...]:
+        """Return what a worker with these kinds says it has: with their versions."""
+        return tuple(sorted(names_in_lanes(list(kinds), self._versions)))
 
     async def claim(self, worker_id: str, kinds: Sequence[str], limit: int) -> Claimed:
         """Take up to `limit` jobs for a worker."""
         now = self.clock.now()
-        claimed = await self.store.claim(worker_id, kinds, limit, now)
+        limits = {name: self._limits[name] for name in kinds if name in self._limits}
+        versions = {name: self._versions[name] for name in kinds if name in self._versions}
+        claimed = await self.store.claim(worker_id, kinds, limit, now, limits, versions)
         for claim in claimed.claims:
             self.metrics.started(claim.kind, now - claim.run_at)
         return claimed

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.model.job import Job
+from coatcheck.model.limit import Limit, millis
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op, Step, StepState
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import QueueStatus, Store
+from coatcheck.store.base import QueueStatus, Stands, Store
+from coatcheck.store.turns import kind_in_lanes
 
 
 class Because(NamedTuple):
@@ -28,6 +30,8 @@ def explain(
     job: Job,
     now: int,
     *,
+    limit: Limit | None = None,
+    stands: Stands | None = None,
     queue: QueueStatus | None,
     workers: Sequence[WorkerInfo],
     ahead: int,
@@ -40,7 +44,10 @@ def explain(
         return _running(job, workers)
     if job.state is State.WAITING:
         return [WAITING]
-    return _queued(job, now, queue, workers, ahead, most)
+    reasons = _held(job, now, queue, workers)
+    if job.run_at <= now:
+        reasons += _limited(job, now, queue, limit, stands)
+    return reasons or _next(job, queue, workers, ahead, most)
 
 
 async def why_it_waits(store: Store, job: Job, most: int) -> list[Because]:
@@ -101,13 +108,8 @@ def _running(job: Job, workers: Sequence[WorkerInfo]) -> list[Because]:
     return reasons
 
 
-def _queued(
-    job: Job,
-    now: int,
-    queue: QueueStatus | None,
-    workers: Sequence[WorkerInfo],
-    ahead: int,
-    most: int,
+def _held(
+    job: Job, now: int, queue: QueueStatus | None, workers: Sequence[WorkerInfo]
 ) -> list[Because]:
     reasons = []
     if job.run_at > now:
@@ -120,13 +122,63 @@ def _queued(
     if queue is not None and queue.paused:
         why = f"queue {job.queue!r} is paused; `coatcheck queues resume {job.queue}` lets it go on"
         reasons.append(Because("paused", why))
-    able = [worker for worker in workers if job.kind in worker.kinds]
-    if not able:
+    if _able(job, workers):
+        return reasons
+    if any(job.kind in worker.kinds for worker in workers):
+        reasons.append(
+            Because(
+                "no-version",
+                f"it has begun under version {job.version!r} of kind {job.kind!r}, and no worker "
+                "that is running has that version",
+            )
+        )
+    else:
         seen = f"{len(workers)} other worker(s) are there" if workers else "there are no workers"
         why = f"no worker that is running has kind {job.kind!r}; {seen}"
         reasons.append(Because("no-worker", why))
-    if reasons:
+    return reasons
+
+
+def _able(job: Job, workers: Sequence[WorkerInfo]) -> list[WorkerInfo]:
+    name = kind_in_lanes(job.kind, job.version)
+    return [worker for worker in workers if name in worker.kinds]
+
+
+def _limited(
+    job: Job,
+    now: int,
+    queue: QueueStatus | None,
+    limit: Limit | None,
+    stands: Stands | None,
+) -> list[Because]:
+    reasons = []
+    if queue is not None and queue.concurrency is not None and queue.running >= queue.concurrency:
+        why = f"{queue.running} of {queue.concurrency} job(s) of queue {job.queue!r} run"
+        reasons.append(Because("queue-limit", why))
+    if limit is None or stands is None:
         return reasons
+    if limit.concurrency is not None and stands.running >= limit.concurrency:
+        many = f"{stands.running} of {limit.concurrency} job(s)"
+        if not limit.by_key:
+            reasons.append(Because("kind-limit", f"{many} of kind {job.kind!r} run"))
+        elif job.limit_key is not None:
+            why = f"its key {job.limit_key!r} is busy: {many} of kind {job.kind!r} with it run"
+            reasons.append(Because("key-limit", why))
+    if limit.rate is not None and not limit.rate.allowed(stands.free_at, now):
+        wait_s = (millis(stands.free_at) - now) / 1000
+        why = f"kind {job.kind!r} starts {limit.rate.text}: the next one in {wait_s:.1f} s"
+        reasons.append(Because("rate-limit", why))
+    return reasons
+
+
+def _next(
+    job: Job,
+    queue: QueueStatus | None,
+    workers: Sequence[WorkerInfo],
+    ahead: int,
+    most: int,
+) -> list[Because]:
+    able = _able(job, workers)
     slots = sum(worker.slots for worker in able)
     running = 0 if queue is None else queue.running
     if ahead:

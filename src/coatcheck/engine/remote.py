@@ -62,7 +62,7 @@ class RemoteWork:
             id=self._engine.new_id(),
             host=host,
             pid=REMOTE_PID,
-            kinds=tuple(kinds),
+            kinds=self._engine.names_of(kinds),
             slots=most,
             started_at=self._engine.clock.now(),
         )

@@ -15,7 +15,7 @@ from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, Job, NewJob, Terms
 from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.state import State
-from coatcheck.model.upload import MOST_OF_A_JOB
+from coatcheck.model.upload import MOST_OF_A_JOB, NOTED
 
 PRIORITIES = range(-1000, 1001)
 MAX_ATTEMPTS = range(1, 1001)
@@ -75,7 +75,9 @@ def prepare_with_uploads(
     if problems:
         raise InvalidPayload(f"{problems[0][0]}: {problems[0][1]}", problems)
     try:
-        uploads = kind.check_input(submission.input)
+        uploads: list[str] = []
+        value = kind.read_input(submission.input, {NOTED: uploads})
+        limit_key = kind.key_of(value)
     except InvalidPayload as error:
         raise InvalidPayload(
             str(error), [(f"/input{place}", what) for place, what in error.problems]
@@ -106,6 +108,7 @@ def prepare_with_uploads(
         priority=submission.priority,
         terms=terms,
         labels=json.dumps(dict(submission.labels)) if submission.labels else "{}",
+        limit_key=limit_key,
         correlation_id=submission.correlation_id,
         traceparent=submission.traceparent,
         input_until=input_until,

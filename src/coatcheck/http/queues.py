@@ -1,10 +1,11 @@
-"""The calls on queues: depth, pause, resume."""
+"""The calls on queues: depth, limit, pause, resume."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,6 +13,7 @@ from starlette.responses import Response
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.http.endpoint import JSON
+from coatcheck.http.fields import Fields, read_fields
 from coatcheck.http.job_view import dumps
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.store.base import QueueStatus
@@ -45,15 +47,41 @@ async def resume_queue(request: Request) -> Response:
     return await _set_paused(request, paused=False)
 
 
+class QueueRequest(Fields):
+    """How a queue should be."""
+
+    # Said in any case: what is left out by mistake must not lift a limit.
+    concurrency: Annotated[int, Field(ge=1, le=1_000_000)] | None
+
+
+async def put_queue(request: Request) -> Response:
+    """Limit how many jobs of a queue run at once, or lift the limit."""
+    engine: Engine = request.app.state.engine
+    name = _name(request)
+    asked = await read_fields(request, QueueRequest)
+    await engine.limit_queue(name, asked.concurrency)
+    log.info("queue limited", extra={"queue": name, "concurrency": asked.concurrency})
+    return await _answer(engine, name)
+
+
 async def _set_paused(request: Request, *, paused: bool) -> Response:
     engine: Engine = request.app.state.engine
-    name = request.path_params["queue"]
-    if not is_name(name):
-        raise HTTPException(400, f"this cannot be a queue's name: {NAME_RULE}")
+    name = _name(request)
     await (engine.pause_queue(name) if paused else engine.resume_queue(name))
     log.info("queue paused" if paused else "queue resumed", extra={"queue": name})
+    return await _answer(engine, name)
+
+
+def _name(request: Request) -> str:
+    name: str = request.path_params["queue"]
+    if not is_name(name):
+        raise HTTPException(400, f"this cannot be a queue's name: {NAME_RULE}")
+    return name
+
+
+async def _answer(engine: Engine, name: str) -> Response:
     found = {queue.name: queue for queue in await engine.queues()}
-    empty = QueueStatus(name, paused, 0, 0, 0, None)
+    empty = QueueStatus(name, False, 0, 0, 0, None)
     return Response(dumps(_view(found.get(name, empty))), media_type=JSON)
 
 
@@ -65,5 +93,6 @@ def _view(queue: QueueStatus) -> dict[str, Any]:
         "ready": queue.ready,
         "delayed": queue.delayed,
         "running": queue.running,
+        "concurrency": queue.concurrency,
         "oldest_ready_at": None if oldest is None else to_rfc3339(oldest),
     }

@@ -255,6 +255,17 @@ _SYSTEM = (
         opens_to=OpensTo.OPERATOR,
     ),
     Endpoint(
+        "PUT",
+        "/v1/queues/{queue}",
+        queues.put_queue,
+        "limitQueue",
+        "Limit how many jobs of a queue run at once",
+        "queues",
+        {200: Answer("The queue; what runs goes on.", as_json(ref("Queue")))},
+        body=Body("The limit, or null for none.", as_json(ref("QueueRequest"))),
+        refusals=(408, 413, 415, 422),
+    ),
+    Endpoint(
         "POST",
         "/v1/queues/{queue}/pause",
         queues.pause_queue,

@@ -25,6 +25,7 @@ from coatcheck.http.leases import (
     StepRequest,
     StepsRequest,
 )
+from coatcheck.http.queues import QueueRequest
 from coatcheck.http.schedule_request import ScheduleRequest
 from coatcheck.http.steering import ForkRequest, ResumeRequest
 from coatcheck.http.uploads import SignedRequest
@@ -200,6 +201,10 @@ _KIND = whole(
         "name": TEXT,
         "queue": TEXT,
         "isolation": TEXT,
+        "concurrency": maybe(COUNT),
+        "concurrency_by_key": {"type": "boolean"},
+        "rate": maybe(TEXT),
+        "version": maybe(TEXT),
         "max_attempts": COUNT,
         "on_lost": TEXT,
         "timeout_s": {"type": "number"},
@@ -216,6 +221,7 @@ _QUEUE = whole(
         "ready": COUNT,
         "delayed": COUNT,
         "running": COUNT,
+        "concurrency": maybe(COUNT),
         "oldest_ready_at": maybe(TIME),
     }
 )
@@ -395,6 +401,7 @@ def components() -> dict[str, Any]:
         "KindPage": whole({"kinds": listed(ref("Kind"))}),
         "Problem": _PROBLEM,
         "Queue": _QUEUE,
+        "QueueRequest": QueueRequest.model_json_schema(),
         "QueuePage": whole({"queues": listed(ref("Queue"))}),
         "Receipt": _RECEIPT,
         "Schedule": _SCHEDULE,

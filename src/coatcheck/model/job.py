@@ -136,5 +136,6 @@ class Job:
     correlation_id: str | None
     traceparent: str | None
     forked_from: str | None = None
+    version: str | None = None  # of its kind, once it has begun under one
     labels: Mapping[str, str] = field(default_factory=dict)
     artifacts: tuple[Artifact, ...] = ()  # by name

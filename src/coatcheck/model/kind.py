@@ -17,6 +17,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from coatcheck.errors import InvalidPayload
 from coatcheck.model.job import DEFAULT_QUEUE, Terms
+from coatcheck.model.limit import LONGEST_KEY, Limit
 from coatcheck.model.upload import NOTED
 
 # Digits of a number that Python, for one, reads back.
@@ -56,6 +57,31 @@ class Kind:
     memory: int | None = None  # bytes a job may add to its process; None: no limit
     payload_ttl_ms: int | None = None  # None: an input lives as long as its job
     drop_input_on_end: bool = False
+    limit: Limit | None = None
+    concurrency_key: Callable[[Any], Any] | None = None
+    version: str | None = None  # a job that has begun goes on only where the kind has its version
+
+    def key_of(self, value: Any) -> str | None:
+        """Return what a job of this input shares its limit with; None for nothing.
+
+        Raises InvalidPayload where the kind's own function cannot tell.
+        """
+        if self.concurrency_key is None:
+            return None
+        try:
+            key = self.concurrency_key(value)
+        except Exception as error:
+            raise self._no_key(f"its concurrency_key raised {type(error).__name__}") from error
+        if key is None:
+            return None
+        if not isinstance(key, str | int):
+            raise self._no_key(f"its concurrency_key is no text but a {type(key).__name__}")
+        if not 1 <= len(text := str(key)) <= LONGEST_KEY or not text.isprintable():
+            raise self._no_key(f"its concurrency_key has not 1 to {LONGEST_KEY} plain characters")
+        return text
+
+    def _no_key(self, why: str) -> InvalidPayload:
+        return InvalidPayload(f"kind {self.name!r} cannot take this input: {why}", [("", why)])
 
     def check_input(self, text: str | bytes) -> list[str]:
         """Raise InvalidPayload, saying where, unless a JSON text fits the kind's input type; return

@@ -11,7 +11,8 @@ class WorkerInfo:
 
     `beats` goes up with every heartbeat. Whether a worker is alive is judged by whoever looks:
     a counter that stands still for a whole lease on the observer's own monotonic clock. A `pid` of
-    0 says that there is no process to look at: it works through the API.
+    0 says that there is no process to look at: it works through the API. A kind that it has in a
+    version is in `kinds` twice: as `kind`, and as `kind@version`.
     """
 
     id: str

@@ -22,11 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event, NewEvent
 from coatcheck.model.job import Claim, Job, Lease, NewJob, Progress
+from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Outcome
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.record import Record
@@ -40,6 +42,8 @@ from coatcheck.store.schedules import ScheduleStore
 from coatcheck.store.webhooks import WebhookStore
 
 BATCH_LIMIT = 10_000
+NO_LIMITS: Mapping[str, Limit] = MappingProxyType({})
+NO_VERSIONS: Mapping[str, str] = MappingProxyType({})
 
 
 class Topic(StrEnum):
@@ -155,6 +159,14 @@ class QueueStatus(NamedTuple):
     delayed: int
     running: int
     oldest_ready: int | None  # when the oldest job that could start now was submitted
+    concurrency: int | None = None  # how many of its jobs run at once; None: no limit
+
+
+class Stands(NamedTuple):
+    """What a kind's limit counts."""
+
+    running: int  # of the kind, or of the key where the limit is by key
+    free_at: int  # when the next may start by its rate, in microseconds
 
 
 class SeenWorker(NamedTuple):
@@ -294,7 +306,8 @@ class Store(ScheduleStore, WebhookStore, AccessStore, Protocol):
 
     async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
         """Count the jobs of these kinds that are due and will be claimed from the job's queue
-        before it, up to `most`.
+        before it, up to `most`: those of higher priority, and the older ones of its tenant. Other
+        tenants' jobs of its priority take turns with it, however many there are.
         """
         ...
 
@@ -320,10 +333,30 @@ class Store(ScheduleStore, WebhookStore, AccessStore, Protocol):
         """
         ...
 
-    async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
-        """Take up to `limit` jobs of these kinds that are due, from queues that are not paused:
-        higher priority first, then older first. A worker that was removed gets nothing. What
-        another claim is looking at may be passed over; WORK is signalled if that one leaves it.
+    async def claim(
+        self,
+        worker_id: str,
+        kinds: Sequence[str],
+        limit: int,
+        now: int,
+        limits: Mapping[str, Limit] = NO_LIMITS,
+        versions: Mapping[str, str] = NO_VERSIONS,
+    ) -> Claimed:
+        """Take up to `limit` jobs of these kinds that are due, from queues that are not paused, in
+        the order of `coatcheck.store.turns`: higher priority first, then tenants in turn, then
+        older first. A worker that was removed gets nothing. What another claim is looking at may be
+        passed over; WORK is signalled if that one leaves it.
+
+        `limits` are those of kinds, which hold over all workers that name them, as do those of
+        queues; WORK is signalled when a job ends that one of them counted, and `next_due` is also
+        when a kind may start again that has used up its rate. `versions` are those the worker has
+        of kinds: a job that begins under one is not given to workers with another any more.
+        """
+        ...
+
+    async def stands(self, kind: str, limit: Limit | None, tenant: str, key: str | None) -> Stands:
+        """Count what runs of a kind, and of a key of it, and say when its rate lets the next start:
+        as far as the limit goes.
         """
         ...
 
@@ -412,6 +445,10 @@ class Store(ScheduleStore, WebhookStore, AccessStore, Protocol):
 
     async def pause_queue(self, name: str, paused: bool, now: int) -> None:
         """Stop or resume claims from a queue; what runs goes on."""
+        ...
+
+    async def limit_queue(self, name: str, concurrency: int | None) -> None:
+        """Let so many jobs of a queue run at once, of all kinds together; None: no limit."""
         ...
 
     async def count(self, deltas: Mapping[str, int]) -> None:

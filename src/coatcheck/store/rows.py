@@ -104,9 +104,10 @@ def new_job_row(job: NewJob, standing: Standing) -> tuple[Any, ...]:
 
 
 def read_job(row: Row) -> Job:
-    """Read a whole job from `SELECT jobs.*, result, artifacts`."""
+    """Read a whole job: after its progress comes its version; result and artifacts are last."""
     standing = read_standing(row[_STANDING:_PROGRESS])
-    progress, result, artifacts = row[_PROGRESS], row[-2], row[-1]
+    progress, version = row[_PROGRESS : _PROGRESS + 2]
+    result, artifacts = row[-2:]
     return Job(
         tenant=row[0],
         id=row[1],
@@ -136,6 +137,7 @@ def read_job(row: Row) -> Job:
         error=standing.error,
         last_event=standing.last_event,
         progress=None if progress is None else Progress(**json.loads(progress)),
+        version=version,
         result=result,
         artifacts=()
         if artifacts == "[]"

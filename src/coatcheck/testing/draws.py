@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Failure, Progress
+from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import (
     Cancelled,
     Errored,
@@ -20,9 +21,10 @@ from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.store.base import Report
 
 START = 1_700_000_000_000
-TENANTS = ("acme", "umbrella")
+TENANTS = ("default", "acme", "umbrella")
 KINDS = ("mail", "chart")
 QUEUES = ("default", "slow")
+LIMITS = {"mail": Limit(1, by_key=True), "chart": Limit(2)}
 # Three steps, each with three states it may be in, one after the other or not.
 STEPS = [
     Step(
@@ -70,5 +72,6 @@ DRAFTS = st.fixed_dictionaries(
         "attempts": st.sampled_from([3, 2, 1]),
         "on_lost": st.sampled_from(["requeue", "resume", "fail"]),
         "keep": st.sampled_from([10**10, 500, 1]),
+        "limit_key": st.sampled_from([None, None, "a", "b"]),
     }
 )

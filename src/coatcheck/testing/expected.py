@@ -7,11 +7,13 @@ It knows nothing of transactions, indexes or threads; one job after the other, i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import ANY
 
 from coatcheck.model.job import Failure, Lease, NewJob, Progress
+from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import (
     Cancelled,
     Errored,
@@ -106,6 +108,7 @@ class ExpectedStore:
         self.paused: set[str] = set()
         self.keys: dict[Key, tuple[NewJob, int]] = {}  # the job that holds a key, and how long
         self.schedules: dict[Key, Schedule] = {}  # by tenant and name
+        self.turns: dict[object, str] = {}  # who had the last turn, by where
         self.stale_writes = 0
         self.cascaded = False  # whether a cancel has reached children since the last sweep
 
@@ -163,8 +166,15 @@ class ExpectedStore:
 
     # --- working
 
-    def claim(self, worker: str, kinds: tuple[str, ...], limit: int, now: int) -> list[ExpectedJob]:
-        """Hand out what is due: higher priority first, then older first."""
+    def claim(
+        self,
+        worker: str,
+        kinds: tuple[str, ...],
+        limit: int,
+        now: int,
+        limits: Mapping[str, Limit],
+    ) -> list[ExpectedJob]:
+        """Hand out what is due and what the limits leave room for, each in its turn."""
         if worker not in self.beats:
             return []
         for job in self.due_to_wake(now):
@@ -178,13 +188,61 @@ class ExpectedStore:
             and job.new.queue not in self.paused
             and (job.new.terms.deadline_at is None or job.new.terms.deadline_at > now)
         ]
-        waiting.sort(key=lambda job: (-job.new.priority, job.new.id))
-        for job in waiting[:limit]:
+        taken: list[ExpectedJob] = []
+        while len(taken) < limit:
+            free = [job for job in waiting if job not in taken and self._has_room(job, limits)]
+            if not free:
+                break
+            job = self._next(free, tuple(sorted(kinds)))
             job.attempt += job.reason != "woken"
             job.fence += 1
             job.worker, job.started_at = worker, now
             job.move("running", None, now)
-        return waiting[:limit]
+            taken.append(job)
+        return taken
+
+    def _has_room(self, job: ExpectedJob, limits: Mapping[str, Limit]) -> bool:
+        limit = limits.get(job.new.kind)
+        if limit is None or limit.concurrency is None:
+            return True
+        if limit.by_key and job.new.limit_key is None:
+            return True
+        beside = [
+            other
+            for other in self.jobs.values()
+            if other.state == "running" and other.new.kind == job.new.kind
+        ]
+        if limit.by_key:
+            mine = (job.new.tenant, job.new.limit_key)
+            beside = [each for each in beside if (each.new.tenant, each.new.limit_key) == mine]
+        return len(beside) < limit.concurrency
+
+    def _next(self, free: list[ExpectedJob], kinds: tuple[str, ...]) -> ExpectedJob:
+        """Choose by priority; then the tenant whose turn it is; of each of its queues the key whose
+        turn it is; then the oldest.
+        """
+        priority = max(job.new.priority for job in free)
+        free = [job for job in free if job.new.priority == priority]
+        tenant = self._whose_turn((kinds, priority), {job.new.tenant for job in free})
+        lines: dict[tuple[str, str], list[ExpectedJob]] = {}
+        for job in free:
+            if job.new.tenant == tenant:
+                lines.setdefault((job.new.kind, job.new.queue), []).append(job)
+        heads = {}
+        for line, jobs in lines.items():
+            keys = {job.new.limit_key or "" for job in jobs}
+            key = self._whose_turn((line, priority, tenant), keys)
+            first = min(job.new.id for job in jobs if (job.new.limit_key or "") == key)
+            heads[first] = (line, key)
+        line, key = heads[min(heads)]
+        self.turns[kinds, priority] = tenant
+        self.turns[line, priority, tenant] = key
+        return self.jobs[tenant, min(heads)]
+
+    def _whose_turn(self, place: object, names: set[str]) -> str:
+        last = self.turns.get(place)
+        later = [name for name in names if last is None or name > last]
+        return min(later or names)
 
     def next_due(self, now: int) -> int | None:
         """When the next job is due that is delayed, or waits for a time."""

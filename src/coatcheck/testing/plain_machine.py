@@ -22,11 +22,12 @@ from hypothesis.stateful import (
 from coatcheck.errors import Conflict, NotFound
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.job import Claim, Job, Lease, NewJob, Terms
+from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Outcome, Waiting
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import Deleted, Earlier, Idempotency, Report, Settlement, Store
 from coatcheck.testing.comparison import compare
-from coatcheck.testing.draws import DRAFTS, KINDS, OUTCOMES, QUEUES, REPORTS, START
+from coatcheck.testing.draws import DRAFTS, KINDS, LIMITS, OUTCOMES, QUEUES, REPORTS, START
 from coatcheck.testing.expected import (
     ENDED,
     GONE_IS_KNOWN_FOR,
@@ -52,6 +53,7 @@ class PlainMachine(ScheduleRules):
         super().__init__()
         self.now = START
         self.expected = ExpectedStore()
+        self.limits: dict[str, Limit] = {}
         self._seen: dict[Key, Job] = {}
         self._made = 0
         self._runner = asyncio.Runner()
@@ -139,6 +141,7 @@ class PlainMachine(ScheduleRules):
             public_id=draft["public_id"],
             queue=draft["queue"],
             priority=draft["priority"],
+            limit_key=draft["limit_key"],
             terms=Terms(
                 max_attempts=draft["attempts"],
                 on_lost=draft["on_lost"],
@@ -150,9 +153,10 @@ class PlainMachine(ScheduleRules):
 
     # --- working
 
-    @initialize(target=workers)
-    def start_two_workers(self) -> MultipleResults[str]:
-        """Nothing happens to jobs without workers."""
+    @initialize(target=workers, limits=st.sampled_from([{}, LIMITS]))
+    def start_two_workers(self, limits: dict[str, Limit]) -> MultipleResults[str]:
+        """Nothing happens to jobs without workers, who all know the same limits."""
+        self.limits = limits
         return multiple(self._start_worker(), self._start_worker())
 
     def _start_worker(self) -> str:
@@ -224,8 +228,9 @@ class PlainMachine(ScheduleRules):
     def _claim(self, worker: str, kinds: tuple[str, ...], limit: int) -> MultipleResults[Lease]:
         if self.expected.due_to_wake(self.now):
             limit = max(1, limit)  # whether a claim for nothing wakes anybody is left open
-        claims, next_due = self._do(self.store.claim(worker, kinds, limit, self.now))
-        expected = self.expected.claim(worker, kinds, limit, self.now)
+        known = {kind: self.limits[kind] for kind in kinds if kind in self.limits}
+        claims, next_due = self._do(self.store.claim(worker, kinds, limit, self.now, known))
+        expected = self.expected.claim(worker, kinds, limit, self.now, known)
         assert [_facts(claim) for claim in claims] == [_expected_facts(job) for job in expected]
         if worker in self.expected.beats:
             assert next_due == self.expected.next_due(self.now)

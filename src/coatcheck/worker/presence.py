@@ -75,7 +75,7 @@ class Presence:
             id=self._engine.new_id(),
             host=socket.gethostname(),
             pid=os.getpid(),
-            kinds=tuple(sorted(self._engine.kinds)),
+            kinds=self._engine.names_of(self._engine.kinds),
             slots=self._slots,
             started_at=self._engine.clock.now(),
         )

@@ -60,6 +60,8 @@ def check_inside(inside: Inside) -> Iterator[Finding]:
 def _judge(queue: QueueStatus) -> Finding:
     counts = f"{queue.ready} ready, {queue.running} running, {queue.delayed} delayed"
     said = f"queue {queue.name!r}: {counts}"
+    if queue.concurrency is not None:
+        said += f" (at most {queue.concurrency} at once)"
     if queue.oldest_ready is None:
         waited = 0
     else:

@@ -1,6 +1,7 @@
 """Claiming in one round trip, and settling in one what still stands as its claim left it.
 
-*The claim* is one statement (`claim` in queries.sql). Here and in the settle of successes a rule
+*The claim* of plain jobs is one statement (`claim` in queries.sql), which tells where there are
+others, and takes nothing then: that is for in_turn.py. Here and in the settle of successes a rule
 of `coatcheck.model.transition` is written a second time, in SQL: what `claimed` and `settled` make
 of a standing, and the event that tells of it. Tests compare the two, and so does every random
 history that both stores are driven through.
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from coatcheck.model import transition as rules
 from coatcheck.model.job import Claim, Lease, Terms
@@ -34,12 +35,16 @@ from coatcheck.store.postgres.lanes import Lane, Lanes
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.transport import as_texts, in_columns
 from coatcheck.store.rows import decode_failure, standing_row
+from coatcheck.store.turns import Turns
 
 PROMOTE_AT_ONCE = 1_000
 # How many claimed jobs are remembered: far more than the workers of one process hold.
 MOST_REMEMBERED = 20_000
 # The columns of `claim`, from the ninth on those that a standing is made of, and the terms.
 _STANDING, _TERMS = 11, 20
+# Columns of `claim`, from its end: then come how many webhooks it makes, how long it took, and
+# whether it is crowded.
+_LIMITED = -4
 # The columns of `succeed_as_claimed` that are sent once where they are the same for all jobs.
 _SAME_FOR_MANY = (0, 2, 3, 4)
 
@@ -50,20 +55,25 @@ class Handed:
     def __init__(self) -> None:
         self._jobs: dict[Lease, tuple[Any, Terms, str, int]] = {}
         self._said: dict[Lease, int] = {}
+        self._limited: set[Lease] = set()
 
     def remember(self, lease: Lease, row: Any, terms: Terms, worker: str, now: int) -> None:
         """Note how a claim left a job."""
         self._jobs[lease] = (row, terms, worker, now)
+        if row[_LIMITED]:
+            self._limited.add(lease)
 
     def forget(self, settlements: Sequence[Settlement]) -> None:
         """Drop what was settled, and the oldest of what nobody ever settled here."""
         for lease, _, _ in settlements:
             self._jobs.pop(lease, None)
             self._said.pop(lease, None)
+            self._limited.discard(lease)
         while len(self._jobs) > MOST_REMEMBERED:
             oldest = next(iter(self._jobs))
             del self._jobs[oldest]
             self._said.pop(oldest, None)
+            self._limited.discard(oldest)
 
     def said(self, lease: Lease, entries: int) -> None:
         """Note that a report has added entries to a job's log."""
@@ -73,6 +83,10 @@ class Handed:
     def lane(self, lease: Lease) -> tuple[Lane, str]:
         """Return the lane of a job that is remembered, and its id."""
         return _lane(self._jobs[lease][0])
+
+    def leave_room(self, settlements: Sequence[Settlement]) -> bool:
+        """Tell whether one of these counted for a limit: there is room for another."""
+        return bool(self._limited) and any(item.lease in self._limited for item in settlements)
 
     def parents_wait_for(self, settlements: Sequence[Settlement]) -> list[tuple[str, str]]:
         """Return those of ended jobs that were spawned by another, which may wait for them."""
@@ -108,26 +122,50 @@ class Handed:
         return standing, terms
 
 
+class Crowd(NamedTuple):
+    """What makes it crowded for a claim: jobs in lanes, or in queues with limits. Looking closely,
+    only jobs of these kinds, as lanes name them, and all jobs of kinds that go `in_turn`.
+    """
+
+    closely: bool
+    names: list[str]
+    in_turn: list[str]
+
+
 async def claim(
     db: Any,
     sql: Statements,
     handed: Handed,
     lanes: Lanes,
+    turns: Turns,
     worker_id: str,
     kinds: Sequence[str],
     limit: int,
     now: int,
-) -> tuple[Claimed, set[Topic]]:
-    """Hand the first jobs of all open lanes to a worker."""
-    rows, woken = await _look(db, sql, lanes, worker_id, kinds, limit, now)
+    crowd: Crowd,
+) -> tuple[Claimed, set[Topic]] | None:
+    """Hand the first plain jobs to a worker; None where it is crowded."""
+    rows, woken = await _look(db, sql, lanes, worker_id, kinds, limit, now, crowd)
     if not rows:
         return Claimed([], None), set()  # the worker is not known
+    if rows[0][-1]:
+        return None
+    if rows[0][2] is not None:
+        turns.took_plain(kinds, {_lane(row)[0] for row in rows})
+    claimed, topics = handed_out(handed, rows, worker_id, now)
+    return claimed, topics | {Topic.WEBHOOKS} if woken else topics
+
+
+def handed_out(
+    handed: Handed, rows: Sequence[Any], worker_id: str, now: int
+) -> tuple[Claimed, set[Topic]]:
+    """Turn the rows of a claim into what the worker gets, and remember it."""
     next_due, locked = rows[0][:2]
     claims = []
     same: dict[tuple[Any, ...], Terms] = {}  # most jobs have been submitted under the same terms
     for row in rows if rows[0][2] is not None else ():
         _, _, tenant, id_, kind, surface, queue, correlation_id, traceparent, input_ = row[:10]
-        agreed = row[_TERMS:-2]
+        agreed = row[_TERMS:_LIMITED]
         terms = same.get(agreed)
         if terms is None:
             terms = same[agreed] = Terms(*agreed)
@@ -136,7 +174,7 @@ async def claim(
         attempt, run_at, traces = row[12], row[14], (correlation_id, traceparent)
         claims.append(Claim(lease, kind, surface, queue, input_, attempt, terms, run_at, *traces))
     topics = {Topic.CHANGES} if claims else set()
-    if rows[0]["called"] or woken:
+    if rows[0]["called"]:
         topics.add(Topic.WEBHOOKS)
     if locked > len(claims):
         topics.add(Topic.WORK)  # another claim may have passed over what was locked and not taken
@@ -151,6 +189,7 @@ async def _look(
     kinds: Sequence[str],
     limit: int,
     now: int,
+    crowd: Crowd,
 ) -> tuple[list[Any], int]:
     """Run the statement: in the lanes that are known, or everywhere. Return its rows, and how many
     webhooks tell of jobs that had to be woken first.
@@ -159,9 +198,9 @@ async def _look(
     view = lanes.known(kinds)
     if view is not None:
         under_way = view.start()
-        in_kinds, *others = view.columns()
+        in_kinds, *lane = view.columns()
         rows: list[Any] = await db.fetch(
-            sql.claim_in_lanes, worker_id, in_kinds, now, limit, False, *others
+            sql.claim_in_lanes, worker_id, in_kinds, now, limit, False, *crowd[1:], *lane
         )
         if not _is_something_due(rows, now):
             view.taken(under_way, (_lane(row) for row in rows if row[2] is not None))
@@ -170,18 +209,26 @@ async def _look(
             return rows, woken
         lanes.forget()
     start = time.monotonic()
-    rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, False)
+    look = sql.claim_beside_others if crowd.closely else sql.claim_everywhere
+    values, others = (worker_id, kinds, now, limit), crowd[1:] if crowd.closely else ()
+    rows = await db.fetch(look, *values, False, *others)
     if _is_something_due(rows, now):
-        await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
-        woken = await waiting.wake_due(db, sql, now, PROMOTE_AT_ONCE)
-        lanes.forget()
-        rows = await db.fetch(sql.claim_everywhere, worker_id, kinds, now, limit, True)
+        woken = await promote(db, sql, lanes, now)
+        rows = await db.fetch(look, *values, True, *others)
     if _has_let_go(rows):
         lanes.forget()  # claims that went by them may have passed over what this one let go of
     if rows and lanes.is_slow(rows[0]["took"], rows[0]["jobs"]):
         view = lanes.reading(kinds)
         lanes.read(view, await db.fetch(sql.lanes, kinds), time.monotonic() - start)
     return rows, woken
+
+
+async def promote(db: Any, sql: Statements, lanes: Lanes, now: int) -> int:
+    """Make claimable what has become due; return how many webhooks tell of it."""
+    await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
+    woken = await waiting.wake_due(db, sql, now, PROMOTE_AT_ONCE)
+    lanes.forget()
+    return woken
 
 
 def _is_something_due(rows: Sequence[Any], now: int) -> bool:
@@ -209,7 +256,7 @@ async def settle_as_claimed(
     succeeded = _all_succeeded(handed, settlements)
     if succeeded is not None:
         row = await db.fetchrow(sql.succeed_as_claimed, *succeeded, now, len(settlements))
-        return _told(row, {Topic.CHANGES})
+        return _told(row, {Topic.CHANGES}, room=handed.leave_room(settlements))
     rows: dict[tuple[str, str], Any] = {}
     topics, again = {Topic.CHANGES}, []
     for lease, outcome, report in settlements:
@@ -230,17 +277,22 @@ async def settle_as_claimed(
     if not rows or len(rows) < len(settlements):
         return None  # the same job twice
     values = in_columns([rows[key] for key in sorted(rows)])
-    told = _told(await db.fetchrow(sql.settle_as_claimed, *values, now, len(rows)), topics)
+    row = await db.fetchrow(sql.settle_as_claimed, *values, now, len(rows))
+    told = _told(row, topics, room=handed.leave_room(settlements))
     if told is not None:
         lanes.opened(again)
     return told
 
 
-def _told(row: Any, topics: set[Topic]) -> set[Topic] | None:
-    """Return whom to wake, from how many jobs were settled and how many deliveries that makes."""
+def _told(row: Any, topics: set[Topic], *, room: bool) -> set[Topic] | None:
+    """Return whom to wake, from how many jobs were settled, how many deliveries that makes, and
+    whether there is room for others now.
+    """
     settled, deliveries = row
     if not settled:
         return None
+    if room:
+        topics.add(Topic.WORK)
     return topics | {Topic.WEBHOOKS} if deliveries else topics
 
 

@@ -82,6 +82,7 @@ class Found(NamedTuple):
     standing: Standing
     terms: Terms
     kind: str
+    limited: bool = False  # counts for a limit while it runs
 
 
 def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
@@ -167,7 +168,7 @@ async def settle(
     changes: dict[Key, Transition] = {}
     results: dict[Key, str] = {}
     for key, (_, outcome, _) in ending.items():
-        changes[key] = rules.settled(*found[key][:2], outcome, now)
+        changes[key] = rules.settled(found[key].standing, found[key].terms, outcome, now)
         if isinstance(outcome, Succeeded):
             results[key] = outcome.result
     after = await write(db, sql, found, changes, now, results)
@@ -186,7 +187,8 @@ async def settle(
     again = len(fresh) > len(changes)
     topics = {Topic.CHANGES} if changes else set()
     states = {change.standing.state for change in changes.values()}
-    if again or states & {State.QUEUED, State.WAITING}:
+    room = any(found[key].limited for key in changes)
+    if again or room or states & {State.QUEUED, State.WAITING}:
         topics = {Topic.CHANGES, Topic.WORK}
     return [_holds(found, item.lease) for item in settlements], topics, after
 

@@ -35,7 +35,7 @@ WITH new AS MATERIALIZED (
     tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
     traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
     keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker,
-    run_at, started_at, finished_at, expires_at, cancel_requested, error, last_event, input
+    run_at, started_at, finished_at, expires_at, cancel_requested, error, last_event, input, lane
   )
   SELECT
     coalesce(new.tenant, same.tenant), coalesce(new.id, same.id),
@@ -52,7 +52,11 @@ WITH new AS MATERIALIZED (
     coalesce(new.fence, same.fence)::bigint, new.worker,
     coalesce(new.run_at, same.run_at)::bigint, new.started_at::bigint, new.finished_at::bigint,
     new.expires_at::bigint, coalesce(new.cancel_requested, same.cancel_requested)::bool,
-    new.error, coalesce(new.last_event, same.last_event)::bigint, coalesce(new.input, same.input)
+    new.error, coalesce(new.last_event, same.last_event)::bigint, coalesce(new.input, same.input),
+    coatcheck.lane(
+      coalesce(new.kind, same.kind), NULL, coalesce(new.queue, same.queue),
+      coalesce(new.priority, same.priority)::int, coalesce(new.tenant, same.tenant), new.limit_key
+    )
   FROM new CROSS JOIN same
   /* already there */
   RETURNING tenant, id, kind, queue, last_event,
@@ -247,7 +251,7 @@ SELECT jobs.tenant, jobs.id,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
   max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent,
-  kind
+  kind, limited
 FROM coatcheck.jobs
 JOIN unnest($1::text[], $2::text[]) AS wanted(tenant, id)
   ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
@@ -265,23 +269,26 @@ WHERE (tenant, id) IN (
 -- name: claim
 -- Everything a claim does, in one round trip; see claiming.py. The worker's row is held first, so
 -- that it cannot be removed meanwhile (a removal waits, then sees what was claimed; a heartbeat does
--- not wait). Then jobs are locked, in one of the two ways below; of all that was locked the first are
--- taken. While a delayed job is due nothing is, unless $5 says so: it has to be promoted first.
+-- not wait). Then jobs are locked, in one of the ways below; of all that was locked the first are
+-- taken. While a delayed job is due nothing is, unless $5 says so: it has to be promoted first. Nor
+-- where it is crowded: some jobs take turns, or have limits (see in_turn.py).
 WITH RECURSIVE me AS MATERIALIZED (
   SELECT least(
     (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable),
     (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'waiting')
-  ) AS next_due, clock_timestamp() AS began
+  ) AS next_due, clock_timestamp() AS began, /* crowded */ AS crowded
   FROM coatcheck.workers WHERE id = $1 FOR KEY SHARE
   /* locked */
 ), taken AS (
   UPDATE coatcheck.jobs SET
     state = 'running', claimable = false, reason = NULL, fence = fence + 1,
-    attempt = attempt + (reason IS DISTINCT FROM 'woken')::int, worker = $1, started_at = $3, last_event = last_event + 1
+    attempt = attempt + (reason IS DISTINCT FROM 'woken')::int, worker = $1, started_at = $3,
+    last_event = last_event + 1 /* begin */
   WHERE ctid = ANY (ARRAY(SELECT place FROM locked ORDER BY priority DESC, id LIMIT $4))
   RETURNING tenant, id, kind, surface, queue, correlation_id, traceparent, input, priority,
     phase, attempt, fence, run_at, finished_at, expires_at, cancel_requested, error, last_event,
-    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
+    max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent,
+    limited
 ), told AS (
   INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
   SELECT tenant, id, last_event, 'state', $3,
@@ -291,7 +298,7 @@ WITH RECURSIVE me AS MATERIALIZED (
 /* called */
 )
 SELECT me.next_due, looked.jobs, taken.*, (SELECT count(*) FROM called) AS called,
-  extract(epoch FROM looked.ended - me.began)::float8 AS took
+  extract(epoch FROM looked.ended - me.began)::float8 AS took, me.crowded
 FROM me
 CROSS JOIN (
   SELECT jobs, clock_timestamp() AS ended FROM (SELECT count(*) AS jobs FROM locked) AS counted
@@ -299,24 +306,54 @@ CROSS JOIN (
 LEFT JOIN taken ON true
 ORDER BY taken.priority DESC, taken.id
 
+-- name: crowded_at_all
+-- Whether any job is in a lane, or a queue has a limit: quickly told where nobody uses either.
+(SELECT lane FROM coatcheck.jobs WHERE claimable AND lane IS NOT NULL ORDER BY lane LIMIT 1)
+  IS NOT NULL
+OR (SELECT name FROM coatcheck.queues WHERE concurrency IS NOT NULL LIMIT 1) IS NOT NULL
+
+-- name: crowded
+-- Whether there are jobs in lanes, of the kinds $6 as lanes name them, plain ones of the kinds $7,
+-- which have limits or versions, or plain ones in a queue that has a limit. One seek each.
+EXISTS (
+  SELECT 1 FROM unnest($6::text[]) AS named(name) CROSS JOIN LATERAL (
+    SELECT 1 FROM coatcheck.jobs
+    WHERE claimable AND lane > name COLLATE "C" || chr(31) AND lane < name COLLATE "C" || ' '
+    ORDER BY lane LIMIT 1
+  ) AS in_lane
+) OR EXISTS (
+  SELECT 1 FROM unnest($7::text[]) AS limited(kind) CROSS JOIN LATERAL (
+    SELECT 1 FROM coatcheck.jobs WHERE claimable AND lane IS NULL AND jobs.kind = limited.kind
+    ORDER BY queue LIMIT 1
+  ) AS of_kind
+) OR EXISTS (
+  SELECT 1 FROM coatcheck.queues CROSS JOIN unnest($2::text[]) AS wanted(kind) CROSS JOIN LATERAL (
+    SELECT 1 FROM coatcheck.jobs
+    WHERE claimable AND lane IS NULL AND jobs.kind = wanted.kind AND jobs.queue = queues.name
+    ORDER BY priority DESC LIMIT 1
+  ) AS in_queue
+  WHERE queues.concurrency IS NOT NULL
+)
+
 -- name: locked_everywhere
--- The first jobs of every (kind, queue) pair that has something to claim: one seek a pair, however
--- many jobs wait in it, then a range read. What another claim has locked is passed over.
-), lane (kind, queue) AS (
+-- The first plain jobs of every (kind, queue) pair that has something to claim: one seek a pair,
+-- however many jobs wait in it, then a range read. What another claim has locked is passed over.
+), line (kind, queue) AS (
   SELECT wanted.kind, (
-    SELECT queue FROM coatcheck.jobs WHERE claimable AND kind = wanted.kind ORDER BY queue LIMIT 1
+    SELECT queue FROM coatcheck.jobs WHERE claimable AND lane IS NULL AND kind = wanted.kind
+    ORDER BY queue LIMIT 1
   )
   FROM me CROSS JOIN (SELECT DISTINCT unnest($2::text[]) COLLATE "C") AS wanted(kind)
-  WHERE me.next_due IS NULL OR me.next_due > $3 OR $5
+  WHERE (me.next_due IS NULL OR me.next_due > $3 OR $5) AND NOT me.crowded
   UNION ALL
-  SELECT lane.kind, (
+  SELECT line.kind, (
     SELECT jobs.queue FROM coatcheck.jobs
-    WHERE claimable AND jobs.kind = lane.kind AND jobs.queue > lane.queue
+    WHERE claimable AND lane IS NULL AND jobs.kind = line.kind AND jobs.queue > line.queue
     ORDER BY jobs.queue LIMIT 1
   )
-  FROM lane WHERE lane.queue IS NOT NULL
+  FROM line WHERE line.queue IS NOT NULL
 ), open AS (
-  SELECT kind, queue FROM lane
+  SELECT kind, queue FROM line
   WHERE queue IS NOT NULL AND queue NOT IN (
     SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL
   )
@@ -324,7 +361,7 @@ ORDER BY taken.priority DESC, taken.id
   SELECT head.*
   FROM open CROSS JOIN LATERAL (
     SELECT ctid AS place, priority, id FROM coatcheck.jobs
-    WHERE claimable AND jobs.kind = open.kind AND jobs.queue = open.queue
+    WHERE claimable AND lane IS NULL AND jobs.kind = open.kind AND jobs.queue = open.queue
       AND (deadline_at IS NULL OR deadline_at > $3)
     ORDER BY priority DESC, id
     LIMIT $4
@@ -332,49 +369,211 @@ ORDER BY taken.priority DESC, taken.id
   ) AS head
 
 -- name: locked_in_lanes
--- The first jobs of the lanes that are known (see lanes.py), each from where it begins.
+-- The first plain jobs of the lanes that are known (see lanes.py), each from where it begins.
 ), locked AS MATERIALIZED (
   SELECT head.*
-  FROM me CROSS JOIN unnest($2::text[], $6::text[], $7::int[], $8::text[])
-    AS lane(kind, queue, priority, begin_)
+  FROM me CROSS JOIN unnest($2::text[], $8::text[], $9::int[], $10::text[])
+    AS known(kind, queue, priority, begin_)
   CROSS JOIN LATERAL (
     SELECT ctid AS place, priority, id FROM coatcheck.jobs
-    WHERE claimable AND jobs.kind = lane.kind AND jobs.queue = lane.queue
-      AND jobs.priority = lane.priority AND jobs.id >= lane.begin_
+    WHERE claimable AND lane IS NULL AND jobs.kind = known.kind AND jobs.queue = known.queue
+      AND jobs.priority = known.priority AND jobs.id >= known.begin_
       AND (deadline_at IS NULL OR deadline_at > $3)
     ORDER BY id
     LIMIT $4
     FOR NO KEY UPDATE SKIP LOCKED
   ) AS head
-  WHERE (me.next_due IS NULL OR me.next_due > $3 OR $5)
-    AND lane.queue NOT IN (SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL)
+  WHERE (me.next_due IS NULL OR me.next_due > $3 OR $5) AND NOT me.crowded
+    AND known.queue NOT IN (SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL)
 
--- name: lanes
--- Every (kind, queue, priority) that has something to claim, and its oldest job: one seek a lane.
-WITH RECURSIVE lane AS (
+-- name: locked_in_turn
+-- Jobs that were chosen (see in_turn.py), and locked already.
+), locked AS MATERIALIZED (
+  SELECT job.*
+  FROM me CROSS JOIN unnest($2::text[], $6::text[]) AS chosen(tenant, id)
+  CROSS JOIN LATERAL (
+    SELECT ctid AS place, priority, id FROM coatcheck.jobs
+    WHERE jobs.tenant = chosen.tenant AND jobs.id = chosen.id AND claimable
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) AS job
+  WHERE $5
+
+-- name: begin
+-- What counts for a limit from now on: of these kinds and queues. The first version that a job runs
+-- under, of those of the worker by kind, is the one it keeps.
+    , limited = kind = ANY ($7::text[]) OR queue = ANY ($8::text[]),
+    version = coalesce(version, $9::jsonb ->> kind),
+    lane = coatcheck.lane(
+      kind, coalesce(version, $9::jsonb ->> kind), queue, priority, tenant, limit_key
+    )
+
+-- name: lines
+-- Every (kind, queue, priority) that has plain jobs to claim, of the kinds $1, and its oldest job: one
+-- seek each.
+WITH RECURSIVE line AS (
   SELECT head.*
   FROM (SELECT DISTINCT unnest($1::text[]) COLLATE "C") AS wanted(kind) CROSS JOIN LATERAL (
-    SELECT kind, queue, priority, id FROM coatcheck.jobs WHERE claimable AND kind = wanted.kind
+    SELECT kind, queue, priority, id FROM coatcheck.jobs
+    WHERE claimable AND lane IS NULL AND kind = wanted.kind
     ORDER BY queue, priority DESC, id LIMIT 1
   ) AS head
   UNION ALL
   SELECT head.*
-  FROM lane CROSS JOIN LATERAL (
+  FROM line CROSS JOIN LATERAL (
     (
       SELECT kind, queue, priority, id FROM coatcheck.jobs
-      WHERE claimable AND kind = lane.kind AND queue = lane.queue AND priority < lane.priority
+      WHERE claimable AND lane IS NULL AND kind = line.kind AND queue = line.queue
+        AND priority < line.priority
       ORDER BY priority DESC, id LIMIT 1
     )
     UNION ALL
     (
       SELECT kind, queue, priority, id FROM coatcheck.jobs
-      WHERE claimable AND kind = lane.kind AND queue > lane.queue
+      WHERE claimable AND lane IS NULL AND kind = line.kind AND queue > line.queue
       ORDER BY queue, priority DESC, id LIMIT 1
     )
     LIMIT 1
   ) AS head
 )
-SELECT kind, queue, priority, id FROM lane
+
+-- name: all_lanes
+/* lines */
+SELECT kind, queue, priority, id FROM line
+
+-- name: look_before_turns
+-- When the next delayed job is due, the lanes of plain jobs (as `lanes` has them), and the queues
+-- that are paused or have a limit; nothing for a worker that is not known.
+/* lines */
+SELECT least(
+  (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable),
+  (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'waiting')
+), plain.*, held.*
+FROM (
+  SELECT coalesce(array_agg(kind), '{}'), coalesce(array_agg(queue), '{}'),
+    coalesce(array_agg(priority), '{}')
+  FROM line
+) AS plain
+CROSS JOIN (
+  SELECT coalesce(array_agg(name), '{}'), coalesce(array_agg(paused_at IS NOT NULL), '{}'),
+    coalesce(array_agg(concurrency), '{}')
+  FROM coatcheck.queues WHERE paused_at IS NOT NULL OR concurrency IS NOT NULL
+) AS held
+CROSS JOIN coatcheck.workers WHERE workers.id = $2
+
+-- name: lock_limits
+-- One claim at a time for each of these limits, in the order of their names.
+SELECT pg_advisory_xact_lock(hashtextextended(name, 1))
+FROM (SELECT name FROM unnest($1::text[]) AS name ORDER BY name) AS limits
+
+-- name: how_limits_stand
+-- What runs of kinds and of queues, up to their limits, and when kinds may start by their rates.
+SELECT 'kind', name, (SELECT count(*) FROM (
+  SELECT 1 FROM coatcheck.jobs WHERE state = 'running' AND limited AND kind = name LIMIT most
+) AS running)
+FROM unnest($1::text[], $2::int[]) AS kinds(name, most)
+UNION ALL
+SELECT 'queue', name, (SELECT count(*) FROM (
+  SELECT 1 FROM coatcheck.jobs WHERE state = 'running' AND limited AND queue = name LIMIT most
+) AS running)
+FROM unnest($3::text[], $4::int[]) AS queues(name, most)
+UNION ALL
+SELECT 'rate', kind, free_at FROM coatcheck.rates WHERE kind = ANY ($5::text[])
+
+-- name: running_of_keys
+SELECT name, owner, key, (SELECT count(*) FROM (
+  SELECT 1 FROM coatcheck.jobs
+  WHERE state = 'running' AND limited AND kind = name AND tenant = owner AND limit_key = key
+  LIMIT most
+) AS running)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::int[]) AS keys(name, owner, key, most)
+
+-- name: runs_of_lanes
+-- For every (kind, queue) that has something to claim, but not of the queues $4, and for every given
+-- part of the lanes' order ($2 and $3): its first $5 lanes, and NULL where it has no more.
+WITH RECURSIVE line (name, lane) AS (
+  SELECT wanted.name, (
+    SELECT lane FROM coatcheck.jobs
+    WHERE claimable AND lane > wanted.name || chr(31) AND lane < wanted.name || ' '
+    ORDER BY lane LIMIT 1
+  )
+  FROM (SELECT DISTINCT unnest($1::text[]) COLLATE "C") AS wanted(name)
+  UNION ALL
+  SELECT line.name, (
+    SELECT jobs.lane FROM coatcheck.jobs
+    WHERE claimable AND jobs.lane < line.name || ' '
+      AND jobs.lane > line.name || chr(31) || split_part(line.lane, chr(31), 2) || ' '
+    ORDER BY jobs.lane LIMIT 1
+  )
+  FROM line WHERE line.lane IS NOT NULL
+), part (begin_, end_) AS (
+  SELECT name || chr(31) || split_part(lane, chr(31), 2) || chr(31),
+    name || chr(31) || split_part(lane, chr(31), 2) || ' '
+  FROM line WHERE lane IS NOT NULL AND split_part(lane, chr(31), 2) <> ALL ($4::text[])
+  UNION ALL
+  SELECT begin_ COLLATE "C", end_ COLLATE "C"
+  FROM unnest($2::text[], $3::text[]) AS given(begin_, end_)
+), run (begin_, end_, lane, number) AS (
+  SELECT begin_, end_, (
+    SELECT lane FROM coatcheck.jobs
+    WHERE claimable AND lane > begin_ AND lane < end_ ORDER BY lane LIMIT 1
+  ), 1
+  FROM part
+  UNION ALL
+  SELECT begin_, end_, (
+    SELECT jobs.lane FROM coatcheck.jobs
+    WHERE claimable AND jobs.lane > run.lane AND jobs.lane < run.end_ ORDER BY jobs.lane LIMIT 1
+  ), number + 1
+  FROM run WHERE lane IS NOT NULL AND number < $5
+)
+SELECT begin_, end_, lane FROM run ORDER BY begin_, end_, number
+
+-- name: lock_heads
+-- The oldest jobs of lanes, each behind an id. What another claim has locked is passed over.
+SELECT wanted.lane, head.priority, head.id, head.tenant, head.limit_key
+FROM unnest($1::text[], $2::text[]) AS wanted(lane, last)
+CROSS JOIN LATERAL (
+  SELECT priority, id, tenant, limit_key FROM coatcheck.jobs
+  WHERE claimable AND (jobs.lane, jobs.id) > (wanted.lane, wanted.last)
+    AND jobs.lane <= wanted.lane
+    AND (deadline_at IS NULL OR deadline_at > $4)
+  ORDER BY jobs.lane, id LIMIT (SELECT $3::bigint)
+  FOR NO KEY UPDATE SKIP LOCKED
+) AS head
+
+-- name: lock_plain_heads
+-- The oldest plain jobs of (kind, queue, priority), each behind an id.
+SELECT wanted.kind, wanted.queue, head.*
+FROM unnest($1::text[], $2::text[], $3::int[], $4::text[]) AS wanted(kind, queue, priority, last)
+CROSS JOIN LATERAL (
+  SELECT jobs.priority, jobs.id, tenant, limit_key FROM coatcheck.jobs
+  WHERE claimable AND lane IS NULL AND jobs.kind = wanted.kind AND jobs.queue = wanted.queue
+    AND jobs.priority = wanted.priority AND jobs.id > wanted.last
+    AND (deadline_at IS NULL OR deadline_at > $6)
+  ORDER BY jobs.id LIMIT (SELECT $5::bigint)
+  FOR NO KEY UPDATE SKIP LOCKED
+) AS head
+
+-- name: put_rates
+INSERT INTO coatcheck.rates (kind, free_at) SELECT * FROM unnest($1::text[], $2::bigint[])
+ON CONFLICT (kind) DO UPDATE SET free_at = excluded.free_at
+
+-- name: rate
+SELECT free_at FROM coatcheck.rates WHERE kind = $1
+
+-- name: adopt_running
+-- Have what runs already count for limits that are new: of kinds.
+UPDATE coatcheck.jobs SET limited = true
+WHERE state = 'running' AND NOT limited AND kind = ANY ($1::text[])
+  AND worker = ANY (ARRAY(SELECT id FROM coatcheck.workers))
+
+-- name: adopt_running_in_queue
+UPDATE coatcheck.jobs SET limited = true
+WHERE state = 'running' AND NOT limited AND queue = $1
+  AND worker = ANY (ARRAY(SELECT id FROM coatcheck.workers))
+
+-- name: limit_queue
+INSERT INTO coatcheck.queues (name, concurrency) VALUES ($1, $2)
+ON CONFLICT (name) DO UPDATE SET concurrency = excluded.concurrency
 
 -- name: write_reports
 WITH said AS (
@@ -397,7 +596,7 @@ AS event(tenant, id, seq, type, data)
 SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
   traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
   keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-  finished_at, expires_at, cancel_requested, error, last_event, progress, result,
+  finished_at, expires_at, cancel_requested, error, last_event, progress, version, result,
   (
     SELECT coalesce(
       json_agg(json_build_array(name, content_type, size, sha256, key, artifacts.created_at)
@@ -411,7 +610,7 @@ FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
 SELECT tenant, id, surface, public_id, kind, queue, priority, limit_key, labels, correlation_id,
   traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms, keep_succeeded_ms,
   keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at, started_at,
-  finished_at, expires_at, cancel_requested, error, last_event, progress, result,
+  finished_at, expires_at, cancel_requested, error, last_event, progress, version, result,
   (
     SELECT coalesce(
       json_agg(json_build_array(name, content_type, size, sha256, key, artifacts.created_at)
@@ -425,7 +624,7 @@ FROM coatcheck.jobs WHERE tenant = $1 AND public_id = $2
 SELECT jobs.tenant, jobs.id, surface, public_id, kind, queue, priority, limit_key, labels,
   correlation_id, traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms,
   keep_succeeded_ms, keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at,
-  started_at, finished_at, expires_at, cancel_requested, error, last_event, progress, result,
+  started_at, finished_at, expires_at, cancel_requested, error, last_event, progress, version, result,
   (
     SELECT coalesce(
       json_agg(json_build_array(name, content_type, size, sha256, key, artifacts.created_at)
@@ -441,7 +640,7 @@ JOIN coatcheck.jobs ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
 SELECT jobs.tenant, jobs.id, surface, public_id, jobs.kind, jobs.queue, priority, limit_key, labels,
   correlation_id, traceparent, forked_from, created_at, max_attempts, on_lost, timeout_ms,
   keep_succeeded_ms, keep_failed_ms, deadline_at, parent, state, claimable, phase, reason, attempt, fence, worker, run_at,
-  started_at, finished_at, expires_at, cancel_requested, error, last_event, progress,
+  started_at, finished_at, expires_at, cancel_requested, error, last_event, progress, version,
   NULL AS result,
   (
     SELECT coalesce(
@@ -482,11 +681,40 @@ EXISTS (
 )
 
 -- name: ahead_of
+-- $1 kinds, $2 the queue, $3 the priority and $4 the tenant as lanes name them, $5 the id, $6 how far
+-- to count, $7 the priority. Higher priorities of all tenants, then what is older of its own: its
+-- lanes are looked up one by one.
+WITH RECURSIVE wanted (line) AS (
+  SELECT DISTINCT unnest($1::text[]) COLLATE "C" || chr(31) || $2 || chr(31)
+), own (lane, end_) AS (
+  SELECT (
+    SELECT lane FROM coatcheck.jobs WHERE claimable
+      AND lane >= line || $3 || chr(31) || $4 || chr(31)
+      AND lane < line || $3 || chr(31) || $4 || ' '
+    ORDER BY lane LIMIT 1
+  ), line || $3 || chr(31) || $4 || ' '
+  FROM wanted
+  UNION ALL
+  SELECT (
+    SELECT jobs.lane FROM coatcheck.jobs
+    WHERE claimable AND jobs.lane > own.lane AND jobs.lane < own.end_
+    ORDER BY jobs.lane LIMIT 1
+  ), end_
+  FROM own WHERE lane IS NOT NULL
+)
 SELECT count(*) FROM (
   SELECT 1 FROM coatcheck.jobs
-  WHERE claimable AND kind = ANY($1::text[]) AND queue = $2
-    AND (priority > $3 OR (priority = $3 AND id < $4))
-  LIMIT $5
+  WHERE claimable AND lane IS NULL AND kind = ANY($1::text[]) AND queue = $2
+    AND (priority > $7 OR (priority = $7 AND id < $5 AND $4 = 'default'))
+  UNION ALL
+  SELECT 1 FROM wanted CROSS JOIN LATERAL (
+    SELECT 1 FROM coatcheck.jobs WHERE claimable AND lane > line AND lane < line || $3 LIMIT $6
+  ) AS higher
+  UNION ALL
+  SELECT 1 FROM (SELECT lane FROM own LIMIT $6) AS own CROSS JOIN LATERAL (
+    SELECT 1 FROM coatcheck.jobs WHERE claimable AND jobs.lane = own.lane AND jobs.id < $5 LIMIT $6
+  ) AS older
+  LIMIT $6
 ) AS ahead
 
 -- name: tombstone
@@ -580,8 +808,13 @@ DELETE FROM coatcheck.idempotency WHERE (tenant, key) IN (
 -- name: queue_status
 -- Counts come from rows: counters drift. Each part reads a partial index only.
 WITH ready AS (
-  SELECT queue, count(*) AS jobs, min(id) AS oldest FROM coatcheck.jobs
-  WHERE claimable GROUP BY queue
+  SELECT queue, sum(jobs)::bigint AS jobs, min(oldest) AS oldest FROM (
+    SELECT queue, count(*) AS jobs, min(id) AS oldest FROM coatcheck.jobs
+    WHERE claimable AND lane IS NULL GROUP BY queue
+    UNION ALL
+    SELECT queue, count(*), min(id) FROM coatcheck.jobs
+    WHERE claimable AND lane IS NOT NULL GROUP BY queue
+  ) AS counted GROUP BY queue
 ), delayed AS (
   SELECT queue, count(*) AS jobs FROM coatcheck.jobs
   WHERE state = 'queued' AND NOT claimable GROUP BY queue
@@ -589,10 +822,10 @@ WITH ready AS (
   SELECT queue, count(*) AS jobs FROM coatcheck.jobs WHERE state = 'running' GROUP BY queue
 ), names AS (
   SELECT queue AS name FROM ready UNION SELECT queue FROM delayed UNION SELECT queue FROM running
-  UNION SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL
+  UNION SELECT name FROM coatcheck.queues WHERE paused_at IS NOT NULL OR concurrency IS NOT NULL
 )
 SELECT names.name, queues.paused_at IS NOT NULL, coalesce(ready.jobs, 0),
-  coalesce(delayed.jobs, 0), coalesce(running.jobs, 0), ready.oldest
+  coalesce(delayed.jobs, 0), coalesce(running.jobs, 0), ready.oldest, queues.concurrency
 FROM names
 LEFT JOIN coatcheck.queues ON queues.name = names.name
 LEFT JOIN ready ON ready.queue = names.name

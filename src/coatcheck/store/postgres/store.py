@@ -28,6 +28,7 @@ from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.limit import Limit
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
@@ -36,6 +37,8 @@ from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
+    NO_LIMITS,
+    NO_VERSIONS,
     Claimed,
     Deleted,
     Earlier,
@@ -47,6 +50,7 @@ from coatcheck.store.base import (
     SeenWorker,
     Settlement,
     Signal,
+    Stands,
     Swept,
     Topic,
 )
@@ -55,6 +59,7 @@ from coatcheck.store.postgres import blobs, claiming, jobs, recording, waiting, 
 from coatcheck.store.postgres.access import PostgresAccess, the_one_epoch
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.in_turn import InTurn
 from coatcheck.store.postgres.keys import Keyed, submit_once
 from coatcheck.store.postgres.lanes import Lanes
 from coatcheck.store.postgres.listing import list_query
@@ -64,6 +69,7 @@ from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.webhooks import PostgresWebhooks
 from coatcheck.store.rows import read_event, read_job, read_step
+from coatcheck.store.turns import kind_in_lanes, priority_in_lanes
 
 log = logging.getLogger(__name__)
 
@@ -97,6 +103,8 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
         self._reports: Coalescer[tuple[Lease, Report, int], bool] = Coalescer(self._report_all)
         self._handed = claiming.Handed()
         self._lanes = Lanes()
+        self._in_turn = InTurn()
+        self._counted: set[str] = set()  # kinds of which all that runs counts for their limits
         self._swept_to = 0
         self._notifications: Notifications
 
@@ -329,7 +337,9 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
 
     async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
         """Count the jobs before one in its queue."""
-        values = (list(kinds), job.queue, job.priority, job.id, most)
+        priority = priority_in_lanes(job.priority)
+        named = {kind_in_lanes(job.kind, job.version), *kinds}
+        values = (list(named), job.queue, priority, job.tenant, job.id, most, job.priority)
         row = await self._read_row(self._sql.ahead_of, *values)
         return int(row[0])
 
@@ -374,24 +384,107 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
         self._notifications.publish({Topic.WORK, Topic.CHANGES})
         return None if removed is None else removed[0]
 
-    async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
-        """Take jobs that are due."""
+    async def claim(
+        self,
+        worker_id: str,
+        kinds: Sequence[str],
+        limit: int,
+        now: int,
+        limits: Mapping[str, Limit] = NO_LIMITS,
+        versions: Mapping[str, str] = NO_VERSIONS,
+    ) -> Claimed:
+        """Take jobs that are due: the first ones of all lanes, or where it is crowded in turn."""
+        counted = {kind for kind, each in limits.items() if each.concurrency is not None}
+        if not counted <= self._counted:
+            await self._execute(self._sql.adopt_running, sorted(counted))
+            self._counted |= counted
         try:
-            claimed, topics = await self._database.run(
-                lambda db: claiming.claim(
-                    db, self._sql, self._handed, self._lanes, worker_id, kinds, limit, now
-                ),
-                transaction=False,
-                repeatable=False,
-            )
+            done = None
+            if not self._in_turn.is_crowded(kinds):
+                done = await self._claim_first(worker_id, kinds, limit, now, limits, versions)
+            if done is None:
+                done = await self._claim_in_turn(worker_id, kinds, limit, now, limits, versions)
         except BaseException:
             self._lanes.forget()  # what it took, or passed over, may be there again
             raise
+        claimed, topics = done
         view = self._lanes.known(kinds)
         if view is not None and view.old_at is not None and len(claimed.claims) < limit:
             self._notifications.wake_at(Topic.WORK, view.old_at)
         self._notifications.publish(topics)
         return claimed
+
+    async def _claim_first(
+        self,
+        worker_id: str,
+        kinds: Sequence[str],
+        limit: int,
+        now: int,
+        limits: Mapping[str, Limit],
+        versions: Mapping[str, str],
+    ) -> tuple[Claimed, set[Topic]] | None:
+        crowd = self._in_turn.crowd(kinds, limits, versions)
+        return await self._database.run(
+            lambda db: claiming.claim(
+                db,
+                self._sql,
+                self._handed,
+                self._lanes,
+                self._in_turn.turns,
+                worker_id,
+                kinds,
+                limit,
+                now,
+                crowd,
+            ),
+            transaction=False,
+            repeatable=False,
+        )
+
+    async def _claim_in_turn(
+        self,
+        worker_id: str,
+        kinds: Sequence[str],
+        limit: int,
+        now: int,
+        limits: Mapping[str, Limit],
+        versions: Mapping[str, str],
+    ) -> tuple[Claimed, set[Topic]]:
+        woken = 0
+        while True:
+            chosen = await self._database.run(
+                lambda db: self._in_turn.claim(
+                    db, self._sql, worker_id, kinds, limit, now, limits, versions
+                ),
+                repeatable=False,
+            )
+            if not chosen.due:
+                break
+            woken += await self._database.run(
+                lambda db: claiming.promote(db, self._sql, self._lanes, now), transaction=False
+            )
+        if not chosen.rows:
+            return Claimed([], None), set()  # the worker is not known
+        claimed, topics = claiming.handed_out(self._handed, chosen.rows, worker_id, now)
+        if woken:
+            topics.add(Topic.WEBHOOKS)
+        if chosen.locked > len(claimed.claims):
+            self._lanes.forget()
+            topics.add(Topic.WORK)
+        times = [at for at in (claimed.next_due, chosen.next_start) if at is not None]
+        return claimed._replace(next_due=min(times, default=None)), topics
+
+    async def stands(self, kind: str, limit: Limit | None, tenant: str, key: str | None) -> Stands:
+        """Count what a kind's limit counts."""
+        most = 0 if limit is None else limit.concurrency or 0
+        if limit is not None and limit.by_key:
+            sql = self._sql.running_of_keys
+            running = (await self._read_row(sql, [kind], [tenant], [key], [most]))[3]
+        else:
+            sql = self._sql.how_limits_stand
+            running = (await self._read_row(sql, [kind], [most], [], [], []))[2]
+        rate = await self._read_row(self._sql.rate, kind)
+        return Stands(running, 0 if rate is None else rate[0])
 
     async def held_by(self, worker_id: str) -> list[Held]:
         """List what a worker holds."""
@@ -596,8 +689,9 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
                 delayed,
                 running,
                 None if oldest is None else ulid_time(oldest),
+                concurrency,
             )
-            for name, paused, ready, delayed, running, oldest in await self._read(
+            for name, paused, ready, delayed, running, oldest, concurrency in await self._read(
                 self._sql.queue_status
             )
         ]
@@ -605,6 +699,17 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
     async def pause_queue(self, name: str, paused: bool, now: int) -> None:
         """Stop or resume claims from a queue."""
         await self._execute(self._sql.pause_queue, name, now if paused else None)
+        self._lanes.forget()
+        self._notifications.publish({Topic.WORK})
+
+    async def limit_queue(self, name: str, concurrency: int | None) -> None:
+        """Let so many jobs of a queue run at once."""
+
+        async def limit(db: Any) -> None:
+            await db.execute(self._sql.limit_queue, name, concurrency)
+            await db.execute(self._sql.adopt_running_in_queue, name)
+
+        await self._database.run(limit)
         self._lanes.forget()
         self._notifications.publish({Topic.WORK})
 

@@ -35,7 +35,7 @@ def _expire(tx: Transaction, now: int) -> int:
     for tenant, job_id in overdue:
         found = find(tx, tenant, job_id)
         if found is not None:
-            ended = rules.expired(*found[1:3], now)
+            ended = rules.expired(found.standing, found.terms, now)
             if ended is not None:
                 write(tx, tenant, job_id, found, ended, now)
                 tx.topics.add(Topic.CHANGES)

@@ -6,9 +6,7 @@ that and the event together. Nothing here decides anything.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
 import apsw
 
@@ -16,7 +14,7 @@ from coatcheck.errors import Conflict, InputGone, KeyReused
 from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
-from coatcheck.model.job import Claim, Lease, NewJob, Terms
+from coatcheck.model.job import Lease, NewJob
 from coatcheck.model.outcome import Succeeded, Waiting
 from coatcheck.model.payload import blobs_in, is_reference
 from coatcheck.model.state import State
@@ -24,7 +22,6 @@ from coatcheck.model.step import event_sent
 from coatcheck.model.transition import Standing
 from coatcheck.model.usage import bytes_of, submitted
 from coatcheck.store.base import (
-    Claimed,
     Deleted,
     Earlier,
     Idempotency,
@@ -33,10 +30,8 @@ from coatcheck.store.base import (
     Topic,
 )
 from coatcheck.store.rows import (
-    STANDING_FIELDS,
     encode_progress,
     new_job_row,
-    read_standing,
     report_entries,
     step_entry,
     step_row,
@@ -44,16 +39,13 @@ from coatcheck.store.rows import (
 from coatcheck.store.sqlite import blobs, webhooks
 from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.transitions import Found, begin_waiting, cascade, find, wake, write
+from coatcheck.store.sqlite.transitions import begin_waiting, cascade, find, wake, write
 
 STALE_WRITES = "stale_writes"
-PROMOTE_AT_ONCE = 1_000
 
 _INSERT_JOB = SQL.insert_job
 _INSERT_PAYLOAD = SQL.insert_payload
 _INSERT_EVENT = SQL.insert_event
-_CANDIDATES = SQL.candidates
-_PAYLOAD = SQL.payload
 
 
 def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
@@ -119,7 +111,7 @@ def delete(tx: Transaction, tenant: str, job_id: str, now: int) -> Deleted | Non
     found = find(tx, tenant, job_id)
     if found is None:
         return None
-    rowid, standing, _, _ = found
+    rowid, standing = found.rowid, found.standing
     if not standing.state.is_terminal:
         raise Conflict(f"job {job_id} is {standing.state}: only a job that has ended is deleted")
     tx.topics.add(Topic.CHANGES)
@@ -144,59 +136,6 @@ def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> D
     return Deleted(job_id, payloads, events, steps, *files, messages, deliveries)
 
 
-def claim(tx: Transaction, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
-    """Hand the first jobs of all open lanes to a worker."""
-    if tx.one(SQL.worker_beats, (worker_id,)) is None:
-        return Claimed([], None)
-    next_due = _promote(tx, now)
-    heads: list[tuple[str, str, Any]] = []
-    for kind, queue in tx.all(SQL.lanes, (json.dumps(sorted(set(kinds))),)):
-        rows = tx.all(_CANDIDATES, (kind, queue, now, limit))
-        heads.extend((kind, queue, row) for row in rows)
-    heads.sort(key=lambda head: (-head[2][0], head[2][1]))
-    claims = [_take(tx, worker_id, *head, now) for head in heads[:limit]]
-    if claims:
-        tx.topics.add(Topic.CHANGES)
-    return Claimed(claims, next_due)
-
-
-def _promote(tx: Transaction, now: int) -> int | None:
-    """Make claimable what has become due, and return when the next will be."""
-    delayed, waiting = tx.one(SQL.next_due)
-    if delayed is not None and delayed <= now:
-        tx.execute(SQL.promote_due, (now, PROMOTE_AT_ONCE))
-    elif waiting is None or waiting > now:
-        return _earliest(delayed, waiting)
-    for tenant, job_id in tx.all(SQL.waiting_due, (now, PROMOTE_AT_ONCE)):
-        wake(tx, tenant, job_id, now)
-    return _earliest(*tx.one(SQL.next_due))
-
-
-def _earliest(delayed: int | None, waiting: int | None) -> int | None:
-    times = [at for at in (delayed, waiting) if at is not None and at != rules.NEVER]
-    return min(times, default=None)
-
-
-def _take(tx: Transaction, worker_id: str, kind: str, queue: str, row: Any, now: int) -> Claim:
-    _, job_id, tenant, surface, correlation_id, traceparent, rowid = row[:7]
-    standing = read_standing(row[7 : 7 + STANDING_FIELDS])
-    terms = Terms(*row[7 + STANDING_FIELDS :])
-    taken = rules.claimed(standing, worker_id, now)
-    write(tx, tenant, job_id, Found(rowid, standing, terms, kind), taken, now)
-    return Claim(
-        lease=Lease(tenant, job_id, taken.standing.fence),
-        kind=kind,
-        surface=surface,
-        queue=queue,
-        input=tx.one(_PAYLOAD, (tenant, job_id, "input"))[0],
-        attempt=taken.standing.attempt,
-        terms=terms,
-        run_at=standing.run_at,
-        correlation_id=correlation_id,
-        traceparent=traceparent,
-    )
-
-
 def settle(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list[bool]:
     """End attempts, each if its lease is still the newest."""
     return [_settle(tx, settlement, now) for settlement in settlements]
@@ -205,9 +144,9 @@ def settle(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list
 def _settle(tx: Transaction, settlement: Settlement, now: int) -> bool:
     lease, outcome, last_words = settlement
     found = find(tx, lease.tenant, lease.job_id)
-    if found is None or found[1].fence != lease.fence:
+    if found is None or found.standing.fence != lease.fence:
         return _stale(tx)
-    rowid, standing, terms, _ = found
+    rowid, standing, terms = found.rowid, found.standing, found.terms
     if standing.state is not State.RUNNING:
         return True  # settled by this very lease, whose answer never arrived
     if last_words is not None:
@@ -233,9 +172,9 @@ def _settle(tx: Transaction, settlement: Settlement, now: int) -> bool:
 def report(tx: Transaction, lease: Lease, said: Report, now: int) -> bool:
     """Write progress, phase and log entries of a running job."""
     found = find(tx, lease.tenant, lease.job_id)
-    if found is None or found[1].fence != lease.fence or found[1].state is not State.RUNNING:
+    if found is None or not found.is_held_by(lease):
         return _stale(tx)
-    _write_report(tx, lease, found[0], found[1], said, now)
+    _write_report(tx, lease, found.rowid, found.standing, said, now)
     tx.topics.add(Topic.CHANGES)
     return True
 
@@ -270,7 +209,7 @@ def lose(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
     """Take a job from a worker that is gone."""
     found = find(tx, tenant, job_id)
     if found is not None:
-        gone = rules.lost(*found[1:3], now)
+        gone = rules.lost(found.standing, found.terms, now)
         if gone is not None:
             write(tx, tenant, job_id, found, gone, now)
             tx.topics.update((Topic.WORK, Topic.CHANGES))
@@ -287,8 +226,10 @@ def send(
         if sent != (name, data):
             raise KeyReused("this idempotency key was used for another event")
         return True
-    if found[1].state.is_terminal:
-        raise Conflict(f"job {job_id} is {found[1].state}: nobody will wait for an event any more")
+    if found.standing.state.is_terminal:
+        raise Conflict(
+            f"job {job_id} is {found.standing.state}: nobody will wait for an event any more"
+        )
     (number,) = tx.one(SQL.insert_message, (tenant, job_id, name, data, now, key))
     tx.topics.add(Topic.CHANGES)
     for part in tx.all(SQL.delete_own_wait, (tenant, event_sent(name, number), job_id)):
@@ -302,12 +243,12 @@ def resume(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
     found = find(tx, tenant, job_id)
     if found is None:
         return False
-    again = rules.resumed(*found[1:3], now)
+    again = rules.resumed(found.standing, found.terms, now)
     if again is not None:
-        if tx.one(_PAYLOAD, (tenant, job_id, "input")) is None:
+        if tx.one(SQL.payload, (tenant, job_id, "input")) is None:
             raise InputGone(f"the input of job {job_id} is gone: it cannot go on")
         write(tx, tenant, job_id, found, again, now)
-        tx.execute(SQL.drop_passed_deadline, (found[0], now))
+        tx.execute(SQL.drop_passed_deadline, (found.rowid, now))
         tx.execute(SQL.delete_cascade, (tenant, job_id))
         tx.topics.update((Topic.WORK, Topic.CHANGES))
     return True

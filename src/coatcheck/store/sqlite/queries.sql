@@ -61,43 +61,176 @@ UPDATE jobs SET
 WHERE rowid = ?
 
 -- name: standing_of
--- What a transition is decided from: the row, the standing, the terms, the kind.
+-- What a transition is decided from: the row, the standing, the terms; its kind, and whether it is limited.
 SELECT rowid,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
   max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent,
-  kind
+  kind, limited
 FROM jobs WHERE tenant = ? AND id = ?
 
--- name: lanes
--- The (kind, queue) pairs that have something to claim, for the kinds given as a JSON array: one
+-- name: is_crowded
+-- Whether jobs take turns, of the kinds given as a JSON array, or a queue has a limit.
+SELECT EXISTS (SELECT 1 FROM queues WHERE concurrency IS NOT NULL) OR EXISTS (
+  SELECT 1 FROM json_each(?) AS wanted CROSS JOIN jobs INDEXED BY jobs_in_lanes
+  WHERE claimable = 1 AND lane > wanted.value || char(31) AND lane < wanted.value || ' '
+)
+
+-- name: plain_lines
+-- The (kind, queue) pairs that have plain jobs to claim, for the kinds given as a JSON array: one
 -- seek a pair, however many jobs wait in it.
-WITH RECURSIVE lane (kind, queue) AS (
+WITH RECURSIVE line (kind, queue) AS (
   SELECT wanted.value,
-    (SELECT min(queue) FROM jobs WHERE claimable = 1 AND kind = wanted.value)
+    (SELECT min(queue) FROM jobs WHERE claimable = 1 AND lane IS NULL AND kind = wanted.value)
   FROM json_each(?) AS wanted
   UNION ALL
   SELECT kind,
     (SELECT min(jobs.queue) FROM jobs
-     WHERE claimable = 1 AND jobs.kind = lane.kind AND jobs.queue > lane.queue)
-  FROM lane WHERE queue IS NOT NULL
+     WHERE claimable = 1 AND lane IS NULL AND jobs.kind = line.kind AND jobs.queue > line.queue)
+  FROM line WHERE queue IS NOT NULL
 )
-SELECT kind, queue FROM lane
+SELECT kind, queue FROM line
 WHERE queue IS NOT NULL
   AND queue NOT IN (SELECT name FROM queues WHERE paused_at IS NOT NULL)
 
--- name: candidates
--- The head of one lane.
-SELECT priority, id, tenant, surface, correlation_id, traceparent,
+-- name: plain_candidates
+-- The first plain jobs of one (kind, queue).
+SELECT priority, id, tenant, limit_key, surface, correlation_id, traceparent,
   rowid,
   state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
   expires_at, cancel_requested, error, last_event,
   max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
 FROM jobs
-WHERE claimable = 1 AND kind = ? AND queue = ?
+WHERE claimable = 1 AND lane IS NULL AND kind = ? AND queue = ?
   AND (deadline_at IS NULL OR deadline_at > ?)
 ORDER BY priority DESC, id
 LIMIT ?
+
+-- name: next_plain_lane
+-- The highest priority up to one that has plain jobs to claim in a (kind, queue).
+SELECT priority FROM jobs
+WHERE claimable = 1 AND lane IS NULL AND kind = ? AND queue = ? AND priority <= ?
+ORDER BY priority DESC LIMIT 1
+
+-- name: plain_candidates_of
+-- The first plain jobs of one (kind, queue) at a priority, from behind an id.
+SELECT priority, id, tenant, limit_key, surface, correlation_id, traceparent,
+  rowid,
+  state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
+  expires_at, cancel_requested, error, last_event,
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
+FROM jobs
+WHERE claimable = 1 AND lane IS NULL AND kind = ? AND queue = ? AND priority = ? AND id > ?
+  AND (deadline_at IS NULL OR deadline_at > ?)
+ORDER BY id
+LIMIT ?
+
+-- name: lanes
+-- The first lane of every (kind, queue) that has something to claim, for kinds as lanes name them in
+-- a JSON array: one seek each, however many jobs wait in it. Names end with char(31); the blank
+-- follows it.
+WITH RECURSIVE line (kind, lane) AS (
+  SELECT wanted.value, (
+    SELECT min(jobs.lane) FROM jobs WHERE claimable = 1
+      AND jobs.lane > wanted.value || char(31) AND jobs.lane < wanted.value || ' '
+  )
+  FROM json_each(?) AS wanted
+  UNION ALL
+  SELECT kind, (
+    SELECT min(jobs.lane) FROM jobs WHERE claimable = 1
+      AND jobs.lane > substr(line.lane, 1, length(line.kind)
+        + instr(substr(line.lane, length(line.kind) + 2), char(31))) || ' '
+      AND jobs.lane < line.kind || ' '
+  )
+  FROM line WHERE lane IS NOT NULL
+)
+SELECT kind, lane FROM line WHERE lane IS NOT NULL
+
+-- name: next_lane
+-- The lane that follows, before an end.
+SELECT lane FROM jobs WHERE claimable = 1 AND lane > ? AND lane < ? ORDER BY lane LIMIT 1
+
+-- name: run_of_lanes
+-- The lanes that follow, up to ?3 of them, and NULL where there are no more before the end.
+WITH RECURSIVE run (lane, number) AS (
+  SELECT (SELECT min(jobs.lane) FROM jobs
+    WHERE claimable = 1 AND jobs.lane > ?1 AND jobs.lane < ?2), 1
+  UNION ALL
+  SELECT (SELECT min(jobs.lane) FROM jobs
+    WHERE claimable = 1 AND jobs.lane > run.lane AND jobs.lane < ?2), number + 1
+  FROM run WHERE lane IS NOT NULL AND number < ?3
+)
+SELECT lane FROM run
+
+-- name: candidates
+-- The head of one lane, from behind an id.
+SELECT priority, id, tenant, limit_key, surface, correlation_id, traceparent,
+  rowid,
+  state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
+  expires_at, cancel_requested, error, last_event,
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, parent
+FROM jobs
+WHERE claimable = 1 AND lane = ? AND id > ?
+  AND (deadline_at IS NULL OR deadline_at > ?)
+ORDER BY id
+LIMIT ?
+
+-- name: heads
+-- The first job of each of many lanes, as a JSON array.
+SELECT wanted.value, priority, jobs.id, tenant, limit_key, surface, correlation_id, traceparent,
+  jobs.rowid,
+  state, claimable, phase, reason, attempt, fence, worker, run_at, started_at, finished_at,
+  expires_at, cancel_requested, error, last_event,
+  max_attempts, on_lost, timeout_ms, keep_succeeded_ms, keep_failed_ms, deadline_at, jobs.parent
+FROM json_each(?1) AS wanted CROSS JOIN jobs
+WHERE jobs.rowid = (
+  SELECT head.rowid FROM jobs AS head
+  WHERE head.claimable = 1 AND head.lane = wanted.value
+    AND (head.deadline_at IS NULL OR head.deadline_at > ?2)
+  ORDER BY head.id LIMIT 1
+)
+
+-- name: begin_limited
+-- What counts for a limit from now on; the first version it runs under is the one it keeps.
+UPDATE jobs SET limited = ?, version = coalesce(version, ?)
+WHERE rowid IN (SELECT value FROM json_each(?))
+
+-- name: adopt_running
+-- Have what runs already count for limits that are new: of kinds, as a JSON array.
+UPDATE jobs SET limited = 1
+WHERE state = 'running' AND limited = 0 AND worker IN (SELECT id FROM workers)
+  AND kind IN (SELECT value FROM json_each(?))
+
+-- name: adopt_running_in_queue
+UPDATE jobs SET limited = 1
+WHERE state = 'running' AND limited = 0 AND worker IN (SELECT id FROM workers) AND queue = ?
+
+-- name: running_of_kind
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs WHERE state = 'running' AND limited = 1 AND kind = ? LIMIT ?
+)
+
+-- name: running_of_key
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs
+  WHERE state = 'running' AND limited = 1 AND kind = ? AND tenant = ? AND limit_key = ? LIMIT ?
+)
+
+-- name: running_of_queue
+SELECT count(*) FROM (
+  SELECT 1 FROM jobs WHERE state = 'running' AND limited = 1 AND queue = ? LIMIT ?
+)
+
+-- name: held_queues
+SELECT name, paused_at IS NOT NULL, concurrency FROM queues
+WHERE paused_at IS NOT NULL OR concurrency IS NOT NULL
+
+-- name: rate
+SELECT free_at FROM rates WHERE kind = ?
+
+-- name: put_rate
+INSERT INTO rates (kind, free_at) VALUES (?, ?)
+ON CONFLICT (kind) DO UPDATE SET free_at = excluded.free_at
 
 -- name: promote_due
 UPDATE jobs SET claimable = 1
@@ -168,14 +301,40 @@ CROSS JOIN jobs ON jobs.tenant = labels.tenant AND jobs.id = labels.job_id
 WHERE /* conditions */ ORDER BY labels.job_id DESC LIMIT ?
 
 -- name: ahead_of
--- ?1 kinds as a JSON array, ?2 the queue, ?3 the priority, ?4 the id, ?5 how far to count.
-SELECT count(*) FROM (
-  SELECT 1 FROM json_each(?1) AS wanted CROSS JOIN jobs INDEXED BY jobs_claimable
-  WHERE claimable = 1 AND kind = wanted.value AND queue = ?2 AND priority > ?3
+-- ?1 kinds as a JSON array, ?2 the queue, ?3 the priority and ?4 the tenant as lanes name them, ?5
+-- the id, ?6 how far to count, ?7 the priority. Higher priorities of all tenants, then what is older
+-- of its own: its lanes are looked up one by one.
+WITH RECURSIVE wanted (kind, line) AS (
+  SELECT value, value || char(31) || ?2 || char(31) FROM json_each(?1)
+), own (lane, end_) AS (
+  SELECT (
+    SELECT min(lane) FROM jobs WHERE claimable = 1
+      AND lane >= line || ?3 || char(31) || ?4 || char(31)
+      AND lane < line || ?3 || char(31) || ?4 || ' '
+  ), line || ?3 || char(31) || ?4 || ' '
+  FROM wanted
   UNION ALL
-  SELECT 1 FROM json_each(?1) AS wanted CROSS JOIN jobs INDEXED BY jobs_claimable
-  WHERE claimable = 1 AND kind = wanted.value AND queue = ?2 AND priority = ?3 AND jobs.id < ?4
-  LIMIT ?5
+  SELECT (
+    SELECT min(jobs.lane) FROM jobs
+    WHERE claimable = 1 AND jobs.lane > own.lane AND jobs.lane < own.end_
+  ), end_
+  FROM own WHERE lane IS NOT NULL
+  LIMIT ?6
+)
+SELECT count(*) FROM (
+  SELECT 1 FROM wanted CROSS JOIN jobs INDEXED BY jobs_claimable
+  WHERE claimable = 1 AND lane IS NULL AND jobs.kind = wanted.kind AND queue = ?2 AND priority > ?7
+  UNION ALL
+  SELECT 1 FROM wanted CROSS JOIN jobs INDEXED BY jobs_in_lanes
+  WHERE claimable = 1 AND lane > line AND lane < line || ?3
+  UNION ALL
+  SELECT 1 FROM wanted CROSS JOIN jobs INDEXED BY jobs_claimable
+  WHERE claimable = 1 AND lane IS NULL AND jobs.kind = wanted.kind AND queue = ?2 AND priority = ?7
+    AND jobs.id < ?5 AND ?4 = 'default'
+  UNION ALL
+  SELECT 1 FROM own CROSS JOIN jobs INDEXED BY jobs_in_lanes
+  WHERE claimable = 1 AND jobs.lane = own.lane AND jobs.id < ?5
+  LIMIT ?6
 )
 
 -- name: tombstone
@@ -309,8 +468,13 @@ DELETE FROM batch_slices WHERE batch = ?
 -- name: queue_status
 -- Counts come from rows: counters drift. Each part reads a partial index only.
 WITH ready AS (
-  SELECT queue, count(*) AS jobs, min(id) AS oldest FROM jobs INDEXED BY jobs_claimable
-  WHERE claimable = 1 GROUP BY queue
+  SELECT queue, sum(jobs) AS jobs, min(oldest) AS oldest FROM (
+    SELECT queue, count(*) AS jobs, min(id) AS oldest FROM jobs INDEXED BY jobs_claimable
+    WHERE claimable = 1 AND lane IS NULL GROUP BY queue
+    UNION ALL
+    SELECT queue, count(*) AS jobs, min(id) AS oldest FROM jobs INDEXED BY jobs_in_lanes
+    WHERE claimable = 1 AND lane IS NOT NULL GROUP BY queue
+  ) GROUP BY queue
 ), delayed AS (
   SELECT queue, count(*) AS jobs FROM jobs INDEXED BY jobs_delayed
   WHERE state = 'queued' AND claimable = 0 GROUP BY queue
@@ -319,10 +483,10 @@ WITH ready AS (
   WHERE state = 'running' GROUP BY queue
 ), names AS (
   SELECT queue AS name FROM ready UNION SELECT queue FROM delayed UNION SELECT queue FROM running
-  UNION SELECT name FROM queues WHERE paused_at IS NOT NULL
+  UNION SELECT name FROM queues WHERE paused_at IS NOT NULL OR concurrency IS NOT NULL
 )
 SELECT names.name, queues.paused_at IS NOT NULL, coalesce(ready.jobs, 0),
-  coalesce(delayed.jobs, 0), coalesce(running.jobs, 0), ready.oldest
+  coalesce(delayed.jobs, 0), coalesce(running.jobs, 0), ready.oldest, queues.concurrency
 FROM names
 LEFT JOIN queues ON queues.name = names.name
 LEFT JOIN ready ON ready.queue = names.name
@@ -333,6 +497,10 @@ ORDER BY names.name
 -- name: pause_queue
 INSERT INTO queues (name, paused_at) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at
+
+-- name: limit_queue
+INSERT INTO queues (name, concurrency) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET concurrency = excluded.concurrency
 
 -- name: insert_schedule
 -- The order of the values, here and wherever a schedule is read, is that of rows.schedule_row.

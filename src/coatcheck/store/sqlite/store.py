@@ -20,6 +20,7 @@ from coatcheck.ids import UlidGenerator, is_ulid, ulid_time
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.limit import Limit
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.step import Message, Step
@@ -27,6 +28,8 @@ from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
+    NO_LIMITS,
+    NO_VERSIONS,
     Claimed,
     Deleted,
     Earlier,
@@ -38,6 +41,7 @@ from coatcheck.store.base import (
     SeenWorker,
     Settlement,
     Signal,
+    Stands,
     Swept,
     Topic,
 )
@@ -46,6 +50,7 @@ from coatcheck.store.rows import read_event, read_job, read_step
 from coatcheck.store.sqlite import (
     batches,
     blobs,
+    claiming,
     erasing,
     housekeeping,
     jobs,
@@ -66,6 +71,7 @@ from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.wake import Wakeups
 from coatcheck.store.sqlite.webhooks import SQLiteWebhooks
 from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.turns import Turns, kind_in_lanes, priority_in_lanes
 
 T = TypeVar("T")
 
@@ -80,6 +86,8 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
         self._poll_s = poll_s
         self._run_folder = self._path.with_name(self._path.name + ".run")
         self._new_id = UlidGenerator()
+        self._turns = Turns()
+        self._counted: set[str] = set()  # kinds of which all that runs counts for their limits
         self._is_open = False
         self._lock: FileLock
         self._life: LifeSigns
@@ -309,7 +317,10 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
 
     async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
         """Count the jobs before one in its queue."""
-        values = (json.dumps(sorted(set(kinds))), job.queue, job.priority, job.id, most)
+        priority = priority_in_lanes(job.priority)
+        named = {kind_in_lanes(job.kind, job.version), *kinds}
+        wanted = json.dumps(sorted(named))
+        values = (wanted, job.queue, priority, job.tenant, job.id, most, job.priority)
         row = await self._reader.read(lambda db: _one(db, SQL.ahead_of, values))
         return int(row[0])
 
@@ -349,11 +360,39 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
             self._life.drop(worker_id)
         return removed
 
-    async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
+    async def claim(
+        self,
+        worker_id: str,
+        kinds: Sequence[str],
+        limit: int,
+        now: int,
+        limits: Mapping[str, Limit] = NO_LIMITS,
+        versions: Mapping[str, str] = NO_VERSIONS,
+    ) -> Claimed:
         """Take jobs that are due."""
+        counted = {kind for kind, each in limits.items() if each.concurrency is not None}
+        if not counted <= self._counted:
+            values = (json.dumps(sorted(counted)),)
+            await self._write(lambda tx: tx.execute(SQL.adopt_running, values), Urgency.WORKER)
+            self._counted |= counted
         return await self._write(
-            lambda tx: jobs.claim(tx, worker_id, kinds, limit, now), Urgency.WORKER
+            lambda tx: claiming.claim(
+                tx, self._turns, worker_id, kinds, limit, now, limits, versions
+            ),
+            Urgency.WORKER,
         )
+
+    async def stands(self, kind: str, limit: Limit | None, tenant: str, key: str | None) -> Stands:
+        """Count what a kind's limit counts."""
+        most = 0 if limit is None else limit.concurrency or 0
+        values: list[str | int | None]
+        sql, values = SQL.running_of_kind, [kind, most]
+        if limit is not None and limit.by_key:
+            sql, values = SQL.running_of_key, [kind, tenant, key, most]
+        running, rate = await self._reader.read(
+            lambda db: (_one(db, sql, tuple(values)), _one(db, SQL.rate, (kind,)))
+        )
+        return Stands(running[0], 0 if rate is None else rate[0])
 
     async def held_by(self, worker_id: str) -> list[Held]:
         """List what a worker holds."""
@@ -444,8 +483,9 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
                 delayed,
                 running,
                 None if oldest is None else ulid_time(oldest),
+                concurrency,
             )
-            for name, paused, ready, delayed, running, oldest in rows
+            for name, paused, ready, delayed, running, oldest, concurrency in rows
         ]
 
     async def pause_queue(self, name: str, paused: bool, now: int) -> None:
@@ -453,6 +493,10 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
         await self._write(
             lambda tx: workers.pause_queue(tx, name, now if paused else None), Urgency.WORKER
         )
+
+    async def limit_queue(self, name: str, concurrency: int | None) -> None:
+        """Let so many jobs of a queue run at once."""
+        await self._write(lambda tx: workers.limit_queue(tx, name, concurrency), Urgency.WORKER)
 
     async def count(self, deltas: Mapping[str, int]) -> None:
         """Add to the counters."""

@@ -1,6 +1,7 @@
 """Writing a transition of a job, and everything that follows from it in the same transaction.
 
 - Its event, the webhooks that tell of it, and what it uses.
+- One that a limit counted has stopped running: the workers are woken, there is room for another.
 - A job that leaves `waiting`, however, waits for nothing any more.
 - A job that ends may be what another one waits for: that one is woken.
 - A job that ends as cancelled takes those along that it has spawned: it is noted in `cascades`, and
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from coatcheck.model import transition as rules
 from coatcheck.model.event import EventType
-from coatcheck.model.job import Terms
+from coatcheck.model.job import Lease, Terms
 from coatcheck.model.outcome import Waiting
 from coatcheck.model.state import State
 from coatcheck.model.step import child_ended
@@ -35,12 +36,19 @@ _STANDING_OF = SQL.standing_of
 
 
 class Found(NamedTuple):
-    """A job's row, where it stands, what was agreed, and its kind."""
+    """A job's row, where it stands, its terms, its kind, and whether it counts for a limit while it
+    runs.
+    """
 
-    row: int
+    rowid: int
     standing: Standing
     terms: Terms
     kind: str
+    limited: bool = False
+
+    def is_held_by(self, lease: Lease) -> bool:
+        """Tell whether the job runs under this lease."""
+        return self.standing.state is State.RUNNING and self.standing.fence == lease.fence
 
 
 def find(tx: Transaction, tenant: str, job_id: str) -> Found | None:
@@ -49,14 +57,14 @@ def find(tx: Transaction, tenant: str, job_id: str) -> Found | None:
     if row is None:
         return None
     split = 1 + STANDING_FIELDS
-    return Found(row[0], read_standing(row[1:split]), Terms(*row[split:-1]), row[-1])
+    return Found(row[0], read_standing(row[1:split]), Terms(*row[split:-2]), row[-2], row[-1] == 1)
 
 
 def write(
     tx: Transaction, tenant: str, job_id: str, found: Found, change: Transition, now: int
 ) -> None:
     """Write a transition. Every transition of a job comes through here."""
-    rowid, before, terms, kind = found
+    rowid, before, terms, kind, limited = found
     standing, event = change
     used = moved(tenant, kind, before, standing, now)
     if used is not None:
@@ -65,6 +73,8 @@ def write(
     tx.execute(_INSERT_EVENT, (tenant, job_id, standing.last_event, EventType.STATE, now, event))
     if standing.state is not before.state:
         webhooks.tell(tx, tenant, job_id, change, now)
+    if limited and before.state is State.RUNNING and standing.state is not State.RUNNING:
+        tx.topics.add(Topic.WORK)  # there is room for another one
     if before.state is State.WAITING:
         tx.execute(SQL.delete_waits, (tenant, job_id))
     if standing.state.is_terminal:
@@ -96,7 +106,7 @@ def wake(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
     found = find(tx, tenant, job_id)
     if found is None:
         return
-    change = rules.woken(*found[1:3], now)
+    change = rules.woken(found.standing, found.terms, now)
     if change is not None:
         write(tx, tenant, job_id, found, change, now)
         tx.topics.update((Topic.WORK, Topic.CHANGES))
@@ -105,8 +115,10 @@ def wake(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
 def cancel(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
     """Ask for a job to be cancelled; True when that has ended it."""
     found = find(tx, tenant, job_id)
-    asked = None if found is None else rules.cancel_asked(*found[1:3], now)
-    if found is None or asked is None:
+    if found is None:
+        return False
+    asked = rules.cancel_asked(found.standing, found.terms, now)
+    if asked is None:
         return False
     write(tx, tenant, job_id, found, asked, now)
     tx.topics.update((Topic.CANCELS, Topic.CHANGES))

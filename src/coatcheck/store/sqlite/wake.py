@@ -107,7 +107,13 @@ class Wakeups:
             return
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         listening.setblocking(False)
-        listening.bind(str(self._folder / f"{topic}.{self._token}"))
+        while True:
+            try:
+                listening.bind(str(self._folder / f"{topic}.{self._token}"))
+                break
+            except FileNotFoundError:
+                # The last one that listened there has closed, and taken the folder along.
+                self._folder.mkdir(mode=0o700, exist_ok=True)
         self._sockets[listening] = topic
 
     def _other_sockets(self) -> list[tuple[str, str]]:

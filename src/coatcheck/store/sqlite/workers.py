@@ -40,3 +40,10 @@ def pause_queue(tx: Transaction, name: str, paused_at: int | None) -> None:
     """Pause a queue, or open it again and wake the workers for what waits in it."""
     tx.execute(SQL.pause_queue, (name, paused_at))
     tx.topics.add(Topic.WORK)
+
+
+def limit_queue(tx: Transaction, name: str, concurrency: int | None) -> None:
+    """Limit what runs of a queue, counting what does, and wake the workers: there may be room."""
+    tx.execute(SQL.limit_queue, (name, concurrency))
+    tx.execute(SQL.adopt_running_in_queue, (name,))
+    tx.topics.add(Topic.WORK)

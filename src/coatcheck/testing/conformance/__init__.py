@@ -31,7 +31,9 @@ from coatcheck.testing.conformance.counting import CountConformance
 from coatcheck.testing.conformance.deleting import DeleteConformance
 from coatcheck.testing.conformance.families import FamilyConformance
 from coatcheck.testing.conformance.idempotency import IdempotencyConformance
+from coatcheck.testing.conformance.limiting import LimitConformance
 from coatcheck.testing.conformance.listing import ListConformance
+from coatcheck.testing.conformance.pinning import VersionConformance
 from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
 from coatcheck.testing.conformance.reporting import ReportConformance
@@ -78,6 +80,8 @@ class StoreConformance(
     SettleManyConformance,
     SettleConformance,
     ClaimConformance,
+    LimitConformance,
+    VersionConformance,
     ListConformance,
     BatchConformance,
     IdempotencyConformance,

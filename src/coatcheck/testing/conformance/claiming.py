@@ -59,14 +59,11 @@ class ClaimConformance(Conformance):
         assert await claimed_ids(store, limit=4) == order[:4]
         assert await claimed_ids(store, limit=4) == order[4:]
 
-    async def test_the_order_holds_across_kinds_queues_and_tenants(
-        self, store: Store, worker: str
-    ) -> None:
+    async def test_the_order_holds_across_kinds_and_queues(self, store: Store, worker: str) -> None:
         """There is one line, however the jobs in it are sorted otherwise."""
         jobs = [
-            new_job(kind, queue=queue, tenant=tenant, priority=priority)
+            new_job(kind, queue=queue, priority=priority)
             for priority in (1, 2)
-            for tenant in ("acme", "umbrella")
             for queue in ("default", "slow", "alpha")
             for kind in ("mail", "chart")
         ]

@@ -36,10 +36,19 @@ class CountConformance(Conformance):
         """Neither delayed jobs nor other queues."""
         await store.submit(new_job(queue="other"), NOW)
         await store.submit(new_job(run_at=NOW + 1), NOW)
-        await store.submit(new_job(tenant="acme"), NOW)
+        await store.submit(new_job(), NOW)
         job = new_job()
         await store.submit(job, NOW)
-        assert await ahead(store, job.id) == 1, "another tenant's job is before it"
+        assert await ahead(store, job.id) == 1
+
+    async def test_other_tenants_take_turns_and_are_not_counted(self, store: Store) -> None:
+        """But all that is more urgent is, and so are all keys of its own tenant."""
+        await store.submit_batch([new_job(tenant="acme") for _ in range(5)], NOW)
+        await store.submit(new_job(tenant="acme", priority=1), NOW)
+        await store.submit_batch([new_job(limit_key=key) for key in "abb"], NOW)
+        job = new_job(limit_key="b")
+        await store.submit_batch([job, new_job(limit_key="a")], NOW)
+        assert await ahead(store, job.id) == 4
 
     async def test_only_the_named_kinds_count(self, store: Store) -> None:
         """Each once, however often it is named."""
