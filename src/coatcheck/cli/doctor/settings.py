@@ -11,7 +11,7 @@ from coatcheck.secrets import resolver_for
 from coatcheck.settings import Settings
 
 # Addresses that may hold a password.
-ADDRESSES = ("database", "listen", "blobs")
+ADDRESSES = ("database", "listen", "blobs", "webhook_secret")
 
 
 def shown(settings: Settings, url: str, api_key: str | None) -> dict[str, Any]:
