@@ -52,16 +52,17 @@ def main() -> None:
 
 
 async def _measure(messages: int, ports: list[int]) -> None:
-    bare = await _bare(messages // 2, ports[1])
-    print(f"the same requests alone:        {bare:7,.0f}/s")
+    bare, cpu = await _bare(messages // 2, ports[1])
+    print(f"the same requests alone:        {bare:7,.0f}/s, {cpu * 1000:.2f} ms of CPU each")
     for count in (1, len(ports) - 1):
-        rate = await _fan_out(messages // count, ports[1 : 1 + count])
-        print(f"delivered to {count} receiver(s):     {rate:7,.0f}/s ({rate / bare:.0%})")
+        rate, cpu = await _fan_out(messages // count, ports[1 : 1 + count])
+        told = f"{rate:7,.0f}/s ({rate / bare:.0%}), {cpu * 1000:.2f} ms of CPU each"
+        print(f"delivered to {count} receiver(s):     {told}", flush=True)
     first = await _beside_dead(messages, ports)
     print(f"another's first message, beside {messages:,} for a dead one: {first * 1000:.0f} ms")
 
 
-async def _bare(requests: int, port: int) -> float:
+async def _bare(requests: int, port: int) -> tuple[float, float]:
     outbound = Outbound(Guard("127.0.0.1"))
     secret, body = new_secret(), b'{"type":"job.succeeded"}' * 10
 
@@ -72,25 +73,25 @@ async def _bare(requests: int, port: int) -> float:
             url = f"http://127.0.0.1:{port}/"
             await outbound.send("POST", url, headers, body, timeout_s=15, most_bytes=100)
 
-    start = time.monotonic()
+    start, busy = time.monotonic(), time.process_time()
     await asyncio.gather(*(send_some() for _ in range(AT_ONCE)))
-    took = time.monotonic() - start
+    took, busy = time.monotonic() - start, time.process_time() - busy
     await outbound.close()
-    return requests / took
+    return requests / took, busy / requests
 
 
-async def _fan_out(jobs: int, ports: list[int]) -> float:
+async def _fan_out(jobs: int, ports: list[int]) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         engine = await _engine(folder)
         for port in ports:
             await engine.webhooks.create(WebhookAsked(f"http://127.0.0.1:{port}/"))
         await _end_jobs(engine, [Submission("nothing")] * jobs)
-        start = time.monotonic()
+        start, busy = time.monotonic(), time.process_time()
         await engine.deliverer.deliver_due()
-        took = time.monotonic() - start
+        took, busy = time.monotonic() - start, time.process_time() - busy
         await engine.deliverer.close()
         await engine.store.close()
-    return jobs * len(ports) / took
+    return jobs * len(ports) / took, busy / (jobs * len(ports))
 
 
 async def _beside_dead(jobs: int, ports: list[int]) -> float:
