@@ -154,6 +154,7 @@ def test_a_store_whose_lock_is_held_is_not_waited_for_for_ever(tmp_path: Path) -
         {"COATCHECK_DATABASE": "host=db password=swordfish"},
         {"COATCHECK_LISTEN": "postgresql://ada:swordfish@127.0.0.1:1/jobs"},
         {"COATCHECK_API_KEY": "ck_1_swordfish"},
+        {"COATCHECK_WEBHOOK_SECRET": "whsec_swordfish"},
         {"COATCHECK_URL": "http://ada:swordfish@127.0.0.1:1"},
     ],
 )

@@ -215,3 +215,24 @@ def test_a_database_that_is_none_stops_the_server_instead_of_restarting_it(
 
     assert "diary is not a SQLite database" in message(ended)
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"COATCHECK_EGRESS_ALLOW": "10.0.0.0/99"}, "egress_allow: '10.0.0.0/99' is no host name"),
+        ({"COATCHECK_WEBHOOK_SECRET": "swordfish"}, "webhook_secret: a secret is whsec_ and"),
+        (
+            {"COATCHECK_WEBHOOK_SECRET": "swordfish", "COATCHECK_PROFILE": "production"},
+            "webhook_secret: in production it is a reference",
+        ),
+    ],
+)
+def test_settings_of_webhooks_that_make_no_sense(
+    tmp_path: Path, app_reference: str, settings: dict[str, str], said: str
+) -> None:
+    command = ("serve", app_reference, "--port", "0", "--no-worker")
+    ended = run_to_end(*command, folder=tmp_path, **settings)
+
+    assert said in message(ended)
+    assert "swordfish" not in ended.stdout + ended.stderr

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import re
 
-from coatcheck import Client
+import pytest
+
+from coatcheck import Client, NotFound
 from tests.cli.shell import Shell
 
 URL = "https://93.184.216.34/hook"
 
 
-def test_a_webhook_from_its_beginning_to_its_end(shell: Shell) -> None:
+@pytest.fixture
+def webhook(client: Client) -> str:
+    return str(client.webhooks.create(URL, events=["job.failed"])["id"])
+
+
+def test_a_webhook_is_made_and_its_secret_is_shown_once(shell: Shell, client: Client) -> None:
     made = shell.run("webhooks", "create", URL, "--event", "job.failed", "--description", "shop")
     found = re.fullmatch(r"webhook +(\w{26})\nsecret +(whsec_\S+)\n", made.stdout)
     assert found is not None, made.stdout
     assert "not shown again" in made.stderr
-    webhook, secret = found.groups()
+    shown = client.webhooks.get(found[1])
+    assert (shown["url"], shown["events"], shown["description"]) == (URL, ["job.failed"], "shop")
 
+
+def test_webhooks_are_looked_at(shell: Shell, webhook: str) -> None:
     shown = shell.json("webhooks", "show", webhook)
-    assert (shown["url"], shown["events"]) == (URL, ["job.failed"])
     assert re.search(
         r"^stands +enabled$", shell.run("webhooks", "show", webhook).stdout, re.MULTILINE
     )
@@ -26,14 +35,15 @@ def test_a_webhook_from_its_beginning_to_its_end(shell: Shell) -> None:
     [row] = [line for line in shell.run("webhooks").stdout.splitlines() if webhook in line]
     assert URL in row
 
+
+def test_a_webhook_is_steered(shell: Shell, client: Client, webhook: str) -> None:
     assert shell.run("webhooks", "disable", webhook).stdout == f"webhook {webhook} is disabled\n"
     assert shell.run("webhooks", "enable", webhook).stdout == f"webhook {webhook} is enabled\n"
-    rotated = shell.run("webhooks", "rotate", webhook).stdout.strip()
-    assert rotated.startswith("whsec_") and rotated != secret
-    assert shell.json("webhooks", "deliveries", webhook) == {"deliveries": []}
+    assert shell.run("webhooks", "rotate", webhook).stdout.startswith("whsec_")
     assert shell.run("webhooks", "redeliver", webhook).stdout == "sent again: 0\n"
     assert shell.run("webhooks", "delete", webhook).stdout == f"webhook {webhook} is deleted\n"
-    assert shell.run("webhooks", "show", webhook).returncode != 0
+    with pytest.raises(NotFound):
+        client.webhooks.get(webhook)
 
 
 def test_a_job_with_its_own_webhook(shell: Shell) -> None:

@@ -23,6 +23,7 @@ NAMES = {
     "jobs_retried": "counter",
     "jobs_expired": "counter",
     "stale_writes": "counter",
+    "webhook_deliveries": "counter",
     "lapsed_leases": "counter",
     "job_run_seconds": "histogram",
     "job_wait_seconds": "histogram",

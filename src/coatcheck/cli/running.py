@@ -24,6 +24,7 @@ from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
 from coatcheck.http.patience import PatientProtocol, close_silent
+from coatcheck.model.webhook import key_of
 from coatcheck.secrets import resolve, resolver_for
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
@@ -110,7 +111,13 @@ def _webhook_secret(settings: Settings) -> str:
         raise ConfigurationError(
             "webhook_secret: in production it is a reference, such as file:/run/secrets/webhooks"
         )
-    return resolve(given)
+    secret = resolve(given)
+    try:
+        if secret:
+            key_of(secret)
+    except ValueError as error:
+        raise ConfigurationError(f"webhook_secret: {error}") from None
+    return secret
 
 
 async def api_process(

@@ -32,13 +32,21 @@ class Outbound:
 
     def __init__(self, guard: Guard, ssl_context: ssl.SSLContext | None = None) -> None:
         self.guard = guard
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=ssl_context,
-            max_connections=None,
-            max_keepalive_connections=KEPT,
-            keepalive_expiry=KEPT_S,
-            network_backend=_Pinned(guard),
-        )
+        self._ssl_context = ssl_context
+        self._known_pool: httpcore2.AsyncConnectionPool | None = None
+
+    @property
+    def _pool(self) -> httpcore2.AsyncConnectionPool:
+        if self._known_pool is None:
+            self._known_pool = httpcore2.AsyncConnectionPool(
+                # One for all connections: whom to trust is read from files.
+                ssl_context=self._ssl_context or httpcore2.default_ssl_context(),
+                max_connections=None,
+                max_keepalive_connections=KEPT,
+                keepalive_expiry=KEPT_S,
+                network_backend=_Pinned(self.guard),
+            )
+        return self._known_pool
 
     async def send(
         self,
@@ -87,7 +95,8 @@ class Outbound:
 
     async def close(self) -> None:
         """Let go of the connections."""
-        await self._pool.aclose()
+        if self._known_pool is not None:
+            await self._known_pool.aclose()
 
 
 def _why(error: Exception, plain: str) -> str:

@@ -188,6 +188,9 @@ class Deliverer:
         except StoreError as error:
             log.warning("a webhook could not be signed", extra={"why": str(error)})
             return None  # it is handed out again
+        if not secrets:  # deleted this very moment; nothing goes out unsigned
+            tried = Try(now, None, "the webhook is deleted", 0)
+            return self._over(delivery, DeliveryState.FAILED, tried)
         body = body_of(delivery, claimed.kind)
         began = self._clock.monotonic()
         status, error_text = await self._send(claimed, endpoint.url, secrets, body)

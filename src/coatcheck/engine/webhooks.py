@@ -17,7 +17,7 @@ from typing import NamedTuple
 from coatcheck.clock import Clock
 from coatcheck.egress.guard import Guard
 from coatcheck.egress.target import Target
-from coatcheck.errors import ConfigurationError, Conflict, EgressDenied, InvalidPayload, NotFound
+from coatcheck.errors import Conflict, EgressDenied, InvalidPayload, NotFound
 from coatcheck.ids import is_ulid
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.webhook import (
@@ -30,7 +30,6 @@ from coatcheck.model.webhook import (
     DeliveryState,
     Endpoint,
     Secret,
-    key_of,
     new_secret,
     read_delivery_id,
     states_of,
@@ -64,11 +63,6 @@ class Webhooks:
         new_id: Callable[[], str],
         default_secret: str = "",
     ) -> None:
-        if default_secret:
-            try:
-                key_of(default_secret)
-            except ValueError as error:
-                raise ConfigurationError(f"webhook_secret: {error}") from None
         self._store = store
         self._guard = guard
         self._clock = clock

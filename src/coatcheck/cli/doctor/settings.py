@@ -12,7 +12,7 @@ from coatcheck.settings import Settings
 
 # Addresses that may hold a password.
 ADDRESSES = ("database", "listen", "blobs")
-SECRETS = ("pepper",)
+SECRETS = ("pepper", "webhook_secret", "encryption_keys")
 
 
 def shown(settings: Settings, url: str, api_key: str | None) -> dict[str, Any]:

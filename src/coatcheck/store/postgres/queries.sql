@@ -759,10 +759,11 @@ WHERE expires_at IS NOT NULL AND expires_at <= $1 AND expires_at >= $3
     SELECT other.state FROM coatcheck.jobs AS other
     WHERE other.tenant = jobs.tenant AND other.id = jobs.parent
   ), 'gone') NOT IN ('queued', 'running', 'waiting'))
-  AND NOT EXISTS (
+  AND (
     SELECT 1 FROM coatcheck.deliveries
     WHERE deliveries.tenant = jobs.tenant AND deliveries.job_id = jobs.id AND due_at IS NOT NULL
-  )
+    LIMIT 1
+  ) IS NULL
 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 
 -- name: delete_jobs
