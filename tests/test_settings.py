@@ -12,6 +12,7 @@ DEFAULTS = Settings()
 # One other value for each setting, as it is written in the environment and as it reads.
 OTHERS: dict[str, tuple[str, Any]] = {
     "blobs": ("s3://bucket/folder", "s3://bucket/folder"),
+    "encryption_keys": ("file:/run/secrets/keys", "file:/run/secrets/keys"),
     "database": ("sqlite:////srv/jobs.db", "sqlite:////srv/jobs.db"),
     "schema": ("jobs", "jobs"),
     "listen": ("postgresql://db/jobs", "postgresql://db/jobs"),

@@ -41,7 +41,7 @@ class Settings:
     listen: str = ""
     connections: int = 10
     # Keys to seal what users hand in and handlers say with, as <id>=<32 bytes in base64>, the one
-    # to seal with first; or a reference to them: file:/run/secrets/keys. Empty: no sealing.
+    # that seals first; or a reference to them: file:/run/secrets/keys. Empty: no sealing.
     encryption_keys: str = ""
     # "production" takes secrets by reference only.
     profile: str = ""
