@@ -12,6 +12,7 @@ from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
 from coatcheck.engine import again
 from coatcheck.engine.access import Admission, Doorkeeper, Pepper
+from coatcheck.engine.admitting import Admitting
 from coatcheck.engine.again import Fork, Forked, Resumed, ResumedSome
 from coatcheck.engine.estimates import Estimates
 from coatcheck.engine.explain import Because, explain, why_it_waits
@@ -26,15 +27,12 @@ from coatcheck.engine.submission import Submission, as_submitted, prepare, prepa
 from coatcheck.engine.ticking import Ticker
 from coatcheck.engine.watch import Watch
 from coatcheck.errors import (
-    AccessChanged,
     Gone,
     InvalidInput,
     NotFound,
-    QuotaExceeded,
     StoreError,
 )
 from coatcheck.ids import UlidGenerator, ulids_from
-from coatcheck.model.access import Quotas
 from coatcheck.model.event import Event
 from coatcheck.model.job import DEFAULT_TENANT, Claim, Job, Lease, NewJob
 from coatcheck.model.kind import Kind
@@ -43,7 +41,6 @@ from coatcheck.model.outcome import Succeeded
 from coatcheck.model.payload import fits_inline
 from coatcheck.model.state import State
 from coatcheck.model.step import Step
-from coatcheck.model.usage import bytes_of
 from coatcheck.store.base import (
     BATCH_LIMIT,
     Claimed,
@@ -97,6 +94,7 @@ class Engine:
         self.metrics = Metrics(store)
         self.doorkeeper = Doorkeeper(store, self.clock, pepper)
         self.quotas = QuotaBook(store, self.clock)
+        self._admitting = Admitting(store, self.clock, self.quotas, self.metrics)
         self.remote = RemoteWork(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)
         self.ticker = Ticker(store, self.schedules, kinds, self.clock, self.metrics)
@@ -126,63 +124,12 @@ class Engine:
         job = prepare(submission, self.kinds, self.new_id(), now)
         if self.keeping.is_large(job.input):
             [job] = await self.keeping.with_inputs_stored([job])
-        earlier = await self._write_admitted(job, now, once, submission.admission)
+        earlier = await self._admitting.write(job, now, once, submission.admission)
         if earlier is None:
             self.metrics.submitted(job.kind)
         else:
             await self.keeping.drop_inputs([job])
         return job, earlier
-
-    async def _write_admitted(
-        self, job: NewJob, now: int, once: Once | None, admission: Admission | None
-    ) -> Earlier | None:
-        while True:
-            try:
-                return await self._write(job, now, once, admission)
-            except AccessChanged:
-                assert admission is not None, "who was not let in names no epoch"
-                admission = await admission.renew()  # and again under the same id: it is one job
-
-    async def _write(
-        self, job: NewJob, now: int, once: Once | None, admission: Admission | None
-    ) -> Earlier | None:
-        """Write a job, within its tenant's quotas; raises AccessChanged where these may be old."""
-        if admission is not None and admission.quotas is not None:
-            earlier = await self._take(admission.quotas, [job], once, now)
-            if earlier is not None:
-                return earlier
-        began = self.clock.monotonic()
-        held = None if once is None else once.held(now)
-        try:
-            epoch = None if admission is None else admission.epoch
-            earlier = await self.store.submit(job, now, held, epoch)
-        except BaseException:
-            self._give_back(admission, [job])
-            raise
-        self.metrics.store_latency.add(self.clock.monotonic() - began)
-        if earlier is not None:
-            self._give_back(admission, [job])
-        return earlier
-
-    async def _take(
-        self, quotas: Quotas, jobs: Sequence[NewJob], once: Once | None, now: int
-    ) -> Earlier | None:
-        """Note jobs against their tenant's quotas. A request that is repeated takes nothing, so
-        what it has made before is returned where it would be refused.
-        """
-        tenant = jobs[0].tenant
-        try:
-            await self.quotas.take(tenant, quotas, len(jobs), _bytes_of(jobs))
-        except QuotaExceeded:
-            earlier = None if once is None else await self.store.earlier(tenant, once.key, now)
-            if earlier is None:
-                raise
-            return earlier
-        return None
-
-    def _give_back(self, admission: Admission | None, jobs: Sequence[NewJob]) -> None:
-        if admission is not None and admission.quotas is not None:
-            self.quotas.give_back(jobs[0].tenant, len(jobs), _bytes_of(jobs))
 
     async def submit_once(self, submission: Submission, once: Once) -> Submitted:
         """Submit a job unless one was submitted under this key before; return that one then."""
@@ -237,24 +184,14 @@ class Engine:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
         jobs = await self._apart(submissions, self._prepare_all, submissions, now)
+        if any(self.keeping.is_large(job.input) for job in jobs):
+            jobs = await self.keeping.with_inputs_stored(jobs)
         admission = submissions[0].admission if submissions else None
-        if admission is not None and admission.quotas is not None:
-            earlier = await self._take(admission.quotas, jobs, once, now)
-            if earlier is not None:
-                return jobs, earlier
-        try:
-            if any(self.keeping.is_large(job.input) for job in jobs):
-                jobs = await self.keeping.with_inputs_stored(jobs)
-            held = None if once is None else once.held(now)
-            earlier = await self.store.submit_batch(jobs, now, held)
-        except BaseException:
-            self._give_back(admission, jobs)
-            raise
+        earlier = await self._admitting.write_batch(jobs, now, once, admission)
         if earlier is None:
             for kind, count in Counter([job.kind for job in jobs]).items():
                 self.metrics.submitted(kind, count)
         else:
-            self._give_back(admission, jobs)
             await self.keeping.drop_inputs(jobs)
         return jobs, earlier
 
@@ -458,10 +395,6 @@ def has_large_result(settlement: Settlement) -> bool:
     """Tell whether an attempt ended with a result that is kept apart."""
     outcome = settlement.outcome
     return isinstance(outcome, Succeeded) and not fits_inline(outcome.result)
-
-
-def _bytes_of(jobs: Sequence[NewJob]) -> int:
-    return sum(bytes_of(job.input) for job in jobs)
 
 
 def _all_as_submitted(jobs: Sequence[NewJob]) -> list[Job]:
