@@ -42,7 +42,9 @@ class Admitting:
         self, job: NewJob, now: int, once: Once | None, admission: Admission | None
     ) -> Earlier | None:
         quotas = None if admission is None else admission.quotas
-        if quotas is not None:
+        if quotas is not None and not self._quotas.takes(
+            job.tenant, quotas, 1, bytes_of(job.input)
+        ):
             earlier = await self._take(quotas, [job], once, now)
             if earlier is not None:
                 return earlier
