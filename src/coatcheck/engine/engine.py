@@ -14,6 +14,7 @@ from coatcheck.egress.guard import Guard
 from coatcheck.egress.outbound import Outbound
 from coatcheck.engine import again
 from coatcheck.engine.access import Admission, Doorkeeper, Pepper
+from coatcheck.engine.admitting import Admitting
 from coatcheck.engine.again import Fork, Forked, Resumed, ResumedSome
 from coatcheck.engine.delivering import Deliverer
 from coatcheck.engine.estimates import Estimates
@@ -38,15 +39,12 @@ from coatcheck.engine.uploads import Uploads
 from coatcheck.engine.watch import Watch
 from coatcheck.engine.webhooks import Webhooks
 from coatcheck.errors import (
-    AccessChanged,
     Gone,
     InvalidInput,
     NotFound,
-    QuotaExceeded,
     StoreError,
 )
 from coatcheck.ids import UlidGenerator, ulids_from
-from coatcheck.model.access import Quotas
 from coatcheck.model.event import Event
 from coatcheck.model.job import DEFAULT_TENANT, Claim, Job, Lease, NewJob
 from coatcheck.model.kind import Kind
@@ -55,7 +53,6 @@ from coatcheck.model.outcome import Succeeded
 from coatcheck.model.payload import fits_inline
 from coatcheck.model.state import State
 from coatcheck.model.step import Step
-from coatcheck.model.usage import bytes_of
 from coatcheck.store.base import (
     BATCH_LIMIT,
     Claimed,
@@ -123,6 +120,7 @@ class Engine:
         self.metrics = Metrics(store)
         self.doorkeeper = Doorkeeper(store, self.clock, pepper)
         self.quotas = QuotaBook(store, self.clock)
+        self._admitting = Admitting(store, self.clock, self.quotas, self.metrics)
         self.remote = RemoteWork(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)
         self.ticker = Ticker(store, self.schedules, kinds, self.clock, self.metrics)
@@ -165,63 +163,12 @@ class Engine:
             job = job._replace(webhook=callback)
         if self.keeping.is_large(job.input):
             [job] = await self.keeping.with_inputs_stored([job])
-        earlier = await self._write_admitted(job, now, once, submission.admission)
+        earlier = await self._admitting.write(job, now, once, submission.admission)
         if earlier is None:
             self.metrics.submitted(job.kind)
         else:
             await self.keeping.drop_inputs([job])
         return job, earlier
-
-    async def _write_admitted(
-        self, job: NewJob, now: int, once: Once | None, admission: Admission | None
-    ) -> Earlier | None:
-        while True:
-            try:
-                return await self._write(job, now, once, admission)
-            except AccessChanged:
-                assert admission is not None, "who was not let in names no epoch"
-                admission = await admission.renew()  # and again under the same id: it is one job
-
-    async def _write(
-        self, job: NewJob, now: int, once: Once | None, admission: Admission | None
-    ) -> Earlier | None:
-        """Write a job, within its tenant's quotas; raises AccessChanged where these may be old."""
-        if admission is not None and admission.quotas is not None:
-            earlier = await self._take(admission.quotas, [job], once, now)
-            if earlier is not None:
-                return earlier
-        began = self.clock.monotonic()
-        held = None if once is None else once.held(now)
-        try:
-            epoch = None if admission is None else admission.epoch
-            earlier = await self.store.submit(job, now, held, epoch)
-        except BaseException:
-            self._give_back(admission, [job])
-            raise
-        self.metrics.store_latency.add(self.clock.monotonic() - began)
-        if earlier is not None:
-            self._give_back(admission, [job])
-        return earlier
-
-    async def _take(
-        self, quotas: Quotas, jobs: Sequence[NewJob], once: Once | None, now: int
-    ) -> Earlier | None:
-        """Note jobs against their tenant's quotas. A request that is repeated takes nothing, so
-        what it has made before is returned where it would be refused.
-        """
-        tenant = jobs[0].tenant
-        try:
-            await self.quotas.take(tenant, quotas, len(jobs), _bytes_of(jobs))
-        except QuotaExceeded:
-            earlier = None if once is None else await self.store.earlier(tenant, once.key, now)
-            if earlier is None:
-                raise
-            return earlier
-        return None
-
-    def _give_back(self, admission: Admission | None, jobs: Sequence[NewJob]) -> None:
-        if admission is not None and admission.quotas is not None:
-            self.quotas.give_back(jobs[0].tenant, len(jobs), _bytes_of(jobs))
 
     async def submit_once(self, submission: Submission, once: Once) -> Submitted:
         """Submit a job unless one was submitted under this key before; return that one then."""
@@ -283,24 +230,14 @@ class Engine:
             asked_for = [(asked.webhook, asked.tenant) for asked in submissions]
             found = await self.webhooks.callbacks(asked_for)
             jobs = [job._replace(webhook=own) for job, own in zip(jobs, found, strict=True)]
+        if any(self.keeping.is_large(job.input) for job in jobs):
+            jobs = await self.keeping.with_inputs_stored(jobs)
         admission = submissions[0].admission if submissions else None
-        if admission is not None and admission.quotas is not None:
-            earlier = await self._take(admission.quotas, jobs, once, now)
-            if earlier is not None:
-                return jobs, earlier
-        try:
-            if any(self.keeping.is_large(job.input) for job in jobs):
-                jobs = await self.keeping.with_inputs_stored(jobs)
-            held = None if once is None else once.held(now)
-            earlier = await self.store.submit_batch(jobs, now, held)
-        except BaseException:
-            self._give_back(admission, jobs)
-            raise
+        earlier = await self._admitting.write_batch(jobs, now, once, admission)
         if earlier is None:
             for kind, count in Counter([job.kind for job in jobs]).items():
                 self.metrics.submitted(kind, count)
         else:
-            self._give_back(admission, jobs)
             await self.keeping.drop_inputs(jobs)
         return jobs, earlier
 
@@ -524,10 +461,6 @@ def has_large_result(settlement: Settlement) -> bool:
     """Tell whether an attempt ended with a result that is kept apart."""
     outcome = settlement.outcome
     return isinstance(outcome, Succeeded) and not fits_inline(outcome.result)
-
-
-def _bytes_of(jobs: Sequence[NewJob]) -> int:
-    return sum(bytes_of(job.input) for job in jobs)
 
 
 def _all_as_submitted(jobs: Sequence[NewJob]) -> list[Job]:

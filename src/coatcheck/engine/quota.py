@@ -24,7 +24,7 @@ FRESH_S = 1.0
 # A count is not repeated sooner, however often somebody is refused, nor until so many times as long
 # has passed as it took.
 LEAST_S = 0.05
-REST = 20
+REST = 50
 LONGEST_REST_S = 60.0
 WINDOW_S = 60
 LATER_S = 5
@@ -60,9 +60,24 @@ class QuotaBook:
         self._clock = clock
         self._counts: dict[str, _Count] = {}
 
+    def takes(self, tenant: str, quotas: Quotas, jobs: int, size: int) -> bool:
+        """Note jobs that fit by what is known; False where the store has to be asked."""
+        count = self._counts.get(tenant)
+        if count is None or (count.quotas is not quotas and count.quotas != quotas):
+            return False
+        if self._clock.monotonic() - count.read_at >= max(FRESH_S, count.rest_s):
+            return False
+        if _over(count, quotas, jobs, size) is not None:
+            return False
+        count.jobs += jobs
+        count.bytes += size
+        return True
+
     async def take(self, tenant: str, quotas: Quotas, jobs: int, size: int) -> None:
         """Note jobs that are about to be submitted; raises QuotaExceeded for too many."""
-        count = self._counts.setdefault(tenant, _Count())
+        count = self._counts.get(tenant)
+        if count is None:
+            count = self._counts[tenant] = _Count()
         age = self._clock.monotonic() - count.read_at
         if age >= max(FRESH_S, count.rest_s) or count.quotas != quotas:
             await self._read(tenant, quotas, count)

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError
-from coatcheck.http.caller import authorize
+from coatcheck.http.caller import authorize, is_authorized
 from coatcheck.http.checks import check_request
 from coatcheck.http.door import Door
 from coatcheck.http.endpoint import Endpoint, Handler, OpensTo
@@ -99,10 +99,13 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Handler:
     if "GET" in endpoints:
         endpoints = {**endpoints, "HEAD": endpoints["GET"]}
 
+    scopes = {method: endpoint.scope for method, endpoint in endpoints.items()}
+
     async def answer(request: Request) -> Response:
         endpoint = endpoints[request.method]
         check_request(request, endpoint)
-        await authorize(request, endpoint)
+        if not is_authorized(request, endpoint, scopes[request.method]):
+            await authorize(request, endpoint)
         return await endpoint.handler(request)
 
     return answer

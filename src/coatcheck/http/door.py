@@ -12,7 +12,6 @@ becomes of an error that nobody expected.
 
 from __future__ import annotations
 
-import contextlib
 import random
 import re
 from collections.abc import Mapping
@@ -67,7 +66,9 @@ class Door:
         token = correlation_id.set(current.decode())
         try:
             shortcut = self._shortcuts.get((scope["method"], scope["path"]))
-            refusal = await self._let_in(scope, headers, shortcut is not None)
+            refusal = None
+            if shortcut is None or not self._remembers(scope, headers):
+                refusal = await self._let_in(scope, headers)
             if refusal is not None:
                 await sending.all_of(refusal)
             elif shortcut is None:
@@ -83,9 +84,28 @@ class Door:
         finally:
             correlation_id.reset(token)
 
-    async def _let_in(
-        self, scope: Scope, headers: dict[bytes, bytes], quickly: bool
-    ) -> Response | None:
+    def _remembers(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+        """Let in whoever is remembered: for a submit, whose store looks whether that still holds.
+        Nobody is refused by it.
+        """
+        keeper = self._keeper
+        if keeper.epoch is None or not (
+            keeper.needs_key or comes_from_here(headers.get(b"host"), headers.get(b"origin"))
+        ):
+            return False
+        token = token_of(headers)
+        try:
+            caller = keeper.remembers(token)
+        except (Unauthorized, StoreUnavailable):
+            return False
+        if caller is None:
+            return False
+        scope["coatcheck.caller"] = caller
+        scope["coatcheck.token"] = token
+        scope["coatcheck.epoch"] = keeper.epoch
+        return True
+
+    async def _let_in(self, scope: Scope, headers: dict[bytes, bytes]) -> Response | None:
         """Note who asks; return what they are told if they stay outside."""
         keeper = self._keeper
         is_open = scope["path"] in self._open_paths
@@ -99,20 +119,15 @@ class Door:
             if is_open:
                 return None
             token = token_of(headers)
-            scope["coatcheck.caller"] = await self._admit(token, quickly)
+            scope["coatcheck.caller"] = await self._admit(token)
         except CoatcheckError as error:
             return answer_refusal(error)
         scope["coatcheck.token"] = token
         scope["coatcheck.epoch"] = keeper.epoch
         return None
 
-    async def _admit(self, token: bytes | None, quickly: bool) -> Caller:
+    async def _admit(self, token: bytes | None) -> Caller:
         keeper = self._keeper
-        if quickly:
-            # A submit is let in by what is remembered: the store looks whether that still holds.
-            # Nobody is refused by it.
-            with contextlib.suppress(Unauthorized):
-                return keeper.remembers(token) or await keeper.admit(token)
         try:
             return await keeper.admit_now(token)
         except StoreUnavailable:

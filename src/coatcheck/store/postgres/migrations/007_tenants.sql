@@ -50,6 +50,10 @@ DECLARE
   fresh coatcheck.jobs := jsonb_populate_record(NULL::coatcheck.jobs, job);
 BEGIN
   fresh.input := input;
+  fresh.limited := false;
+  fresh.lane := coatcheck.lane(
+    fresh.kind, NULL, fresh.queue, fresh.priority, fresh.tenant, fresh.limit_key
+  );
   INSERT INTO coatcheck.jobs SELECT fresh.*;
   INSERT INTO coatcheck.listing (tenant, id, kind, queue)
   VALUES (fresh.tenant, fresh.id, fresh.kind, fresh.queue);
