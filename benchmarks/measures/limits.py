@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.plan import Plan
 from benchmarks.results import Bar, Measure, Row, percentile
 from coatcheck.ids import UlidGenerator
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import DEFAULT_TENANT, NewJob
 from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.worker import WorkerInfo
@@ -46,7 +46,7 @@ class Variation:
 
     label: str
     limits: dict[str, Limit] = field(default_factory=dict)
-    tenants: int = 1
+    tenants: int = 0  # 0: nobody uses them
     keys: int = 0
     queue_limit: int | None = None
     full_lane: int = 0
@@ -129,7 +129,7 @@ async def _fill(store: Store, variation: Variation, jobs: int) -> None:
     for first in range(0, jobs, 1_000):
         new = [
             _job(
-                f"tenant-{number % variation.tenants}",
+                f"tenant-{number % variation.tenants}" if variation.tenants else DEFAULT_TENANT,
                 f"key-{number % variation.keys}" if variation.keys else None,
             )
             for number in range(first, first + 1_000)
@@ -146,7 +146,7 @@ async def _timed_claim(store: Store, variation: Variation) -> tuple[float, float
     return taken
 
 
-def _job(tenant: str = "tenant-0", key: str | None = None) -> NewJob:
+def _job(tenant: str = DEFAULT_TENANT, key: str | None = None) -> NewJob:
     now = _now()
     return NewJob(
         new_id(), KIND, '{"n":1}', created_at=now, run_at=now, tenant=tenant, limit_key=key
