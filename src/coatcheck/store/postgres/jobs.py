@@ -249,7 +249,7 @@ async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, Found
     rows = await db.fetch(sql.lock_standings, *columns(sorted(set(keys)), 2))
     split = 2 + STANDING_FIELDS
     return {
-        (row[0], row[1]): Found(read_standing(row[2:split]), Terms(*row[split:-1]), row[-1])
+        (row[0], row[1]): Found(read_standing(row[2:split]), Terms(*row[split:-2]), *row[-2:])
         for row in rows
     }
 
