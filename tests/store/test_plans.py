@@ -108,7 +108,11 @@ NAMED = [
     ("held_by", ("worker-1",), {"jobs_running"}),
     ("past_deadline", (NOW, 200), {"jobs_with_deadline"}),
     ("past_retention", (NOW, 200), {"jobs_expiring"}),
-    ("anything_to_sweep", (NOW, NOW, NOW), {"jobs_with_deadline", "jobs_expiring"}),
+    (
+        "anything_to_sweep",
+        (NOW, NOW, NOW),
+        {"jobs_with_deadline", "jobs_expiring", "jobs_with_input_until"},
+    ),
     ("standing_of", ("tenant-0", "x"), {"jobs_by_id"}),
     ("job_by_id", ("tenant-0", "x"), {"jobs_by_id", "PRIMARY KEY"}),
     ("job_by_public_id", ("tenant-0", "r_3"), {"jobs_by_public_id", "PRIMARY KEY"}),
