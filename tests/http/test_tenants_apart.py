@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
 import pytest
 from starlette.applications import Starlette
 
+from coatcheck.blobs.blobs import Blobs
+from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
+from coatcheck.engine.webhooks import WebhookAsked
 from coatcheck.http.app import create_http_app
 from coatcheck.http.endpoint import Endpoint, OpensTo
 from coatcheck.http.routes import ENDPOINTS
@@ -22,6 +26,7 @@ from coatcheck.model.payload import BlobName
 from coatcheck.model.schedule import Definition, Timing
 from coatcheck.store.base import JobFilter, Settlement
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.store.webhooks import DeliveryFilter
 from tests.http.arrange import NOW, StoppedClock, connect
 from tests.http.kinds import Gate, declare_kinds
 from tests.http.problems import read_problem
@@ -30,6 +35,7 @@ pytestmark = pytest.mark.anyio
 
 PEPPER = b"a pepper for tests"
 EVERYTHING = (Scope.READ, Scope.WRITE, Scope.CANCEL)
+URL = "https://93.184.216.34/hook"
 # A body that is good for each call that takes one.
 BODIES: dict[str, Any] = {
     "submitJob": {"kind": "echo", "input": 1},
@@ -44,9 +50,20 @@ BODIES: dict[str, Any] = {
     "failJob": {"code": "no", "message": "no"},
     "putSchedule": {"kind": "echo", "every_s": 60},
     "createKey": {"tenant": "acme", "scopes": ["jobs:read"]},
+    "createWebhook": {"url": URL},
+    "putWebhook": {"url": URL},
+    "upload": "a file",
+    "signUpload": {"size": 1},
+    "limitQueue": {"concurrency": 1},
     "putTenant": {"status": "suspended"},
 }
 IDS = [f"{endpoint.method} {endpoint.path}" for endpoint in ENDPOINTS]
+
+
+# The event that tells of the failure: the third, after it was queued and claimed.
+FAILED_AT = 3
+# What names something that somebody has.
+OWNED = ("job_id", "schedule", "key_id", "owner", "webhook", "delivery", "upload_id")
 
 
 class Acme(NamedTuple):
@@ -55,11 +72,14 @@ class Acme(NamedTuple):
     ended: str
     running: str
     key_id: str
+    webhook: str
+    upload: str
 
 
 @pytest.fixture
-def engine(store: SQLiteStore, gate: Gate, clock: StoppedClock) -> Engine:
-    return Engine(store, declare_kinds(gate).kinds, clock, pepper=lambda: PEPPER)
+def engine(store: SQLiteStore, gate: Gate, clock: StoppedClock, tmp_path: Path) -> Engine:
+    blobs = Blobs(FileBucket(tmp_path / "blobs"))
+    return Engine(store, declare_kinds(gate).kinds, clock, blobs=blobs, pepper=lambda: PEPPER)
 
 
 @pytest.fixture
@@ -77,11 +97,13 @@ async def acme(engine: Engine, claimer: str) -> Acme:
     await engine.store.reserve_blob(BlobName("acme", second.lease.job_id, "k"), NOW + 9)
     assert await engine.store.keep_artifact(second.lease, artifact)
     failed = GaveUp(Failure("no", "hushed"))
+    webhook, _ = await engine.webhooks.create(WebhookAsked(URL), "hushed", "acme")
     await engine.settle([Settlement(first.lease, failed)])
+    upload = (await engine.uploads.receive(b"hushed", tenant="acme")).upload
     timing = Timing(every_ms=60_000)
     await engine.schedules.put(Definition("nightly", "echo", timing=timing), tenant="acme")
     key, _ = await engine.doorkeeper.create_key("acme", EVERYTHING)
-    return Acme(ended.id, running.id, key.id)
+    return Acme(ended.id, running.id, key.id, webhook.id, upload.id)
 
 
 @pytest.fixture
@@ -97,6 +119,8 @@ async def call(
     client: httpx2.AsyncClient, endpoint: Endpoint, acme: Acme, job: str, **options: Any
 ) -> httpx2.Response:
     names = {"job_id": job, "schedule": "nightly", "key_id": acme.key_id, "owner": "acme"}
+    names |= {"webhook": acme.webhook, "upload_id": acme.upload}
+    names["delivery"] = f"{acme.ended}.{FAILED_AT}.{acme.webhook}"
     names |= {"fence": "1", "name": "docs.css", "file": "a.txt", "kind": "echo", "queue": "default"}
     path = endpoint.path.format(**names)
     body = BODIES.get(endpoint.name)
@@ -104,7 +128,7 @@ async def call(
     return await client.request(endpoint.method, path, **json, **options)
 
 
-async def picture(engine: Engine) -> list[Any]:
+async def picture(engine: Engine, acme: Acme) -> list[Any]:
     """All that the tenant has, as the store holds it."""
     jobs = await engine.list_jobs(JobFilter("acme", limit=100))
     events = [await engine.store.events("acme", job.id, 0, 100) for job in jobs]
@@ -114,6 +138,10 @@ async def picture(engine: Engine) -> list[Any]:
         await engine.schedules.page(tenant="acme"),
         await engine.store.list_keys("acme"),
         await engine.store.get_tenant("acme"),
+        await engine.webhooks.page(tenant="acme"),
+        await engine.webhooks.deliveries(DeliveryFilter("acme", job_id=jobs[0].id)),
+        await engine.webhooks.deliveries(DeliveryFilter("acme", job_id=jobs[1].id)),
+        [await engine.store.get_upload("acme", acme.upload)],
     ]
 
 
@@ -126,44 +154,44 @@ def test_every_call_with_a_body_has_one_here() -> None:
 async def test_nobody_sees_or_changes_what_another_tenant_has(
     engine: Engine, acme: Acme, stranger: httpx2.AsyncClient, endpoint: Endpoint
 ) -> None:
-    before = await picture(engine)
+    before = await picture(engine, acme)
     for job in (acme.ended, acme.running):
         answer = await call(stranger, endpoint, acme, job)
 
         assert "hushed" not in answer.text
         assert acme.ended not in answer.text.replace(f"job {acme.ended}", "")
-        names_other = any(
-            name in endpoint.path for name in ("{job_id}", "{schedule}", "{key_id}", "{owner}")
-        )
+        names_other = any(f"{{{name}}}" in endpoint.path for name in OWNED)
         if endpoint.opens_to is OpensTo.OPERATOR or endpoint.scope is Scope.WORK:
             read_problem(answer, 403, "forbidden")
         elif (names_other and endpoint.name != "putSchedule") or endpoint.name == "createKey":
             read_problem(answer, 404, "not-found")
+        elif endpoint.name == "signUpload":
+            read_problem(answer, 409, "conflict")  # files in a folder have no such addresses
         else:
             assert answer.status_code < 300, answer.text
             assert "acme" not in answer.text
-    assert await picture(engine) == before
+    assert await picture(engine, acme) == before
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=IDS)
 async def test_naming_another_tenant_is_for_the_operator(
     engine: Engine, acme: Acme, stranger: httpx2.AsyncClient, endpoint: Endpoint
 ) -> None:
-    before = await picture(engine)
+    before = await picture(engine, acme)
     answer = await call(stranger, endpoint, acme, acme.ended, params={"tenant": "acme"})
 
     if endpoint.opens_to is OpensTo.TENANT:
         read_problem(answer, 403, "forbidden")
     else:
         assert answer.status_code in (400, 403, 404)
-    assert await picture(engine) == before
+    assert await picture(engine, acme) == before
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=IDS)
 async def test_every_call_needs_a_key(
     engine: Engine, acme: Acme, http: httpx2.AsyncClient, endpoint: Endpoint
 ) -> None:
-    before = await picture(engine)
+    before = await picture(engine, acme)
     answer = await call(http, endpoint, acme, acme.ended)
 
     if endpoint.path in ("/healthz", "/readyz"):
@@ -171,7 +199,7 @@ async def test_every_call_needs_a_key(
         return
     read_problem(answer, 401, "unauthorized")
     assert answer.headers["www-authenticate"].startswith("Bearer")
-    assert await picture(engine) == before
+    assert await picture(engine, acme) == before
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=IDS)
@@ -181,14 +209,14 @@ async def test_every_call_needs_its_scope(
     others = [scope for scope in Scope if scope not in (endpoint.scope, Scope.ADMIN)]
     _, shown = await engine.doorkeeper.create_key("default", others)
     http.headers["X-Api-Key"] = shown
-    before = await picture(engine)
+    before = await picture(engine, acme)
     answer = await call(http, endpoint, acme, acme.ended)
 
     if endpoint.scope is None:
         assert answer.status_code == 200
     else:
         read_problem(answer, 403, "forbidden")
-    assert await picture(engine) == before
+    assert await picture(engine, acme) == before
 
 
 async def test_the_operator_acts_for_any_tenant(

@@ -264,6 +264,8 @@ _SYSTEM = (
         {200: Answer("The queue; what runs goes on.", as_json(ref("Queue")))},
         body=Body("The limit, or null for none.", as_json(ref("QueueRequest"))),
         refusals=(408, 413, 415, 422),
+        needs=Scope.ADMIN,
+        opens_to=OpensTo.OPERATOR,
     ),
     Endpoint(
         "POST",

@@ -14,6 +14,7 @@ from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import TooLarge
 from coatcheck.http.body import media_type_of, refuse_declared, stream_body, too_large
+from coatcheck.http.caller import tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import Fields, read_fields
 from coatcheck.http.idempotency import REPLAYED, read_key
@@ -48,7 +49,9 @@ async def upload(request: Request) -> Response:
     if is_form:
         name, content_type, pieces = await read_file(content_type or "", pieces)
     try:
-        taken = await engine.uploads.receive(pieces, name, content_type, key=key)
+        taken = await engine.uploads.receive(
+            pieces, name, content_type, tenant=tenant_of(request), key=key
+        )
     except TooLarge:
         raise too_large(limit) from None
     log.info("uploaded", extra={"upload": taken.upload.id, "bytes": taken.upload.size})
@@ -62,14 +65,14 @@ async def upload(request: Request) -> Response:
 async def get_upload(request: Request) -> Response:
     """Answer with what is known of a file that no job has taken over yet."""
     engine: Engine = request.app.state.engine
-    found = await engine.uploads.get(request.path_params["upload_id"])
+    found = await engine.uploads.get(request.path_params["upload_id"], tenant_of(request))
     return Response(dumps(upload_view(found)), media_type=JSON)
 
 
 async def delete_upload(request: Request) -> Response:
     """Give a file up that no job has taken over."""
     engine: Engine = request.app.state.engine
-    await engine.uploads.delete(request.path_params["upload_id"])
+    await engine.uploads.delete(request.path_params["upload_id"], tenant_of(request))
     return Response(status_code=204)
 
 
@@ -77,7 +80,9 @@ async def sign_upload(request: Request) -> Response:
     """Answer with an address of the blob store that the file can be written to directly."""
     engine: Engine = request.app.state.engine
     asked = await read_fields(request, SignedRequest)
-    signed = await engine.uploads.begin_signed(asked.size, asked.name, asked.content_type)
+    signed = await engine.uploads.begin_signed(
+        asked.size, asked.name, asked.content_type, tenant=tenant_of(request)
+    )
     answer = {
         "id": signed.id,
         "method": "PUT",
@@ -91,7 +96,7 @@ async def sign_upload(request: Request) -> Response:
 async def complete_upload(request: Request) -> Response:
     """Take in what was written to a signed address: it is read once, counted and hashed."""
     engine: Engine = request.app.state.engine
-    taken = await engine.uploads.complete(request.path_params["upload_id"])
+    taken = await engine.uploads.complete(request.path_params["upload_id"], tenant_of(request))
     log.info("uploaded", extra={"upload": taken.id, "bytes": taken.size})
     return Response(dumps(upload_view(taken)), media_type=JSON)
 

@@ -7,6 +7,7 @@ from typing import Any
 from coatcheck.http import webhooks
 from coatcheck.http.endpoint import Answer, Body, Endpoint, Handler, Parameter, as_json, ref
 from coatcheck.http.job_query import LARGEST_PAGE
+from coatcheck.model.access import Scope
 from coatcheck.model.webhook import TYPES, DeliveryState
 
 _ALL = "/v1/webhooks"
@@ -70,6 +71,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "Get the secret of jobs' own webhooks",
         "webhooks",
         {200: Answer("The secret.", as_json(ref("Secret")))},
+        needs=Scope.WRITE,  # who has it can make messages up
     ),
     Endpoint(
         "POST",

@@ -12,13 +12,14 @@ from starlette.responses import Response
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.webhooks import Webhooks
+from coatcheck.http.caller import check_kind, tenant_of
 from coatcheck.http.cursor import read_cursor, write_cursor
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import read_fields
 from coatcheck.http.job_query import LARGEST_PAGE, PAGE, read_number
 from coatcheck.http.job_view import dumps
 from coatcheck.http.webhook_request import WebhookRequest
-from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.access import Scope
 from coatcheck.model.webhook import (
     OWN,
     Delivery,
@@ -40,7 +41,9 @@ _NOT_KEPT = {"Cache-Control": "no-store"}
 async def create_webhook(request: Request) -> Response:
     """Have all jobs' events told to an address; its secret is in this answer and in no other."""
     asked = await read_fields(request, WebhookRequest)
-    endpoint, secret = await _webhooks(request).create(asked.asked(), asked.description)
+    endpoint, secret = await _webhooks(request).create(
+        asked.asked(), asked.description, tenant_of(request)
+    )
     log.info("webhook made", extra={"webhook": endpoint.id})
     headers = {"Location": f"/v1/webhooks/{endpoint.id}", **_NOT_KEPT}
     return _answer({**webhook_view(endpoint), "secret": secret}, 201, headers)
@@ -51,7 +54,7 @@ async def list_webhooks(request: Request) -> Response:
     query = request.query_params
     limit = read_number(query, "limit", PAGE, 1, LARGEST_PAGE)
     after = "" if (cursor := query.get("cursor")) is None else read_cursor(cursor)
-    found = await _webhooks(request).page(after, limit + 1)
+    found = await _webhooks(request).page(after, limit + 1, tenant_of(request))
     more = write_cursor(found[limit - 1].id) if len(found) > limit else None
     listed = [webhook_view(endpoint) for endpoint in found[:limit]]
     return _answer({"webhooks": listed, "next_cursor": more})
@@ -59,35 +62,37 @@ async def list_webhooks(request: Request) -> Response:
 
 async def get_webhook(request: Request) -> Response:
     """Answer with one webhook."""
-    return _answer(webhook_view(await _webhooks(request).get(_id(request))))
+    return _answer(webhook_view(await _webhooks(request).get(_id(request), tenant_of(request))))
 
 
 async def put_webhook(request: Request) -> Response:
     """Change where a webhook leads and what it hears of; it is enabled then. Its secret stays."""
     asked = await read_fields(request, WebhookRequest)
     webhooks = _webhooks(request)
-    endpoint = await webhooks.change(_id(request), asked.asked(), asked.description)
+    endpoint = await webhooks.change(
+        _id(request), asked.asked(), asked.description, tenant_of(request)
+    )
     log.info("webhook changed", extra={"webhook": endpoint.id})
     return _answer(webhook_view(endpoint))
 
 
 async def delete_webhook(request: Request) -> Response:
     """Delete a webhook, and answer with what it was; what is pending for it is called off."""
-    endpoint = await _webhooks(request).delete(_id(request))
+    endpoint = await _webhooks(request).delete(_id(request), tenant_of(request))
     log.info("webhook deleted", extra={"webhook": endpoint.id})
     return _answer(webhook_view(endpoint))
 
 
 async def enable_webhook(request: Request) -> Response:
     """Let a webhook be called again; what it has missed can be redelivered."""
-    endpoint = await _webhooks(request).enable(_id(request))
+    endpoint = await _webhooks(request).enable(_id(request), tenant_of(request))
     log.info("webhook enabled", extra={"webhook": endpoint.id})
     return _answer(webhook_view(endpoint))
 
 
 async def disable_webhook(request: Request) -> Response:
     """Stop calling a webhook; what is pending for it is called off."""
-    endpoint = await _webhooks(request).disable(_id(request))
+    endpoint = await _webhooks(request).disable(_id(request), tenant_of(request))
     log.info("webhook disabled by hand", extra={"webhook": endpoint.id})
     return _answer(webhook_view(endpoint))
 
@@ -99,7 +104,8 @@ async def rotate_webhook(request: Request) -> Response:
 
 async def get_secret(request: Request) -> Response:
     """Answer with what calls to jobs' own webhooks are signed with."""
-    secret = await _webhooks(request).secret()
+    check_kind(request, Scope.WRITE, None)
+    secret = await _webhooks(request).secret(tenant_of(request))
     return _answer({"secret": secret}, headers=_NOT_KEPT)
 
 
@@ -109,7 +115,7 @@ async def rotate_secret(request: Request) -> Response:
 
 
 async def _rotate(request: Request, endpoint_id: str) -> Response:
-    secret, until = await _webhooks(request).rotate(endpoint_id)
+    secret, until = await _webhooks(request).rotate(endpoint_id, tenant_of(request))
     log.info("webhook secret rotated", extra={"webhook": endpoint_id})
     rotated = {"secret": secret, "previous_until": to_rfc3339(until)}
     return _answer(rotated, headers=_NOT_KEPT)
@@ -117,15 +123,15 @@ async def _rotate(request: Request, endpoint_id: str) -> Response:
 
 async def list_webhook_deliveries(request: Request) -> Response:
     """Answer with a page of what a webhook was told, newest first."""
-    endpoint = await _webhooks(request).get(_id(request))
-    return await _list(request, DeliveryFilter(DEFAULT_TENANT, endpoint.id))
+    endpoint = await _webhooks(request).get(_id(request), tenant_of(request))
+    return await _list(request, DeliveryFilter(tenant_of(request), endpoint.id))
 
 
 async def list_job_deliveries(request: Request) -> Response:
     """Answer with a page of what was told of a job, and to whom, newest first."""
     engine: Engine = request.app.state.engine
-    job = await engine.glance(request.path_params["job_id"])
-    return await _list(request, DeliveryFilter(DEFAULT_TENANT, job_id=job.id))
+    job = await engine.glance(request.path_params["job_id"], tenant_of(request))
+    return await _list(request, DeliveryFilter(tenant_of(request), job_id=job.id))
 
 
 async def _list(request: Request, which: DeliveryFilter) -> Response:
@@ -139,9 +145,10 @@ async def _list(request: Request, which: DeliveryFilter) -> Response:
     before = None
     if (cursor := query.get("cursor")) is not None:
         at, _, written = read_cursor(cursor, _can_be_last).partition(" ")
-        key = read_delivery_id(DEFAULT_TENANT, written)
+        key = read_delivery_id(which.tenant, written)
         before = None if key is None else (int(at), key)
-    found = await _webhooks(request).deliveries(
+    engine: Engine = request.app.state.engine
+    found = await engine.webhooks.deliveries(
         which._replace(state=state, before=before, limit=limit + 1)
     )
     more = None
@@ -154,26 +161,26 @@ async def _list(request: Request, which: DeliveryFilter) -> Response:
 
 def _can_be_last(text: str) -> bool:
     at, _, written = text.partition(" ")
-    known = read_delivery_id(DEFAULT_TENANT, written)
+    known = read_delivery_id("", written)
     return at.isascii() and at.isdigit() and len(at) < 16 and known is not None
 
 
 async def get_delivery(request: Request) -> Response:
     """Answer with one delivery and its tries."""
-    found = await _webhooks(request).delivery(request.path_params["delivery"])
+    found = await _webhooks(request).delivery(request.path_params["delivery"], tenant_of(request))
     return _answer(delivery_view(found))
 
 
 async def redeliver(request: Request) -> Response:
     """Send a delivery again now, whatever became of it, under the id it has."""
-    found = await _webhooks(request).redeliver(request.path_params["delivery"])
+    found = await _webhooks(request).redeliver(request.path_params["delivery"], tenant_of(request))
     log.info("redelivery asked", extra={"delivery": delivery_id(found.key)})
     return _answer(delivery_view(found), 202)
 
 
 async def redeliver_failed(request: Request) -> Response:
     """Send again what a webhook has not taken, the newest thousand."""
-    count = await _webhooks(request).redeliver_failed(_id(request))
+    count = await _webhooks(request).redeliver_failed(_id(request), tenant_of(request))
     log.info("redelivery asked", extra={"webhook": _id(request), "deliveries": count})
     return _answer({"deliveries": count}, 202)
 
@@ -229,6 +236,8 @@ def _answer(body: Any, status: int = 200, headers: dict[str, str] | None = None)
 
 
 def _webhooks(request: Request) -> Webhooks:
+    """Return what is asked about all jobs of a tenant: it takes a key for all kinds."""
+    check_kind(request, Scope.READ if request.method == "GET" else Scope.WRITE, None)
     engine: Engine = request.app.state.engine
     return engine.webhooks
 
