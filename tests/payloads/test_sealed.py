@@ -16,6 +16,7 @@ from coatcheck.blobs.open import blobs_for
 from coatcheck.blobs.sealed import SealedBucket
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
+from coatcheck.engine.webhooks import WebhookAsked
 from coatcheck.errors import BlobDamaged, ConfigurationError, KeyMissing, KeyReused
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.sealing import PIECE, PREFIX, Keyring
@@ -110,6 +111,21 @@ async def test_a_job_whose_key_is_not_known_goes_back_to_its_queue(
     assert (found.state, found.attempt) == ("queued", 0)
     assert found.error is not None
     assert found.error.code == "encryption-key-missing"
+
+
+@pytest.mark.anyio
+async def test_secrets_of_webhooks_are_sealed(engine: Engine, data: Path) -> None:
+    webhook, secret = await engine.webhooks.create(WebhookAsked("https://93.184.216.34/hook"))
+    own = await engine.webhooks.secret()
+    rotated, _ = await engine.webhooks.rotate(webhook.id)
+
+    assert await engine.webhooks.signing(webhook.id) == [rotated, secret]
+    assert await engine.webhooks.secret() == own
+    for file in data.rglob("*"):
+        if file.is_file():
+            text = file.read_bytes()
+            for each in (secret, own, rotated):
+                assert each.encode() not in text
 
 
 @pytest.mark.anyio

@@ -2,9 +2,10 @@
 
 What users hand in and what handlers say is sealed on its way in and opened on its way out: inputs,
 results, results and errors of steps, errors, log lines, output, progress messages, data of events,
-inputs of schedules, small documents. The store below never knows. Everything it decides by stays
-in clear: ids, kinds, queues, states, phases, labels, times, counts, names and keys of steps, codes
-of errors, references to blobs (whose bytes `coatcheck.blobs.sealed` seals).
+inputs of schedules, secrets of webhooks, small documents. The store below never knows. Everything
+it decides by stays in clear: ids, kinds, queues, states, phases, labels, times, counts, names and
+keys of steps, codes of errors, addresses of webhooks, references to blobs (whose bytes
+`coatcheck.blobs.sealed` seals).
 
 Verbs that are not named here carry nothing of that, and are the other store's own.
 """
@@ -12,20 +13,32 @@ Verbs that are not named here carry nothing of that, and are the other store's o
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from coatcheck.errors import KeyMissing
 from coatcheck.model.event import Event, EventType, NewEvent
 from coatcheck.model.job import Failure, Job, Lease, NewJob, Progress
+from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.payload import is_reference
 from coatcheck.model.record import Record
 from coatcheck.model.schedule import Schedule
 from coatcheck.model.step import Message, Step
+from coatcheck.model.webhook import Endpoint, Secret
 from coatcheck.sealing import PREFIX, Keyring
-from coatcheck.store.base import Claimed, Earlier, Idempotency, JobFilter, Report, Settlement, Store
+from coatcheck.store.base import (
+    NO_LIMITS,
+    NO_VERSIONS,
+    Claimed,
+    Earlier,
+    Idempotency,
+    JobFilter,
+    Report,
+    Settlement,
+    Store,
+)
 from coatcheck.store.schedules import DueSchedules, Firing
 
 # A job whose key is not known here goes back to its queue for so long.
@@ -45,10 +58,10 @@ class SealedStore:
     # --- handing work in and reading it
 
     async def submit(
-        self, job: NewJob, now: int, once: Idempotency | None = None
+        self, job: NewJob, now: int, once: Idempotency | None = None, epoch: int | None = None
     ) -> Earlier | None:
         """Make a job durable."""
-        return await self._store.submit(self._seal_job(job), now, once)
+        return await self._store.submit(self._seal_job(job), now, once, epoch)
 
     async def submit_batch(
         self, jobs: Sequence[NewJob], now: int, once: Idempotency | None = None
@@ -111,9 +124,17 @@ class SealedStore:
 
     # --- working
 
-    async def claim(self, worker_id: str, kinds: Sequence[str], limit: int, now: int) -> Claimed:
+    async def claim(
+        self,
+        worker_id: str,
+        kinds: Sequence[str],
+        limit: int,
+        now: int,
+        limits: Mapping[str, Limit] = NO_LIMITS,
+        versions: Mapping[str, str] = NO_VERSIONS,
+    ) -> Claimed:
         """Take jobs that are due; one whose key is not known here is given back."""
-        claimed = await self._store.claim(worker_id, kinds, limit, now)
+        claimed = await self._store.claim(worker_id, kinds, limit, now, limits, versions)
         claims, unread = [], []
         for claim in claimed.claims:
             try:
@@ -142,6 +163,28 @@ class SealedStore:
             for lease, outcome, report in settlements
         ]
         return await self._store.settle(sealed, now)
+
+    # --- secrets of webhooks
+
+    async def put_endpoint(self, endpoint: Endpoint, secret: Secret | None = None) -> None:
+        """Write a tenant's endpoint, with its first secret."""
+        sealed = None if secret is None else self._seal_secret(secret, endpoint.tenant)
+        await self._store.put_endpoint(endpoint, sealed)
+
+    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
+        """Read the secrets that count now."""
+        found = await self._store.secrets_of(tenant, endpoint_id, now)
+        return [each._replace(value=self._keys.open(each.value, tenant)) for each in found]
+
+    async def put_secret(
+        self, tenant: str, endpoint_id: str, secret: Secret, old_until: int, *, first: bool = False
+    ) -> bool:
+        """Add a secret."""
+        sealed = self._seal_secret(secret, tenant)
+        return await self._store.put_secret(tenant, endpoint_id, sealed, old_until, first=first)
+
+    def _seal_secret(self, secret: Secret, tenant: str) -> Secret:
+        return secret._replace(value=self._keys.seal(secret.value, tenant))
 
     # --- small documents and schedules
 
