@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -121,7 +122,7 @@ async def test_secrets_of_webhooks_are_sealed(engine: Engine, data: Path) -> Non
 
     assert await engine.webhooks.signing(webhook.id) == [rotated, secret]
     assert await engine.webhooks.secret() == own
-    for file in data.rglob("*"):
+    for file in await asyncio.to_thread(lambda: list(data.rglob("*"))):
         if file.is_file():
             text = file.read_bytes()
             for each in (secret, own, rotated):
