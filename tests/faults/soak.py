@@ -28,7 +28,7 @@ from pathlib import Path
 import asyncpg
 
 from coatcheck import AsyncClient, NewJob
-from coatcheck.errors import JobCancelled, JobFailed
+from coatcheck.errors import JobCancelled, JobFailed, TimedOut
 from tests.cli.processes import running
 from tests.postgres.server import TrialServer
 
@@ -213,7 +213,11 @@ async def soak(store: str, seconds: float, seed: int) -> Soaked:
 async def _load(client: AsyncClient, chance: random.Random, until: float, soaked: Soaked) -> None:
     while time.monotonic() < until:
         act = chance.choice(list(ACTS))
-        wrong = await ACTS[act](client, chance.randrange(1_000_000))
+        try:
+            wrong = await ACTS[act](client, chance.randrange(1_000_000))
+        except TimedOut as error:
+            why = await client.explain(error.job_id)
+            wrong = f"{error}: {why}"
         soaked.done[act] += 1
         if wrong:
             soaked.wrong.append(wrong)

@@ -201,8 +201,11 @@ class UsageConformance(Counting):
         await store.submit(new_job(), NOW, once)
         await store.fork(first.id, 0, new_job(forked_from=first.id), NOW)
         assert await total(store) == {
-            "kind": "mail", "hour": HOUR, "submitted": 273, "input_bytes": 273 * self.kept('{"n":1}'),
-        }  # fmt: skip
+            "kind": "mail",
+            "hour": HOUR,
+            "submitted": 273,
+            "input_bytes": 273 * self.kept('{"n":1}'),
+        }
 
     async def test_spawned_jobs_count(self, store: Store, worker: str) -> None:
         """For the tenant of their parent, under their own kind."""
