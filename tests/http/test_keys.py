@@ -14,12 +14,16 @@ from starlette.applications import Starlette
 
 from coatcheck.engine import access
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
 from coatcheck.http.app import create_http_app
 from coatcheck.model.access import Scope
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.store.base import Report
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.http.arrange import LogLines, StoppedClock, connect
 from tests.http.kinds import Gate, declare_kinds
 from tests.http.problems import read_problem
+from tests.http.streams import Stream
 
 pytestmark = pytest.mark.anyio
 
@@ -358,3 +362,19 @@ async def test_usage_is_told_by_hour_and_kind(engine: Engine, http: httpx2.Async
     wrong = {"since": "2033-05-18T03:00:00Z", "until": "2031-05-18T03:00:00Z"}
     refused = await http.get("/v1/tenants/acme/usage", params=wrong, headers=headers)
     read_problem(refused, 400, "bad-request")
+
+
+async def test_a_stream_ends_when_its_key_is_revoked_however_much_there_is_to_tell(
+    engine: Engine, app: Starlette, claimer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coatcheck.http.stream.HEARTBEAT_S", 0.0)
+    key = await make_key(engine)
+    job = await engine.submit(Submission("echo", tenant="acme"))
+    [claim] = (await engine.claim(claimer, ["echo"], 1)).claims
+    async with Stream(app, job.id, authorization=f"Bearer {key}") as stream:
+        assert await stream.next_told() is not None
+        await engine.doorkeeper.revoke_key(key.split("_")[1])
+        await engine.report(claim.lease, Report(events=(NewEvent(EventType.LOG, "{}"),)))
+        told = [event.name for event in await stream.rest()]
+    assert "log" not in told
+    assert "end" not in told

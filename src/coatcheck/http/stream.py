@@ -9,6 +9,7 @@ the job as it stands, and the stream goes on from there.
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 
@@ -48,7 +49,7 @@ async def get_events(request: Request) -> Response:
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     if request.method == "HEAD":
         return Response(status_code=200, headers=headers, media_type=EVENT_STREAM)
-    stream = _stream(engine, job, after or 0, partial(admit_again, request))
+    stream = _stream(engine, job, after or 0, _Key(partial(admit_again, request)))
     return StreamingResponse(stream, 200, headers, EVENT_STREAM)
 
 
@@ -67,14 +68,29 @@ async def _page(engine: Engine, job: Job, after: int, limit: int, wait: float) -
     return Response(events_json(events, job), media_type=JSON)
 
 
-async def _stream(
-    engine: Engine, job: Job, after: int, check_key: Callable[[], Awaitable[None]]
-) -> AsyncIterator[str]:
+class _Key:
+    """What a stream was opened with: it is looked at every so often, however much there is to tell,
+    so that nobody goes on for long whose key was revoked.
+    """
+
+    def __init__(self, check: Callable[[], Awaitable[None]]) -> None:
+        self._check = check
+        self._checked = time.monotonic()
+
+    async def look(self) -> None:
+        """Raise unless it is still good, where that has not been looked at for a while."""
+        if time.monotonic() - self._checked >= HEARTBEAT_S:
+            await self._check()
+            self._checked = time.monotonic()
+
+
+async def _stream(engine: Engine, job: Job, after: int, key: _Key) -> AsyncIterator[str]:
     yield _opening(job, after)
     after = min(after, job.last_event)
     looked_in_vain = False
     while True:
         try:
+            await key.look()
             events = await engine.events(job.id, after, PAGE, job.tenant)
             if _is_cut_off(events, after) or (looked_in_vain and not events):
                 job = await engine.get(job.id, job.tenant)
@@ -91,7 +107,7 @@ async def _stream(
             if job.state.is_terminal:
                 yield _message("end", after, job_json(job))
                 return
-            moved = await _next(engine, job, after, check_key)
+            moved = await engine.wait_for_event(job, after, HEARTBEAT_S)
         except (NotFound, StoreUnavailable, Unauthorized):
             return  # deleted, the store is away, the key revoked: whoever comes back is told which
         if moved is not None:
@@ -100,16 +116,6 @@ async def _stream(
             return
         else:
             yield ": still here\n\n"
-
-
-async def _next(
-    engine: Engine, job: Job, after: int, check_key: Callable[[], Awaitable[None]]
-) -> Job | None:
-    """Wait for an event; where none comes for a while, look whether the key is still good."""
-    moved = await engine.wait_for_event(job, after, HEARTBEAT_S)
-    if moved is None and not engine.stopping:
-        await check_key()
-    return moved
 
 
 def _opening(job: Job, after: int) -> str:
