@@ -298,7 +298,8 @@ class PlainMachine(ScheduleRules):
             assert job is not None
             assert job.state in ENDED
             payloads = 1 + (job.result is not None)
-            assert deleted == Deleted(key[1], payloads, len(job.log), len(job.steps))
+            counts = (payloads, len(job.log), len(job.steps))
+            assert deleted == Deleted(key[1], *counts, messages=len(job.messages))
             self.expected.delete(key, self.now)
 
     @rule(queue=st.sampled_from(QUEUES), paused=st.sampled_from([False, False, True]))
