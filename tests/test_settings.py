@@ -18,6 +18,8 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "listen": ("postgresql://db/jobs", "postgresql://db/jobs"),
     "connections": ("4", 4),
     "profile": ("production", "production"),
+    "egress_allow": ("10.0.0.0/8,hooks.example", "10.0.0.0/8,hooks.example"),
+    "webhook_secret": ("file:/run/secrets/webhooks", "file:/run/secrets/webhooks"),
     "pepper": ("file:/run/secrets/pepper", "file:/run/secrets/pepper"),
     "cors_origins": ("https://a.example,https://b.example", "https://a.example,https://b.example"),
     "host": ("0.0.0.0", "0.0.0.0"),

@@ -101,6 +101,11 @@ class Settings:
             raise ConfigurationError(f"log_format is json, text or auto, not {self.log_format!r}")
 
     @property
+    def is_production(self) -> bool:
+        """Whether nothing is left to good faith: see SECURITY.md."""
+        return self.profile == "production"
+
+    @property
     def origins(self) -> list[str]:
         """The origins whose pages may call the API."""
         return [text.strip() for text in self.cors_origins.split(",") if text.strip()]

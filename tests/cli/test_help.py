@@ -29,7 +29,7 @@ SUBCOMMANDS = (
         "schedules",
         "serve",
     ),
-    *("submit", "tenants", "watch", "worker"),
+    *("submit", "tenants", "watch", "webhooks", "worker"),
 )
 
 

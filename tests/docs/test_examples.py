@@ -329,21 +329,6 @@ def test_encrypting_what_is_kept(tmp_path: Path) -> None:
     assert b"2030-01" not in kept
 
 
-def test_every_python_block_is_run_by_one_of_these() -> None:
-    # shop.py needs PostgreSQL: tests/postgres/test_shop.py.
-    run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
-    run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}
-    run |= {"tickets.py", "gateway.py", "remote.py", "isolated.py"}
-    run |= {"scans.py", "hand_in.py", "ledger.py"}
-    run |= {"billing.py", "test_billing.py", "reports.py", "fetch.py", "nightly.py"}
-    # tests/docs/test_durable_examples.py
-    run |= {"orders.py", "trial.py", "decide.py", "pictures.py", "invoices.py", "mend.py"}
-    named = {
-        block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
-    }
-    assert named == run
-
-
 def test_being_called_back(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/be-called-back.md"
     write_python_files(page, tmp_path)
@@ -374,3 +359,19 @@ def test_being_called_back(tmp_path: Path) -> None:
                 assert forged.status_code == 401
             finally:
                 receiver.terminate()
+
+
+def test_every_python_block_is_run_by_one_of_these() -> None:
+    # shop.py needs PostgreSQL: tests/postgres/test_shop.py.
+    run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
+    run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}
+    run |= {"tickets.py", "gateway.py", "remote.py", "isolated.py"}
+    run |= {"scans.py", "hand_in.py", "ledger.py", "limited.py", "pinned.py"}
+    run |= {"bakery.py", "order.py", "receiver.py"}
+    run |= {"billing.py", "test_billing.py", "reports.py", "fetch.py", "nightly.py"}
+    # tests/docs/test_durable_examples.py
+    run |= {"orders.py", "trial.py", "decide.py", "pictures.py", "invoices.py", "mend.py"}
+    named = {
+        block.file_name for page in PAGES for block in blocks(page) if block.language == "python"
+    }
+    assert named == run

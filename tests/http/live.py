@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coatcheck.app import App
+from coatcheck.blobs.blobs import Blobs
+from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.model.job import DEFAULT_TENANT, Job
@@ -80,7 +84,9 @@ class _Live:
     async def _run(self) -> None:
         store = self._make_store()
         await store.open()
-        engine = BriefEngine(store, self._app.kinds)
+        folder = tempfile.TemporaryDirectory(prefix="live-")
+        blobs = Blobs(FileBucket(Path(folder.name)))
+        engine = BriefEngine(store, self._app.kinds, blobs=blobs)
         config = uvicorn.Config(
             CutStreams(create_http_app(engine)), lifespan="off", log_config=None
         )
@@ -100,6 +106,8 @@ class _Live:
             )
         finally:
             await store.close()
+            blobs.close()
+            folder.cleanup()
 
 
 @contextmanager

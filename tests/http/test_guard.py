@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.guard import is_loopback, refuse_public_bind
+from coatcheck.http.guard import is_loopback, refuse_without_keys
 from tests.http.arrange import JSON, StoredJobs
 from tests.http.problems import read_problem
 
@@ -136,10 +136,17 @@ async def test_a_page_of_another_origin_may_not(
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.9.9.9"])
 def test_a_server_may_listen_on_loopback(host: str) -> None:
     assert is_loopback(host)
-    refuse_public_bind(host)
+    refuse_without_keys(host, has_keys=False)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "*", "192.168.0.10", "jobs.example"])
 def test_a_server_without_keys_may_not_listen_elsewhere(host: str) -> None:
     with pytest.raises(ConfigurationError, match="refusing to listen"):
-        refuse_public_bind(host)
+        refuse_without_keys(host, has_keys=False)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "10.0.0.1"])
+def test_in_production_loopback_is_no_excuse(host: str) -> None:
+    with pytest.raises(ConfigurationError, match="coatcheck keys create"):
+        refuse_without_keys(host, has_keys=False, everywhere=True)
+    refuse_without_keys(host, has_keys=True, everywhere=True)

@@ -65,6 +65,7 @@ async def test_after_deletions_nothing_is_left_and_the_receipts_say_so(
         "artifacts": 1,
         "uploads": 1,
         "blobs": 3,
+        "deliveries": 0,
     }
     assert found_in(data) == []
 

@@ -173,7 +173,7 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(
             uvicorn.Config(
-                create_http_app(engine, settings.origins),
+                create_http_app(engine, settings.origins, pages=not settings.is_production),
                 http=PatientProtocol,
                 lifespan="off",
                 log_config=None,

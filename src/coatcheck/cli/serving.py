@@ -20,7 +20,7 @@ from coatcheck.cli.parent import die_with_parent
 from coatcheck.cli.running import api_process, run_process, single_process, worker_process
 from coatcheck.cli.supervisor import Child, Supervisor
 from coatcheck.errors import CoatcheckError, ConfigurationError
-from coatcheck.http.guard import is_loopback, refuse_public_bind
+from coatcheck.http.guard import is_loopback, refuse_without_keys
 from coatcheck.logs import configure_logging
 from coatcheck.settings import PREFIX, Settings, load_settings
 from coatcheck.store.open import place_of, store_for
@@ -58,7 +58,9 @@ def serve(
     if socket_fd is not None:
         listening = socket.socket(fileno=socket_fd)
     else:
-        refuse_public_bind(settings.host, has_keys=_has_keys(settings))
+        refuse_without_keys(
+            settings.host, has_keys=_has_keys(settings), everywhere=settings.is_production
+        )
         listening = listen(settings.host, settings.port)
     if no_worker or in_process:
         loaded = _load(app)
@@ -127,7 +129,7 @@ def _begin(flags: dict[str, Any], supervisor_pipe: int | None) -> Settings:
 
 def _has_keys(settings: Settings) -> bool:
     """Look for keys, where that decides anything."""
-    if is_loopback(settings.host):
+    if is_loopback(settings.host) and not settings.is_production:
         return False
 
     async def look() -> bool:

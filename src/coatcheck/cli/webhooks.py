@@ -26,6 +26,8 @@ DELIVERY_COLUMNS = (
 
 one_webhook = click.argument("webhook_id", metavar="WEBHOOK")
 
+STATES = [str(state) for state in DeliveryState]
+
 
 @click.group(invoke_without_command=True)
 @options(JSON_OPTION, *SERVER_OPTIONS)
@@ -211,7 +213,11 @@ def secret(as_json: bool, url: str, api_key: str | None) -> None:
 @webhooks.command()
 @click.argument("webhook_id", metavar="[WEBHOOK]", required=False)
 @click.option("--job", "job_id", metavar="JOB", help="Of a job, whoever was told.")
-@click.option("--state", type=click.Choice(list(DeliveryState)), help="Only those in this state.")
+@click.option(
+    "--state",
+    type=click.Choice([str(state) for state in DeliveryState]),
+    help="Only those in this state.",
+)
 @click.option("--limit", type=click.IntRange(1), default=50, help="How many (50).")
 @options(JSON_OPTION, *SERVER_OPTIONS)
 def deliveries(

@@ -25,7 +25,7 @@ from coatcheck.http.fields import read_fields
 from coatcheck.http.job_query import LARGEST_PAGE, PAGE, read_number
 from coatcheck.http.job_view import dumps
 from coatcheck.model.access import OPERATOR, ApiKey, Scope, Tenant
-from coatcheck.model.names import is_name
+from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.usage import HOUR_MS, Usage
 
 DAY_MS = 24 * HOUR_MS
@@ -145,6 +145,8 @@ def _visible(request: Request) -> str:
 def _only_own(request: Request, named: str | None) -> str | None:
     """Return the tenant that is meant, None for all; others than the operator have their own."""
     caller = caller_of(request)
+    if named is not None and not is_name(named):
+        raise HTTPException(400, f"this cannot be a tenant's name: {NAME_RULE}")
     if caller.tenant == OPERATOR and caller.may(Scope.ADMIN):
         return named
     if named not in (None, caller.tenant):

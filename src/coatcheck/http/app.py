@@ -32,10 +32,14 @@ EXPOSED = (
 )
 
 
-def create_http_app(engine: Engine, cors_origins: Sequence[str] = ()) -> Starlette:
-    """Build the application over an engine; pages of the origins named may ask it."""
+def create_http_app(
+    engine: Engine, cors_origins: Sequence[str] = (), *, pages: bool = True
+) -> Starlette:
+    """Build the application over an engine; pages of the origins named may ask it. Without `pages`
+    it has none of its own.
+    """
     app = Starlette(
-        routes=_routes(ENDPOINTS),
+        routes=_routes([each for each in ENDPOINTS if pages or not each.hidden]),
         middleware=[*_cors(cors_origins), _door(engine)],
         exception_handlers={
             CoatcheckError: answer_error,

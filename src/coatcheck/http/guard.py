@@ -25,12 +25,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def refuse_public_bind(host: str, *, has_keys: bool = False) -> None:
-    """Raise unless there are keys, or the server would listen on loopback only."""
-    if not has_keys and not is_loopback(host):
+def refuse_without_keys(host: str, *, has_keys: bool, everywhere: bool = False) -> None:
+    """Raise unless there are keys, or the server would listen on loopback only and that is enough:
+    it is not where keys are asked for `everywhere`.
+    """
+    if not has_keys and (everywhere or not is_loopback(host)):
         raise ConfigurationError(
             f"refusing to listen on {host}: there are no API keys, so anybody who can reach this "
-            "port could run jobs; make one first, with the same settings: "
+            "port could run jobs; listen on 127.0.0.1, or make one first, with the same settings: "
             "coatcheck keys create --tenant default --scope admin"
         )
 
