@@ -231,7 +231,7 @@ def test_a_database_that_is_none_stops_the_server_instead_of_restarting_it(
 def test_settings_of_webhooks_that_make_no_sense(
     tmp_path: Path, app_reference: str, settings: dict[str, str], said: str
 ) -> None:
-    command = ("serve", app_reference, "--port", "0", "--no-worker")
+    command = ("worker", app_reference)
     ended = run_to_end(*command, folder=tmp_path, **settings)
 
     assert said in message(ended)

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import struct
 import tempfile
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 from urllib.parse import parse_qs, urlsplit
@@ -80,15 +79,10 @@ class Proxy:
         await asyncio.gather(*self._connections, return_exceptions=True)
         self._folder.cleanup()
 
-    def cut_on(self, done: str, numbers: Sequence[int] = ()) -> None:
-        """Keep the next answer that says this is done (such as COMMIT), where numbers are named
-        after a row of these, and cut.
-        """
+    def cut_on(self, done: str) -> None:
+        """Keep the next answer that says this is done (such as COMMIT), and cut."""
         self.has_cut.clear()
         self._answer = done.encode() + b"\0"
-        if numbers:
-            row = b"".join(b"\0\0\0\x08" + number.to_bytes(8) for number in numbers)
-            self._answer = row + b"C" + (len(self._answer) + 4).to_bytes(4) + self._answer
 
     async def say_goodbye(self) -> None:
         """Tell every client what a server that ends its connection says, and close a bit later.

@@ -46,7 +46,10 @@ async def create_key(request: Request) -> Response:
 async def list_keys(request: Request) -> Response:
     """Answer with a page of keys, without their secrets, which nobody has."""
     query = request.query_params
-    tenant = _only_own(request, query.get("tenant"))
+    named = query.get("tenant")
+    if named is not None and not is_name(named):
+        raise HTTPException(400, f"this cannot be a tenant's name: {NAME_RULE}")
+    tenant = _only_own(request, named)
     after, limit = _page_of(query)
     # One more than asked for tells whether there is another page.
     found = await _doorkeeper(request).keys(tenant, after, limit + 1)
@@ -145,8 +148,6 @@ def _visible(request: Request) -> str:
 def _only_own(request: Request, named: str | None) -> str | None:
     """Return the tenant that is meant, None for all; others than the operator have their own."""
     caller = caller_of(request)
-    if named is not None and not is_name(named):
-        raise HTTPException(400, f"this cannot be a tenant's name: {NAME_RULE}")
     if caller.tenant == OPERATOR and caller.may(Scope.ADMIN):
         return named
     if named not in (None, caller.tenant):
