@@ -32,7 +32,7 @@ def find_differences(url: str, folder: Path, *options: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
         check=False,
     )
     return "" if ended.returncode == 0 else f"{ended.stdout}\n{ended.stderr}"

@@ -12,6 +12,9 @@ from tests.http.described import find_differences
 from tests.http.interesting import interesting_app
 from tests.http.live import live
 
+# Some thousand requests: a minute, or several on a busy machine.
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from coatcheck.store.postgres.store import PostgresStore
 from tests.http.described import find_differences
 from tests.http.interesting import interesting_app
 from tests.http.live import live
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def test_generated_requests_are_answered_as_described(
