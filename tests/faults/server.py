@@ -21,8 +21,11 @@ from .place import LEASE_S, SWEEP_S
 class Server:
     """`coatcheck serve` with the app of these tests, on a database in the test's own folder."""
 
-    def __init__(self, folder: Path, *arguments: str, **settings: str) -> None:
+    def __init__(
+        self, folder: Path, *arguments: str, key: str | None = None, **settings: str
+    ) -> None:
         self.folder = folder
+        self._key = key
         self._arguments = arguments
         self._settings = {
             "FAULT_FOLDER": str(folder),
@@ -41,7 +44,7 @@ class Server:
                 running(*arguments, folder=self.folder, **self._settings)
             )
             self.process = self._running.process
-            self.client = stack.enter_context(Client(self._running.url()))
+            self.client = stack.enter_context(Client(self._running.url(), api_key=self._key))
             self._stack = stack.pop_all()
         return self
 

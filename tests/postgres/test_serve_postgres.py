@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -52,7 +53,14 @@ def reference(with_password: str, tmp_path: Path) -> str:
 def server(reference: str, schema: str, tmp_path: Path) -> Iterator[Server]:
     folder = tmp_path / "server"
     folder.mkdir()
-    with Server(folder, database=reference, schema=schema, profile="production") as server:
+    pepper = tmp_path / "pepper"
+    pepper.write_text("a pepper of sixteen characters or more")
+    settings = {"database": reference, "schema": schema, "profile": "production"}
+    settings["pepper"] = f"file:{pepper}"
+    named = {f"COATCHECK_{name.upper()}": value for name, value in settings.items()}
+    made = run_to_end("keys", "create", "--json", folder=folder, **named)
+    assert made.returncode == 0, made.stderr
+    with Server(folder, key=json.loads(made.stdout)["key"], **settings) as server:
         yield server
 
 
