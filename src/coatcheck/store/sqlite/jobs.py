@@ -175,7 +175,7 @@ def report(tx: Transaction, lease: Lease, said: Report, now: int) -> bool:
     if found is None or not found.is_held_by(lease):
         return _stale(tx)
     _write_report(tx, lease, found.rowid, found.standing, said, now)
-    tx.topics.add(Topic.CHANGES)
+    tx.topics.add(Topic.REPORTS)
     return True
 
 
