@@ -1,8 +1,8 @@
 """The faults in large: `make chaos`, or `python -m tests.faults.chaos [FAULT ...]`.
 
-`CHAOS_SCALE` (1.0) multiplies how often each fault is tried, `CHAOS_SECONDS` (3600) bounds the
-whole: a fault that would begin later is left out and said so, and the large ones run in rounds
-until their share of the time is used up. `CHAOS_SEED` repeats a run.
+`CHAOS_SCALE` (1.0) multiplies how often each fault is tried, `CHAOS_SECONDS` (6000) bounds the
+whole: each fault has a share of it by what it took when it was measured, and runs in rounds until
+that is used up; what it leaves goes to those after it. `CHAOS_SEED` repeats a run.
 
 Prints a table, writes what was found to `docs/reliability.json`, and the table into
 `docs/reliability.md`. Ends with 1 if any promise was broken.
@@ -19,7 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +39,6 @@ from .place import Place, postgres_place, sqlite_place
 from .stage import Tally
 
 BEGIN, END = "<!-- the table begins -->", "<!-- the table ends -->"
-BOTH = ("sqlite", "postgres")
 
 
 class Ground(NamedTuple):
@@ -52,12 +51,14 @@ class Ground(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A fault, how often it is tried in all, and how many at most in one round on a fresh store."""
+    """A fault, how often it is tried in all, and how many at most in one round on a fresh store;
+    where it is tried, and how many seconds a try took there.
+    """
 
     name: str
     tries: int
     in_a_round: int
-    stores: tuple[str, ...]
+    stores: Mapping[str, float]
     run: Callable[[Ground, int], Awaitable[Tally]]
 
 
@@ -68,41 +69,81 @@ async def _nth_call(ground: Ground, variant: int) -> Tally:
     )
 
 
+def _both(sqlite: float, postgres: float) -> Mapping[str, float]:
+    return {"sqlite": sqlite, "postgres": postgres}
+
+
 FAULTS = (
-    Fault("kill", 5_000, 200, BOTH, lambda g, n: kill_workers(*g[:2], kills=n, seed=g.seed)),
+    Fault(
+        "kill",
+        5_000,
+        200,
+        _both(0.12, 0.15),
+        lambda g, n: kill_workers(*g[:2], kills=n, seed=g.seed),
+    ),
     Fault(
         "checkpoint",
         5_000,
         200,
-        BOTH,
+        _both(0.12, 0.16),
         lambda g, n: kill_at_checkpoints(*g[:2], kills=n, seed=g.seed),
     ),
-    Fault("freeze", 500, 50, BOTH, lambda g, n: freeze_workers(*g[:2], freezes=n, seed=g.seed)),
-    Fault("api", 1_000, 200, BOTH, lambda g, n: kill_apis(*g[:2], kills=n, seed=g.seed)),
-    Fault("nth-call", 4, 1, BOTH, _nth_call),
+    Fault(
+        "freeze",
+        500,
+        50,
+        _both(0.31, 0.46),
+        lambda g, n: freeze_workers(*g[:2], freezes=n, seed=g.seed),
+    ),
+    Fault(
+        "api", 1_000, 200, _both(0.06, 0.16), lambda g, n: kill_apis(*g[:2], kills=n, seed=g.seed)
+    ),
+    Fault("nth-call", 4, 1, _both(2.0, 2.5), _nth_call),
     Fault(
         "restart",
         200,
         20,
-        ("postgres",),
+        {"postgres": 1.8},
         lambda g, n: restart_postgres(*g[:3], cycles=n, seed=g.seed, jobs=100 * n),
     ),
     Fault(
         "drop",
         1_000,
         200,
-        ("postgres",),
+        {"postgres": 0.18},
         lambda g, n: drop_connections(*g[:2], drops=n, seed=g.seed),
     ),
-    Fault("crowd", 50_000, 10_000, BOTH, lambda g, n: crowd(*g[:2], jobs=n, seed=g.seed)),
     Fault(
-        "disk", 200, 200, ("sqlite",), lambda g, n: run_out_of_room(g.place, times=n, seed=g.seed)
+        "crowd",
+        50_000,
+        10_000,
+        _both(0.011, 0.013),
+        lambda g, n: crowd(*g[:2], jobs=n, seed=g.seed),
     ),
-    Fault("torn", 200, 100, ("sqlite",), lambda g, n: tear_tails(g.place, times=n, seed=g.seed)),
-    Fault("clock", 1, 1, BOTH, lambda g, _: jump(g.place, seed=g.seed)),
-    Fault("cancel", 10_000, 2_000, BOTH, lambda g, n: race_cancels(*g[:2], races=n, seed=g.seed)),
     Fault(
-        "drain", 200, 50, BOTH, lambda g, n: restart_in_mid_drain(*g[:2], restarts=n, seed=g.seed)
+        "disk",
+        200,
+        200,
+        {"sqlite": 0.03},
+        lambda g, n: run_out_of_room(g.place, times=n, seed=g.seed),
+    ),
+    Fault(
+        "torn", 200, 100, {"sqlite": 0.05}, lambda g, n: tear_tails(g.place, times=n, seed=g.seed)
+    ),
+    Fault("clock", 1, 1, _both(0.4, 0.5), lambda g, _: jump(g.place, seed=g.seed)),
+    Fault(
+        "cancel",
+        10_000,
+        2_000,
+        _both(0.004, 0.008),
+        lambda g, n: race_cancels(*g[:2], races=n, seed=g.seed),
+    ),
+    Fault(
+        "drain",
+        200,
+        50,
+        _both(0.45, 1.05),
+        lambda g, n: restart_in_mid_drain(*g[:2], restarts=n, seed=g.seed),
     ),
 )
 
@@ -183,8 +224,9 @@ def run_all(names: list[str], scale: float, seconds: float, seed: int) -> list[R
     until = time.monotonic() + seconds
     with TrialServer() as server, Launcher() as launcher:
         for number, (fault, store) in enumerate(chosen):
-            share = max(0.0, until - time.monotonic()) / (len(chosen) - number)
-            enough = time.monotonic() + share
+            to_come = sum(each.tries * each.stores[where] for each, where in chosen[number:])
+            share = fault.tries * fault.stores[store] / to_come
+            enough = time.monotonic() + share * max(0.0, until - time.monotonic())
             left = max(1, round(fault.tries * scale))
             tallies: list[Tally] = []
             while left > 0 and time.monotonic() < enough:
@@ -213,7 +255,7 @@ def write_report(rows: list[Row], page: Path, how: str) -> None:
 
 def main() -> int:
     scale = float(os.environ.get("CHAOS_SCALE", "1"))
-    seconds = float(os.environ.get("CHAOS_SECONDS", "3600"))
+    seconds = float(os.environ.get("CHAOS_SECONDS", "6000"))
     seed = int(os.environ.get("CHAOS_SEED", random.randrange(1_000_000)))
     print(f"chaos: seed {seed}, scale {scale:g}, at most about {seconds:g} s")
     logging.disable(logging.WARNING)  # that workers are lost is what this is about
