@@ -1,0 +1,38 @@
+"""Running a program that is not trusted, so that it reaches only what it was given.
+
+    confined = confine(argv, reach=Reach(read=(icons,), write=(folder,)), limits=Limits(seconds=10))
+    subprocess.run(confined.argv, **confined.options, input=source, capture_output=True)
+
+`confine` starts nothing: it returns what `subprocess` or `asyncio` needs to. What they start is a
+small process of ours, the *keeper* (`keeper.py`), which starts the program in one of three
+strengths, the best that this machine has (`in_force.py`):
+
+1. **landlock**: Landlock and seccomp, by `sandlock` (the extra `sandbox`; Linux 6.7 or newer).
+   Files, sockets, signals, processes and memory are all held, without root and without namespaces.
+2. **bubblewrap**: namespaces of its own with nothing in them but what is bound. Processes and
+   memory are counted by the keeper, twenty times a second.
+3. **rlimits**: limits only. It bounds what a mistake can use up. It is no wall: the program reads
+   what this user reads and calls whom it likes. `sandbox_in_force()` says so, and logs it.
+
+Whatever the strength, the program has a clean environment, no capabilities, and the runtime of the
+system to read (`runtime.py`: `/usr`, `/lib`, ... but neither `/etc` as a whole nor any home).
+`/tmp` is not its own: `TMPDIR` and `HOME` are the folder that it works in.
+
+Who ends what: SIGTERM to the keeper is passed on to all of the program's processes, and after
+`GRACE_S` whatever is left is killed, also what has moved to a session of its own. The same happens
+when `seconds` are over, and when the program has ended and left others behind. The keeper dies with
+SIGKILL too, and takes the program with it, but nobody then looks for what it had left behind: send
+SIGTERM first.
+
+Exit codes are the program's own; 128+n when signal n ended it (137: also by a limit, which stderr
+then says), 124 when time ran out, 126 and 127 when it could not be started, 125 when the sandbox
+could not be made; in that case nothing of the program has run.
+"""
+
+from coatcheck.sandbox.confine import confine
+from coatcheck.sandbox.confined import Confined
+from coatcheck.sandbox.in_force import InForce, sandbox_in_force
+from coatcheck.sandbox.reach import Limits, Reach
+from coatcheck.sandbox.strength import Strength
+
+__all__ = ["Confined", "InForce", "Limits", "Reach", "Strength", "confine", "sandbox_in_force"]

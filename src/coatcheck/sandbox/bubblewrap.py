@@ -1,0 +1,41 @@
+"""The command line that gives a program namespaces of its own, by bubblewrap.
+
+Nothing is there but what is bound. `/` is never bound, not even to be read: as root, the program
+would be the owner of most of what it then sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from coatcheck.sandbox import runtime
+from coatcheck.sandbox.reach import Reach
+
+
+def in_namespaces(
+    bwrap: str, argv: Sequence[str], *, reach: Reach, program: Sequence[Path], folder: Path
+) -> list[str]:
+    """Return the arguments that run `argv` in namespaces that hold only what it may reach."""
+    line = [bwrap, "--unshare-all", "--new-session", "--die-with-parent", "--cap-drop", "ALL"]
+    if reach.network:
+        line.append("--share-net")
+    for name in runtime.folders():
+        if Path(name).is_symlink():
+            line += ["--symlink", str(Path(name).readlink()), name]
+        else:
+            line += ["--ro-bind", name, name]
+    line += ["--proc", "/proc", "--dev", "/dev"]
+    for name in runtime.configuration(reach.network):
+        line += ["--ro-bind", str(Path(name).resolve()), name]
+    for path in (*reach.read, *program):
+        if not _in_runtime(path):
+            line += ["--ro-bind", str(path.resolve()), str(path)]
+    for path in reach.write:
+        line += ["--bind", str(path.resolve()), str(path)]
+    # What was made on the way to a bound path lies in memory, and is nobody's to fill.
+    return [*line, "--remount-ro", "/", "--chdir", str(folder), "--", *argv]
+
+
+def _in_runtime(path: Path) -> bool:
+    return str(path).startswith(tuple(f"{name}/" for name in runtime.FOLDERS))

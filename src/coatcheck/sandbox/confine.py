@@ -1,0 +1,37 @@
+"""From a command and what it may reach to what `subprocess` needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from coatcheck.sandbox.confined import Confined, confined_command
+from coatcheck.sandbox.in_force import sandbox_in_force
+from coatcheck.sandbox.reach import Limits, Reach
+from coatcheck.sandbox.strength import Strength
+
+
+def confine(
+    argv: Sequence[str],
+    *,
+    reach: Reach,
+    limits: Limits,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    strength: Strength | None = None,
+) -> Confined:
+    """Return how to start `argv` so that it reaches no more than it may.
+
+    `folder` is where it works, the first that it may write to unless said otherwise.
+    `environment` is added to the clean one. `strength` is the best there is, or the one named.
+    The program's own file may always be read; what else it needs beyond the system's runtime is
+    for the caller to name.
+    """
+    return confined_command(
+        argv,
+        reach=reach,
+        limits=limits,
+        folder=folder,
+        environment=environment or {},
+        strength=strength or sandbox_in_force().strength,
+    )

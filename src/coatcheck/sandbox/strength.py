@@ -1,0 +1,34 @@
+"""The ways in which a program can be confined, and the parts that they need."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from enum import StrEnum
+from pathlib import Path
+
+from coatcheck.errors import ConfigurationError
+
+
+class Strength(StrEnum):
+    """How a program is confined; the strongest first."""
+
+    LANDLOCK = "landlock"
+    BUBBLEWRAP = "bubblewrap"
+    RLIMITS = "rlimits"
+
+
+def sandlock_home() -> str:
+    """Return the folder that holds the package `sandlock`."""
+    found = importlib.util.find_spec("sandlock")
+    if found is None or found.origin is None:
+        raise ConfigurationError("the package sandlock is not installed")
+    return str(Path(found.origin).parent.parent)
+
+
+def bubblewrap_program() -> str:
+    """Return the program `bwrap`."""
+    found = shutil.which("bwrap")
+    if found is None:
+        raise ConfigurationError("the program bwrap is not installed")
+    return found

@@ -1,0 +1,75 @@
+"""Every strength that this machine has, and programs that try to get out of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coatcheck.sandbox import Limits, Reach, Strength, confine
+from coatcheck.sandbox.in_force import why_not
+
+MIB = 1024 * 1024
+PYTHON = os.path.realpath(sys.executable)
+
+Attempt = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def _or_skip(strength: Strength) -> Strength:
+    if (reason := why_not(strength)) is not None:
+        pytest.skip(f"{strength.value}: {reason}")
+    return strength
+
+
+@pytest.fixture(params=list(Strength), ids=str)
+def strength(request: pytest.FixtureRequest) -> Strength:
+    """Each strength, the weakest too."""
+    return _or_skip(request.param)
+
+
+@pytest.fixture(params=[Strength.LANDLOCK, Strength.BUBBLEWRAP], ids=str)
+def wall(request: pytest.FixtureRequest) -> Strength:
+    """Each strength that keeps a program away from files and sockets."""
+    return _or_skip(request.param)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "own").mkdir()
+    return tmp_path / "own"
+
+
+@pytest.fixture
+def attempt(folder: Path) -> Attempt:
+    """Run Python source confined, with its own folder to write to."""
+
+    def run(
+        source: str,
+        strength: Strength,
+        *,
+        read: tuple[Path, ...] = (),
+        network: bool = False,
+        limits: Limits | None = None,
+        stdin: str = "",
+    ) -> subprocess.CompletedProcess[str]:
+        confined = confine(
+            [PYTHON, "-I", "-S", "-c", source],
+            reach=Reach(read=(Path(sys.base_prefix), *read), write=(folder,), network=network),
+            limits=limits or Limits(seconds=30, memory_bytes=256 * MIB, processes=8),
+            strength=strength,
+        )
+        assert confined.strength is strength
+        return subprocess.run(
+            confined.argv,
+            **confined.options,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run

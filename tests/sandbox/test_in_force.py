@@ -1,0 +1,54 @@
+"""Which sandbox there is, why none stronger, and what to do."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.sandbox import Limits, Reach, Strength, confine, sandbox_in_force
+from coatcheck.sandbox import in_force as looking
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A process that has not looked yet, on a machine that can be made poorer."""
+    fresh = looking.sandbox_in_force.__wrapped__
+    monkeypatch.setattr(looking, "sandbox_in_force", fresh)
+    return monkeypatch
+
+
+def test_the_strongest_that_works_is_taken() -> None:
+    found = sandbox_in_force()
+    works = [strength for strength in Strength if looking.why_not(strength) is None]
+    assert found.strength is works[0]
+    assert bool(found.why) is bool(found.advice) is (found.strength is not Strength.LANDLOCK)
+
+
+def test_it_says_what_is_missing_and_what_to_do(
+    without: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    without.setitem(sys.modules, "sandlock", None)  # as where it is not installed
+    without.setenv("PATH", "/nowhere")
+    with caplog.at_level(logging.WARNING, logger="coatcheck.sandbox"):
+        found = looking.sandbox_in_force()
+    assert found.strength is Strength.RLIMITS
+    assert "sandlock is not installed" in found.why
+    assert "bwrap is not installed" in found.why
+    assert "coatcheck[sandbox]" in found.advice
+    assert "bubblewrap" in found.advice
+    assert "without a sandbox" in caplog.text
+
+
+def test_a_strength_that_is_not_there_is_refused(without: pytest.MonkeyPatch) -> None:
+    without.setenv("PATH", "/nowhere")
+    with pytest.raises(ConfigurationError, match="bwrap is not installed"):
+        confine(["true"], reach=Reach(), limits=Limits(), strength=Strength.BUBBLEWRAP)
+
+
+@pytest.mark.parametrize("argv", [[], ["echo", "a\0b"]])
+def test_a_command_that_cannot_be_one_is_refused(argv: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match="command"):
+        confine(argv, reach=Reach(), limits=Limits())

@@ -1,0 +1,168 @@
+"""No program takes more than its share, and none outlives its keeper."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.sandbox import Limits, Reach, Strength, confine
+from tests.sandbox.conftest import MIB, Attempt
+
+SMALL = Limits(seconds=30, memory_bytes=128 * MIB, processes=8, file_bytes=MIB)
+
+
+def test_memory_is_bounded(attempt: Attempt, strength: Strength) -> None:
+    source = """
+kept = []
+for _ in range(64):
+    kept.append(b'x' * 16 * 1024 * 1024)
+print('TOOK IT')
+"""
+    ended = attempt(source, strength, limits=SMALL)
+    assert ended.returncode != 0
+    assert "TOOK IT" not in ended.stdout
+
+
+def test_memory_is_bounded_for_all_processes_together(attempt: Attempt, strength: Strength) -> None:
+    source = """
+import os, time
+for _ in range(4):
+    if os.fork() == 0:
+        kept = b'x' * 60 * 1024 * 1024
+        time.sleep(60)
+        os._exit(0)
+for _ in range(4):
+    _, status = os.wait()
+    if status:
+        raise SystemExit('one was ended')
+print('TOOK IT')
+"""
+    ended = attempt(source, strength, limits=SMALL)
+    assert ended.returncode != 0
+    assert "TOOK IT" not in ended.stdout
+
+
+def test_processes_are_bounded(attempt: Attempt, strength: Strength) -> None:
+    # 300 at most, so that a sandbox that does not hold does no harm.
+    source = """
+import os, time
+try:
+    for _ in range(300):
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+except OSError as error:
+    raise SystemExit(str(error))
+time.sleep(60)
+"""
+    ended = attempt(source, strength, limits=SMALL)
+    assert ended.returncode != 0
+    assert "temporarily unavailable" in ended.stderr or "more than 8 processes" in ended.stderr
+
+
+def test_files_are_bounded(attempt: Attempt, strength: Strength, folder: Path) -> None:
+    source = """
+with open('large', 'wb') as file:
+    for _ in range(100):
+        file.write(b'x' * 1024 * 1024)
+        file.flush()
+"""
+    ended = attempt(source, strength, limits=SMALL)
+    assert ended.returncode != 0
+    assert (folder / "large").stat().st_size == MIB
+
+
+def test_time_is_bounded_also_for_who_does_not_listen(attempt: Attempt, strength: Strength) -> None:
+    source = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print('started', flush=True)
+while True:
+    time.sleep(60)
+"""
+    ended = attempt(source, strength, limits=Limits(seconds=0.5))
+    assert (ended.returncode, ended.stdout) == (124, "started\n")
+    assert ended.stderr == "sandbox: ended after 0.5 s\n"
+
+
+def test_nobody_is_left_behind(attempt: Attempt, strength: Strength) -> None:
+    # The pipe is inherited by who goes off into a session of their own: it closes when they end.
+    source = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+print('done')
+"""
+    ended = attempt(source, strength)
+    assert (ended.returncode, ended.stdout) == (0, "done\n")
+
+
+def test_ending_the_keeper_ends_the_program(strength: Strength, folder: Path) -> None:
+    confined = confine(
+        ["sh", "-c", "trap 'echo bye; exit 3' TERM; echo up; sleep 600 & wait"],
+        reach=Reach(write=(folder,)),
+        limits=Limits(seconds=60),
+        strength=strength,
+    )
+    with subprocess.Popen(confined.argv, **confined.options, stdout=subprocess.PIPE) as keeper:
+        assert keeper.stdout is not None
+        assert keeper.stdout.readline() == b"up\n"
+        keeper.send_signal(signal.SIGTERM)
+        assert keeper.stdout.read() == b"bye\n"
+    assert keeper.returncode == 3
+
+
+def test_a_killed_keeper_takes_the_program_with_it(strength: Strength, folder: Path) -> None:
+    confined = confine(
+        ["sh", "-c", "echo up; read -r line; echo went on"],
+        reach=Reach(write=(folder,)),
+        limits=Limits(seconds=60),
+        strength=strength,
+    )
+    with subprocess.Popen(
+        confined.argv, **confined.options, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as keeper:
+        assert keeper.stdout is not None
+        assert keeper.stdout.readline() == b"up\n"
+        os.killpg(keeper.pid, signal.SIGKILL)
+        assert keeper.stdout.read() == b""
+    assert keeper.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (["sh", "-c", "exit 7"], 7, ""),
+        (["sh", "-c", "kill -KILL $$"], 137, ""),
+        (["sh", "-c", "kill -SEGV $$"], 139, ""),
+        (["no-such-program"], 127, "sandbox: no-such-program: command not found\n"),
+        (["/etc"], 126, "sandbox: /etc: not a program that may be run\n"),
+    ],
+)
+def test_exit_codes(
+    strength: Strength, folder: Path, argv: list[str], code: int, said: str
+) -> None:
+    confined = confine(
+        argv, reach=Reach(write=(folder,)), limits=Limits(seconds=30), strength=strength
+    )
+    ended = subprocess.run(
+        confined.argv, **confined.options, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (code, said)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"seconds": 0}, {"seconds": float("nan")}, {"processes": 0}, {"memory_bytes": -1}]
+)
+def test_limits_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError, match="limits"):
+        Limits(**wrong)
