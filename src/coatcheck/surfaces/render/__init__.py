@@ -1,0 +1,1 @@
+"""Diagrams: source text in, a picture out."""

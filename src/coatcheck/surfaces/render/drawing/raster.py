@@ -1,0 +1,67 @@
+"""From an inert SVG to a PNG, with the fonts that come with the package."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from coatcheck.surfaces.render.drawing.fonts import FAMILY, font_files
+from coatcheck.surfaces.render.drawing.mistakes import DrawingError, EngineMissing
+
+# Twice the size on paper, so that small labels are sharp; large diagrams get less.
+_SCALE = 2.0
+_LEAST_SCALE = 0.25
+_MOST_PIXELS = 24_000_000
+_LONGEST_SIDE = 16_000
+
+_VIEW_BOX = re.compile(r'<svg\b[^>]*?\sviewBox="([^"]*)"')
+
+
+def to_png(svg: str) -> bytes:
+    """Draw an SVG that `inert.py` has written on white; raises DrawingError where it is too large.
+
+    The library would read files that an SVG names: nothing but what is inert may be handed in.
+    """
+    try:
+        # An optional part: only who uses it needs it.
+        import resvg_py  # noqa: PLC0415
+    except ImportError as error:
+        raise EngineMissing("PNG needs a library: pip install 'coatcheck[render]'") from error
+    width, height = _size(svg)
+    scale = min(
+        _SCALE,
+        math.sqrt(_MOST_PIXELS / (width * height)),
+        _LONGEST_SIDE / max(width, height),
+    )
+    if scale < _LEAST_SCALE:
+        raise DrawingError(
+            f"the diagram is too large for a PNG ({width:.0f} x {height:.0f}); ask for an SVG"
+        )
+    try:
+        return resvg_py.svg_to_bytes(
+            svg_string=svg,
+            background="white",
+            width=max(1, round(width * scale)),
+            height=max(1, round(height * scale)),
+            skip_system_fonts=True,
+            font_files=[str(path) for path in font_files()],
+            font_family=FAMILY,
+            serif_family=FAMILY,
+            sans_serif_family=FAMILY,
+            cursive_family=FAMILY,
+            fantasy_family=FAMILY,
+            monospace_family=FAMILY,
+        )
+    except ValueError as error:
+        raise DrawingError(f"the diagram could not be drawn as a PNG: {error}") from error
+
+
+def _size(svg: str) -> tuple[float, float]:
+    found = _VIEW_BOX.match(svg)
+    try:
+        _, _, width, height = (float(part) for part in (found[1] if found else "").split())
+    except ValueError:
+        width = height = 0.0
+    if not (0 < width < math.inf and 0 < height < math.inf):
+        raise DrawingError("the diagram has no size: there is nothing in it to draw")
+    return width, height
