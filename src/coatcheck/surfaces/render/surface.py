@@ -1,0 +1,58 @@
+"""The surface itself: kinds, calls, words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from starlette.responses import JSONResponse, Response
+
+from coatcheck.app import App
+from coatcheck.http.problem import Refusal
+from coatcheck.http.surface import Surface
+from coatcheck.model.job import Job
+from coatcheck.surfaces.render.calls import RenderCalls
+from coatcheck.surfaces.render.diagram import KIND, QUEUE, render
+from coatcheck.surfaces.render.routes import endpoints_for
+from coatcheck.surfaces.render.settings import RenderSettings
+from coatcheck.surfaces.render.showing import job_view
+from coatcheck.surfaces.render.submitting import SURFACE
+
+TIMEOUT = "30s"
+MEMORY = "512MB"
+
+
+class RenderSurface(Surface):
+    """Diagrams over HTTP: `POST /render`, `GET /jobs/{id}`, `GET /d/{shortlink}`."""
+
+    name = SURFACE
+    prefixes = ("/render", "/d", "/health")
+    shows_jobs = True
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self.settings = RenderSettings.read(os.environ if environment is None else environment)
+        self.endpoints = endpoints_for(RenderCalls(self.settings))
+
+    def declare(self, app: App) -> None:
+        """Declare the kind that draws."""
+        kept = self.settings.retention_ms / 1000
+        app.job(
+            KIND,
+            retries=1,
+            timeout=TIMEOUT,
+            isolation="process",
+            memory=MEMORY,
+            queue=QUEUE,
+            keep_succeeded=kept,
+            keep_failed=kept,
+            concurrency=self.settings.most_at_once,
+        )(render)
+
+    def refuse(self, refusal: Refusal, path: str) -> Response:  # noqa: ARG002 - the same everywhere
+        """Write a refusal: one sentence. What is gone was never there."""
+        status = 404 if refusal.status == 410 else refusal.status
+        return JSONResponse({"error": refusal.detail}, status, refusal.headers)
+
+    def show(self, job: Job) -> Response:
+        """Show a job."""
+        return JSONResponse(job_view(job, self.settings.base_url))
