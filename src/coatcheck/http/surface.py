@@ -18,7 +18,8 @@ found by `coatcheck serve` without an app when a package names it as an entry po
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from starlette.responses import Response
 
@@ -26,6 +27,13 @@ from coatcheck.app import App
 from coatcheck.http.endpoint import Endpoint
 from coatcheck.http.problem import Refusal, as_problem
 from coatcheck.model.job import Job
+
+
+class Part(NamedTuple):
+    """Something a surface can use, as `coatcheck doctor` tells of it."""
+
+    says: str
+    missing: str = ""  # what to do to have it; nothing where it is there
 
 
 class Surface:
@@ -45,6 +53,10 @@ class Surface:
     def refuse(self, refusal: Refusal, path: str) -> Response:
         """Write a refusal in the words of its document."""
         return as_problem(refusal, path)
+
+    def parts(self) -> Iterable[Part]:
+        """List what it can use here, and what it misses."""
+        return ()
 
     def show(self, job: Job) -> Response:
         """Show one of its jobs."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
 from coatcheck.http.problem import Refusal
-from coatcheck.http.surface import Surface
+from coatcheck.http.surface import Part, Surface
 from coatcheck.model.job import Job
 from coatcheck.surfaces.render.calls import RenderCalls
 from coatcheck.surfaces.render.diagram import KIND, QUEUE, render
+from coatcheck.surfaces.render.drawing import engines_in_force
 from coatcheck.surfaces.render.routes import endpoints_for
 from coatcheck.surfaces.render.settings import RenderSettings
 from coatcheck.surfaces.render.showing import job_view
@@ -52,6 +53,16 @@ class RenderSurface(Surface):
         """Write a refusal: one sentence. What is gone was never there."""
         status = 404 if refusal.status == 410 else refusal.status
         return JSONResponse({"error": refusal.detail}, status, refusal.headers)
+
+    def parts(self) -> Iterable[Part]:
+        """List the engines that draw."""
+        for found in engines_in_force():
+            said = f"{found.engine} {found.version or ''}".strip()
+            if found.ready:
+                note = f" ({found.note})" if found.note else ""
+                yield Part(f"{found.format} is drawn by {said}{note}")
+            else:
+                yield Part(f"{found.format} cannot be drawn by {said}", found.missing)
 
     def show(self, job: Job) -> Response:
         """Show a job."""
