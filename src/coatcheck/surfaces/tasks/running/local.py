@@ -21,12 +21,12 @@ import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import TypeVar
 
 from coatcheck.clock import Clock, SystemClock
 from coatcheck.errors import ConfigurationError
 from coatcheck.sandbox import Confined, Limits, Reach, Strength, confine
 from coatcheck.sandbox.confined import GRACE_S
+from coatcheck.surfaces.tasks.running.ending import to_the_end
 from coatcheck.surfaces.tasks.running.folder import make_folder, remove_folder
 from coatcheck.surfaces.tasks.running.output import Captured, Telling
 from coatcheck.surfaces.tasks.running.runner import (
@@ -38,8 +38,6 @@ from coatcheck.surfaces.tasks.running.runner import (
     Ran,
     SandboxFailed,
 )
-
-T = TypeVar("T")
 
 logger = logging.getLogger("coatcheck.tasks")
 
@@ -63,7 +61,7 @@ class LocalRunner:
         strength: Strength | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Take what commands may use and reach; `limits.seconds` is the command's own to say.
+        """Take what commands may use and reach; `limits.seconds` is for those that do not say.
 
         `folders` is where their folders are made: the system's place for such, unless named.
         """
@@ -80,9 +78,10 @@ class LocalRunner:
         try:
             return await self._run_in(folder, command, on_output)
         finally:
-            await _to_the_end(asyncio.to_thread(_remove, folder))
+            await to_the_end(asyncio.to_thread(_remove, folder))
 
     async def _run_in(self, folder: Path, command: Command, on_output: OnOutput | None) -> Ran:
+        seconds = command.seconds or self._limits.seconds
         try:
             # The first call looks which sandbox there is.
             confined = await asyncio.to_thread(
@@ -91,7 +90,7 @@ class LocalRunner:
                 reach=Reach(read=self._read, write=(folder,), network=self._network),
                 # The keeper's own clock is the net, should nobody be left to tell it.
                 limits=Limits(
-                    command.seconds + _PATIENCE_S,
+                    seconds + _PATIENCE_S,
                     self._limits.memory_bytes,
                     self._limits.processes,
                     self._limits.file_bytes,
@@ -104,7 +103,7 @@ class LocalRunner:
         started_at = self._clock.now()
         process = await _started(confined)
         stdout, stderr = Captured(STDOUT_BYTES), Captured(STDERR_BYTES)
-        timed_out = await _followed(process, stdout, stderr, Telling(on_output), command.seconds)
+        timed_out = await _followed(process, stdout, stderr, Telling(on_output), seconds)
         exit_code, said = process.returncode or 0, stderr.text()
         if exit_code == _NO_SANDBOX and said.startswith(_WHY_NO_SANDBOX):
             raise SandboxFailed(said.removeprefix("sandbox: ").strip())
@@ -140,7 +139,7 @@ async def _started(confined: Confined) -> Process:
     except OSError as error:
         raise SandboxFailed(f"no process could be started: {error.strerror}") from error
     except asyncio.CancelledError:
-        await _to_the_end(_end_at_once(starting))
+        await to_the_end(_end_at_once(starting))
         raise
 
 
@@ -170,7 +169,7 @@ async def _followed(
     finally:
         telling_them.cancel()
         if not reading.done():
-            await _to_the_end(_end(process, reading))
+            await to_the_end(_end(process, reading))
 
 
 async def _read(process: Process, stdout: Captured, stderr: Captured, telling: Telling) -> None:
@@ -198,20 +197,3 @@ async def _end(process: Process, reading: asyncio.Future[None]) -> None:
         if reading.done():
             return
     reading.cancel()
-
-
-async def _to_the_end(work: Awaitable[T]) -> T:
-    """Do what has to be done, however often this call is cancelled meanwhile.
-
-    For those who are ending anyway: the cancellation itself is theirs to pass on.
-    """
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return task.result()

@@ -7,7 +7,7 @@ import codecs
 
 from coatcheck.surfaces.tasks.running.runner import OnOutput
 
-# Room for the line that says how much was cut off.
+# Room for the line that says that it was cut.
 _MARK_BYTES = 64
 
 
@@ -16,24 +16,19 @@ def _decoder() -> codecs.IncrementalDecoder:
 
 
 class Captured:
-    """One stream's bytes up to a cap, and how many came after it."""
+    """One stream's bytes up to a cap."""
 
     def __init__(self, cap: int) -> None:
         self._cap = cap
         self._kept = bytearray()
-        self._seen = 0
+        self.truncated = False  # whether more came than is kept
 
     def add(self, data: bytes) -> bytes:
         """Take what came; return the part of it that is kept."""
         room = self._cap - len(self._kept)
-        self._seen += len(data)
+        self.truncated = self.truncated or len(data) > room
         self._kept += data[:room]
         return data[:room]
-
-    @property
-    def truncated(self) -> bool:
-        """Whether more came than is kept."""
-        return self._seen > self._cap
 
     def text(self) -> str:
         """Return what was kept, as text; when it was cut, with a last line that says so."""
@@ -42,7 +37,7 @@ class Captured:
         kept = bytes(self._kept[: self._cap - _MARK_BYTES])
         # Not the last character, if the cut went through it.
         text = _clean(_decoder().decode(kept))
-        return f"{text}\n[{self._seen - len(kept)} more bytes were cut off]\n"
+        return f"{text}\n[cut off: more than {self._cap} bytes]\n"
 
 
 class Telling:

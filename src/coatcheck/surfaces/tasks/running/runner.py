@@ -38,7 +38,7 @@ class Command:
 
     argv: tuple[str, ...]
     execution_id: str  # who runs it again under the same id finds what the first run has started
-    seconds: float = 15.0
+    seconds: float | None = None  # None: as long as the runner gives to those who do not say
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -66,8 +66,8 @@ class Runner(Protocol):
     async def run(self, command: Command, *, on_output: OnOutput | None = None) -> Ran:
         """Run a command and say how it went; raises RunnerError.
 
-        Cancelling this call ends the command, with all the processes it has started, before it
-        returns.
+        Cancelling this call ends the command with all the processes it has started: here before
+        it returns, in a cluster as soon as the cluster gets to it.
         """
         ...
 
