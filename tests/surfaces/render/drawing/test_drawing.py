@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from coatcheck.surfaces.render.drawing import (
@@ -54,6 +56,14 @@ def test_the_same_source_gives_the_same_bytes(
     language: Format, source: str, output: Output
 ) -> None:
     assert draw(source, language, output) == draw(source, language, output)
+
+
+def test_threads_draw_at_the_same_time() -> None:
+    source = "flowchart LR\n" + "\n".join(f" A{n} --> B{n}[number {n}]" for n in range(20))
+    alone = draw(source, Format.MERMAID, Output.SVG)
+    with ThreadPoolExecutor(4) as threads:
+        drawn = threads.map(lambda _: draw(source, Format.MERMAID, Output.SVG), range(12))
+        assert all(picture == alone for picture in drawn)
 
 
 def test_engines_are_chosen_by_name() -> None:
