@@ -5,9 +5,9 @@ needs is read from the files: which glyph a character has (`cmap`), and how far 
 pen (`hmtx`). Kerning is left out: it moves letters closer together, so a label that is measured
 without it has room.
 
-A character that the font does not have is drawn as an empty box, so it is seen that something is
-missing there. It is measured as wide as it would be in a font that has it, since an SVG may be
-looked at where there is one.
+A character that the font does not have (Chinese, Japanese, Korean, emoji and many others) is taken
+from the fonts of the system where one of them has it, and else drawn as an empty box, so it is seen
+that something is missing there. It is measured as wide as it is in fonts that have it.
 """
 
 from __future__ import annotations
@@ -64,6 +64,12 @@ def face(*, bold: bool, italic: bool) -> Face:
     style = ("Bold" if bold else "") + ("Italic" if italic else "") or "Regular"
     path = _folder() / f"{FAMILY}-{style}.ttf"
     return Face(path, _widths(path.read_bytes()))
+
+
+def is_enough_for(text: str) -> bool:
+    """Say whether the font has every character of a text that is seen."""
+    known = face(bold=False, italic=False).widths
+    return all(character in known for character in set(text) if character.isprintable())
 
 
 def _folder() -> Path:

@@ -43,7 +43,7 @@ _OPTIONS = json.dumps(
 
 # The library looks at the clock between the steps of a layout. Some steps are long, so this keeps
 # most diagrams that explode from taking longer, and not all: see the package's promises.
-LONGEST_LAYOUT_S = 20
+LONGEST_LAYOUT_S = 20.0
 
 # `a & b & c --> d & e & f` is nine edges. Products of long lists would fill the memory while the
 # source is read, where there is no limit to how many.
@@ -90,7 +90,7 @@ class MermanEngine:
                     source=source,
                     uri=None,
                     options_json=None,
-                    control=merman.MermanOperationControl(LONGEST_LAYOUT_S * 1000),
+                    control=merman.MermanOperationControl(int(LONGEST_LAYOUT_S * 1000)),
                 )
             ).data.decode()
         except merman.MermanError.Binding as error:
@@ -155,9 +155,11 @@ def _with_margin(root: re.Match[str]) -> str:
 def _mistake(engine: Any, source: str, error: Any) -> DrawingError:
     """Return what is wrong with a source, in its own lines and columns."""
     if error.cancellation is not None:
-        return DrawingError(f"the diagram takes longer than {LONGEST_LAYOUT_S} s to lay out")
+        return DrawingError(f"the diagram takes longer than {LONGEST_LAYOUT_S:g} s to lay out")
     if error.resource is not None:
         return DrawingError(f"the diagram is too large: {error.message}")
+    if error.capability_id == "math":
+        return DrawingError("formulas ($$…$$) are not drawn by this engine")
     if error.code_name not in ("MERMAN_PARSE_ERROR", "MERMAN_NO_DIAGRAM"):
         return DrawingError(f"the diagram cannot be drawn: {error.message}")
     reason = _PREFIX.sub("", error.message)

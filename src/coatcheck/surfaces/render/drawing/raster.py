@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from coatcheck.surfaces.render.drawing.fonts import FAMILY, font_files
+from coatcheck.surfaces.render.drawing.fonts import FAMILY, font_files, is_enough_for
 from coatcheck.surfaces.render.drawing.mistakes import DrawingError, EngineMissing
 
 # Twice the size on paper, so that small labels are sharp; large diagrams get less.
@@ -43,7 +43,7 @@ def to_png(svg: str) -> bytes:
             background="white",
             width=max(1, round(width * scale)),
             height=max(1, round(height * scale)),
-            skip_system_fonts=True,
+            skip_system_fonts=is_enough_for(svg),
             font_files=[str(path) for path in font_files()],
             font_family=FAMILY,
             serif_family=FAMILY,

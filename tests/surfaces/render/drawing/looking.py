@@ -1,0 +1,38 @@
+"""Looking at pictures: where there is ink, and what an SVG says."""
+
+from __future__ import annotations
+
+import io
+from xml.etree import ElementTree
+
+from PIL import Image, ImageChops
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+Box = tuple[int, int, int, int]
+
+
+def decode(png: bytes) -> Image.Image:
+    with Image.open(io.BytesIO(png)) as image:
+        assert image.format == "PNG"
+        return image.convert("RGB")
+
+
+def difference(one: bytes, other: bytes) -> Box | None:
+    """Return the smallest box around all that is not the same, or None."""
+    return ImageChops.difference(decode(one), decode(other)).getbbox()
+
+
+def ink(one: bytes, other: bytes) -> int:
+    """Return how many pixels differ clearly."""
+    changed = ImageChops.difference(decode(one), decode(other)).convert("L")
+    return sum(count for level, count in enumerate(changed.histogram()) if level > 60)
+
+
+def texts(svg: bytes) -> list[str]:
+    """Return what is written, as it is seen: a text element each, and each of its lines."""
+    found: list[str] = []
+    for element in ElementTree.fromstring(svg).iter(f"{SVG}text"):
+        parts = (element, *element.findall(f"{SVG}tspan"))
+        found.extend(" ".join("".join(part.itertext()).split()) for part in parts)
+    return found

@@ -1,0 +1,106 @@
+"""What drawing is for: a source goes in, a picture comes out. Read this first."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from coatcheck.surfaces.render.drawing import (
+    DrawingError,
+    EngineMissing,
+    Format,
+    Output,
+    draw,
+    engine_names,
+    engines_in_force,
+)
+from tests.surfaces.render.drawing.looking import decode, texts
+
+
+def test_a_flowchart_becomes_an_svg() -> None:
+    picture = draw("flowchart LR\n  A[Hand in] --> B[Come back]", Format.MERMAID, Output.SVG)
+    assert picture.content_type == "image/svg+xml"
+    assert {"Hand in", "Come back"} <= set(texts(picture.content))
+
+
+def test_a_d2_diagram_becomes_a_png() -> None:  # R11
+    picture = draw("hand in -> come back", Format.D2, Output.PNG)
+    assert picture.content_type == "image/png"
+    assert decode(picture.content).getpixel((0, 0)) == (255, 255, 255)
+
+
+def test_a_mistake_says_where_it_is() -> None:
+    with pytest.raises(DrawingError) as caught:
+        draw("flowchart LR\n  A --> B\n  B --> C{where", Format.MERMAID, Output.SVG)
+    assert str(caught.value) == (
+        "line 3, column 10: Unterminated node label (missing `}`)\n    B --> C{where\n           ^"
+    )
+
+
+@pytest.mark.parametrize("output", Output)
+@pytest.mark.parametrize(
+    ("language", "source"),
+    [
+        (Format.MERMAID, "mindmap\n  root\n    a\n    b\n      c"),
+        (Format.MERMAID, "gantt\n dateFormat YYYY-MM-DD\n a task: 2026-01-01, 3d"),
+        (Format.MERMAID, "%%{init: {'look': 'handDrawn'}}%%\nflowchart LR\n A --> B"),
+        (
+            Format.MERMAID,
+            "architecture-beta\n service a(server)[A]\n service b(disk)[B]\n a:R--L:b",
+        ),
+        (Format.D2, "vars: {d2-config: {sketch: true}}\na -> b: hello"),
+    ],
+)
+def test_the_same_source_gives_the_same_bytes(
+    language: Format, source: str, output: Output
+) -> None:
+    assert draw(source, language, output) == draw(source, language, output)
+
+
+def test_threads_draw_at_the_same_time() -> None:
+    source = "flowchart LR\n" + "\n".join(f" A{n} --> B{n}[number {n}]" for n in range(20))
+    alone = draw(source, Format.MERMAID, Output.SVG)
+    with ThreadPoolExecutor(4) as threads:
+        drawn = threads.map(lambda _: draw(source, Format.MERMAID, Output.SVG), range(12))
+        assert all(picture == alone for picture in drawn)
+
+
+def test_engines_are_chosen_by_name() -> None:
+    assert engine_names(Format.MERMAID) == ("merman",)
+    source = "flowchart LR\n A --> B"
+    chosen = draw(source, Format.MERMAID, Output.SVG, engine="merman")
+    assert chosen == draw(source, Format.MERMAID, Output.SVG)
+    with pytest.raises(EngineMissing, match="no engine 'd2' draws mermaid; there is merman"):
+        draw(source, Format.MERMAID, Output.SVG, engine="d2")
+
+
+def test_what_is_in_force_is_told() -> None:
+    found = {state.format: state for state in engines_in_force()}
+    assert set(found) == set(Format)
+    assert all(state.ready and state.version for state in found.values())
+    assert found[Format.D2].note  # which sandbox it runs in
+
+
+@pytest.mark.parametrize("output", Output)
+def test_the_source_is_bounded(output: Output) -> None:
+    fits = "flowchart LR\n A --> B\n%%" + "x" * (256 * 1024 - 24)
+    draw(fits, Format.MERMAID, output)
+    for too_long in (fits + "xx", "flowchart LR\n A[" + "語" * 90_000 + "]"):
+        with pytest.raises(DrawingError, match="bytes; at most 262144 are taken"):
+            draw(too_long, Format.MERMAID, output)
+
+
+@pytest.mark.parametrize("language", Format)
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("", "there is nothing to draw"),
+        (" \n\t\n", "there is nothing to draw"),
+        ("a\n b\0c", "line 2, column 3: a NUL is no text"),
+        ("a\n\ud800", "line 2, column 1: this is no Unicode character"),
+    ],
+)
+def test_what_is_no_text_is_refused(language: Format, source: str, says: str) -> None:
+    with pytest.raises(DrawingError, match=says):
+        draw(source, language, Output.SVG)

@@ -1,0 +1,105 @@
+"""Every kind of diagram is drawn with all of its labels, in both outputs."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from coatcheck.surfaces.render.drawing import Format, Output, draw, raster
+from coatcheck.surfaces.render.drawing.fonts import face
+from tests.surfaces.render.drawing import sources
+from tests.surfaces.render.drawing.looking import SVG, decode, difference, ink, texts
+
+MERMAID = sorted(name for name in sources.LABELS if name.endswith(".mmd"))
+# Those whose labels have a box each.
+BOXED = ("block", "class", "er", "flowchart", "kanban", "mindmap", "requirement", "state")
+
+
+def test_no_source_is_forgotten() -> None:
+    assert {path.name for path in sources.FOLDER.iterdir()} == set(sources.LABELS)
+
+
+@pytest.mark.parametrize("name", sorted(sources.LABELS))
+def test_every_label_is_in_the_svg(name: str) -> None:  # R11
+    drawn = draw(sources.read(name), sources.format_of(name), Output.SVG)
+    written = texts(drawn.content)
+    for label in sources.LABELS[name]:
+        assert any(label == text or label in text for text in written), label
+    assert b"foreignObject" not in drawn.content
+
+
+@pytest.mark.parametrize("name", BOXED)
+def test_labels_are_as_wide_as_they_are_drawn(name: str) -> None:
+    # What is wider than its box runs over what is beside it.
+    drawn = draw(sources.read(f"{name}.mmd"), Format.MERMAID, Output.SVG)
+    root = ElementTree.fromstring(drawn.content)
+    boxes = [box for box in root.iter(f"{SVG}svg") if box is not root]
+    assert len(boxes) >= len(sources.LABELS[f"{name}.mmd"])
+    for box in boxes:
+        assert "hidden" not in box.attrib["style"]
+        for text in box.findall(f"{SVG}text"):
+            style = dict(part.split(":", 1) for part in text.attrib["style"].split(";"))
+            size = float(style["font-size"].removesuffix("px"))
+            font = face(bold=style["font-weight"].startswith("bold"), italic=False)
+            for line in (text, *text.findall(f"{SVG}tspan")):
+                assert font.width(line.text or "") * size <= float(box.attrib["width"]) + 0.5
+
+
+@pytest.mark.parametrize("name", MERMAID)
+def test_labels_are_on_the_png_and_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> None:  # R11
+    source = sources.read(name)
+    drawn = draw(source, Format.MERMAID, Output.PNG).content
+    monkeypatch.setattr(raster, "font_files", tuple)
+    without_font = draw(source, Format.MERMAID, Output.PNG).content
+    # All that the font makes is labels: there are some, and none of them is cut at an edge.
+    labels = difference(drawn, without_font)
+    assert labels is not None
+    assert ink(drawn, without_font) > 40 * len("".join(sources.LABELS[name]))
+    width, height = decode(drawn).size
+    assert labels[0] > 2 and labels[1] > 2
+    assert labels[2] < width - 2 and labels[3] < height - 2
+
+
+@pytest.mark.parametrize(
+    ("source", "label"),
+    [
+        ("flowchart LR\n A[customerNumber and more]", "customerNumber and more"),
+        ("flowchart LR\n A[ÄÖÜ straße ñ]", "ÄÖÜ straße ñ"),
+        ("erDiagram\n LONGEST_NAME_OF_THEM_ALL", "LONGEST_NAME_OF_THEM_ALL"),
+        ("flowchart LR\n A[привет мир]", "привет мир"),
+    ],
+)
+def test_a_label_has_the_width_of_its_letters(
+    source: str, label: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = "---\nconfig:\n  flowchart:\n    wrappingWidth: 400\n---\n" + source
+    drawn = draw(source, Format.MERMAID, Output.PNG).content
+    monkeypatch.setattr(raster, "font_files", tuple)
+    box = difference(drawn, draw(source, Format.MERMAID, Output.PNG).content)
+    assert box is not None
+    expected = face(bold=False, italic=False).width(label) * 16 * 2
+    # Kerning and the room beside the outer letters take a little off; a cut label lacks letters.
+    assert expected - 16 < box[2] - box[0] < expected + 2
+
+
+@pytest.mark.parametrize("text", ["日本語", "한국어", "🎉", "👩‍👩‍👧", "العربية"])
+@pytest.mark.parametrize("language", Format)
+def test_what_no_font_has_is_still_seen(text: str, language: Format) -> None:
+    # From a font of the system, or as boxes; never as nothing.
+    def picture(label: str) -> bytes:
+        source = f'flowchart LR\n A["{label}"]' if language is Format.MERMAID else f'"{label}"'
+        return draw(source, language, Output.PNG).content
+
+    drawn = decode(picture(text)).convert("L")
+    width, height = drawn.size
+    middle = drawn.crop((width // 3, height // 3, 2 * width // 3, 2 * height // 3))
+    assert sum(middle.histogram()[:160]) > 30
+
+
+def test_a_source_chooses_its_own_theme() -> None:
+    source = "flowchart LR\n A --> B"
+    plain = draw(source, Format.MERMAID, Output.SVG).content
+    dark = draw(f"---\nconfig:\n  theme: dark\n---\n{source}", Format.MERMAID, Output.SVG).content
+    assert b"#ECECFF" in plain.upper()
+    assert b"#ECECFF" not in dark.upper()

@@ -1,0 +1,35 @@
+"""The page about diagrams shows what is drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import runpy
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import blocks, write_python_files
+from tests.surfaces.render.drawing.looking import decode
+from tests.surfaces.render.drawing.pictures import PAGE, pictures
+
+
+def test_the_pictures_are_what_their_sources_give() -> None:
+    drawn = dict(pictures())
+    assert {path.name for path in drawn} == {"flowchart.svg", "sequence.png", "network.svg"}
+    assert set(drawn) == set((PAGE.parents[1] / "pictures").iterdir())
+    for path, content in drawn.items():
+        assert path.read_bytes() == content, f"{path.name}: draw it anew (pictures.py)"
+
+
+def test_the_example_prints_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_python_files(PAGE, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        runpy.run_path("draw.py")
+    (shown,) = (block.text for block in blocks(PAGE) if block.language == "text")
+    assert printed.getvalue() == shown
+    assert decode(Path("ticket.png").read_bytes()).width > 100
