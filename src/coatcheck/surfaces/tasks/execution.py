@@ -59,7 +59,12 @@ def handler_with(runner: Callable[[], Runner], policy: CommandPolicy) -> Handler
             raise Fail(REFUSED, refusal.message)
         if not made:
             made.append(runner())
-        command = Command(tuple(execution.argv), execution.execution_id, execution.seconds)
+        command = Command(
+            tuple(execution.argv),
+            execution.execution_id,
+            execution.seconds,
+            is_taken_over=lambda: ctx.goes_on_elsewhere,
+        )
         try:
             ran = await made[0].run(command, on_output=lambda text: _tell(ctx, text))
         except RunnerError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from coatcheck.errors import ConfigurationError
 from coatcheck.surfaces.environment import flag, whole_number
 
-RUNNERS = ("local",)
+RUNNERS = ("local", "kubernetes")
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class TaskSettings:
 
     # EXEC_ASYNC: whether an execution is answered at once, unless the request says otherwise.
     is_async: bool = False
-    # EXEC_RUNNER: where commands run.
+    # EXEC_RUNNER: where commands run, on the worker's machine or in a Kubernetes cluster.
     runner: str = "local"
     # EXEC_POLICY_FILE: which commands may be run; empty: see running/policy.py.
     policy_file: Path | None = None

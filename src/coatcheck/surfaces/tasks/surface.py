@@ -57,7 +57,14 @@ class TaskSurface(Surface):
         )(handler_with(self._runner, self._policy))
 
     def _runner(self) -> Runner:
-        return LocalRunner(limits=Limits(seconds=self.settings.async_seconds))
+        if self.settings.runner == "local":
+            return LocalRunner(limits=Limits(seconds=self.settings.async_seconds))
+        from coatcheck.surfaces.tasks.running.kubernetes import (  # noqa: PLC0415 - optional
+            KubernetesRunner,
+            KubernetesSettings,
+        )
+
+        return KubernetesRunner(KubernetesSettings.read(self._environment))
 
     def refuse(self, refusal: Refusal, path: str) -> Response:
         """Write a refusal as the document's errors are written; bad input is 400."""

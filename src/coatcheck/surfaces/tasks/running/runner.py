@@ -40,6 +40,9 @@ class Command:
     execution_id: str  # who runs it again under the same id finds what the first run has started
     seconds: float | None = None  # None: as long as the runner gives to those who do not say
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # Asked when the call that runs it is cancelled: whether somebody else will take over what goes
+    # on in a cluster. What runs on this machine ends with its call.
+    is_taken_over: Callable[[], bool] = field(default=lambda: False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ class KubernetesRunner:
                 raise  # it may be running there, and whoever comes next takes it over
             except BaseException:
                 following.cancel()
-                await to_the_end(_delete(cluster, name))
+                if not command.is_taken_over():
+                    await to_the_end(_delete(cluster, name))
                 raise
             finally:
                 told.cancel()
