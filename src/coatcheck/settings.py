@@ -2,7 +2,7 @@
 
 Each setting has one name: the field `lease_s` is `COATCHECK_LEASE_S` in the environment and
 `lease_s` in the TOML file. The few foreign names that existing deployments use are honoured where
-our own is unset; they are listed in `ALIASES`.
+our own is unset (`_foreign`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any, get_type_hints
 from coatcheck.errors import ConfigurationError
 
 PREFIX = "COATCHECK_"
-# Field, the foreign name, and how its value reads as ours.
-ALIASES = {"database": ("JOB_DB_PATH", "sqlite:///{}")}
+# The foreign names that existing deployments use, and what each is here.
+DATABASE_FILE = "JOB_DB_PATH"
+POLL_MS = ("JOB_POLL_INTERVAL_MS", "SUPERMODEL_JOB_POLL_INTERVAL_MS")
 
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -137,12 +138,19 @@ def load_settings(
     for name, kind in types.items():
         if (text := environment.get(PREFIX + name.upper())) is not None:
             values[name] = _convert(PREFIX + name.upper(), text, kind)
-        elif name in ALIASES and name not in values:
-            alias, pattern = ALIASES[name]
-            if alias in environment:
-                values[name] = pattern.format(environment[alias])
-    values.update(given)
-    return Settings(**values)
+    return Settings(**{**_foreign(environment), **values, **given})
+
+
+def _foreign(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if DATABASE_FILE in environment:
+        found["database"] = f"sqlite:///{environment[DATABASE_FILE]}"
+    for name in POLL_MS:
+        if text := environment.get(name, "").strip():
+            if not text.isascii() or not text.isdigit() or int(text) == 0:
+                raise ConfigurationError(f"{name} is a number of milliseconds, not {text!r}")
+            found["poll_s"] = int(text) / 1000
+    return found
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
 from coatcheck.model.state import Reason
 from coatcheck.store.base import Report
 from coatcheck.worker.processes.wire import (
+    Message,
     Splitter,
     claim_fields,
     frame,
@@ -25,7 +26,8 @@ from coatcheck.worker.processes.wire import (
 def test_frames_arrive_whole_however_they_are_cut(size: int) -> None:
     sent = [({"type": "job", "n": n}, bytes([n]) * n * 50) for n in range(5)]
     data = b"".join(frame(*message) for message in sent)
-    splitter, arrived = Splitter(), []
+    splitter = Splitter()
+    arrived: list[Message] = []
     for start in range(0, len(data), size):
         arrived += splitter.feed(data[start : start + size])
     assert [tuple(message) for message in arrived] == sent

@@ -247,6 +247,7 @@ async def test_a_link_needs_no_key_and_everything_else_does(serve: Serve) -> Non
         {"QUEUE_MAX_CONCURRENT": "0"},
         {"QUEUE_MAX_WAITING": "1.5"},
         {"BASE_URL": "ftp://x"},
+        {"RENDER_ENGINE": "crayons"},
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(environment: dict[str, str]) -> None:

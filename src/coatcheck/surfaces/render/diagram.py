@@ -33,6 +33,7 @@ class Diagram(BaseModel):
     format: Format
     output: Output = Output.SVG
     shortlink: str | None = None
+    engine: str | None = None  # None: the best there is for the format
 
 
 class Drawn(BaseModel):
@@ -48,7 +49,7 @@ def render(ctx: Context, diagram: Diagram) -> Drawn:
     """Draw a diagram and keep the picture with the job."""
     ctx.progress(0, 1, f"drawing {diagram.format}")
     try:
-        picture = draw(diagram.source, diagram.format, diagram.output)
+        picture = draw(diagram.source, diagram.format, diagram.output, engine=diagram.engine)
     except DrawingError as error:
         raise Fail(BAD_SOURCE, str(error)) from None
     except EngineMissing as error:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.surfaces.environment import whole_number
+from coatcheck.surfaces.render.drawing import Format, engine_names
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class RenderSettings:
     most_waiting: int = 50
     # BASE_URL: what addresses begin with; empty: a path alone.
     base_url: str = ""
+    # RENDER_ENGINE: what draws Mermaid, by its name; empty: the best there is.
+    engine: str = ""
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> RenderSettings:
@@ -37,4 +40,12 @@ class RenderSettings:
             most_at_once=whole_number(environment, "QUEUE_MAX_CONCURRENT", cls.most_at_once, 1),
             most_waiting=whole_number(environment, "QUEUE_MAX_WAITING", cls.most_waiting),
             base_url=base_url,
+            engine=_engine(environment.get("RENDER_ENGINE", "").strip()),
         )
+
+
+def _engine(name: str) -> str:
+    known = engine_names(Format.MERMAID)
+    if name and name not in known:
+        raise ConfigurationError(f"RENDER_ENGINE is one of {', '.join(known)}, not {name!r}")
+    return name
