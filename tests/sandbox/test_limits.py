@@ -48,6 +48,22 @@ print('TOOK IT')
     assert "TOOK IT" not in ended.stdout
 
 
+def test_memory_that_belongs_to_no_process_is_not_given(
+    attempt: Attempt, strength: Strength
+) -> None:
+    if strength is not Strength.LANDLOCK:
+        pytest.skip("only seccomp can keep a program from asking")
+    source = """
+import os
+try:
+    os.memfd_create('hoard')
+    print('TOOK IT')
+except OSError:
+    print('no')
+"""
+    assert attempt(source, strength).stdout == "no\n"
+
+
 def test_processes_are_bounded(attempt: Attempt, strength: Strength) -> None:
     # 300 at most, so that a sandbox that does not hold does no harm.
     source = """

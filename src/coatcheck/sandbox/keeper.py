@@ -184,6 +184,7 @@ def _landlocked(
         max_memory=plan["memory_bytes"],
         max_processes=plan["processes"],
         net_allow=["*:*"] if plan["network"] else [],
+        extra_deny_syscalls=["memfd_create"],  # memory that would be counted for nobody
     ).popen(command)
     ended: list[int] = []
 
