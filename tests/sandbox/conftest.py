@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from coatcheck.sandbox import Limits, Reach, Strength, confine
 from coatcheck.sandbox.in_force import why_not
+from coatcheck.sandbox.runtime import PROGRAMS
 
 MIB = 1024 * 1024
-PYTHON = os.path.realpath(sys.executable)
+# One that everybody may read, if there is one: as root, limits alone are for nobody.
+PYTHON = os.path.realpath(shutil.which("python3", path=PROGRAMS) or sys.executable)
 
 Attempt = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -38,9 +42,18 @@ def wall(request: pytest.FixtureRequest) -> Strength:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "own").mkdir()
-    return tmp_path / "own"
+def place() -> Iterator[Path]:
+    """A folder that everybody may enter, unlike pytest's own."""
+    with TemporaryDirectory(prefix="coatcheck-sandbox-") as name:
+        place = Path(name).resolve()
+        place.chmod(0o755)
+        yield place
+
+
+@pytest.fixture
+def folder(place: Path) -> Path:
+    (place / "own").mkdir()
+    return place / "own"
 
 
 @pytest.fixture
@@ -58,7 +71,7 @@ def attempt(folder: Path) -> Attempt:
     ) -> subprocess.CompletedProcess[str]:
         confined = confine(
             [PYTHON, "-I", "-S", "-c", source],
-            reach=Reach(read=(Path(sys.base_prefix), *read), write=(folder,), network=network),
+            reach=Reach(read=(Path(PYTHON).parent.parent, *read), write=(folder,), network=network),
             limits=limits or Limits(seconds=30, memory_bytes=256 * MIB, processes=8),
             strength=strength,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,22 @@ print('TOOK IT')
     ended = attempt(source, strength, limits=SMALL)
     assert ended.returncode != 0
     assert "TOOK IT" not in ended.stdout
+
+
+def test_memory_that_belongs_to_no_process_is_not_given(
+    attempt: Attempt, strength: Strength
+) -> None:
+    if strength is not Strength.LANDLOCK:
+        pytest.skip("only seccomp can keep a program from asking")
+    source = """
+import os
+try:
+    os.memfd_create('hoard')
+    print('TOOK IT')
+except OSError:
+    print('no')
+"""
+    assert attempt(source, strength).stdout == "no\n"
 
 
 def test_processes_are_bounded(attempt: Attempt, strength: Strength) -> None:
@@ -136,6 +153,32 @@ def test_a_killed_keeper_takes_the_program_with_it(strength: Strength, folder: P
         os.killpg(keeper.pid, signal.SIGKILL)
         assert keeper.stdout.read() == b""
     assert keeper.returncode == -signal.SIGKILL
+
+
+STARTER = """
+import pathlib, subprocess, sys
+from coatcheck.sandbox import Limits, Reach, Strength, confine
+folder = pathlib.Path(sys.argv[1])
+confined = confine(
+    ["sh", "-c", "touch made; echo up; sleep 600"], reach=Reach(write=(folder,)),
+    limits=Limits(seconds=600), temporary=True, strength=Strength(sys.argv[2]),
+)
+subprocess.run(confined.argv, **confined.options)
+"""
+
+
+def test_who_is_left_by_a_killed_process_ends_and_cleans_up(
+    strength: Strength, folder: Path
+) -> None:
+    argv = [sys.executable, "-c", STARTER, str(folder), strength.value]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as starter:
+        assert starter.stdout is not None
+        assert starter.stdout.readline() == b"up\n"
+        assert (folder / "made").exists()
+        starter.kill()
+        # The pipe closes when the program and its keeper have ended.
+        assert starter.stdout.read() == b""
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(

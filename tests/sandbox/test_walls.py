@@ -24,16 +24,16 @@ for path in sys.stdin.read().split():
 """
 
 
-def test_files_outside_cannot_be_read(attempt: Attempt, wall: Strength, tmp_path: Path) -> None:
-    canary = tmp_path / "canary.txt"
+def test_files_outside_cannot_be_read(attempt: Attempt, wall: Strength, place: Path) -> None:
+    canary = place / "canary.txt"
     canary.write_text("sings")
-    (tmp_path / "own" / "link").symlink_to(canary)
+    (place / "own" / "link").symlink_to(canary)
     paths = [
         "/etc/shadow",
         "/etc/passwd",
         str(canary),
-        str(tmp_path / "own" / ".." / "canary.txt"),
-        str(tmp_path / "own" / "link"),
+        str(place / "own" / ".." / "canary.txt"),
+        str(place / "own" / "link"),
         f"/proc/self/root{canary}",
         f"/proc/{os.getpid()}/environ",
         f"/proc/{os.getppid()}/environ",
@@ -47,8 +47,22 @@ def test_files_outside_cannot_be_read(attempt: Attempt, wall: Strength, tmp_path
     assert ended.stdout.count("no ") == len(paths)
 
 
-def test_what_is_given_can_be_read(attempt: Attempt, strength: Strength, tmp_path: Path) -> None:
-    given = tmp_path / "given.txt"
+def test_the_kernel_cannot_be_told_anything(attempt: Attempt, strength: Strength) -> None:
+    # Opened only: were it not refused, the machine would not be changed.
+    source = """
+import os
+for path in ('/proc/sys/kernel/core_pattern', '/proc/sys/kernel/hostname', '/proc/sysrq-trigger'):
+    try:
+        os.close(os.open(path, os.O_WRONLY))
+        print('OPEN', path)
+    except OSError:
+        print('no')
+"""
+    assert attempt(source, strength).stdout == "no\n" * 3
+
+
+def test_what_is_given_can_be_read(attempt: Attempt, strength: Strength, place: Path) -> None:
+    given = place / "given.txt"
     given.write_text("12345")
     ended = attempt(READ, strength, read=(given,), stdin=f"{given} /dev/zero /proc/self/status")
     assert ended.stdout.split("\n")[0] == f"READ {given} 5"
@@ -56,11 +70,11 @@ def test_what_is_given_can_be_read(attempt: Attempt, strength: Strength, tmp_pat
 
 
 def test_nothing_can_be_written_but_in_its_own_folder(
-    attempt: Attempt, wall: Strength, tmp_path: Path
+    attempt: Attempt, wall: Strength, place: Path
 ) -> None:
-    given = tmp_path / "given.txt"
+    given = place / "given.txt"
     given.write_text("as it was")
-    places = [tmp_path / "new", given, Path("/usr/new"), Path("/new"), Path("/tmp/coatcheck-new")]
+    places = [place / "new", given, Path("/usr/new"), Path("/new"), Path("/tmp/coatcheck-new")]
     source = """
 import os, sys
 for path in sys.stdin.read().split():
@@ -75,10 +89,10 @@ for path in sys.stdin.read().split():
 print(os.getcwd(), os.environ['HOME'], open('mine').read())
 """
     ended = attempt(source, wall, read=(given,), stdin=" ".join(map(str, places)))
-    own = tmp_path / "own"
+    own = place / "own"
     assert (ended.stdout, ended.stderr) == (f"{own} {own} mine\n", "")
     assert given.read_text() == "as it was"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["given.txt", "own"]
+    assert sorted(path.name for path in place.iterdir()) == ["given.txt", "own"]
     assert not any(place.exists() for place in places if place != given)
     assert (own / "mine").read_text() == "mine"
 
@@ -102,7 +116,7 @@ for family, kind, address in (
 """
 
 
-def test_nobody_can_be_called(attempt: Attempt, wall: Strength, tmp_path: Path) -> None:
+def test_nobody_can_be_called(attempt: Attempt, wall: Strength, place: Path) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,

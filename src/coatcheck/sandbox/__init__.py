@@ -12,7 +12,8 @@ strengths, the best that this machine has (`in_force.py`):
 2. **bubblewrap**: namespaces of its own with nothing in them but what is bound. Processes and
    memory are counted by the keeper, twenty times a second.
 3. **rlimits**: limits only. It bounds what a mistake can use up. It is no wall: the program reads
-   what this user reads and calls whom it likes. `sandbox_in_force()` says so, and logs it.
+   what this user reads and calls whom it likes. `sandbox_in_force()` says so, and logs it. As
+   root it is run as nobody, to whom the folders that it may write to are given for good.
 
 Whatever the strength, the program has a clean environment, no capabilities, and the runtime of the
 system to read (`runtime.py`: `/usr`, `/lib`, ... but neither `/etc` as a whole nor any home).
@@ -20,13 +21,14 @@ system to read (`runtime.py`: `/usr`, `/lib`, ... but neither `/etc` as a whole 
 
 Who ends what: SIGTERM to the keeper is passed on to all of the program's processes, and after
 `GRACE_S` whatever is left is killed, also what has moved to a session of its own. The same happens
-when `seconds` are over, and when the program has ended and left others behind. The keeper dies with
+when `seconds` are over, when the program has ended and left others behind, and when the thread that
+has started the keeper is gone (so start it from one that waits for it). The keeper dies with
 SIGKILL too, and takes the program with it, but nobody then looks for what it had left behind: send
 SIGTERM first.
 
-Exit codes are the program's own; 128+n when signal n ended it (137: also by a limit, which stderr
-then says), 124 when time ran out, 126 and 127 when it could not be started, 125 when the sandbox
-could not be made; in that case nothing of the program has run.
+Exit codes are the program's own; 128+n when signal n ended it (137: also by a limit), 124 when time
+ran out, 126 and 127 when it could not be started, 125 when the sandbox could not be made; in that
+case nothing of the program has run.
 """
 
 from coatcheck.sandbox.confine import confine

@@ -33,8 +33,11 @@ def in_namespaces(
             line += ["--ro-bind", str(path.resolve()), str(path)]
     for path in reach.write:
         line += ["--bind", str(path.resolve()), str(path)]
-    # What was made on the way to a bound path lies in memory, and is nobody's to fill.
-    return [*line, "--remount-ro", "/", "--chdir", str(folder), "--", *argv]
+    # What was made on the way to a bound path lies in memory, and is nobody's to fill. Root owns
+    # the kernel's settings in /proc/sys, also without any capability.
+    for name in ("/proc", "/dev", "/"):
+        line += ["--remount-ro", name]
+    return [*line, "--chdir", str(folder), "--", *argv]
 
 
 def _in_runtime(path: Path) -> bool:

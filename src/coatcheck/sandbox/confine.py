@@ -18,11 +18,13 @@ def confine(
     limits: Limits,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
+    temporary: bool = False,
     strength: Strength | None = None,
 ) -> Confined:
     """Return how to start `argv` so that it reaches no more than it may.
 
     `folder` is where it works, the first that it may write to unless said otherwise.
+    Where it is `temporary`, it is removed should this process die before it could do so itself.
     `environment` is added to the clean one. `strength` is the best there is, or the one named.
     The program's own file may always be read; what else it needs beyond the system's runtime is
     for the caller to name.
@@ -33,5 +35,6 @@ def confine(
         limits=limits,
         folder=folder,
         environment=environment or {},
+        temporary=temporary,
         strength=strength or sandbox_in_force().strength,
     )

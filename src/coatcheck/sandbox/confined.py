@@ -52,6 +52,7 @@ def confined_command(
     limits: Limits,
     folder: Path | None,
     environment: Mapping[str, str],
+    temporary: bool = False,
     strength: Strength,
 ) -> Confined:
     """Return how to start `argv`, confined in the way that `strength` says."""
@@ -69,10 +70,11 @@ def confined_command(
         "processes": limits.processes,
         "file_bytes": limits.file_bytes,
         "grace": GRACE_S,
+        "folder": str(folder),
+        "temporary": temporary,
     }
     if strength is Strength.LANDLOCK:
         plan["sandlock"] = sandlock_home()
-        plan["folder"] = str(folder)
         plan["network"] = reach.network
         plan["read"] = [
             *runtime.folders(),
@@ -82,6 +84,8 @@ def confined_command(
             *(str(path) for path in (*reach.read, *files)),
         ]
         plan["write"] = ["/dev/null", *(str(path) for path in reach.write)]
+    elif strength is Strength.RLIMITS:
+        plan["write"] = [str(path) for path in reach.write]
     elif strength is Strength.BUBBLEWRAP:
         bwrap = bubblewrap_program()
         command = in_namespaces(bwrap, command, reach=reach, program=files, folder=folder)

@@ -4,7 +4,8 @@ It is run as a file of its own, by `python -I -S keeper.py PLAN COMMAND...`, wit
 that `confined.py` writes. It imports nothing of Coatcheck, so that it starts in milliseconds.
 
 What it promises: when it ends, no process of the program is left; it ends within the plan's seconds
-and grace, whatever the program does. It adopts every process whose parent has died
+and grace, whatever the program does, and also when whoever has started it dies: then it removes the
+program's folder as well, if that is a temporary one. It adopts every process whose parent has died
 (PR_SET_CHILD_SUBREAPER), so nobody escapes by a second fork or a session of their own. With
 `sandlock` the kernel holds the limits; otherwise the keeper counts the processes and their memory
 itself every `LOOK_S`, and kills all of them when there is too much.
@@ -18,6 +19,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import sys
 import threading
@@ -33,6 +35,8 @@ NO_SANDBOX = 125
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 
+NOBODY = 65534
+
 _PR_SET_PDEATHSIG = 1
 _PR_CAPBSET_DROP = 24
 _PR_SET_CHILD_SUBREAPER = 36
@@ -46,12 +50,22 @@ def main() -> int:
     """Run the command of the plan; return the exit code."""
     plan: Plan = json.loads(sys.argv[1])
     command = sys.argv[2:]
+    parent = os.getppid()
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
-    _control(_PR_SET_CHILD_SUBREAPER, 1)
     wake = _Wake()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, wake.on_signal)
+    _control(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    _control(_PR_SET_CHILD_SUBREAPER, 1)
+    code = _run(plan, command, wake)
+    if plan["temporary"] and os.getppid() != parent:
+        with contextlib.suppress(Exception):
+            shutil.rmtree(plan["folder"], ignore_errors=True)
+    return code
+
+
+def _run(plan: Plan, command: list[str], wake: _Wake) -> int:
     if (refusal := _cannot_start(plan["program"])) is not None:
         return refusal
     try:
@@ -170,6 +184,7 @@ def _landlocked(
         max_memory=plan["memory_bytes"],
         max_processes=plan["processes"],
         net_allow=["*:*"] if plan["network"] else [],
+        extra_deny_syscalls=["memfd_create"],  # memory that would be counted for nobody
     ).popen(command)
     ended: list[int] = []
 
@@ -210,13 +225,15 @@ def _become(plan: Plan, command: list[str], keeper: int) -> NoReturn:
         os.setpgid(0, 0)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
-        _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != keeper:
-            os._exit(NO_SANDBOX)
         _limit(plan)
         _hold(resource.RLIMIT_DATA, plan["memory_bytes"])
         if plan["strength"] == "rlimits":
             _drop_capabilities()
+            _give_up_root(plan["write"])
+        # After the user has changed: the kernel then forgets it.
+        _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != keeper:
+            os._exit(NO_SANDBOX)
         os.execve(command[0], command, os.environ)  # noqa: S606 — what it is for
     except OSError as error:
         os._exit(_say(NO_SANDBOX, f"the sandbox could not be made: {error}"))
@@ -240,6 +257,17 @@ def _drop_capabilities() -> None:
     for capability in range(64):
         if not _control(_PR_CAPBSET_DROP, capability):
             return  # past the last one, or not root: then there are none to be had
+
+
+def _give_up_root(write: list[str]) -> None:
+    """Become nobody, who owns nothing but the folders that the program may write to."""
+    if os.geteuid() != 0:
+        return
+    for path in write:
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    os.setgroups([])
+    os.setgid(NOBODY)
+    os.setuid(NOBODY)
 
 
 def _control(option: int, value: int) -> bool:

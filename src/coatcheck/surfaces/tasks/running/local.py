@@ -96,6 +96,7 @@ class LocalRunner:
                     self._limits.file_bytes,
                 ),
                 environment=command.environment,
+                temporary=True,
                 strength=self._strength,
             )
         except ConfigurationError as error:
