@@ -34,8 +34,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(under: Path, *flags: str) -> Iterator[Server]:
-    """Serve benchmarks/jobs.py on a free loopback port, with a database in a folder of its own."""
+def serving(under: Path, *flags: str, app: str | None = "benchmarks.jobs:app") -> Iterator[Server]:
+    """Serve an app, or the built-in surfaces, on a free loopback port, with a database in a folder
+    of its own.
+    """
     folder = Path(tempfile.mkdtemp(prefix="serve-", dir=under))
     database = folder / "coatcheck.db"
     environment = {
@@ -44,7 +46,7 @@ def serving(under: Path, *flags: str) -> Iterator[Server]:
         "COATCHECK_DRAIN_S": "1",
         "COATCHECK_GRACE_S": "1",
     }
-    command = [sys.executable, "-m", "coatcheck", "serve", "benchmarks.jobs:app", "--port", "0"]
+    command = [sys.executable, "-m", "coatcheck", "serve", *([app] if app else []), "--port", "0"]
     process = subprocess.Popen(
         [*command, "--database", f"sqlite:///{database}", *flags],
         cwd=ROOT,
