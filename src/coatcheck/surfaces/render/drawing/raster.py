@@ -8,8 +8,8 @@ import re
 from coatcheck.surfaces.render.drawing.fonts import FAMILY, font_files, is_enough_for
 from coatcheck.surfaces.render.drawing.mistakes import DrawingError, EngineMissing
 
-# Larger than on the screen, so that small labels are sharp. The time that a PNG takes grows with its
-# pixels, so it is not twice as large; large diagrams get less.
+# Larger than on the screen, so that small labels are sharp. The time that a PNG takes grows with
+# its pixels, so it is not twice as large; large diagrams get less.
 SCALE = 1.5
 _LEAST_SCALE = 0.25
 _MOST_PIXELS = 24_000_000
