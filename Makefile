@@ -10,7 +10,7 @@ help:
 	@echo "make run          set up, start the server and put one real job through it (ONCE=1: then exit)"
 	@echo "make test         set up, then lint, types, layers and every test"
 	@echo "make lint         lint, types and layers only"
-	@echo "make chaos        faults in large, about an hour (CHAOS_SECONDS, CHAOS_SCALE), then half an hour of"
+	@echo "make chaos        faults in large, an hour and a half (CHAOS_SECONDS, CHAOS_SCALE), then half an hour of"
 	@echo "                  mixed load through which nothing may grow; docs/reliability.md"
 	@echo "make bench        the benchmarks on SQLite, beside their peers; writes benchmarks/results/"
 	@echo "make bench-postgres  the same on PostgreSQL"

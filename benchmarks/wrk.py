@@ -43,8 +43,8 @@ def load(
         timeout=TIMEOUT_S,
         check=True,
     )
-    if "Non-2xx" in done.stdout or "Socket errors" in done.stdout:
-        raise RuntimeError("requests were refused or lost")
+    if refused := re.search(r"Non-2xx.*|Socket errors.*", done.stdout):
+        raise RuntimeError(f"requests were refused or lost: {refused[0]}")
     answers = _number(r"(\d+) requests in", done.stdout)
     return {
         "answers": answers,

@@ -10,7 +10,7 @@ from datetime import datetime
 from inspect import isawaitable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 from pydantic_core import to_json
 
@@ -21,7 +21,7 @@ from coatcheck.errors import ConfigurationError, InvalidInput
 from coatcheck.ids import UlidGenerator
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.handler import isolation_of, signature_of
-from coatcheck.model.job import DEFAULT_QUEUE, Terms
+from coatcheck.model.job import API_SURFACE, DEFAULT_QUEUE, Terms
 from coatcheck.model.kind import Isolation, Kind, OnLost
 from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.names import NAME_RULE, is_name
@@ -33,14 +33,28 @@ from coatcheck.secrets import resolve
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
+class Declares(Protocol):
+    """A surface, as far as an app knows one: see coatcheck.http.surface."""
+
+    @property
+    def name(self) -> str:
+        """What its jobs carry."""
+        ...
+
+    def declare(self, app: App) -> None:
+        """Declare the kinds of jobs behind it."""
+        ...
+
+
 class App:
-    """A set of kinds and schedules: `@app.job` and `app.schedule` add one. Only `enqueue` does any
-    I/O, on your connection.
+    """A set of kinds, schedules and surfaces: `@app.job`, `app.schedule` and `app.use` add one.
+    Only `enqueue` does any I/O, on your connection.
     """
 
     def __init__(self) -> None:
         self._kinds: dict[str, Kind] = {}
         self._schedules: dict[str, Definition] = {}
+        self._surfaces: dict[str, Declares] = {}
         self._new_id = UlidGenerator()
 
     @property
@@ -52,6 +66,20 @@ class App:
     def schedules(self) -> Mapping[str, Definition]:
         """The declared schedules by name."""
         return MappingProxyType(self._schedules)
+
+    @property
+    def surfaces(self) -> Mapping[str, Declares]:
+        """The surfaces in use by name."""
+        return MappingProxyType(self._surfaces)
+
+    def use(self, surface: Declares) -> None:
+        """Open another door onto this app: a surface, with the kinds behind it."""
+        if not is_name(surface.name):
+            raise ConfigurationError(f"{surface.name!r} cannot name a surface: {NAME_RULE}")
+        if surface.name in (*self._surfaces, API_SURFACE):
+            raise ConfigurationError(f"there is a surface {surface.name!r} in this app already")
+        surface.declare(self)
+        self._surfaces[surface.name] = surface
 
     @overload
     def job(self, name: Handler, /) -> Handler: ...

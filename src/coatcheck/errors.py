@@ -16,6 +16,7 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   └── Gone                   it existed; its retention has passed
 ├── KeyReused                  an idempotency key that belongs to another request
 ├── Conflict                   the job is not in a state that allows this
+│   ├── IdTaken                another job has that public id
 │   ├── AccessChanged          keys or tenants have changed since they were looked at
 │   ├── InputGone              the job's input is not kept any more
 │   ├── UploadGone             an uploaded file has expired, or is another job's
@@ -162,6 +163,12 @@ class Conflict(CoatcheckError):
     """The job is not in a state that allows this."""
 
     code = "conflict"
+
+
+class IdTaken(Conflict):
+    """Another job has the public id already."""
+
+    code = "id-taken"
 
 
 class InputGone(Conflict):

@@ -21,11 +21,13 @@ SUBCOMMANDS = (
         "completion",
         "demo",
         "doctor",
+        "exec",
         "jobs",
         "keys",
         "kinds",
         "migrate",
         "queues",
+        "render",
         "schedules",
         "serve",
     ),
@@ -139,7 +141,7 @@ def test_the_version_is_the_installed_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["sevre"], ["serve"], ["serve", "tasks:app", "--prot", "1"], ["migrate", "--port"]],
+    [["sevre"], ["watch"], ["serve", "tasks:app", "--prot", "1"], ["migrate", "--port"]],
 )
 def test_a_mistyped_command_is_answered_with_its_usage(
     tmp_path: Path, arguments: list[str]

@@ -149,9 +149,11 @@ def test_the_log_is_for_people_on_a_terminal(tmp_path: Path, app_reference: str)
     assert re.match(r"\d\d:\d\d:\d\d\.\d{3} info +worker started  worker=\w{26} slots=\d+", line)
 
 
-def test_the_demo_counts_primes_and_ends(tmp_path: Path) -> None:
+def test_the_demo_shows_a_job_through_each_door_and_ends(tmp_path: Path) -> None:
     ended = run_to_end("demo", "--once", "--port", "0", folder=tmp_path, COLUMNS="200")
 
-    assert ended.returncode == 0
+    assert ended.returncode == 0, ended.stdout
     assert "there are 1,270,607 primes below 20,000,000" in ended.stdout
+    assert (tmp_path / "data" / "demo-diagram.svg").read_text().startswith("<svg")
+    assert f"  {os.uname().sysname} " in ended.stdout
     assert ended.stderr == ""

@@ -54,7 +54,7 @@ def local_links(page: Path) -> list[str]:
 def run_curl(command: str) -> httpx2.Response:
     """Do what a curl command of the documentation says; only the flags the documentation uses."""
     arguments = iter(shlex.split(command.replace("\\\n", " "))[1:])
-    url, headers, data = "", {}, None
+    url, headers, data, method = "", {}, None, None
     for argument in arguments:
         match argument:
             case "-i" | "-s":
@@ -64,8 +64,10 @@ def run_curl(command: str) -> httpx2.Response:
                 headers[name] = value.strip()
             case "-d":
                 data = next(arguments)
+            case "-X":
+                method = next(arguments)
             case _:
                 assert not argument.startswith("-"), f"teach run_curl the flag {argument}"
                 url = argument
-    method = "GET" if data is None else "POST"
+    method = method or ("GET" if data is None else "POST")
     return httpx2.request(method, url, headers=headers, content=data, timeout=60)

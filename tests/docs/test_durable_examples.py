@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx2
+
 from coatcheck import Client, JobHandle
 
-from .pages import ROOT, blocks, write_python_files
+from .pages import ROOT, blocks, run_curl, write_python_files
 from .test_examples import run_shell, serving
 
 HOW_TO = ROOT / "docs/how-to"
@@ -127,9 +130,23 @@ def test_an_agent_takes_a_step_a_turn(tmp_path: Path) -> None:
         assert fork.result() == answer
 
 
+def test_reports_are_ordered_by_a_door_of_their_own(tmp_path: Path) -> None:
+    page = HOW_TO / "write-a-surface.md"
+    serve, order = (block.text for block in blocks(page) if block.language == "sh")
+    with serving(ROOT, serve.split()[2], COATCHECK_DATABASE=f"sqlite:///{tmp_path}/a.db") as url:
+        ordered = run_curl(order.strip().replace("http://127.0.0.1:8080", url)).json()
+        [shown] = (block.text for block in blocks(page) if block.language == "json")
+        assert ordered == {**json.loads(shown), "ticket": ordered["ticket"]}
+        with Client(url) as client:
+            client.wait(ordered["ticket"])
+        ready = httpx2.get(f"{url}/reports/{ordered['ticket']}").json()
+        assert ready == {**ordered, "status": "READY", "report": "Nothing happened in 2026."}
+
+
 def test_every_example_is_run_and_listed() -> None:
     found = {path.name for path in EXAMPLES.glob("*.py")}
-    # The last one in tests/docs/test_examples.py.
-    assert found == {"approval.py", "fan_out.py", "agent.py", "nightly_schedule.py"}
+    # The schedule in tests/docs/test_examples.py.
+    run = {"approval.py", "fan_out.py", "agent.py", "own_surface.py", "nightly_schedule.py"}
+    assert found == run
     listed = (EXAMPLES / "README.md").read_text()
     assert all(f"({name})" in listed for name in found)

@@ -65,7 +65,7 @@ class ChangingStore:
         """Write an event of a job, and tell everybody."""
         job = self.jobs[job_id]
         self.jobs[job_id] = dataclasses.replace(job, last_event=job.last_event + 1, **changes)
-        self.tell()
+        self.tell(Topic.CHANGES if changes else Topic.REPORTS)
 
     def end(self, job_id: str) -> None:
         self.move(job_id, state=State.SUCCEEDED)
@@ -74,12 +74,12 @@ class ChangingStore:
         del self.jobs[job_id]
         self.tell()
 
-    def tell(self) -> None:
-        self._hub.wake({Topic.CHANGES})
+    def tell(self, topic: Topic = Topic.CHANGES) -> None:
+        self._hub.wake({topic})
 
     @property
     def has_subscribers(self) -> bool:
-        return self._hub.is_wanted(Topic.CHANGES)
+        return any(map(self._hub.is_wanted, Topic))
 
     async def _take_time(self) -> None:
         for _ in range(self.slowness()):

@@ -58,7 +58,7 @@ async def test_a_waiter_is_woken_by_the_end_and_not_by_other_moves(
     waiting = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S))
     await settle(store)
 
-    store.move("a")
+    store.move("a", state=State.RUNNING)
     await settle(store)
     assert not waiting.done()
 
@@ -81,6 +81,28 @@ async def test_a_waiter_for_an_event_is_woken_by_the_next_one(
     store.move("a")
     async with asyncio.timeout(PATIENCE_S):
         assert (await waiting).last_event == 3
+
+
+async def test_what_a_job_says_on_the_way_is_not_read_for_those_who_wait_for_its_end(
+    store: ChangingStore, watch: Watch
+) -> None:
+    store.add("a")
+    waiting = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S))
+    await settle(store)
+    reads = store.reads["get_many"]
+
+    store.move("a")
+    await turns(100)
+    assert store.reads["get_many"] == reads
+
+    following = begin(watch.until_moved(key("a"), 2, FOREVER_S))
+    await settle(store)
+    store.move("a")
+    async with asyncio.timeout(PATIENCE_S):
+        assert (await following).last_event == 3
+        assert not waiting.done()
+        store.end("a")
+        await waiting
 
 
 async def test_a_change_before_the_waiter_was_registered_is_not_missed(

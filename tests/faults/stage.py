@@ -21,7 +21,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission, prepare
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import StoreUnavailable
-from coatcheck.model.job import DEFAULT_TENANT, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, Job, NewJob
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
 from coatcheck.testing.checker import (
@@ -44,7 +44,9 @@ from .place import LEASE_S, SWEEP_S, Place
 from .subject import Order
 
 # Beyond this, and a little for each job, a run that has not ended has failed.
-ENDED_WITHIN_S = 30.0
+# As long as something ends, the rest is waited for; then this much longer.
+ENDED_WITHIN_S = 60.0
+LOOK_EVERY_S = 5.0
 # What two busy cores may add to a lease and two sweeps.
 MARGIN_S = 10.0
 
@@ -213,19 +215,28 @@ class Stage:
         return [job.id for job in jobs]
 
     async def all_ended(self) -> None:
-        """Wait until every job that was accepted has ended."""
-        until = time.monotonic() + ENDED_WITHIN_S + len(self.submits) / 50
+        """Wait until every job that was accepted has ended; for as long as any other does."""
+        until, depths = time.monotonic() + ENDED_WITHIN_S, await self._depths()
         for job_id in {submit.job_id for submit in self.submits if submit.answered}:
             while True:
-                left = until - time.monotonic()
                 try:
-                    job = await self.engine.wait(job_id, max(0.0, left))
+                    job = await self.engine.wait(job_id, LOOK_EVERY_S)
+                    if job.finished_at is not None:
+                        break
+                    if (now := await self._depths()) != depths:
+                        until, depths = time.monotonic() + ENDED_WITHIN_S, now
                 except StoreUnavailable:
                     await asyncio.sleep(0.05)
                     continue
-                if job.finished_at is not None:
-                    break
-                assert left > 0, f"not ended: {job}, with {await self.store.workers()}"
+                assert time.monotonic() < until, await self._stuck(job)
+
+    async def _depths(self) -> list[object]:
+        return list(await self.store.queues())
+
+    async def _stuck(self, job: Job) -> str:
+        why = await self.engine.explain(job)
+        steps = await self.store.steps(job.tenant, job.id)
+        return f"not ended: {job}, {why}, {steps}, {await self.store.workers()}"
 
     # --- the end
 

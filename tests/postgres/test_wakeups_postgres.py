@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from coatcheck.model.job import DEFAULT_TENANT
-from coatcheck.store.base import Signal, Topic
+from coatcheck.model.job import DEFAULT_TENANT, Progress
+from coatcheck.store.base import Report, Signal, Topic
 from coatcheck.store.postgres.store import PostgresStore
-from coatcheck.testing.conformance.arrange import NOW, new_job
+from coatcheck.testing.conformance.arrange import NOW, WORKER, new_job, run_job, worker_info
 
 from .another_process import another_process
 from .proxy import backends, terminate
@@ -81,6 +81,21 @@ async def test_topics_that_are_added_later_are_woken_too(
     await store.cancel(job.tenant, job.id, NOW)
     assert await cancels.wait(LONG)
     assert await changes.wait(LONG)
+
+
+async def test_of_a_stream_of_reports_the_last_is_told_too(
+    store: PostgresStore, other: PostgresStore
+) -> None:
+    reports = await listening(other, Topic.REPORTS)
+    await store.register_worker(worker_info(WORKER))
+    lease = await run_job(store, new_job())
+    for done in range(1, 51):
+        assert await store.report(lease, Report(Progress(done)), NOW)
+    seen = 0.0
+    while seen < 50:  # as long as it is not the last, there is another wake-up to come
+        assert await reports.wait(LONG)
+        progress = (await other.get(lease.tenant, lease.job_id)).progress
+        seen = 0.0 if progress is None else progress.done
 
 
 async def test_a_lost_listening_connection_is_opened_again_and_what_was_missed_is_found(

@@ -219,6 +219,32 @@ async def test_what_does_not_finish_in_the_drain_is_given_back_without_losing_an
     gate.open()
 
 
+@pytest.mark.parametrize("kind", ["polite", "deaf"])
+async def test_what_must_not_be_run_twice_is_not_given_back_once_it_has_begun(
+    app: App, engine: Engine, kind: str
+) -> None:
+    gate = Gate()
+
+    @app.job(on_lost="fail")
+    async def polite(ctx: Context) -> None:
+        try:
+            await gate.hold_politely()
+        finally:
+            assert ctx.cancelled
+            assert ctx.goes_on_elsewhere
+
+    @app.job(on_lost="fail")
+    def deaf(ctx: Context) -> None:
+        gate.hold()
+
+    async with working(engine, replace(SETTINGS, drain_s=0.05)):
+        job = await engine.submit(Submission(kind))
+        await gate.begun.wait()
+    lost = await engine.get(job.id)
+    assert (lost.state, lost.reason) == (State.FAILED, Reason.LOST)
+    gate.open()
+
+
 async def test_a_worker_taken_for_lost_writes_nothing_more_and_starts_anew(
     app: App, engine: Engine
 ) -> None:

@@ -33,8 +33,11 @@ def test_frames_arrive_whole_however_they_are_cut(size: int) -> None:
 
 @pytest.mark.parametrize("nonsense", [b"?", b"[]", b"{}", b"\xff"])
 def test_nonsense_is_refused(nonsense: bytes) -> None:
+    begun = frame({"type": "begun", "number": 1})
+    arriving = Splitter().feed(begun + len(nonsense).to_bytes(4) + bytes(4) + nonsense)
+    assert next(arriving).header["type"] == "begun"  # else nobody would know that it had
     with pytest.raises(ValueError):
-        Splitter().feed(len(nonsense).to_bytes(4) + bytes(4) + nonsense)
+        next(arriving)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,10 @@ class Api:
         query = (("after", str(after)), ("wait", f"{wait:.3f}"))
         return self._call(Request("GET", f"{_job(job_id)}/events", query), "events", wait)
 
+    def artifact(self, job_id: str, name: str, holds: str) -> Json:
+        """Read a file that a job has left behind: a JSON object with this member."""
+        return self._call(Request("GET", f"{_job(job_id)}/artifacts/{quote(name)}"), holds)
+
     def jobs(self, query: list[tuple[str, str]], most: int | None) -> Iterator[tuple[Json, bool]]:
         """List jobs, newest first; with each comes whether there are more after it."""
         cursor, left = None, most

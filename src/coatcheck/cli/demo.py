@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import signal
 import subprocess
@@ -13,53 +12,28 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
+import httpx2
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from coatcheck.app import App
+from coatcheck.cli.demo_surfaces import Refused, show_command, show_diagram
 from coatcheck.cli.listen import listen
 from coatcheck.client.client import Client, JobHandle
 from coatcheck.errors import ConfigurationError
-from coatcheck.worker.context import Context
+from coatcheck.surfaces.installed import installed_surfaces
 
 ANNOUNCEMENT = "Coatcheck listens on "
 LIMIT = 20_000_000
-SEGMENT = 100_000
 POLL_S = 0.1
 USUAL_PORT = 8080
-
-app = App()
-
-
-@app.job(retries=1, timeout="5m")
-def count_primes(ctx: Context, below: int) -> int:
-    """Count the primes below a number, a segment at a time, saying how far it is."""
-    small = _primes_up_to(math.isqrt(below) + 1)
-    found = 0
-    for start in range(0, below, SEGMENT):
-        end = min(start + SEGMENT, below)
-        composite = bytearray(end - start)
-        for prime in small:
-            first = max(prime * prime, (start + prime - 1) // prime * prime)
-            composite[first - start :: prime] = b"\1" * len(range(first, end, prime))
-        found += sum(1 for n in range(max(start, 2), end) if not composite[n - start])
-        ctx.progress(end, below, f"{found:,} primes below {end:,}")
-    return found
-
-
-def _primes_up_to(limit: int) -> list[int]:
-    composite = bytearray(limit + 1)
-    for n in range(2, math.isqrt(limit) + 1):
-        if not composite[n]:
-            composite[n * n :: n] = b"\1" * len(range(n * n, limit + 1, n))
-    return [n for n in range(2, limit + 1) if not composite[n]]
+SHOWS = {"render": show_diagram, "tasks": show_command}
 
 
 @click.command()
 @click.option("--once", is_flag=True, help="Exit when the jobs have ended, instead of staying up.")
 @click.option("--port", type=int, default=None, help="Port to listen on (8080, or a free one).")
 def demo(once: bool, port: int | None) -> None:
-    """Start a server and put a real job through it, with live progress.
+    """Start a server and put a real job through each of its doors, with live progress.
 
     \b
     Examples:
@@ -75,7 +49,7 @@ def run_demo(*, once: bool, port: int | None) -> int:
     console.print("[bold]Coatcheck[/bold]: hand in slow work, get a ticket, come back for it.\n")
     with _server(port) as (process, url):
         console.print(f"The server is up at [bold]{url}[/bold]: an API and a worker process.")
-        succeeded = _show_job(console, url)
+        succeeded = _show_all(console, url)
         if once or not succeeded:
             return 0 if succeeded else 1
         console.print("\nIt stays up. Try, in another terminal:\n")
@@ -85,6 +59,29 @@ def run_demo(*, once: bool, port: int | None) -> int:
         with contextlib.suppress(KeyboardInterrupt):
             return process.wait()
         return 0
+
+
+def _show_all(console: Console, url: str) -> bool:
+    shown = [_show_job(console, url)]
+    for name, missing in _surfaces():
+        if missing:
+            console.print(f"\n[yellow]{name} is left out[/yellow]: {missing}")
+        elif name in SHOWS:
+            shown.append(_show_surface(console, url, name))
+    return all(shown)
+
+
+def _surfaces() -> list[tuple[str, str]]:
+    return [(found.name, found.missing) for found in installed_surfaces()]
+
+
+def _show_surface(console: Console, url: str, name: str) -> bool:
+    try:
+        SHOWS[name](console, url)
+    except (Refused, httpx2.HTTPError) as error:
+        console.print(f"[red]{name} failed[/red]: {error}")
+        return False
+    return True
 
 
 def _show_job(console: Console, url: str) -> bool:
@@ -129,7 +126,7 @@ def _watch(console: Console, handle: JobHandle) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _server(port: int | None) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    command = [sys.executable, "-m", "coatcheck", "serve", "coatcheck.cli.demo:app"]
+    command = [sys.executable, "-m", "coatcheck", "serve", "coatcheck.cli.demo_app:app"]
     process = subprocess.Popen(  # noqa: S603 - our own command line
         [*command, "--port", str(_free_port() if port is None else port)],
         env={"COATCHECK_LOG_LEVEL": "warning", **os.environ},

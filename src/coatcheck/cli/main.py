@@ -14,10 +14,12 @@ from coatcheck.cli.backup import backup
 from coatcheck.cli.completion import COMPLETE_VARIABLE, PROGRAM, completion
 from coatcheck.cli.demo import demo
 from coatcheck.cli.doctor.command import doctor
+from coatcheck.cli.execute import execute
 from coatcheck.cli.jobs import jobs
 from coatcheck.cli.keys import keys
 from coatcheck.cli.kinds import kinds
 from coatcheck.cli.queues import queues
+from coatcheck.cli.render import render
 from coatcheck.cli.schedules import schedules
 from coatcheck.cli.serving import migrate, serve, worker
 from coatcheck.cli.submit import submit
@@ -62,6 +64,7 @@ def cli() -> None:
 for command in (
     *(serve, worker, migrate, demo, doctor, backup),
     *(submit, watch, jobs, kinds, queues, schedules, webhooks),
+    *(render, execute),
     *(keys, tenants),
     completion,
 ):

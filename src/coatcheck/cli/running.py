@@ -24,6 +24,7 @@ from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
 from coatcheck.http.patience import PatientProtocol, close_silent
+from coatcheck.http.surface import Surface
 from coatcheck.model.webhook import key_of
 from coatcheck.secrets import resolve, resolver_for
 from coatcheck.settings import Settings
@@ -125,7 +126,7 @@ async def api_process(
 ) -> None:
     """Serve HTTP until SIGTERM."""
     async with open_engine(app, settings) as engine:
-        server = _Server(engine, settings, announce)
+        server = _Server(app, engine, settings, announce)
         _tune_for_answering()
         with _on_stop_signal(lambda: _stop_server(server, engine)):
             await server.serve(sockets=[listening])
@@ -153,7 +154,7 @@ async def single_process(
 ) -> None:
     """Serve HTTP and work in one process, until SIGTERM."""
     async with open_engine(app, settings) as engine:
-        server = _Server(engine, settings, announce)
+        server = _Server(app, engine, settings, announce)
         stop = asyncio.Event()
 
         def stop_both() -> None:
@@ -169,11 +170,14 @@ class _Server(uvicorn.Server):
     """A server that says when it answers, closes silent connections, leaves the signals to us."""
 
     def __init__(
-        self, engine: Engine, settings: Settings, announce: Callable[[bool], None]
+        self, app: App, engine: Engine, settings: Settings, announce: Callable[[bool], None]
     ) -> None:
+        surfaces = [each for each in app.surfaces.values() if isinstance(each, Surface)]
         super().__init__(
             uvicorn.Config(
-                create_http_app(engine, settings.origins, pages=not settings.is_production),
+                create_http_app(
+                    engine, settings.origins, pages=not settings.is_production, surfaces=surfaces
+                ),
                 http=PatientProtocol,
                 lifespan="off",
                 log_config=None,

@@ -24,10 +24,11 @@ from coatcheck.http.guard import is_loopback, refuse_without_keys
 from coatcheck.logs import configure_logging
 from coatcheck.settings import PREFIX, Settings, load_settings
 from coatcheck.store.open import place_of, store_for
+from coatcheck.surfaces.installed import app_of_surfaces
 
 
 @click.command()
-@click.argument("app", metavar="MODULE:APP")
+@click.argument("app", metavar="[MODULE:APP]", required=False)
 @click.option("--host", help="Address to listen on (127.0.0.1).")
 @click.option("--port", type=int, help="Port to listen on (8080); 0 takes a free one.")
 @options(*SETTING_OPTIONS, *WORKER_OPTIONS)
@@ -35,7 +36,7 @@ from coatcheck.store.open import place_of, store_for
 @click.option("--in-process", is_flag=True, help="API and worker in one process.")
 @click.option("--socket", "socket_fd", type=int, hidden=True)
 def serve(
-    app: str,
+    app: str | None,
     no_worker: bool,
     in_process: bool,
     supervisor_pipe: int | None,
@@ -43,6 +44,9 @@ def serve(
     **flags: Any,
 ) -> None:
     """Serve an app: the HTTP API and a worker, as two supervised processes.
+
+    Without an app, the surfaces that are installed are served: diagrams, commands, and what other
+    packages bring.
 
     A handler that blocks, crashes or leaks takes down at most the worker, which is started again;
     the API goes on answering. Stop with Ctrl-C: running jobs get time to finish
@@ -53,6 +57,7 @@ def serve(
         coatcheck serve tasks:app
         coatcheck serve shop/jobs.py:app --port 9000 --database sqlite:////var/lib/shop/jobs.db
         coatcheck serve tasks:app --no-worker        # and elsewhere: coatcheck worker tasks:app
+        coatcheck serve                              # the built-in surfaces
     """
     settings = _begin(flags, supervisor_pipe)
     if socket_fd is not None:
@@ -68,12 +73,15 @@ def serve(
         announce = _announcement(listening, settings)
         run_process(process(loaded, settings, listening, announce))
         return
+    named = [] if app is None else [app]
     listening.set_inheritable(True)
     descriptor = listening.fileno()
     supervisor = Supervisor(
         [
-            Child("api", ["serve", app, "--no-worker", "--socket", str(descriptor)], [descriptor]),
-            Child("worker", ["worker", app]),
+            Child(
+                "api", ["serve", *named, "--no-worker", "--socket", str(descriptor)], [descriptor]
+            ),
+            Child("worker", ["worker", *named]),
         ],
         environment={**os.environ, **_as_environment(settings)},
         drain_s=settings.drain_s,
@@ -82,10 +90,10 @@ def serve(
 
 
 @click.command()
-@click.argument("app", metavar="MODULE:APP")
+@click.argument("app", metavar="[MODULE:APP]", required=False)
 @options(*SETTING_OPTIONS, *WORKER_OPTIONS)
-def worker(app: str, supervisor_pipe: int | None, **flags: Any) -> None:
-    """Run jobs of an app; no port is opened.
+def worker(app: str | None, supervisor_pipe: int | None, **flags: Any) -> None:
+    """Run jobs of an app, or of the installed surfaces; no port is opened.
 
     Start as many as the machine carries, beside `coatcheck serve MODULE:APP --no-worker` or on
     their own. SIGTERM stops claiming, lets running jobs finish for COATCHECK_DRAIN_S seconds, and
@@ -143,7 +151,9 @@ def _has_keys(settings: Settings) -> bool:
     return asyncio.run(look())
 
 
-def _load(reference: str) -> App:
+def _load(reference: str | None) -> App:
+    if reference is None:
+        return app_of_surfaces()
     try:
         return load_app(reference)
     except CoatcheckError:

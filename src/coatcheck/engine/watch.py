@@ -6,18 +6,22 @@ that something changed, reads every watched job in one go, and wakes the waiters
 come as far as they wait for. A job that is not there any more was deleted: its waiters are let go
 to find that out. A look that fails is made again until it works, or the waiters' time runs out.
 The task lives only while somebody waits.
+
+What running jobs say of themselves is listened to only once somebody waits for that: a job of a
+thousand steps is not read a thousand times for those who wait for its end. While the task looks, or
+rests after it, nothing that comes in costs anything; the next look finds all of it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from coatcheck.errors import StoreError
 from coatcheck.model.job import Job
-from coatcheck.store.base import Store, Topic
+from coatcheck.store.base import Signal, Store, Topic
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +57,9 @@ class Watch:
         self._fresh: set[Key] = set()  # registered since the last look
         self._changed = False  # the store has said that something changed
         self._look_now = asyncio.Event()
+        self._rested = asyncio.Event()
+        self._rested.set()
+        self._signals: dict[Topic, Signal] = {}  # what is listened to
         self._tasks: list[asyncio.Task[None]] = []
         self.released = False
 
@@ -98,12 +105,23 @@ class Watch:
         self._waiters.setdefault(key, set()).add(waiter)
         self._fresh.add(key)
         self._look_now.set()
-        if not self._tasks or any(task.done() for task in self._tasks):
+        if any(task.done() for task in self._tasks):
             self._stop()  # one that has failed is no reason to leave the next waiters alone
-            self._tasks = [
-                asyncio.create_task(self._follow(), name="coatcheck-follow"),
-                asyncio.create_task(self._watch(), name="coatcheck-watch"),
-            ]
+        if not self._tasks:
+            self._rested.set()
+            self._begin("look", self._watch())
+        self._listen_to(Topic.CHANGES)
+        if waiter.after is not None:
+            self._listen_to(Topic.REPORTS)
+
+    def _listen_to(self, topic: Topic) -> None:
+        if topic not in self._signals:
+            # Now, before the next look: nothing may fall between the two.
+            self._signals[topic] = self._store.subscribe(topic)
+            self._begin(topic, self._follow(self._signals[topic]))
+
+    def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.create_task(work, name=f"coatcheck-watch-{name}"))
 
     def _leave(self, key: Key, waiter: _Waiter) -> None:
         waiter.future.cancel()
@@ -118,14 +136,16 @@ class Watch:
     def _stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        self._tasks = []
+        for signal in self._signals.values():
+            signal.close()
+        self._tasks, self._signals = [], {}
 
-    async def _follow(self) -> None:
-        with contextlib.closing(self._store.subscribe(Topic.CHANGES)) as signal:
-            while True:
-                await signal.wait(NET_S)
-                self._changed = True
-                self._look_now.set()
+    async def _follow(self, signal: Signal) -> None:
+        while True:
+            await signal.wait(NET_S)
+            self._changed = True
+            self._look_now.set()
+            await self._rested.wait()
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
@@ -133,6 +153,7 @@ class Watch:
         while True:
             await self._look_now.wait()
             self._look_now.clear()
+            self._rested.clear()
             began = loop.time()
             keys = list(self._waiters if self._changed else self._fresh)
             self._changed = False
@@ -150,6 +171,7 @@ class Watch:
             else:
                 reachable = True
                 await asyncio.sleep(min(LONGEST_REST, REST * (loop.time() - began)))
+            self._rested.set()
 
     def _wake(self, keys: Sequence[Key], jobs: Sequence[Job]) -> None:
         found = {(job.tenant, job.id): job for job in jobs}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,15 +15,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from coatcheck.engine.engine import Engine
-from coatcheck.errors import CoatcheckError
+from coatcheck.errors import CoatcheckError, ConfigurationError
+from coatcheck.http import surface_jobs
 from coatcheck.http.caller import authorize, is_authorized
 from coatcheck.http.checks import check_request
-from coatcheck.http.door import Door
+from coatcheck.http.door import Door, OpenPaths
 from coatcheck.http.endpoint import Endpoint, Handler, OpensTo
 from coatcheck.http.jobs import submit_job
 from coatcheck.http.openapi import openapi
-from coatcheck.http.problem import answer_error
+from coatcheck.http.problem import Shape
 from coatcheck.http.routes import ENDPOINTS
+from coatcheck.http.shapes import Shapes, answer_error
+from coatcheck.http.surface import Surface
 
 # What pages of other origins may read beside the body.
 EXPOSED = (
@@ -33,14 +36,21 @@ EXPOSED = (
 
 
 def create_http_app(
-    engine: Engine, cors_origins: Sequence[str] = (), *, pages: bool = True
+    engine: Engine,
+    cors_origins: Sequence[str] = (),
+    *,
+    pages: bool = True,
+    surfaces: Iterable[Surface] = (),
 ) -> Starlette:
-    """Build the application over an engine; pages of the origins named may ask it. Without `pages`
-    it has none of its own.
+    """Build the application over an engine, with surfaces beside the canonical API; pages of the
+    origins named may ask it. Without `pages` it has none of its own.
     """
+    doors = {surface.name: surface for surface in surfaces}
+    endpoints = [*ENDPOINTS, *_endpoints_of(doors)]
+    shapes = _shapes_of(doors)
     app = Starlette(
-        routes=_routes([each for each in ENDPOINTS if pages or not each.hidden]),
-        middleware=[*_cors(cors_origins), _door(engine)],
+        routes=_routes([each for each in endpoints if pages or not each.hidden]),
+        middleware=[*_cors(cors_origins), _door(engine, endpoints, shapes)],
         exception_handlers={
             CoatcheckError: answer_error,
             HTTPException: answer_error,
@@ -48,21 +58,42 @@ def create_http_app(
     )
     app.router.redirect_slashes = False  # another address is another address: 404
     app.state.engine = engine
+    app.state.shapes = shapes
 
     @cache
     def description() -> dict[str, Any]:
-        return openapi(ENDPOINTS, engine.kinds)
+        return openapi(endpoints, engine.kinds)
 
     app.state.openapi = description
     return app
 
 
-def _door(engine: Engine) -> Middleware:
-    open_paths = frozenset(
-        endpoint.path for endpoint in ENDPOINTS if endpoint.opens_to is OpensTo.EVERYBODY
+def _endpoints_of(surfaces: Mapping[str, Surface]) -> list[Endpoint]:
+    found = [each for surface in surfaces.values() for each in surface.endpoints]
+    showing = {name: surface for name, surface in surfaces.items() if surface.shows_jobs}
+    if showing:
+        found.append(surface_jobs.endpoint_for(showing))
+    return found
+
+
+def _shapes_of(surfaces: Mapping[str, Surface]) -> Shapes:
+    by_prefix: dict[str, Shape] = {
+        prefix: surface.refuse for surface in surfaces.values() for prefix in surface.prefixes
+    }
+    if any(surface.shows_jobs for surface in surfaces.values()):
+        by_prefix[surface_jobs.PREFIX] = surface_jobs.refuse
+    return Shapes(by_prefix)
+
+
+def _door(engine: Engine, endpoints: Iterable[Endpoint], shapes: Shapes) -> Middleware:
+    open_to_all = [each.path for each in endpoints if each.opens_to is OpensTo.EVERYBODY]
+    return Middleware(
+        Door,
+        keeper=engine.doorkeeper,
+        shortcuts=_shortcuts(endpoints),
+        open_to_all=OpenPaths(open_to_all),
+        shapes=shapes,
     )
-    shortcuts = _shortcuts(ENDPOINTS)
-    return Middleware(Door, keeper=engine.doorkeeper, shortcuts=shortcuts, open_paths=open_paths)
 
 
 def _cors(origins: Sequence[str]) -> list[Middleware]:
@@ -84,7 +115,10 @@ def _routes(endpoints: Iterable[Endpoint]) -> list[Route]:
     """Make one route a path, so that a method it does not have is refused with all it has."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
-        by_path.setdefault(endpoint.path, {})[endpoint.method] = endpoint
+        methods = by_path.setdefault(endpoint.path, {})
+        if endpoint.method in methods:
+            raise ConfigurationError(f"{endpoint.method} {endpoint.path} is declared twice")
+        methods[endpoint.method] = endpoint
     return [
         Route(path, _by_method(found), methods=list(found), name=path)
         for path, found in by_path.items()

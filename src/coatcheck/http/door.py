@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coatcheck.engine.access import Caller, Doorkeeper
@@ -27,7 +28,8 @@ from coatcheck.http.asked import Asked
 from coatcheck.http.caller import token_of
 from coatcheck.http.endpoint import Handler
 from coatcheck.http.guard import comes_from_here
-from coatcheck.http.problem import answer_error, answer_refusal, answer_unexpected, problem
+from coatcheck.http.problem import Refusal
+from coatcheck.http.shapes import Shapes
 from coatcheck.logs import correlation_id
 
 HEADER = b"x-correlation-id"
@@ -40,6 +42,18 @@ def _correlation(given: bytes | None) -> bytes:
     return b"%016x" % random.getrandbits(64)
 
 
+class OpenPaths:
+    """The paths of the calls that are open to everybody."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._exact = frozenset(path for path in paths if "{" not in path)
+        self._patterns = [compile_path(path)[0] for path in paths if "{" in path]
+
+    def has(self, path: str) -> bool:
+        """Tell whether a path is one of them."""
+        return path in self._exact or any(each.match(path) for each in self._patterns)
+
+
 class Door:
     """ASGI middleware around the whole application."""
 
@@ -48,12 +62,14 @@ class Door:
         app: ASGIApp,
         keeper: Doorkeeper,
         shortcuts: Mapping[tuple[str, str], Handler],
-        open_paths: frozenset[str],
+        open_to_all: OpenPaths,
+        shapes: Shapes,
     ) -> None:
         self._app = app
         self._keeper = keeper
         self._shortcuts = shortcuts
-        self._open_paths = open_paths
+        self._open_to_all = open_to_all
+        self._shapes = shapes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -74,13 +90,13 @@ class Door:
             elif shortcut is None:
                 await self._app(scope, receive, sending)
             else:
-                await sending.all_of(await _answer(shortcut, Asked(scope, receive)))
+                await sending.all_of(await self._answer(shortcut, Asked(scope, receive)))
         except ClientDisconnect:
             return  # it left in the middle of its request: there is nobody to answer
         except Exception as error:
             if sending.started:
                 raise
-            await sending.all_of(answer_unexpected(error))
+            await sending.all_of(self._shapes.answer(error, scope["path"]))
         finally:
             correlation_id.reset(token)
 
@@ -108,23 +124,30 @@ class Door:
     async def _let_in(self, scope: Scope, headers: dict[bytes, bytes]) -> Response | None:
         """Note who asks; return what they are told if they stay outside."""
         keeper = self._keeper
-        is_open = scope["path"] in self._open_paths
+        path = scope["path"]
+        is_open = self._open_to_all.has(path)
         try:
             if keeper.epoch is None and not is_open:
                 await keeper.confirm()
             has_keys = keeper.epoch is not None and keeper.needs_key
             if not has_keys and not comes_from_here(headers.get(b"host"), headers.get(b"origin")):
                 words = "this server has no keys and serves loopback clients only"
-                return problem(403, "not-loopback", words)
+                return self._shapes.refuse(Refusal(403, "not-loopback", words), path)
             if is_open:
                 return None
             token = token_of(headers)
             scope["coatcheck.caller"] = await self._admit(token)
         except CoatcheckError as error:
-            return answer_refusal(error)
+            return self._shapes.answer(error, path)
         scope["coatcheck.token"] = token
         scope["coatcheck.epoch"] = keeper.epoch
         return None
+
+    async def _answer(self, handler: Handler, request: Request) -> Response:
+        try:
+            return await handler(request)
+        except (CoatcheckError, HTTPException) as error:
+            return self._shapes.answer(error, request.scope["path"])
 
     async def _admit(self, token: bytes | None) -> Caller:
         keeper = self._keeper
@@ -165,10 +188,3 @@ class _Sending:
         }
         await self._send(start)
         await self._send({"type": "http.response.body", "body": response.body})
-
-
-async def _answer(handler: Handler, request: Request) -> Response:
-    try:
-        return await handler(request)
-    except (CoatcheckError, HTTPException) as error:
-        return await answer_error(request, error)

@@ -97,6 +97,7 @@ class Endpoint:
     hidden: bool = False  # not part of the documented API: pages and their files
     needs: Scope | None = None  # None: by its method
     opens_to: OpensTo = OpensTo.TENANT
+    refused_as: dict[str, Schema] | None = None  # None: as a problem
 
     @property
     def scope(self) -> Scope | None:

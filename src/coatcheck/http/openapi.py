@@ -93,7 +93,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         ],
         "responses": {
             **{str(status): _answer(answer) for status, answer in endpoint.answers.items()},
-            **{str(status): _refusal(status) for status in _refusals(endpoint)},
+            **{str(status): _refusal(status, endpoint) for status in _refusals(endpoint)},
         },
     }
     if endpoint.opens_to is OpensTo.EVERYBODY:
@@ -117,7 +117,8 @@ def _refusals(endpoint: Endpoint) -> list[int]:
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": _PATH_SCHEMAS[name]}
+    schema = _PATH_SCHEMAS.get(name, TEXT)  # surfaces have names of their own
+    return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
 def _parameter(found: Parameter) -> dict[str, Any]:
@@ -147,10 +148,11 @@ def _answer(answer: Answer) -> dict[str, Any]:
     return described
 
 
-def _refusal(status: int) -> dict[str, Any]:
+def _refusal(status: int, endpoint: Endpoint) -> dict[str, Any]:
+    media = {PROBLEM: ref("Problem")} if endpoint.refused_as is None else endpoint.refused_as
     return {
         "description": HTTPStatus(status).phrase,
-        "content": {PROBLEM: {"schema": ref("Problem")}},
+        "content": {name: {"schema": schema} for name, schema in media.items()},
     }
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
+from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.errors import (
@@ -80,6 +80,20 @@ CODES = {
 STORE_RETRY_S = 5
 
 
+class Refusal(NamedTuple):
+    """Why a request is not answered as it was hoped, before anybody has put it in words."""
+
+    status: int
+    code: str
+    detail: str
+    errors: Sequence[tuple[str, str]] = ()  # pointers, and what is wrong there
+    headers: Mapping[str, str] | None = None
+
+
+# How a refusal is written on some paths: with the path that was asked for.
+Shape = Callable[[Refusal, str], Response]
+
+
 def problem(
     status: int,
     code: str,
@@ -104,13 +118,16 @@ def problem(
     return Response(json.dumps(body), status, headers, MEDIA_TYPE)
 
 
-async def answer_error(_request: Request, error: Exception) -> Response:
-    """Turn any exception of a route into its answer."""
-    return answer_refusal(error)
+def as_problem(refusal: Refusal, _path: str) -> Response:
+    """Write a refusal as the canonical API does."""
+    status, code, detail, errors, headers = refusal
+    return problem(status, code, detail, errors=errors, headers=headers)
 
 
-def answer_refusal(error: Exception) -> Response:
-    """Turn any exception into its answer."""
+def refusal_of(error: Exception) -> Refusal:
+    """Say what any exception comes to. One that nobody expected is logged, and its words, which may
+    hold anything, are kept back.
+    """
     if isinstance(error, CoatcheckError):
         for kind, status in STATUS:
             if isinstance(error, kind):
@@ -118,11 +135,12 @@ def answer_refusal(error: Exception) -> Response:
                     error.problems if isinstance(error, (InvalidPayload, UnknownKind)) else ()
                 )
                 headers = _headers_of(status, error)
-                return problem(status, error.code, str(error), errors=pointers, headers=headers)
+                return Refusal(status, error.code, str(error), pointers, headers)
     if isinstance(error, HTTPException):
         code = CODES.get(error.status_code, "refused")
-        return problem(error.status_code, code, error.detail, headers=error.headers)
-    return answer_unexpected(error)
+        return Refusal(error.status_code, code, error.detail, headers=error.headers)
+    log.error("a request failed", exc_info=error)
+    return Refusal(500, "internal", "something went wrong here; it was logged under this id")
 
 
 def _headers_of(status: int, error: CoatcheckError) -> dict[str, str] | None:
@@ -138,9 +156,3 @@ def _headers_of(status: int, error: CoatcheckError) -> dict[str, str] | None:
             "RateLimit": f'"{error.quota}";r=0;t={error.retry_after_s}',
         }
     return None
-
-
-def answer_unexpected(error: Exception) -> Response:
-    """Log an error nobody expected and say so without its words, which may hold anything."""
-    log.error("a request failed", exc_info=error)
-    return problem(500, "internal", "something went wrong here; it was logged under this id")

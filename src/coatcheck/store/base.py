@@ -51,7 +51,8 @@ class Topic(StrEnum):
 
     WORK = "work"  # a job may have become claimable, or due at a new time
     CANCELS = "cancels"  # a running job was asked to stop
-    CHANGES = "changes"  # some job changed
+    CHANGES = "changes"  # some job is in another state, or gone
+    REPORTS = "reports"  # some job has said something of itself, and runs on
     SCHEDULES = "schedules"  # a schedule was made or changed
     WEBHOOKS = "webhooks"  # there may be something to deliver
 

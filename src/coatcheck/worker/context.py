@@ -142,6 +142,13 @@ class Context:
         """Whether the handler should stop: cancelled, out of time, or its worker is going away."""
         return self._interrupt is not None
 
+    @property
+    def goes_on_elsewhere(self) -> bool:
+        """Whether it should stop because another worker has the job now, or will take it up: what
+        goes on outside may go on.
+        """
+        return self._interrupt in (Interrupt.DRAIN, Interrupt.LOST)
+
     def progress(
         self, done: float, total: float | None = None, message: str | None = None
     ) -> Awaitable[None]:

@@ -11,6 +11,9 @@ from pathlib import Path
 import apsw
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
+from coatcheck.http.surface import Part
+from coatcheck.sandbox import Strength, sandbox_in_force
+from coatcheck.surfaces.installed import installed_surfaces
 
 AREA = "parts"
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell", "chrome")
@@ -24,8 +27,8 @@ def check_parts(database_scheme: str) -> Iterator[Finding]:
     yield ok(AREA, f"apsw {apsw.apsw_version()} with SQLite {apsw.sqlite_lib_version()}")
     yield _driver(needed=database_scheme in ("postgresql", "postgres"))
     yield _program("chromium", CHROMIUM, "a browser for kinds that render pages")
-    yield _program("bubblewrap", ("bwrap",), "a sandbox for handlers that run foreign code")
-    yield _program("sandlock", ("sandlock",), "a sandbox for handlers that run foreign code")
+    yield _sandbox()
+    yield from _surfaces()
     yield _kubernetes()
 
 
@@ -51,6 +54,30 @@ def _program(name: str, commands: tuple[str, ...], what: str) -> Finding:
     if found is None:
         return ok(AREA, f"{name} not found: only needed as {what}")
     return ok(AREA, f"{name} at {found}: {what}")
+
+
+def _sandbox() -> Finding:
+    found = sandbox_in_force()
+    said = f"programs run under {found.strength}: {found.says}"
+    if found.strength is Strength.RLIMITS:
+        return warning(AREA, f"{said} ({found.why})", found.advice)
+    return ok(AREA, said)
+
+
+def _surfaces() -> Iterator[Finding]:
+    for name, surface, missing in installed_surfaces():
+        if surface is None:
+            advice = f"pip install 'coatcheck[{name}]', where it is to be served"
+            yield ok(AREA, f"the surface {name} is left out: {missing} ({advice})")
+        else:
+            yield ok(AREA, f"the surface {name} can be served")
+            yield from map(_part, surface.parts())
+
+
+def _part(part: Part) -> Finding:
+    if part.missing:
+        return warning(AREA, part.says, part.missing)
+    return ok(AREA, part.says)
 
 
 def _kubernetes() -> Finding:

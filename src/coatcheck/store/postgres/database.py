@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from coatcheck.errors import ConfigurationError, Conflict, StoreError, StoreUnavailable
+from coatcheck.errors import ConfigurationError, IdTaken, StoreError, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +176,7 @@ def translate(error: BaseException) -> Exception:
     if isinstance(error, _TEMPORARY):
         return StoreUnavailable(f"PostgreSQL cannot be used right now: {type(error).__name__}")
     if isinstance(error, asyncpg.UniqueViolationError):
-        return Conflict("a public id is taken")  # the only key that callers choose
+        return IdTaken("a public id is taken")  # the only key that callers choose
     if isinstance(error, asyncpg.PostgresError):
         return StoreError(f"PostgreSQL refused: {type(error).__name__}: {error}")
     if isinstance(error, ValueError):

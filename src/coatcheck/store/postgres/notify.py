@@ -2,7 +2,9 @@
 
 - Whoever committed something others may wait for publishes its topics *after* the commit, on a
   connection of its own, all that piled up in one NOTIFY: a NOTIFY inside each transaction would
-  serialise the commits.
+  serialise the commits. Nobody waits for it to be on the disk: a crash forgets who listened, too.
+- What running jobs say of themselves comes in streams, and only those who follow a job want it: of
+  that the others are told at most every `REPORTS_S`.
 - Each process that waits listens on one direct connection (`COATCHECK_LISTEN` names it where the
   other connections go through a pooler). When it breaks it is opened again, and as nobody knows
   what was missed, everybody is woken once.
@@ -31,6 +33,7 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 # A connection that is cut without a word is noticed by asking it.
 CHECK_S = 15.0
+REPORTS_S = 0.01
 
 
 class Notifications:
@@ -52,6 +55,8 @@ class Notifications:
         self._is_listening = False
         self._closed = False  # cancelling alone does not end a task that misses its cancellation
         self._later: dict[Topic, asyncio.TimerHandle] = {}
+        self._told_of_reports: asyncio.TimerHandle | None = None  # a moment ago
+        self._has_more_reports = False
 
     def subscribe(self, topic: Topic) -> LoopSignal:
         """Make a signal that this and other processes' commits set."""
@@ -64,9 +69,28 @@ class Notifications:
         """Wake everybody who waits for these topics, here and in the other processes."""
         if topics:
             self._hub.wake(topics)
-            self._unsent |= topics
-            if self._sending is None or self._sending.done():
-                self._sending = asyncio.create_task(self._send(), name="coatcheck-notify")
+            self._tell_others(self._without_held_back(topics))
+
+    def _tell_others(self, topics: set[Topic]) -> None:
+        self._unsent |= topics
+        if self._unsent and (self._sending is None or self._sending.done()):
+            self._sending = asyncio.create_task(self._send(), name="coatcheck-notify")
+
+    def _without_held_back(self, topics: set[Topic]) -> set[Topic]:
+        if Topic.REPORTS not in topics:
+            return topics
+        if self._told_of_reports is not None:
+            self._has_more_reports = True
+            return topics - {Topic.REPORTS}
+        loop = asyncio.get_running_loop()
+        self._told_of_reports = loop.call_later(REPORTS_S, self._go_on_with_reports)
+        return topics
+
+    def _go_on_with_reports(self) -> None:
+        self._told_of_reports = None
+        if self._has_more_reports:
+            self._has_more_reports = False
+            self._tell_others(self._without_held_back({Topic.REPORTS}))
 
     def wake_at(self, topic: Topic, when: float) -> None:
         """Wake this process's own waiters at a time of the monotonic clock, once for many calls."""
@@ -85,8 +109,13 @@ class Notifications:
         for timer in self._later.values():
             timer.cancel()
         self._later.clear()
+        if self._told_of_reports is not None:
+            self._told_of_reports.cancel()
+            self._go_on_with_reports()
         if self._sending is not None:
             await asyncio.gather(self._sending, return_exceptions=True)
+        if self._told_of_reports is not None:
+            self._told_of_reports.cancel()
         waiting = [task for task in (self._listening, self._polling) if task is not None]
         for task in waiting:
             task.cancel()

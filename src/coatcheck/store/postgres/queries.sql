@@ -931,7 +931,8 @@ ORDER BY key LIMIT $5
 DELETE FROM coatcheck.records WHERE tenant = $1 AND collection = $2 AND key = $3
 
 -- name: notify
-SELECT pg_notify($1, $2)
+-- Its commit does not wait for the disk: there is nothing in it that a crash should not forget.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)
 
 -- name: waiting_due
 SELECT tenant, id FROM coatcheck.jobs WHERE state = 'waiting' AND run_at <= $1

@@ -507,7 +507,7 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
             )
         for lease, entries in added.items():
             self._handed.said(lease, entries)
-        self._notifications.publish({Topic.CHANGES})
+        self._notifications.publish({Topic.REPORTS})
         self._taken_in([child for _, said in reports for child in said.children])
         return answers
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import apsw
 
-from coatcheck.errors import Conflict, InputGone, KeyReused
+from coatcheck.errors import Conflict, IdTaken, InputGone, KeyReused
 from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
@@ -56,7 +56,7 @@ def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
     except apsw.ConstraintError as error:
         if getattr(error, "extendedresult", 0) != apsw.SQLITE_CONSTRAINT_UNIQUE:
             raise
-        raise Conflict(f"the public id {job.public_id!r} is taken") from error
+        raise IdTaken(f"the public id {job.public_id!r} is taken") from error
     if not tx.changed():
         return
     tx.execute(_INSERT_PAYLOAD, (job.tenant, job.id, "input", job.input))
@@ -175,7 +175,7 @@ def report(tx: Transaction, lease: Lease, said: Report, now: int) -> bool:
     if found is None or not found.is_held_by(lease):
         return _stale(tx)
     _write_report(tx, lease, found.rowid, found.standing, said, now)
-    tx.topics.add(Topic.CHANGES)
+    tx.topics.add(Topic.REPORTS)
     return True
 
 

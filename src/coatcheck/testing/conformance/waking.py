@@ -125,17 +125,26 @@ class WakeConformance(Conformance):
         lease = await run_job(store)
         assert await wakes(store, Topic.CANCELS, store.cancel(TENANT, lease.job_id, NOW))
 
-    async def test_changes_are_told_of_every_step_of_a_job(self, store: Store, worker: str) -> None:
-        """Claimed, reporting, asked to stop, settled."""
+    async def test_changes_are_told_of_every_state_of_a_job(
+        self, store: Store, worker: str
+    ) -> None:
+        """Claimed, asked to stop, settled."""
         await store.submit(new_job(public_id="r_42"), NOW)
         signal = store.subscribe(Topic.CHANGES)
         [taken] = await claim(store)
         assert await signal.wait(LONG) is True
         signal.close()
         lease = taken.lease
-        assert await wakes(store, Topic.CHANGES, store.report(lease, Report(Progress(1)), NOW))
         assert await wakes(store, Topic.CHANGES, store.cancel(TENANT, "r_42", NOW))
         assert await wakes(store, Topic.CHANGES, settle(store, lease, Succeeded("1"), NOW))
+
+    async def test_reports_are_told_apart_from_changes(self, store: Store, worker: str) -> None:
+        """Those who wait for a job's end are not woken by what it says on the way."""
+        lease = await run_job(store, new_job())
+        changes = store.subscribe(Topic.CHANGES)
+        assert await wakes(store, Topic.REPORTS, store.report(lease, Report(Progress(1)), NOW))
+        assert await changes.wait(0) is False
+        changes.close()
 
     async def test_changes_are_told_of_jobs_that_end_without_a_worker(
         self, store: Store, worker: str

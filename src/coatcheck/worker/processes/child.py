@@ -110,7 +110,7 @@ class Wire:
                 data = b""
             if not data:
                 kill_own_group()
-            self._read = self._splitter.feed(data)
+            self._read = list(self._splitter.feed(data))
         return self._read.pop(0)
 
 

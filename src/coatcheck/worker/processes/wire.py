@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import astuple
 from typing import Any, NamedTuple
 
@@ -83,12 +84,11 @@ class Splitter:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> list[Message]:
-        """Take what has arrived and return the messages that are complete; ValueError if it is
-        not what the other side sends.
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Take what has arrived and yield the messages that are complete. ValueError where it is
+        not what the other side sends: what came before that has been yielded, and counts.
         """
         self._buffer += data
-        messages = []
         while len(self._buffer) >= _LENGTHS.size:
             header, body = _LENGTHS.unpack_from(self._buffer)
             start = _LENGTHS.size + header
@@ -97,9 +97,9 @@ class Splitter:
             fields = json.loads(self._buffer[_LENGTHS.size : start])
             if not isinstance(fields, dict) or "type" not in fields:
                 raise ValueError("a message without a type")
-            messages.append(Message(fields, bytes(self._buffer[start : start + body])))
+            message = Message(fields, bytes(self._buffer[start : start + body]))
             del self._buffer[: start + body]
-        return messages
+            yield message
 
 
 # --- what is in the messages

@@ -1,0 +1,101 @@
+"""A door for clients that speak another dialect: the reports of an older service.
+
+Its clients POST to /reports and look at /reports/{ticket}; they know three words for how a report
+is doing, and one shape of an error. The rest is Coatcheck's: a report is a job like any other.
+
+    coatcheck serve examples/own_surface.py:app
+    curl -s http://127.0.0.1:8080/reports -H 'content-type: application/json' -d '{"year":2026}'
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from coatcheck import App, Context
+from coatcheck.engine.submission import Submission
+from coatcheck.http.body import read_json
+from coatcheck.http.endpoint import JSON, Answer, Body, Endpoint
+from coatcheck.http.problem import Refusal
+from coatcheck.http.surface import Surface
+from coatcheck.http.surface_calls import find_for, submit_for
+from coatcheck.model.job import Job
+from coatcheck.model.state import State
+
+WORDS = {State.SUCCEEDED: "READY", State.FAILED: "BROKEN", State.CANCELLED: "BROKEN"}
+OBJECT = {JSON: {"type": "object"}}
+
+
+def write_report(ctx: Context, year: int) -> str:
+    """Do the slow work."""
+    for month in range(12):
+        ctx.progress(month + 1, 12, f"{year}-{month + 1:02}")
+    return f"Nothing happened in {year}."
+
+
+def show(job: Job) -> dict[str, object]:
+    """Write a job as those clients know it."""
+    said: dict[str, object] = {"ticket": job.id, "status": WORDS.get(job.state, "BUSY")}
+    if job.state is State.SUCCEEDED:
+        said["report"] = json.loads(job.result or "null")
+    return said
+
+
+async def order_report(request: Request) -> Response:
+    """Take an order."""
+    body = await read_json(request)
+    year = body.get("year") if isinstance(body, dict) else None
+    if type(year) is not int:
+        raise HTTPException(400, "which year?")
+    asked = Submission("report", json.dumps(year), surface=Reports.name)
+    return JSONResponse(show(await submit_for(request, asked, body)), 202)
+
+
+async def look_at_report(request: Request) -> Response:
+    """Say how it is doing."""
+    return JSONResponse(show(await find_for(request, request.path_params["job_id"], Reports.name)))
+
+
+class Reports(Surface):
+    """Reports, in the words of the older service."""
+
+    name = "reports"
+    prefixes = ("/reports",)
+    endpoints: Sequence[Endpoint] = (
+        Endpoint(
+            "POST",
+            "/reports",
+            order_report,
+            "orderReport",
+            "Order a report",
+            "reports",
+            {202: Answer("A ticket.", OBJECT)},
+            refusals=(408, 409, 413, 415, 422, 429),
+            body=Body("Which year.", OBJECT),
+            refused_as=OBJECT,
+        ),
+        Endpoint(
+            "GET",
+            "/reports/{job_id}",
+            look_at_report,
+            "lookAtReport",
+            "Look at a report",
+            "reports",
+            {200: Answer("How it is doing.", OBJECT)},
+            refused_as=OBJECT,
+        ),
+    )
+
+    def declare(self, app: App) -> None:
+        app.job("report", timeout="10m", keep_succeeded="1d")(write_report)
+
+    def refuse(self, refusal: Refusal, path: str) -> Response:
+        return JSONResponse({"oops": refusal.detail}, refusal.status, refusal.headers)
+
+
+app = App()
+app.use(Reports())

@@ -1,0 +1,63 @@
+"""A surface: a door of another shape onto the same engine.
+
+Somebody has a document that says what their clients send and get. A surface translates between that
+and the engine's verbs, and holds nothing else: no SQL, no state of jobs, no rules of its own about
+what may follow what. It brings
+
+- the kinds of jobs behind it, declared in `declare` with its own figures (retention, retries, ...);
+- its calls, in the same table as the canonical ones (endpoint.py), so that keys, scopes, tenants,
+  OpenAPI and the checks of every request hold for them without a word;
+- the way in which a refusal is written on its paths (`prefixes`), whoever refuses;
+- how one of its jobs is shown at `GET /jobs/{id}`, an address that several surfaces share: the job
+  says whose it is.
+
+Small documents of its own go through the store's `records`. It is used by `app.use(surface)`, and
+found by `coatcheck serve` without an app when a package names it as an entry point of the group
+`coatcheck.surfaces` (docs/how-to/write-a-surface.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from starlette.responses import Response
+
+from coatcheck.app import App
+from coatcheck.http.endpoint import Endpoint
+from coatcheck.http.problem import Refusal, as_problem
+from coatcheck.model.job import Job
+
+
+class Part(NamedTuple):
+    """Something a surface can use, as `coatcheck doctor` tells of it."""
+
+    says: str
+    missing: str = ""  # what to do to have it; nothing where it is there
+
+
+class Surface:
+    """What every surface is made of; one of them says what it needs of it."""
+
+    name: str
+    # Below these its own shape of a refusal holds.
+    prefixes: tuple[str, ...] = ()
+    endpoints: Sequence[Endpoint] = ()
+    # Whether its jobs are shown at GET /jobs/{id}.
+    shows_jobs = False
+
+    def declare(self, app: App) -> None:
+        """Declare the kinds of jobs behind it."""
+        raise NotImplementedError
+
+    def refuse(self, refusal: Refusal, path: str) -> Response:
+        """Write a refusal in the words of its document."""
+        return as_problem(refusal, path)
+
+    def parts(self) -> Iterable[Part]:
+        """List what it can use here, and what it misses."""
+        return ()
+
+    def show(self, job: Job) -> Response:
+        """Show one of its jobs."""
+        raise NotImplementedError

@@ -1,0 +1,47 @@
+"""What a surface asks of the engine on behalf of whoever called it: within their key, for their
+tenant, under their idempotency key, correlation id and trace.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
+from coatcheck.errors import NotFound
+from coatcheck.http.caller import tenant_of
+from coatcheck.http.idempotency import once_for
+from coatcheck.http.jobs import admitted, read_traceparent
+from coatcheck.logs import correlation_id
+from coatcheck.model.job import Job
+
+
+def submission_for(request: Request, submission: Submission) -> Submission:
+    """Return a submission in the caller's name; raises where their key is not for its kind."""
+    named = submission._replace(
+        correlation_id=correlation_id.get(), traceparent=read_traceparent(request)
+    )
+    return admitted(request, named)
+
+
+async def submit_for(request: Request, submission: Submission, body: Any) -> Job:
+    """Submit a job for the caller. Under an Idempotency-Key, return the job of the earlier request;
+    `body` is what has to be the same for it to be that request again.
+    """
+    engine: Engine = request.app.state.engine
+    asked = submission_for(request, submission)
+    once = once_for(request, body)
+    if once is None:
+        return await engine.submit(asked)
+    return (await engine.submit_once(asked, once)).jobs[0]
+
+
+async def find_for(request: Request, job_id: str, surface: str) -> Job:
+    """Read a job of the caller that came in by this surface; raises NotFound, Gone."""
+    engine: Engine = request.app.state.engine
+    job = await engine.get(job_id, tenant_of(request))
+    if job.surface != surface:
+        raise NotFound(f"there is no job {job_id} here")
+    return job

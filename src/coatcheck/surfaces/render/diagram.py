@@ -1,0 +1,64 @@
+"""The kind of job behind the surface: a diagram, and what becomes of it.
+
+A source may be anything, so it is drawn in a process of its own with a limit on time and memory: a
+diagram that explodes in layout, or finds a hole in the engine, ends that process and its own job.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from coatcheck.errors import Fail
+from coatcheck.surfaces.render.drawing import (
+    LONGEST_SOURCE,
+    DrawingError,
+    EngineMissing,
+    Format,
+    Output,
+    draw,
+)
+from coatcheck.worker.context import Context
+
+KIND = "render"
+QUEUE = "render"
+ARTIFACT = "diagram"
+# The code of a failure that is the source's own.
+BAD_SOURCE = "bad-source"
+
+
+class Diagram(BaseModel):
+    """What is to be drawn, and the shortlink that will lead there if it came in by the surface."""
+
+    source: str = Field(min_length=1, max_length=LONGEST_SOURCE)
+    format: Format
+    output: Output = Output.SVG
+    shortlink: str | None = None
+
+
+class Drawn(BaseModel):
+    """Where the picture is: at the shortlink, and as an artifact of the job."""
+
+    shortlink: str | None
+    artifact: str
+    content_type: str
+    size: int
+
+
+def render(ctx: Context, diagram: Diagram) -> Drawn:
+    """Draw a diagram and keep the picture with the job."""
+    ctx.progress(0, 1, f"drawing {diagram.format}")
+    try:
+        picture = draw(diagram.source, diagram.format, diagram.output)
+    except DrawingError as error:
+        raise Fail(BAD_SOURCE, str(error)) from None
+    except EngineMissing as error:
+        raise Fail("engine-missing", str(error)) from None
+    name = f"{ARTIFACT}.{diagram.output}"
+    ctx.artifact(name, picture.content, picture.content_type)
+    ctx.progress(1, 1, "drawn")
+    return Drawn(
+        shortlink=diagram.shortlink,
+        artifact=name,
+        content_type=picture.content_type,
+        size=len(picture.content),
+    )

@@ -1,0 +1,81 @@
+"""Shortlinks, and what was drawn lately: two small collections of records.
+
+A shortlink is a capability: whoever has it sees the picture, with or without a key, whoever's it
+is. So it is drawn at random, and its record stands apart from any tenant's. It is chosen before its
+job is written and written together with it; where a crash leaves it alone it leads nowhere.
+
+The cache says under the digest of a source which job has drawn it, for each tenant apart. It holds
+no picture: what counts is that job, as long as it is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import string
+from typing import NamedTuple
+
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.record import Record
+from coatcheck.store.base import Store
+from coatcheck.surfaces.render.diagram import Diagram
+
+LINKS = "render.links"
+DRAWN = "render.drawn"
+LENGTH = 8
+_ALPHABET = string.ascii_letters + string.digits
+# A link is good as long as its job is kept; a job can wait this long to be drawn.
+LONGEST_WAIT_MS = 30 * 86_400_000
+
+
+class Linked(NamedTuple):
+    """The job that a record leads to."""
+
+    tenant: str
+    job_id: str
+
+
+def new_shortlink() -> str:
+    """Choose where a picture will be."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(LENGTH))
+
+
+def is_shortlink(text: str) -> bool:
+    """Tell whether this could be one."""
+    return len(text) == LENGTH and text.isascii() and text.isalnum()
+
+
+def digest_of(diagram: Diagram) -> str:
+    """Return what two diagrams have in common exactly if they look the same."""
+    said = json.dumps([diagram.format, diagram.output, diagram.source])
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+async def remember_link(store: Store, shortlink: str, to: Linked, now: int, keep_ms: int) -> None:
+    """Write down where a shortlink leads."""
+    expires = now + LONGEST_WAIT_MS + keep_ms
+    await store.put_record(
+        Record(DEFAULT_TENANT, LINKS, shortlink, json.dumps(to), 0, now, expires)
+    )
+
+
+async def find_link(store: Store, shortlink: str, now: int) -> Linked | None:
+    """Return where a shortlink leads; None where there is none."""
+    if not is_shortlink(shortlink):
+        return None
+    found = await store.get_record(DEFAULT_TENANT, LINKS, shortlink, now)
+    return None if found is None else Linked(*json.loads(found.value))
+
+
+async def remember_drawn(store: Store, digest: str, by: Linked, now: int, ttl_ms: int) -> None:
+    """Write down which job draws a source."""
+    await store.put_record(
+        Record(by.tenant, DRAWN, digest, json.dumps(by.job_id), 0, now, now + ttl_ms)
+    )
+
+
+async def find_drawn(store: Store, digest: str, tenant: str, now: int) -> Linked | None:
+    """Return the job that has drawn a source lately, or was about to."""
+    found = await store.get_record(tenant, DRAWN, digest, now)
+    return None if found is None else Linked(tenant, json.loads(found.value))

@@ -1,0 +1,93 @@
+"""The table of the surface's calls."""
+
+from __future__ import annotations
+
+from coatcheck.http.endpoint import (
+    ANY,
+    IDEMPOTENCY_KEY,
+    JSON,
+    TRACEPARENT,
+    Answer,
+    Body,
+    Endpoint,
+    OpensTo,
+    Parameter,
+)
+from coatcheck.http.surface_jobs import ERROR
+from coatcheck.surfaces.render.calls import MODES, RenderCalls
+from coatcheck.surfaces.render.drawing import LONGEST_SOURCE, Format, Output
+
+_TEXT = {"type": "string"}
+_LINK = {
+    "type": "object",
+    "required": ["shortlink", "url"],
+    "properties": {"shortlink": _TEXT, "url": _TEXT, "cached": {"const": True}},
+}
+_SUBMITTED = {
+    "type": "object",
+    "required": ["jobId", "status", "statusUrl"],
+    "properties": {"jobId": _TEXT, "status": {"const": "pending"}, "statusUrl": _TEXT},
+}
+_DIAGRAM = {
+    "type": "object",
+    "required": ["source", "format"],
+    "additionalProperties": False,
+    "properties": {
+        "source": {"type": "string", "minLength": 1, "maxLength": LONGEST_SOURCE},
+        "format": {"enum": list(Format)},
+        "outputType": {"enum": list(Output), "default": Output.SVG},
+    },
+}
+_MODE = Parameter(
+    "mode",
+    "`sync` waits for the picture, `async` answers at once.",
+    {"enum": list(MODES), "default": "async"},
+)
+
+
+def endpoints_for(calls: RenderCalls) -> list[Endpoint]:
+    """List the calls of a server."""
+    return [
+        Endpoint(
+            "POST",
+            "/render",
+            calls.render,
+            "render",
+            "Draw a diagram",
+            "render",
+            {
+                200: Answer("Where the picture is.", {JSON: _LINK}),
+                202: Answer("It will be drawn.", {JSON: _SUBMITTED}),
+            },
+            refusals=(408, 409, 410, 413, 415, 422, 429, 500),
+            parameters=(_MODE, IDEMPOTENCY_KEY, TRACEPARENT),
+            body=Body("The diagram.", {JSON: _DIAGRAM}),
+            refused_as={JSON: ERROR},
+        ),
+        Endpoint(
+            "GET",
+            "/d/{shortlink}",
+            calls.picture,
+            "getPicture",
+            "Show a picture",
+            "render",
+            {
+                200: Answer("The picture.", {ANY: {}}),
+                304: Answer("It is the one you have.", {}),
+            },
+            refusals=(404,),
+            opens_to=OpensTo.EVERYBODY,
+            refused_as={JSON: ERROR},
+        ),
+        Endpoint(
+            "GET",
+            "/health",
+            calls.health,
+            "renderHealth",
+            "Does this process live?",
+            "render",
+            {200: Answer("It does.", {JSON: {"type": "object"}})},
+            opens_to=OpensTo.EVERYBODY,
+            refused_as={JSON: ERROR},
+        ),
+    ]

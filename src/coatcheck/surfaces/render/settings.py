@@ -1,0 +1,40 @@
+"""What an operator can set of diagrams, by the names their document gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.surfaces.environment import whole_number
+
+
+@dataclass(frozen=True)
+class RenderSettings:
+    """The comments are the reference; each field's name in the environment stands beside it."""
+
+    # JOB_RETENTION_MS: how long a job is kept once it has ended.
+    retention_ms: int = 3_600_000
+    # CACHE_TTL: for how many milliseconds the same source is not drawn again.
+    cache_ttl_ms: int = 300_000
+    # QUEUE_MAX_CONCURRENT: how many are drawn at once, on all workers together.
+    most_at_once: int = 10
+    # QUEUE_MAX_WAITING: with so many waiting, nobody is let wait for theirs on the line.
+    most_waiting: int = 50
+    # BASE_URL: what addresses begin with; empty: a path alone.
+    base_url: str = ""
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> RenderSettings:
+        """Read them; raises ConfigurationError with the name of what is wrong."""
+        base_url = environment.get("BASE_URL", "").strip().rstrip("/")
+        if base_url and urlsplit(base_url).scheme not in ("http", "https"):
+            raise ConfigurationError(f"BASE_URL is an http or https address, not {base_url!r}")
+        return cls(
+            retention_ms=whole_number(environment, "JOB_RETENTION_MS", cls.retention_ms, 1),
+            cache_ttl_ms=whole_number(environment, "CACHE_TTL", cls.cache_ttl_ms),
+            most_at_once=whole_number(environment, "QUEUE_MAX_CONCURRENT", cls.most_at_once, 1),
+            most_waiting=whole_number(environment, "QUEUE_MAX_WAITING", cls.most_waiting),
+            base_url=base_url,
+        )

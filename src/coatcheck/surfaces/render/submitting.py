@@ -1,0 +1,97 @@
+"""Handing in a diagram: as a job, by whichever way it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from secrets import token_hex
+
+from starlette.requests import Request
+
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission, as_submitted, prepare
+from coatcheck.errors import IdTaken, NotFound
+from coatcheck.http.caller import tenant_of
+from coatcheck.http.surface_calls import submit_for
+from coatcheck.model.job import Job
+from coatcheck.model.state import State
+from coatcheck.surfaces.render import links
+from coatcheck.surfaces.render.diagram import KIND, Diagram
+from coatcheck.surfaces.render.links import Linked
+from coatcheck.surfaces.render.settings import RenderSettings
+
+SURFACE = "render"
+
+
+async def submit(request: Request, diagram: Diagram, settings: RenderSettings) -> Job:
+    """Make a job of a diagram; return the job of an earlier request, where this one repeats it."""
+    while True:
+        try:
+            return await _submit(request, diagram, settings)
+        except IdTaken:
+            continue  # one in four billion: another id then
+
+
+async def _submit(request: Request, diagram: Diagram, settings: RenderSettings) -> Job:
+    engine: Engine = request.app.state.engine
+    now, store = engine.clock.now(), engine.store
+    asked = _submission(request, diagram)
+    by = Linked(asked.tenant, asked.public_id or "")
+    digest = links.digest_of(diagram)
+    # The three belong together, and go to the disk together; a link without a job leads nowhere.
+    _, _, job = await asyncio.gather(
+        links.remember_link(store, diagram.shortlink or "", by, now, settings.retention_ms),
+        links.remember_drawn(store, digest, by, now, settings.cache_ttl_ms),
+        submit_for(request, asked, digest),
+    )
+    return job
+
+
+def _submission(request: Request, diagram: Diagram) -> Submission:
+    diagram.shortlink = links.new_shortlink()
+    return Submission(
+        KIND,
+        diagram.model_dump_json(),
+        tenant=tenant_of(request),
+        surface=SURFACE,
+        public_id=f"job_{token_hex(4)}",
+    )
+
+
+async def drawn_lately(request: Request, diagram: Diagram) -> Job | None:
+    """Return the job that has drawn the same diagram for the same tenant, not too long ago."""
+    engine: Engine = request.app.state.engine
+    now, tenant = engine.clock.now(), tenant_of(request)
+    found = await links.find_drawn(engine.store, links.digest_of(diagram), tenant, now)
+    if found is None:
+        return None
+    try:
+        job = await engine.get(found.job_id, found.tenant)
+    except NotFound:
+        return None
+    return job if job.state is State.SUCCEEDED else None
+
+
+class WaitingRoom:
+    """Lets callers wait on the line for their picture, as long as few enough wait."""
+
+    def __init__(self, settings: RenderSettings) -> None:
+        self._settings = settings
+        self._coming = 0  # let in by this process, and not in the store yet
+
+    async def submit(self, request: Request, diagram: Diagram) -> Job | None:
+        """Make a job of a diagram; None where too many wait already."""
+        most = self._settings.most_waiting
+        self._coming += 1
+        try:
+            if await _waiting(request, diagram, most) + self._coming > most:
+                return None
+            return await submit(request, diagram, self._settings)
+        finally:
+            self._coming -= 1
+
+
+async def _waiting(request: Request, diagram: Diagram, most: int) -> int:
+    engine: Engine = request.app.state.engine
+    asked = _submission(request, diagram)
+    next_one = as_submitted(prepare(asked, engine.kinds, engine.new_id(), engine.clock.now()))
+    return await engine.store.ahead_of(next_one, [KIND], most)

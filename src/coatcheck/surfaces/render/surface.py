@@ -1,0 +1,69 @@
+"""The surface itself: kinds, calls, words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from starlette.responses import JSONResponse, Response
+
+from coatcheck.app import App
+from coatcheck.http.problem import Refusal
+from coatcheck.http.surface import Part, Surface
+from coatcheck.model.job import Job
+from coatcheck.surfaces.render.calls import RenderCalls
+from coatcheck.surfaces.render.diagram import KIND, QUEUE, render
+from coatcheck.surfaces.render.drawing import engines_in_force
+from coatcheck.surfaces.render.routes import endpoints_for
+from coatcheck.surfaces.render.settings import RenderSettings
+from coatcheck.surfaces.render.showing import job_view
+from coatcheck.surfaces.render.submitting import SURFACE
+
+TIMEOUT = "30s"
+MEMORY = "512MB"
+
+
+class RenderSurface(Surface):
+    """Diagrams over HTTP: `POST /render`, `GET /jobs/{id}`, `GET /d/{shortlink}`."""
+
+    name = SURFACE
+    prefixes = ("/render", "/d", "/health")
+    shows_jobs = True
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self.settings = RenderSettings.read(os.environ if environment is None else environment)
+        self.endpoints = endpoints_for(RenderCalls(self.settings))
+
+    def declare(self, app: App) -> None:
+        """Declare the kind that draws."""
+        kept = self.settings.retention_ms / 1000
+        app.job(
+            KIND,
+            retries=1,
+            timeout=TIMEOUT,
+            isolation="process",
+            memory=MEMORY,
+            queue=QUEUE,
+            keep_succeeded=kept,
+            keep_failed=kept,
+            concurrency=self.settings.most_at_once,
+        )(render)
+
+    def refuse(self, refusal: Refusal, path: str) -> Response:  # noqa: ARG002 - the same everywhere
+        """Write a refusal: one sentence. What is gone was never there."""
+        status = 404 if refusal.status == 410 else refusal.status
+        return JSONResponse({"error": refusal.detail}, status, refusal.headers)
+
+    def parts(self) -> Iterable[Part]:
+        """List the engines that draw."""
+        for found in engines_in_force():
+            said = f"{found.engine} {found.version or ''}".strip()
+            if found.ready:
+                note = f" ({found.note})" if found.note else ""
+                yield Part(f"{found.format} is drawn by {said}{note}")
+            else:
+                yield Part(f"{found.format} cannot be drawn by {said}", found.missing)
+
+    def show(self, job: Job) -> Response:
+        """Show a job."""
+        return JSONResponse(job_view(job, self.settings.base_url))

@@ -1,0 +1,1 @@
+"""Tasks: commands that are kept, run and reported on."""

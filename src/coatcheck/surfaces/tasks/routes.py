@@ -1,0 +1,144 @@
+"""The table of the surface's calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coatcheck.http.endpoint import (
+    IDEMPOTENCY_KEY,
+    JSON,
+    TRACEPARENT,
+    Answer,
+    Body,
+    Endpoint,
+    Handler,
+    Parameter,
+    Schema,
+)
+from coatcheck.surfaces.tasks.calls import TaskCalls
+
+_TEXT: Schema = {"type": "string"}
+_NUMBER: Schema = {"type": "integer"}
+
+
+def _object(required: str, **optional: Schema) -> dict[str, Schema]:
+    properties: dict[str, Any] = {name: {} for name in required.split()}
+    schema = {"type": "object", "required": list(properties)}
+    return {JSON: {**schema, "properties": {**properties, **optional}}}
+
+
+_TASK = _object("id name owner command args updatedAt")
+_TASKS = {JSON: {"type": "array", "items": _TASK[JSON]}}
+_NEW_TASK = {
+    JSON: {
+        "type": "object",
+        "required": ["name", "command"],
+        "properties": {
+            "id": _TEXT,
+            "name": _TEXT,
+            "owner": _TEXT,
+            "command": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+            "args": {"type": "array", "items": _TEXT},
+        },
+    }
+}
+_RAN = _object("taskId executionId exitCode stdout stderr durationMs timestamp")
+_ACCEPTED = _object("taskId executionId status jobName startedAt links")
+_EXECUTION = _object("taskId executionId status jobName startedAt", elapsedMs=_NUMBER)
+_REFUSED = _object("timestamp status error message path correlationId")
+_ASYNC = Parameter(
+    "async",
+    "`true` answers at once, `false` waits for the command; otherwise as `EXEC_ASYNC` says.",
+    {"enum": ["true", "false"]},
+)
+_NAME = Parameter("name", "A part of the name.", _TEXT)
+_WRITES = (408, 413, 415, 422, 429)
+
+
+def endpoints_for(calls: TaskCalls) -> list[Endpoint]:
+    """List the calls of a server."""
+
+    def endpoint(
+        method: str, path: str, handler: Handler, name: str, summary: str, **more: Any
+    ) -> Endpoint:
+        answers = {status: Answer(*said) for status, said in more.pop("answers").items()}
+        return Endpoint(
+            method, path, handler, name, summary, "tasks", answers, refused_as=_REFUSED, **more
+        )
+
+    return [
+        endpoint(
+            "PUT",
+            "/api/tasks",
+            calls.put,
+            "putTask",
+            "Write a task",
+            answers={200: ("It is another one now.", _TASK), 201: ("It is there.", _TASK)},
+            body=Body("The task.", _NEW_TASK),
+            refusals=_WRITES,
+        ),
+        endpoint(
+            "GET",
+            "/api/tasks",
+            calls.every,
+            "listTasks",
+            "List the tasks",
+            answers={200: ("All of them.", _TASKS)},
+        ),
+        endpoint(
+            "GET",
+            "/api/tasks/search",
+            calls.search,
+            "searchTasks",
+            "Find tasks by name",
+            answers={200: ("Those that were found.", _TASKS)},
+            parameters=(_NAME,),
+        ),
+        endpoint(
+            "GET",
+            "/api/tasks/{task_id}",
+            calls.get,
+            "getTask",
+            "Show a task",
+            answers={200: ("The task.", _TASK)},
+        ),
+        endpoint(
+            "DELETE",
+            "/api/tasks/{task_id}",
+            calls.delete,
+            "deleteTask",
+            "Delete a task",
+            answers={204: ("It is gone.", {})},
+        ),
+        endpoint(
+            "PUT",
+            "/api/tasks/{task_id}/executions",
+            calls.execute,
+            "executeTask",
+            "Run a task",
+            answers={
+                200: ("How it went.", _RAN),
+                202: ("It will be run.", _ACCEPTED, ("Location",)),
+            },
+            parameters=(_ASYNC, IDEMPOTENCY_KEY, TRACEPARENT),
+            refusals=(409, 410, 422, 429),
+        ),
+        endpoint(
+            "GET",
+            "/api/tasks/{task_id}/executions/{execution_id}",
+            calls.execution,
+            "getExecution",
+            "Show an execution",
+            answers={200: ("How it is doing, or how it went.", _EXECUTION)},
+        ),
+        endpoint(
+            "POST",
+            "/api/validation/command",
+            calls.validate,
+            "validateCommand",
+            "Check a command",
+            answers={200: ("Whether it could be run.", _object("valid"))},
+            body=Body("The command.", _object("command")),
+            refusals=_WRITES,
+        ),
+    ]

@@ -1,0 +1,80 @@
+"""The surface itself: kinds, calls, words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from starlette.responses import JSONResponse, Response
+
+from coatcheck.app import App
+from coatcheck.clock import SystemClock, to_rfc3339
+from coatcheck.http.problem import Refusal
+from coatcheck.http.surface import Surface
+from coatcheck.logs import correlation_id
+from coatcheck.sandbox import Limits, Strength, sandbox_in_force
+from coatcheck.surfaces.tasks.calls import SURFACE, TaskCalls
+from coatcheck.surfaces.tasks.execution import handler_with
+from coatcheck.surfaces.tasks.routes import endpoints_for
+from coatcheck.surfaces.tasks.running import CommandPolicy, LocalRunner, Runner
+from coatcheck.surfaces.tasks.settings import TaskSettings
+from coatcheck.surfaces.tasks.words import KIND, QUEUE
+
+# Beyond what the command itself may take: to begin, to be ended, to be written down.
+SPARE_S = 60
+# In a cluster a try that could not begin, or was taken away, is made again.
+TRIES_IN_A_CLUSTER = 4
+
+
+class TaskSurface(Surface):
+    """Commands over HTTP: tasks at `/api/tasks`, and their executions."""
+
+    name = SURFACE
+    prefixes = ("/api/tasks", "/api/validation")
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = os.environ if environment is None else environment
+        self.settings = TaskSettings.read(self._environment)
+        is_local = self.settings.runner == "local"
+        walled = not is_local or sandbox_in_force().strength is not Strength.RLIMITS
+        self._policy = CommandPolicy(self.settings.policy_file, sandboxed=walled)
+        self.endpoints = endpoints_for(TaskCalls(self.settings, self._policy))
+
+    def declare(self, app: App) -> None:
+        """Declare the kind that runs commands."""
+        settings = self.settings
+        is_local = settings.runner == "local"
+        kept = settings.retention_hours * 3600
+        app.job(
+            KIND,
+            retries=0 if is_local else TRIES_IN_A_CLUSTER - 1,
+            timeout=max(settings.sync_seconds, settings.async_seconds) + SPARE_S,
+            on_lost="fail" if is_local else "requeue",
+            queue=QUEUE,
+            keep_succeeded=kept,
+            keep_failed=kept,
+        )(handler_with(self._runner, self._policy))
+
+    def _runner(self) -> Runner:
+        if self.settings.runner == "local":
+            return LocalRunner(limits=Limits(seconds=self.settings.async_seconds))
+        from coatcheck.surfaces.tasks.running.kubernetes import (  # noqa: PLC0415 - optional
+            KubernetesRunner,
+            KubernetesSettings,
+        )
+
+        return KubernetesRunner(KubernetesSettings.read(self._environment))
+
+    def refuse(self, refusal: Refusal, path: str) -> Response:
+        """Write a refusal as the document's errors are written; bad input is 400."""
+        status = {422: 400, 410: 404}.get(refusal.status, refusal.status)
+        said = {
+            "timestamp": to_rfc3339(SystemClock().now()),
+            "status": status,
+            "error": HTTPStatus(status).phrase,
+            "message": refusal.detail,
+            "path": path,
+            "correlationId": correlation_id.get(),
+        }
+        return JSONResponse(said, status, refusal.headers)

@@ -1,0 +1,64 @@
+"""The pages on the built-in surfaces, at work."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coatcheck import Client
+from coatcheck.surfaces.tasks.running import CommandPolicy
+
+from .pages import ROOT, blocks, run_curl
+from .test_examples import run_shell, serving
+
+HOW_TO = ROOT / "docs/how-to"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(tmp_path_factory.mktemp("surfaces"), "--in-process") as url:
+        yield url
+
+
+def of(page: str, language: str) -> list[str]:
+    return [block.text for block in blocks(HOW_TO / page) if block.language == language]
+
+
+def test_drawing_diagrams(server: str, tmp_path: Path) -> None:
+    _, from_a_shell, over_http = of("draw-diagrams.md", "sh")
+    run_shell(from_a_shell, tmp_path, server)
+    assert (tmp_path / "flow.png").read_bytes().startswith(b"\x89PNG")
+    [shown] = of("draw-diagrams.md", "json")
+    made = run_curl(over_http.strip().replace("http://127.0.0.1:8080", server)).json()
+    job_id = made["jobId"]
+    expected = {**json.loads(shown), "jobId": job_id, "statusUrl": f"/jobs/{job_id}"}
+    assert made == expected
+    with Client(server) as client:
+        assert client.wait(job_id)["state"] == "succeeded"
+
+
+def test_running_commands(server: str, tmp_path: Path) -> None:
+    _, from_a_shell, over_http = of("run-commands.md", "sh")
+    assert run_shell(from_a_shell, tmp_path, server) == f"{sys.platform.capitalize()}\n"
+    put, execute = over_http.strip().replace("http://127.0.0.1:8080", server).splitlines()
+    assert run_curl(put).status_code == 201
+    [shown] = of("run-commands.md", "json")
+    ran = run_curl(execute).json()
+    assert ran.keys() == json.loads(shown).keys()
+    assert (ran["exitCode"], ran["stdout"]) == (0, "hello\n")
+
+
+def test_the_policy_of_the_page_can_be_read(tmp_path: Path) -> None:
+    [policy] = of("run-commands.md", "toml")
+    path = tmp_path / "policy.toml"
+    path.write_text(policy)
+    assert tomllib.loads(policy)["default"] == "deny"
+    found = CommandPolicy(path)
+    assert found.check(["echo", "x"]) is None
+    assert found.check(["git", "status", "-s"]) is None
+    assert found.check(["curl", "x"]) is not None

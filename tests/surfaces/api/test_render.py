@@ -1,0 +1,255 @@
+"""Diagrams over HTTP, to the document's letter."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import httpx2
+import pytest
+
+from coatcheck.engine.sweep import Sweeper
+from coatcheck.errors import ConfigurationError
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.state import State
+from coatcheck.store.base import JobFilter
+from coatcheck.surfaces.render import submitting
+from coatcheck.surfaces.render.surface import RenderSurface
+from tests.http.arrange import worker_info
+
+from .conftest import Serve
+
+pytestmark = pytest.mark.anyio
+
+FLOW = {"source": "graph TD; A-->B;", "format": "mermaid", "outputType": "svg"}
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+
+
+async def handed_in(http: httpx2.AsyncClient, **fields: Any) -> str:
+    answer = await http.post("/render", json={**FLOW, **fields})
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["jobId"])
+
+
+async def ended(http: httpx2.AsyncClient, job_id: str) -> dict[str, Any]:
+    await http.get(f"/v1/jobs/{job_id}?wait=60")
+    answer = await http.get(f"/jobs/{job_id}")
+    assert answer.status_code == 200
+    return dict(answer.json())
+
+
+@pytest.mark.parametrize("query", ["", "?mode=async"])
+async def test_a_diagram_is_a_job(serve: Serve, query: str) -> None:  # R01, R02, R03, R10
+    async with serve(RenderSurface({}), works=False) as (http, _):
+        answer = await http.post(f"/render{query}", json=FLOW)
+        job_id = answer.json()["jobId"]
+        assert answer.status_code == 202
+        assert answer.json() == {
+            "jobId": job_id,
+            "status": "pending",
+            "statusUrl": f"/jobs/{job_id}",
+        }
+        assert re.fullmatch("job_[0-9a-f]{8}", job_id)
+        shown = (await http.get(f"/jobs/{job_id}")).json()  # R04
+        assert shown == {"jobId": job_id, "status": "pending", "createdAt": shown["createdAt"]}
+        assert TIME.fullmatch(shown["createdAt"])
+
+
+async def test_a_picture_is_where_its_job_says(serve: Serve) -> None:  # R06, R12, R16, R24
+    async with serve(RenderSurface({}), works=False) as (http, _):
+        job_id = await handed_in(http)
+    async with serve(RenderSurface({})) as (http, _):  # after a restart
+        shown = await ended(http, job_id)
+        assert set(shown) == {"jobId", "status", "createdAt", "completedAt", "result"}
+        assert shown["status"] == "completed"
+        shortlink = shown["result"]["shortlink"]
+        assert shown["result"] == {"shortlink": shortlink, "url": f"/d/{shortlink}"}
+        assert re.fullmatch("[A-Za-z0-9]{8}", shortlink)
+        picture = await http.get(f"/d/{shortlink}")
+        assert picture.headers["content-type"] == "image/svg+xml"
+        assert picture.headers["cache-control"] == "public, max-age=300"  # R25
+        assert picture.text.startswith("<svg")
+        assert "sandbox" in picture.headers["content-security-policy"]
+        tag = {"If-None-Match": picture.headers["etag"]}
+        assert (await http.get(f"/d/{shortlink}", headers=tag)).status_code == 304
+
+
+async def test_a_job_that_is_drawn_or_was_queued_again_is_rendering(serve: Serve) -> None:  # R05
+    async with serve(RenderSurface({}), works=False) as (http, engine):
+        job_id = await handed_in(http)
+        await engine.store.register_worker(worker_info("w"))
+        [claim] = (await engine.claim("w", ["render"], 1)).claims
+        for _ in range(2):  # R09, R17: running, then queued again as its worker is gone
+            shown = (await http.get(f"/jobs/{job_id}")).json()
+            assert set(shown) == {"jobId", "status", "createdAt", "startedAt"}
+            assert shown["status"] == "rendering"
+            await engine.store.remove_worker("w", None, engine.clock.now())
+        job = await engine.get(claim.lease.job_id)
+        assert job.state == "queued"
+
+
+async def test_a_diagram_that_cannot_be_drawn(serve: Serve) -> None:  # R07
+    async with serve(RenderSurface({})) as (http, _):
+        shown = await ended(http, await handed_in(http, source="graph TD; A--"))
+        assert set(shown) == {"jobId", "status", "createdAt", "completedAt", "error"}
+        assert shown["status"] == "failed"
+        assert "line 1" in shown["error"]
+        waited = await http.post("/render?mode=sync", json={**FLOW, "source": "graph TD; A--"})
+        assert (waited.status_code, waited.json()) == (400, {"error": shown["error"]})
+
+
+async def test_waiting_for_a_picture(serve: Serve) -> None:  # R03, R11, R25
+    async with serve(RenderSurface({"BASE_URL": "https://pictures.example/"})) as (http, _):
+        answer = await http.post("/render?mode=sync", json={**FLOW, "outputType": "png"})
+        assert answer.status_code == 200
+        shortlink = answer.json()["shortlink"]
+        url = f"https://pictures.example/d/{shortlink}"
+        assert answer.json() == {"shortlink": shortlink, "url": url}
+        picture = await http.get(f"/d/{shortlink}")
+        assert (picture.headers["content-type"], picture.content[:4]) == ("image/png", b"\x89PNG")
+        again = await http.post("/render?mode=sync", json={**FLOW, "outputType": "png"})
+        assert again.json() == {"shortlink": shortlink, "url": url, "cached": True}
+        other = await http.post("/render?mode=sync", json=FLOW)
+        assert other.json()["shortlink"] != shortlink
+
+
+async def test_d2_is_drawn_too(serve: Serve) -> None:  # R11
+    async with serve(RenderSurface({})) as (http, _):
+        body = {"source": "a -> b: hello", "format": "d2"}  # R25: svg unless told
+        answer = await http.post("/render?mode=sync", json=body)
+        assert answer.status_code == 200, answer.text
+        assert "hello" in (await http.get(answer.json()["url"])).text
+
+
+async def test_what_is_not_there(serve: Serve) -> None:  # R08
+    async with serve(RenderSurface({}), works=False) as (http, _):
+        for job_id in ("job_00000000", "none"):
+            answer = await http.get(f"/jobs/{job_id}")
+            assert (answer.status_code, answer.json()) == (404, {"error": "Job not found"})
+        for shortlink in ("AAAAAAAA", "none", "..%2f..%2fx"):
+            answer = await http.get(f"/d/{shortlink}")
+            assert (answer.status_code, list(answer.json())) == (404, ["error"])
+
+
+async def test_a_link_leads_nowhere_before_its_picture_is_drawn(serve: Serve) -> None:
+    async with serve(RenderSurface({}), works=False) as (http, engine):
+        job_id = await handed_in(http)
+        job = await engine.get(job_id)
+        await engine.store.register_worker(worker_info("w"))
+        [claimed] = (await engine.claim("w", ["render"], 1)).claims
+        shortlink = re.findall(r'"shortlink":"(\w{8})"', claimed.input)[0]
+        assert (await http.get(f"/d/{shortlink}")).status_code == 404
+        assert job.public_id == job_id
+
+
+async def test_jobs_are_gone_when_their_time_is_over(serve: Serve) -> None:  # R13
+    async with serve(RenderSurface({"JOB_RETENTION_MS": "1"})) as (http, engine):
+        answer = await http.post("/render?mode=sync", json=FLOW)
+        await engine.pause_queue("render")
+        waiting = await handed_in(http, source="graph TD; waits")
+        [ended] = await engine.list_jobs(JobFilter(DEFAULT_TENANT, state=State.SUCCEEDED))
+        sweeper = Sweeper(engine.store, engine.clock, lease_s=30, sweep_s=5, keeping=engine.keeping)
+        async with asyncio.timeout(20):
+            while (await http.get(f"/jobs/{ended.public_id}")).status_code != 404:
+                await sweeper.sweep()
+        assert (await http.get(answer.json()["url"])).status_code == 404
+        assert (await http.get(f"/jobs/{waiting}")).json()["status"] == "pending"
+
+
+async def test_an_id_that_is_taken_is_chosen_again(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:  # R10
+    chosen = iter(["00000001", "00000001", "00000002"])
+    monkeypatch.setattr(submitting, "token_hex", lambda _: next(chosen))
+    async with serve(RenderSurface({}), works=False) as (http, _):
+        assert await handed_in(http) == "job_00000001"
+        assert await handed_in(http) == "job_00000002"
+
+
+async def test_many_at_once_are_neither_lost_nor_doubled(serve: Serve) -> None:  # R18, R19
+    async with serve(RenderSurface({"QUEUE_MAX_WAITING": "2"})) as (http, engine):
+        sources = [f"graph TD; A{number}-->B;" for number in range(20)]
+        ids = await asyncio.gather(*(handed_in(http, source=source) for source in sources))
+        assert len(set(ids)) == 20
+        shown = await asyncio.gather(*(ended(http, job_id) for job_id in ids))
+        assert {each["status"] for each in shown} == {"completed"}
+        assert len({each["result"]["shortlink"] for each in shown}) == 20
+        assert len(await engine.list_jobs(JobFilter(DEFAULT_TENANT))) == 20
+
+
+async def test_nobody_more_is_let_wait_on_the_line_when_many_do(serve: Serve) -> None:  # R18, R25
+    async with serve(RenderSurface({"QUEUE_MAX_WAITING": "3"}), works=False) as (http, _):
+        for number in range(3):
+            await handed_in(http, source=f"graph TD; A{number}")
+        answer = await http.post("/render?mode=sync", json=FLOW)
+        assert (answer.status_code, answer.headers["Retry-After"]) == (429, "5")
+        assert list(answer.json()) == ["error"]
+        await handed_in(http)  # who does not wait is taken in all the same
+
+
+async def test_a_repeated_request_is_one_job(serve: Serve) -> None:
+    async with serve(RenderSurface({}), works=False) as (http, _):
+        key = {"Idempotency-Key": "k"}
+        first = (await http.post("/render", json=FLOW, headers=key)).json()
+        assert (await http.post("/render", json=FLOW, headers=key)).json() == first
+        other = await http.post("/render", json={**FLOW, "source": "graph TD; X"}, headers=key)
+        assert other.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({}, "source"),
+        ([], "JSON object"),
+        ({**FLOW, "source": ""}, "source"),
+        ({**FLOW, "source": 1}, "source"),
+        ({**FLOW, "source": "x" * (256 * 1024 + 1)}, "source"),
+        ({**FLOW, "format": "dot"}, "mermaid, d2"),
+        ({**FLOW, "outputType": "gif"}, "svg, png"),
+        ({**FLOW, "theme": "dark"}, "theme"),
+    ],
+)
+async def test_bad_input_is_refused(serve: Serve, body: Any, says: str) -> None:  # R25
+    async with serve(RenderSurface({}), works=False) as (http, engine):
+        answer = await http.post("/render", json=body)
+        assert (answer.status_code, list(answer.json())) == (400, ["error"])
+        assert says in answer.json()["error"]
+        assert await engine.list_jobs(JobFilter(DEFAULT_TENANT)) == []
+
+
+async def test_other_bad_requests(serve: Serve) -> None:
+    async with serve(RenderSurface({}), works=False) as (http, _):
+        assert (await http.post("/render?mode=fast", json=FLOW)).status_code == 400
+        assert (await http.post("/render", content=b"x")).status_code == 415
+        assert (await http.get("/render")).status_code == 405
+        assert (await http.get("/health")).json() == {"status": "ok"}  # R25
+
+
+async def test_a_link_needs_no_key_and_everything_else_does(serve: Serve) -> None:
+    async with serve(RenderSurface({})) as (http, engine):
+        answer = await http.post("/render?mode=sync", json=FLOW)
+        _, key = await engine.doorkeeper.create_key("a", ["jobs:write"])
+        assert (await http.get(answer.json()["url"])).status_code == 200
+        refused = await http.post("/render", json=FLOW)
+        assert (refused.status_code, list(refused.json())) == (401, ["error"])
+        headers = {"X-Api-Key": key}
+        mine = await http.post("/render?mode=sync", json=FLOW, headers=headers)
+        # What another tenant has drawn is not given away by being quick.
+        assert (mine.status_code, "cached" in mine.json()) == (200, False)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"JOB_RETENTION_MS": "soon"},
+        {"CACHE_TTL": "-1"},
+        {"QUEUE_MAX_CONCURRENT": "0"},
+        {"QUEUE_MAX_WAITING": "1.5"},
+        {"BASE_URL": "ftp://x"},
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named(environment: dict[str, str]) -> None:
+    [name] = environment
+    with pytest.raises(ConfigurationError, match=name):
+        RenderSurface(environment)

@@ -1,0 +1,265 @@
+"""Commands over HTTP, to the document's letter."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.surfaces.tasks.surface import TaskSurface
+
+from .conftest import Serve
+
+pytestmark = pytest.mark.anyio
+
+EXECUTION = {"taskId", "executionId", "status", "jobName", "startedAt"}
+RAN = {"exitCode", "stdout", "stderr", "durationMs"}
+
+
+async def put_task(http: httpx2.AsyncClient, command: Any, task_id: str = "task-1") -> str:
+    task = {"id": task_id, "name": f"A task: {task_id}", "command": command}
+    answer = await http.put("/api/tasks", json=task)
+    assert answer.status_code in (200, 201), answer.text
+    return f"/api/tasks/{task_id}/executions"
+
+
+async def ended(http: httpx2.AsyncClient, accepted: httpx2.Response) -> dict[str, Any]:
+    assert accepted.status_code == 202, accepted.text
+    await http.get(f"/v1/jobs/{accepted.json()['executionId']}?wait=60")
+    return dict((await http.get(accepted.headers["Location"])).json())
+
+
+async def test_an_execution_that_is_waited_for(serve: Serve) -> None:  # T01, T02, T11
+    async with serve(TaskSurface({})) as (http, _):
+        path = await put_task(http, "echo 'Hello, you'")
+        answer = await http.put(path)
+        assert answer.status_code == 200
+        said = answer.json()
+        assert set(said) == {"taskId", "executionId", *RAN, "timestamp"}
+        assert (said["taskId"], said["exitCode"], said["stdout"], said["stderr"]) == (
+            "task-1",
+            0,
+            "Hello, you\n",
+            "",
+        )
+
+
+async def test_an_execution_that_is_not_waited_for(serve: Serve) -> None:  # T03, T04, T08, T12
+    async with serve(TaskSurface({"EXEC_ASYNC": "true"}), works=False) as (http, _):
+        path = await put_task(http, ["echo", "hello"])
+        accepted = await http.put(path)
+        said = accepted.json()
+        assert accepted.status_code == 202
+        assert set(said) == {*EXECUTION, "links"}
+        assert said["status"] == "PENDING"
+        self_ = f"/api/tasks/task-1/executions/{said['executionId']}"
+        assert accepted.headers["Location"] == self_
+        assert said["links"] == {"self": self_, "task": "/api/tasks/task-1"}
+        assert re.fullmatch(r"[a-z0-9-]{1,63}", said["jobName"])
+        shown = (await http.get(self_)).json()
+        assert set(shown) == {*EXECUTION, "elapsedMs"}
+        assert {name: shown[name] for name in EXECUTION} == {name: said[name] for name in EXECUTION}
+
+    async with serve(TaskSurface({})) as (http, _):  # a restart lost nothing
+        shown = await ended(http, accepted)
+        assert (shown["status"], shown["exitCode"], shown["stdout"]) == ("SUCCEEDED", 0, "hello\n")
+        assert set(shown) == {*EXECUTION, *RAN, "completedAt"}  # T05
+        began, finished = (
+            datetime.fromisoformat(shown[name]) for name in ("startedAt", "completedAt")
+        )
+        assert (finished - began).total_seconds() * 1000 == shown["durationMs"]  # T10
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "exit_code", "stdout", "stderr"),
+    [
+        (["true"], "SUCCEEDED", 0, "", ""),
+        (["ls", "/no/such/folder"], "FAILED", 2, "", "No such file"),
+        (["no-such-program"], "FAILED", 127, "", "no-such-program"),
+        (["sleep", "60"], "TIMEOUT", 124, "", ""),
+    ],
+)
+async def test_every_way_it_can_go(  # T06
+    serve: Serve, command: list[str], status: str, exit_code: int, stdout: str, stderr: str
+) -> None:
+    async with serve(TaskSurface({"EXEC_MAX_POLL_DURATION_SECONDS": "1"})) as (http, _):
+        path = await put_task(http, command)
+        shown = await ended(http, await http.put(f"{path}?async=true"))  # T13, T09
+        assert (shown["status"], shown["exitCode"]) == (status, exit_code)
+        assert shown["stdout"] == stdout
+        assert stderr in shown["stderr"]
+
+
+async def test_the_setting_is_overridden_by_the_request(serve: Serve) -> None:  # T13
+    async with serve(TaskSurface({"EXEC_ASYNC": "true"})) as (http, _):
+        path = await put_task(http, "true")
+        assert (await http.put(f"{path}?async=false")).status_code == 200
+        assert (await http.put(path)).status_code == 202
+        assert (await http.put(f"{path}?async=maybe")).status_code == 400
+
+
+async def test_output_is_cut_and_says_so(serve: Serve) -> None:  # T14
+    async with serve(TaskSurface({})) as (http, _):
+        path = await put_task(http, ["seq", "1", "100000"])
+        said = (await http.put(path)).json()
+        assert said["exitCode"] == 0
+        kept = said["stdout"]
+        assert 127 * 1024 < len(kept) <= 128 * 1024
+        assert (kept[:6], "more bytes were cut off" in kept[-60:]) == ("1\n2\n3\n", True)
+
+
+async def test_stdout_is_told_while_it_comes(serve: Serve) -> None:
+    async with serve(TaskSurface({})) as (http, _):
+        path = await put_task(http, ["echo", "live"])
+        said = (await http.put(path)).json()
+        path = f"/v1/jobs/{said['executionId']}/events?after=0"
+        log = (await http.get(path, headers={"Accept": "application/json"})).json()
+        told = [event["data"] for event in log["events"] if event["type"] == "output"]
+        assert "".join(piece["stdout"] for piece in told) == "live\n"
+
+
+async def test_an_execution_that_is_not_there(serve: Serve) -> None:  # T07
+    async with serve(TaskSurface({}), works=False) as (http, _):
+        path = await put_task(http, "true")
+        other = await put_task(http, "true", "task-2")
+        made = (await http.put(f"{path}?async=true")).json()
+        for gone in (f"{path}/none", f"{other}/{made['executionId']}"):
+            answer = await http.get(gone)
+            assert (answer.status_code, answer.content) == (404, b"")
+        unknown = await http.put("/api/tasks/none/executions")
+        assert (unknown.status_code, unknown.json()["status"]) == (404, 404)
+
+
+async def test_tasks_are_kept_found_and_deleted(serve: Serve) -> None:  # T14
+    async with serve(TaskSurface({}), works=False) as (http, _):
+        task = {"id": "t", "name": "Print Hello", "owner": "someone", "command": "echo hello"}
+        made = await http.put("/api/tasks", json=task)
+        assert made.status_code == 201
+        assert made.json() == {**task, "args": [], "updatedAt": made.json()["updatedAt"]}
+        again = await http.put("/api/tasks", json={**task, "name": "Print it"})
+        assert (again.status_code, again.json()["name"]) == (200, "Print it")
+        nameless = (await http.put("/api/tasks", json={"name": "x", "command": ["true"]})).json()
+        assert nameless["id"].startswith("task-")
+        listed = (await http.get("/api/tasks")).json()
+        assert [each["id"] for each in listed] == ["t", nameless["id"]]
+        assert (await http.get("/api/tasks/t")).json() == again.json()
+        found = await http.get("/api/tasks/search", params={"name": "PRINT"})
+        assert found.json() == [again.json()]
+        assert (await http.get("/api/tasks/search?name=nothing")).status_code == 404
+        assert (await http.delete("/api/tasks/t")).status_code == 204
+        for method, path in (("GET", "/api/tasks/t"), ("DELETE", "/api/tasks/t")):
+            assert (await http.request(method, path)).status_code == 404
+
+
+async def test_errors_have_the_shape_of_the_document(serve: Serve) -> None:  # T14
+    async with serve(TaskSurface({}), works=False) as (http, _):
+        answer = await http.get("/api/tasks/none", headers={"X-Correlation-Id": "c-1"})
+        said = answer.json()
+        assert said.pop("timestamp").endswith("Z")
+        assert said == {
+            "status": 404,
+            "error": "Not Found",
+            "message": "there is no task 'none'",
+            "path": "/api/tasks/none",
+            "correlationId": "c-1",
+        }
+        assert answer.headers["X-Correlation-Id"] == "c-1"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {},
+        [],
+        {"name": "x"},
+        {"name": "x", "command": ""},
+        {"name": "x", "command": []},
+        {"name": "x", "command": "echo a; rm b"},
+        {"name": "x", "command": "echo $(id)"},
+        {"name": "x", "command": ["a\0b"]},
+        {"name": "x", "command": "sudo id"},
+        {"name": "x", "command": ["/bin/sh", "-c", "id"]},
+        {"name": "x", "command": "true", "id": "a/b"},
+        {"name": "x", "command": "true", "unknown": 1},
+        {"name": "", "command": "true"},
+    ],
+)
+async def test_a_task_that_makes_no_sense_is_refused(serve: Serve, task: Any) -> None:
+    async with serve(TaskSurface({}), works=False) as (http, _):
+        answer = await http.put("/api/tasks", json=task)
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["message"]
+        assert (await http.get("/api/tasks")).json() == []
+
+
+async def test_a_command_is_checked_without_being_run(serve: Serve) -> None:  # T14
+    async with serve(TaskSurface({}), works=False) as (http, _):
+
+        async def check(command: Any) -> httpx2.Response:
+            return await http.post("/api/validation/command", json={"command": command})
+
+        assert (await check("ls -l '/tmp'")).json() == {"valid": True, "argv": ["ls", "-l", "/tmp"]}
+        piped = (await check("ls | wc")).json()
+        assert piped["valid"] is False
+        assert "pipe" in piped["reason"]
+        assert (await check("bash -c id")).json()["valid"] is False
+        assert (await check(1)).status_code == 400
+
+
+async def test_the_policy_holds_when_it_is_run_too(serve: Serve, tmp_path: Path) -> None:  # T14
+    policy = tmp_path / "policy.toml"
+    policy.write_text('allow = ["echo"]\n')
+    environment = {"EXEC_POLICY_FILE": str(policy)}
+    async with serve(TaskSurface(environment), works=False) as (http, _):
+        path = await put_task(http, "echo hello")
+        waiting = await http.put(f"{path}?async=true")
+        policy.write_text('allow = ["true"]\n# another length\n')
+        refused = await http.put(f"{path}?async=true")
+        assert (refused.status_code, "no rule" in refused.json()["message"]) == (400, True)
+    async with serve(TaskSurface(environment)) as (http, _):
+        shown = await ended(http, waiting)
+        assert (shown["status"], shown["exitCode"]) == ("FAILED", None)
+        assert "no rule" in shown["stderr"]
+
+
+async def test_a_cancelled_execution_has_failed(serve: Serve) -> None:
+    async with serve(TaskSurface({}), works=False) as (http, _):
+        path = await put_task(http, "true")
+        accepted = await http.put(f"{path}?async=true")
+        await http.post(f"/v1/jobs/{accepted.json()['executionId']}/cancel")
+        shown = (await http.get(accepted.headers["Location"])).json()
+        assert (shown["status"], shown["stderr"]) == ("FAILED", "cancelled")
+
+
+async def test_tenants_do_not_see_each_others_tasks(serve: Serve) -> None:
+    async with serve(TaskSurface({}), works=False) as (http, engine):
+        mine, other = [
+            {"X-Api-Key": (await engine.doorkeeper.create_key(tenant, scopes))[1]}
+            for tenant in ("a", "b")
+            for scopes in [["jobs:read", "jobs:write", "jobs:cancel"]]
+        ]
+        task = {"id": "t", "name": "x", "command": "true"}
+        assert (await http.put("/api/tasks", json=task)).status_code == 401
+        assert (await http.put("/api/tasks", json=task, headers=mine)).status_code == 201
+        assert (await http.get("/api/tasks", headers=other)).json() == []
+        assert (await http.put("/api/tasks/t/executions", headers=other)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"EXEC_ASYNC": "maybe"},
+        {"EXEC_RUNNER": "moon"},
+        {"K8S_ACTIVE_DEADLINE_SECONDS": "0"},
+        {"EXEC_MAX_POLL_DURATION_SECONDS": "-1"},
+        {"EXEC_POLICY_FILE": "/no/such/file"},
+    ],
+)
+def test_a_setting_that_makes_no_sense_is_named(environment: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=r"EXEC_|K8S_|policy"):
+        TaskSurface(environment)

@@ -1,0 +1,8 @@
+"""Everything here runs on asyncio."""
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
