@@ -138,6 +138,17 @@ def test_mermaid_reads_no_picture_and_calls_nobody(
         ("a: 'it''s' {icon: q}", 1, 13),
         ("a.icon: 'data:image/svg+xml;base64,AAAA'", 1, 3),
         ("a.icon: data:image/png;base64,AAAA", 1, 3),
+        # What only looks as if it began a text that hides the rest.
+        ("! ||;`|;x: {...@x};", 1, 16),
+        ("* |md\nicon: x\n|", 2, 1),
+        ("a: b: |md\nicon: x\n|", 2, 1),
+        ("a\\: |md\nicon: x\n|", 2, 1),
+        ("a: ${x}: |md\nicon: x\n|", 2, 1),
+        ('a-"b; icon: x; c"', 1, 7),
+        ('a: "b\nicon: x\nc: d"', 2, 1),
+        ("a #b; icon: x", 1, 7),
+        ("\u00a0icon\u2003: x", 1, 2),
+        ("ic\\\n  on: x", 1, 1),
     ],
 )
 def test_what_names_something_to_read_is_refused(source: str, line: int, column: int) -> None:
