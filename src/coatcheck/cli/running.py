@@ -175,6 +175,7 @@ class _Server(uvicorn.Server):
             uvicorn.Config(
                 create_http_app(engine, settings.origins, pages=not settings.is_production),
                 http=PatientProtocol,
+                ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
