@@ -75,12 +75,12 @@ def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
 
 
 def _log_warning(
-    _message: Warning | str,
+    message: Warning | str,  # noqa: ARG001 - see below
     category: type[Warning],
     filename: str,
     lineno: int,
-    _file: TextIO | None = None,
-    _line: str | None = None,
+    file: TextIO | None = None,  # noqa: ARG001
+    line: str | None = None,  # noqa: ARG001
 ) -> None:
     # Its kind and place only: its words may hold what a user sent, and Python's own lines do not
     # look like ours.

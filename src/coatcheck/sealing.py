@@ -143,7 +143,7 @@ def keyring_for(settings: Settings) -> Keyring | None:
     given = settings.encryption_keys
     if not given:
         return None
-    if settings.profile == "production" and resolver_for(given) is None:
+    if settings.is_production and resolver_for(given) is None:
         raise ConfigurationError(
             "the production profile takes no encryption keys in clear: put them where only this "
             "process can read them, and name them: file:/run/secrets/keys"

@@ -107,7 +107,7 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
 
 def _webhook_secret(settings: Settings) -> str:
     given = settings.webhook_secret
-    if given and settings.profile == "production" and resolver_for(given) is None:
+    if given and settings.is_production and resolver_for(given) is None:
         raise ConfigurationError(
             "webhook_secret: in production it is a reference, such as file:/run/secrets/webhooks"
         )

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -89,7 +90,7 @@ class StrictProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - it is always the same
         """Refuse what came, and everything behind it."""
         self._deaf = True
-        cycle = self.cycle
+        cycle: Any = self.cycle  # None before the first request, whatever its type says
         owed = cycle is not None and not cycle.response_complete
         if owed and (self.pipeline or not cycle.more_body):
             self.pipeline.clear()
