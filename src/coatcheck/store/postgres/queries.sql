@@ -1065,6 +1065,9 @@ SELECT $1, $2, $3, (
   WHERE tenant = $1 AND job_id = $2 AND name = $3
 ), $4, $5, $6
 
+-- name: count_messages
+SELECT count(*) FROM coatcheck.messages WHERE tenant = $1 AND job_id = $2
+
 -- name: message_with_key
 SELECT name, data FROM coatcheck.messages WHERE tenant = $1 AND job_id = $2 AND key = $3
 
@@ -1156,6 +1159,26 @@ SELECT input FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
 -- name: reserve_blob
 INSERT INTO coatcheck.blobs (tenant, job_id, key, remove_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (tenant, job_id, key) DO NOTHING
+
+-- name: take_copied_results
+UPDATE coatcheck.steps SET result = copied.new
+FROM unnest($3::text[], $4::text[]) AS copied(old, new)
+WHERE tenant = $1 AND job_id = $2 AND result = copied.old
+
+-- name: take_copied_messages
+UPDATE coatcheck.messages SET data = copied.new
+FROM unnest($3::text[], $4::text[]) AS copied(old, new)
+WHERE tenant = $1 AND job_id = $2 AND data = copied.old
+
+-- name: names_blobs_of
+-- Whether the history of a job names blobs of another, see model/payload.py.
+SELECT EXISTS (
+  SELECT FROM coatcheck.steps
+  WHERE tenant = $1 AND job_id = $2 AND starts_with(result, 'blob:jobs/' || $3 || '/')
+) OR EXISTS (
+  SELECT FROM coatcheck.messages
+  WHERE tenant = $1 AND job_id = $2 AND starts_with(data, 'blob:jobs/' || $3 || '/')
+)
 
 -- name: adopt_blobs
 -- Also those that are kept already: an earlier try of the same transaction may have done it.

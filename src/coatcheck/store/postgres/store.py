@@ -29,14 +29,15 @@ from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.limit import Limit
-from coatcheck.model.payload import NOBODY, BlobName
+from coatcheck.model.payload import NOBODY, BlobName, blobs_in, is_same
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
-from coatcheck.model.step import Message, Step
+from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
+    NO_COPIES,
     NO_LIMITS,
     NO_VERSIONS,
     Claimed,
@@ -256,7 +257,14 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
         return str(row[0])
 
     async def send(
-        self, tenant: str, job_id: str, name: str, data: str, now: int, key: str | None = None
+        self,
+        tenant: str,
+        job_id: str,
+        name: str,
+        data: str,
+        now: int,
+        key: str | None = None,
+        most: int = MOST_MESSAGES,
     ) -> Job:
         """Send an event to a job."""
         job = (tenant, (await self.get(tenant, job_id)).id)
@@ -269,13 +277,16 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
             if key is not None:
                 sent = await db.fetchrow(self._sql.message_with_key, *job, key)
             if sent is not None:
-                if tuple(sent) != (name, data):
+                if sent["name"] != name or not is_same(sent["data"], data):
                     raise KeyReused("this idempotency key was used for another event")
                 return
             state = found[job].standing.state
             if state.is_terminal:
                 raise Conflict(f"job {job_id} is {state}: nobody will wait for an event any more")
+            if await db.fetchval(self._sql.count_messages, *job) >= most:
+                raise Conflict(f"job {job_id} has {most:,} events already, and takes no more")
             await db.execute(self._sql.insert_message, *job, name, data, now, key)
+            await blobs.adopt(db, self._sql, blobs_in([(*job, data)]))
             await waiting.look_again(db, self._sql, [job], now)
 
         await self._database.run(send, repeatable=key is not None)
@@ -300,7 +311,14 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
         self._notifications.publish({Topic.WORK, Topic.CHANGES, Topic.WEBHOOKS})
         return await self.get(*key)
 
-    async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
+    async def fork(
+        self,
+        source: str,
+        before: int,
+        job: NewJob,
+        now: int,
+        copies: Mapping[str, str] = NO_COPIES,
+    ) -> None:
         """Make a job durable that begins with steps of another."""
         key = (job.tenant, job.id)
 
@@ -309,6 +327,7 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
                 await jobs.submit(db, self._sql, [job], now, in_transaction=True, fence=1)
                 await db.execute(self._sql.copy_steps, job.id, job.tenant, source, before)
                 await db.execute(self._sql.copy_taken_messages, job.id, job.tenant, source)
+                await blobs.take_copies(db, self._sql, source, job, copies)
 
         await self._database.run(fork)
         self._taken_in([job])

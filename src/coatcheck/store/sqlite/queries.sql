@@ -633,6 +633,9 @@ VALUES (?1, ?2, ?3, (
 ), ?4, ?5, ?6)
 RETURNING number
 
+-- name: count_messages
+SELECT count(*) FROM messages WHERE tenant = ? AND job_id = ?
+
 -- name: message_with_key
 SELECT name, data FROM messages WHERE tenant = ? AND job_id = ? AND key = ?
 
@@ -698,6 +701,24 @@ WHERE rowid = ?1 AND deadline_at <= ?2
 -- name: reserve_blob
 INSERT INTO blobs (tenant, job_id, key, remove_at) VALUES (?, ?, ?, ?)
 ON CONFLICT (tenant, job_id, key) DO NOTHING
+
+-- name: take_copied_result
+UPDATE steps SET result = ?4 WHERE tenant = ?1 AND job_id = ?2 AND result = ?3
+
+-- name: take_copied_message
+UPDATE messages SET data = ?4 WHERE tenant = ?1 AND job_id = ?2 AND data = ?3
+
+-- name: names_blobs_of
+-- Whether the history of a job names blobs of another, see model/payload.py.
+SELECT EXISTS (
+  SELECT 1 FROM steps
+  WHERE tenant = ?1 AND job_id = ?2
+    AND substr(result, 1, length('blob:jobs/' || ?3)) = 'blob:jobs/' || ?3
+) OR EXISTS (
+  SELECT 1 FROM messages
+  WHERE tenant = ?1 AND job_id = ?2
+    AND substr(data, 1, length('blob:jobs/' || ?3)) = 'blob:jobs/' || ?3
+)
 
 -- name: adopt_blob
 -- Also one that is kept already: an earlier try of the same transaction may have done it.

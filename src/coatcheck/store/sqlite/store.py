@@ -23,11 +23,12 @@ from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.limit import Limit
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.record import Record
-from coatcheck.model.step import Message, Step
+from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
+    NO_COPIES,
     NO_LIMITS,
     NO_VERSIONS,
     Claimed,
@@ -288,12 +289,19 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
         return str(row[0])
 
     async def send(
-        self, tenant: str, job_id: str, name: str, data: str, now: int, key: str | None = None
+        self,
+        tenant: str,
+        job_id: str,
+        name: str,
+        data: str,
+        now: int,
+        key: str | None = None,
+        most: int = MOST_MESSAGES,
     ) -> Job:
         """Send an event to a job."""
         job = await self.get(tenant, job_id)
         await self._write(
-            lambda tx: jobs.send(tx, tenant, job.id, name, data, now, key), Urgency.SUBMIT
+            lambda tx: jobs.send(tx, tenant, job.id, name, data, now, key, most), Urgency.SUBMIT
         )
         return await self.get(tenant, job.id)
 
@@ -303,9 +311,18 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
         await self._write(lambda tx: jobs.resume(tx, tenant, job.id, now), Urgency.SUBMIT)
         return await self.get(tenant, job.id)
 
-    async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
+    async def fork(
+        self,
+        source: str,
+        before: int,
+        job: NewJob,
+        now: int,
+        copies: Mapping[str, str] = NO_COPIES,
+    ) -> None:
         """Make a job durable that begins with steps of another."""
-        await self._write(lambda tx: jobs.fork(tx, source, before, job, now), Urgency.SUBMIT)
+        await self._write(
+            lambda tx: jobs.fork(tx, source, before, job, now, copies), Urgency.SUBMIT
+        )
 
     async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
         """Remove a job that has ended."""

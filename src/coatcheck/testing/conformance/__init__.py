@@ -31,6 +31,7 @@ from coatcheck.testing.conformance.counting import CountConformance
 from coatcheck.testing.conformance.deleting import DeleteConformance
 from coatcheck.testing.conformance.families import FamilyConformance
 from coatcheck.testing.conformance.idempotency import IdempotencyConformance
+from coatcheck.testing.conformance.large_steps import LargeStepConformance
 from coatcheck.testing.conformance.limiting import LimitConformance
 from coatcheck.testing.conformance.listing import ListConformance
 from coatcheck.testing.conformance.pinning import VersionConformance
@@ -57,6 +58,7 @@ class StoreConformance(
     DeliveryConformance,
     EndpointConformance,
     BlobConformance,
+    LargeStepConformance,
     UploadConformance,
     InputConformance,
     ForkConformance,
