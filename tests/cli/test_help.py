@@ -26,6 +26,7 @@ SUBCOMMANDS = (
         "kinds",
         "migrate",
         "queues",
+        "reseal",
         "schedules",
         "serve",
     ),

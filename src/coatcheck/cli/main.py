@@ -18,6 +18,7 @@ from coatcheck.cli.jobs import jobs
 from coatcheck.cli.keys import keys
 from coatcheck.cli.kinds import kinds
 from coatcheck.cli.queues import queues
+from coatcheck.cli.reseal import reseal
 from coatcheck.cli.schedules import schedules
 from coatcheck.cli.serving import migrate, serve, worker
 from coatcheck.cli.submit import submit
@@ -60,7 +61,7 @@ def cli() -> None:
 
 
 for command in (
-    *(serve, worker, migrate, demo, doctor, backup),
+    *(serve, worker, migrate, demo, doctor, backup, reseal),
     *(submit, watch, jobs, kinds, queues, schedules, webhooks),
     *(keys, tenants),
     completion,

@@ -38,6 +38,7 @@ from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.access import AccessStore
 from coatcheck.store.migrations import Migration
+from coatcheck.store.resealing import ResealingStore
 from coatcheck.store.schedules import ScheduleStore
 from coatcheck.store.webhooks import WebhookStore
 
@@ -186,10 +187,10 @@ class Swept(NamedTuple):
     more: bool = False
 
 
-class Store(ScheduleStore, WebhookStore, AccessStore, Protocol):
+class Store(ScheduleStore, WebhookStore, AccessStore, ResealingStore, Protocol):
     """Durable state, as semantic verbs; those on schedules stand in `coatcheck.store.schedules`,
     those on webhooks in `coatcheck.store.webhooks`, those on tenants and keys in
-    `coatcheck.store.access`.
+    `coatcheck.store.access`, those for sealing anew in `coatcheck.store.resealing`.
     """
 
     # Whether `report` may be called on another loop than the one the store was opened on.

@@ -1187,6 +1187,20 @@ FROM unnest($1::text[], $2::text[], $3::text[]) AS named(tenant, job_id, key)
 WHERE blobs.tenant = named.tenant AND blobs.job_id = named.job_id AND blobs.key = named.key
   AND coalesce(blobs.remove_at, 1) > 0
 
+-- name: blobs_after
+SELECT tenant, job_id, key FROM coatcheck.blobs
+WHERE (tenant, job_id, key) > ($1, $2, $3) AND coalesce(remove_at, 1) > 0
+ORDER BY tenant, job_id, key LIMIT $4
+
+-- name: has_blob
+-- A blob of nobody's may have become a job's.
+SELECT EXISTS (
+  SELECT FROM coatcheck.blobs
+  WHERE tenant = $1 AND job_id = $2 AND key = $3 AND coalesce(remove_at, 1) > 0
+) OR ($2 = '' AND EXISTS (
+  SELECT FROM coatcheck.blobs WHERE tenant = $1 AND key = $3 AND coalesce(remove_at, 1) > 0
+))
+
 -- name: doom_blob
 UPDATE coatcheck.blobs SET remove_at = 0 WHERE tenant = $1 AND job_id = $2 AND key = $3
 

@@ -65,6 +65,7 @@ from coatcheck.store.postgres.keys import Keyed, submit_once
 from coatcheck.store.postgres.lanes import Lanes
 from coatcheck.store.postgres.listing import list_query
 from coatcheck.store.postgres.notify import Notifications
+from coatcheck.store.postgres.resealing import PostgresResealing
 from coatcheck.store.postgres.schedules import PostgresSchedules
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
@@ -79,7 +80,7 @@ USAGE_AT_ONCE = 20_000
 TOMBSTONES_KEPT_MS = 7 * 86_400_000
 
 
-class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
+class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess, PostgresResealing):
     """Jobs in a PostgreSQL schema, shared by any number of processes anywhere."""
 
     any_loop = False  # a connection belongs to its loop

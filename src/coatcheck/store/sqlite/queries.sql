@@ -735,6 +735,20 @@ UPDATE blobs SET remove_at = 0 WHERE tenant = ? AND job_id = ?
 SELECT tenant, job_id, key FROM blobs
 WHERE remove_at IS NOT NULL AND remove_at <= ? ORDER BY remove_at LIMIT ?
 
+-- name: blobs_after
+SELECT tenant, job_id, key FROM blobs
+WHERE (tenant, job_id, key) > (?, ?, ?) AND coalesce(remove_at, 1) > 0
+ORDER BY tenant, job_id, key LIMIT ?
+
+-- name: has_blob
+-- A blob of nobody's may have become a job's.
+SELECT EXISTS (
+  SELECT 1 FROM blobs
+  WHERE tenant = ?1 AND job_id = ?2 AND key = ?3 AND coalesce(remove_at, 1) > 0
+) OR (?2 = '' AND EXISTS (
+  SELECT 1 FROM blobs WHERE tenant = ?1 AND key = ?3 AND coalesce(remove_at, 1) > 0
+))
+
 -- name: forget_blob
 DELETE FROM blobs WHERE tenant = ? AND job_id = ? AND key = ? AND remove_at IS NOT NULL
 

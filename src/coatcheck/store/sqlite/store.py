@@ -66,6 +66,7 @@ from coatcheck.store.sqlite.listing import list_query
 from coatcheck.store.sqlite.locks import FileLock, LifeSigns, refuse_network_filesystem
 from coatcheck.store.sqlite.operation import Operation, Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.resealing import SQLiteResealing
 from coatcheck.store.sqlite.schedules import SQLiteSchedules
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
@@ -77,7 +78,7 @@ from coatcheck.store.turns import Turns, kind_in_lanes, priority_in_lanes
 T = TypeVar("T")
 
 
-class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
+class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess, SQLiteResealing):
     """Jobs in one SQLite file, shared by any number of processes on one machine."""
 
     any_loop = True

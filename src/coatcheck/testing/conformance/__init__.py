@@ -38,6 +38,7 @@ from coatcheck.testing.conformance.pinning import VersionConformance
 from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
 from coatcheck.testing.conformance.reporting import ReportConformance
+from coatcheck.testing.conformance.resealing import ResealingConformance
 from coatcheck.testing.conformance.resuming import ForkConformance, ResumeConformance
 from coatcheck.testing.conformance.schedules import ScheduleConformance
 from coatcheck.testing.conformance.settling import SettleConformance
@@ -59,6 +60,7 @@ class StoreConformance(
     EndpointConformance,
     BlobConformance,
     LargeStepConformance,
+    ResealingConformance,
     UploadConformance,
     InputConformance,
     ForkConformance,
