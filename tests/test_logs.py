@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import re
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,7 +37,9 @@ def untouched_logging() -> Iterator[None]:
     """Put the logging of this process back as it was."""
     root, ours = logging.getLogger(), logging.getLogger("coatcheck")
     handlers, level, our_level = root.handlers[:], root.level, ours.level
+    show = warnings.showwarning
     yield
+    warnings.showwarning = show
     root.handlers[:] = handlers
     root.setLevel(level)
     ours.setLevel(our_level)
@@ -219,3 +222,23 @@ def test_configuring_twice_does_not_log_twice() -> None:
 
     assert first.getvalue() == ""
     assert len(second.getvalue().splitlines()) == 1
+
+
+def test_a_line_for_people_is_one_line_and_leaves_the_terminal_alone() -> None:
+    line = TextFormatter().format(_record("a\x1b[2Jb", kind="x\r\nlevel=error done", é="ü\u2028ü"))
+
+    assert line.isprintable()
+    assert line.endswith(r"a\x1b[2Jb  kind=x\r\nlevel=error done é=ü\u2028ü")
+
+
+@pytest.mark.usefixtures("untouched_logging")
+def test_a_warning_of_a_library_is_a_line_like_others_without_its_words() -> None:
+    written = io.StringIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        configure_logging(Settings(log_format="json"), written)
+        warnings.warn_explicit(SECRET, UserWarning, "library.py", 7)
+
+    [line] = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert (line["warning"], line["place"]) == ("UserWarning", "library.py:7")
+    assert SECRET not in written.getvalue()

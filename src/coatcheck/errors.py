@@ -20,6 +20,7 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   ├── AccessChanged          keys or tenants have changed since they were looked at
 │   ├── InputGone              the job's input is not kept any more
 │   ├── UploadGone             an uploaded file has expired, or is another job's
+│   ├── UploadUnderWay         an upload under the same idempotency key goes on (`retry_after_s`)
 │   ├── StaleLease             a worker writes to a job that is not its own any more
 │   └── IllegalTransition      a bug: a move the transition table does not have
 ├── StoreError                 the store could not do it
@@ -175,6 +176,16 @@ class InputGone(Conflict):
     """The job's input is not kept any more."""
 
     code = "input-gone"
+
+
+class UploadUnderWay(Conflict):
+    """Another upload under the same idempotency key goes on."""
+
+    code = "upload-under-way"
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class UploadGone(Conflict):

@@ -11,6 +11,7 @@ import json
 import logging
 import sys
 import traceback
+import warnings
 from typing import Any, TextIO
 
 from coatcheck.clock import to_rfc3339
@@ -57,7 +58,7 @@ class TextFormatter(logging.Formatter):
         line = f"{moment} {record.levelname.lower():<7} {record.getMessage()}"
         if record.exc_info and record.exc_info[0] is not None:
             fields += f" error_type={record.exc_info[0].__name__} at {' < '.join(_where(record))}"
-        return f"{line}  {fields}".rstrip()
+        return _printable(f"{line}  {fields}".rstrip())
 
 
 def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
@@ -69,7 +70,32 @@ def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
+    warnings.showwarning = _log_warning
     logging.getLogger("coatcheck").setLevel(settings.log_level.upper())
+
+
+def _log_warning(
+    message: Warning | str,  # noqa: ARG001 - see below
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,  # noqa: ARG001
+    line: str | None = None,  # noqa: ARG001
+) -> None:
+    # Its kind and place only: its words may hold what a user sent, and Python's own lines do not
+    # look like ours.
+    fields = {"warning": category.__name__, "place": f"{filename}:{lineno}"}
+    logging.getLogger("coatcheck").warning("a library warns", extra=fields)
+
+
+def _printable(line: str) -> str:
+    """Return a line in which nothing begins another one, or moves a terminal's cursor."""
+    if line.isprintable():
+        return line
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in line
+    )
 
 
 def _extra(record: logging.LogRecord) -> dict[str, Any]:

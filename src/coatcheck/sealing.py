@@ -38,6 +38,8 @@ LONGEST_ID = 16
 HEADER = len(MAGIC) + LONGEST_ID + 16
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,16}")
+# Alone, or a string inside a JSON text.
+_SEALED = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{1,16}}:[A-Za-z0-9+/=]+")
 
 
 class Keyring:
@@ -56,7 +58,7 @@ class Keyring:
         self._invalid: type[Exception] = InvalidTag
         self._keys = keys
         self._ciphers = {name: AESGCM(key) for name, key in keys.items()}
-        self._first = next(iter(keys))
+        self.first = next(iter(keys))
 
     @classmethod
     def read(cls, text: str) -> Keyring:
@@ -86,12 +88,12 @@ class Keyring:
     def seal_alike(self, text: str, tenant: str, about: str) -> str:
         """Seal a text so that the same one, about the same, is sealed to the same."""
         said = f"{tenant}\0{about}\0{text}".encode()
-        key = self._derived(self._first, b"alike")
+        key = self._derived(self.first, b"alike")
         return self._seal(text, tenant, hmac.digest(key, said, "sha256")[:NONCE])
 
     def _seal(self, text: str, tenant: str, nonce: bytes) -> str:
-        sealed = self._ciphers[self._first].encrypt(nonce, text.encode(), tenant.encode())
-        return f"{PREFIX}{self._first}:{base64.b64encode(nonce + sealed).decode()}"
+        sealed = self._ciphers[self.first].encrypt(nonce, text.encode(), tenant.encode())
+        return f"{PREFIX}{self.first}:{base64.b64encode(nonce + sealed).decode()}"
 
     def open(self, text: str, tenant: str) -> str:
         """Open a text; one that is not sealed stays as it is. Raises KeyMissing, BlobDamaged."""
@@ -107,13 +109,30 @@ class Keyring:
         except (self._invalid, ValueError) as error:
             raise BlobDamaged("what was sealed is not what was written") from error
 
+    def sealed_anew(self, text: str, tenant: str, about: str | None = None) -> str:
+        """Return a text with every seal in it made anew with the first key; with `about`, as
+        `seal_alike` makes them. Raises KeyMissing, BlobDamaged.
+        """
+
+        def anew(found: re.Match[str]) -> str:
+            content = self.open(found[0], tenant)
+            if about is None:
+                return self.seal(content, tenant)
+            return self.seal_alike(content, tenant, about)
+
+        return _SEALED.sub(anew, text)
+
     # --- streams
+
+    def is_outdated(self, header: bytes) -> bool:
+        """Tell whether a stream was sealed with another key than the first."""
+        return _key_of(header) != self.first
 
     def seal_stream(self, name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Seal what the pieces come to."""
         salt = os.urandom(16)
-        yield MAGIC + self._first.encode().ljust(LONGEST_ID, b"\0") + salt
-        cipher = self._cipher(self._derived(self._first, salt))
+        yield MAGIC + self.first.encode().ljust(LONGEST_ID, b"\0") + salt
+        cipher = self._cipher(self._derived(self.first, salt))
         for number, piece in enumerate(in_pieces(pieces, PIECE)):
             yield cipher.encrypt(number.to_bytes(NONCE, "big"), piece, name.encode())
 
@@ -121,8 +140,7 @@ class Keyring:
         self, name: str, header: bytes, pieces: Iterable[bytes], first: int
     ) -> Iterator[bytes]:
         """Open sealed pieces, of which the first has that number."""
-        named = header[len(MAGIC) : len(MAGIC) + LONGEST_ID].rstrip(b"\0")
-        key_id = named.decode("ascii", "replace")
+        key_id = _key_of(header)
         if key_id not in self._keys:
             raise _missing(key_id)
         cipher = self._cipher(self._derived(key_id, header[-16:]))
@@ -143,7 +161,7 @@ def keyring_for(settings: Settings) -> Keyring | None:
     given = settings.encryption_keys
     if not given:
         return None
-    if settings.profile == "production" and resolver_for(given) is None:
+    if settings.is_production and resolver_for(given) is None:
         raise ConfigurationError(
             "the production profile takes no encryption keys in clear: put them where only this "
             "process can read them, and name them: file:/run/secrets/keys"
@@ -161,6 +179,10 @@ def in_pieces(pieces: Iterable[bytes], size: int) -> Iterator[bytes]:
             del gathered[:size]
     if gathered:
         yield bytes(gathered)
+
+
+def _key_of(header: bytes) -> str:
+    return header[len(MAGIC) : len(MAGIC) + LONGEST_ID].rstrip(b"\0").decode("ascii", "replace")
 
 
 def _missing(key_id: str) -> KeyMissing:

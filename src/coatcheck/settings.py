@@ -32,18 +32,18 @@ class Settings:
 
     # Where jobs live: sqlite:///relative/path, sqlite:////absolute/path, postgresql://..., or a
     # reference to a secret that says so: file:/run/secrets/dsn, akv:<vault>/<secret>.
-    database: str = "sqlite:///data/coatcheck.db"
+    database: str = dataclasses.field(default="sqlite:///data/coatcheck.db", repr=False)
     # Where large inputs and results and the files that jobs leave behind live: file:///absolute/path,
     # s3://bucket/folder, az://container, gs://bucket. Empty: in `blobs`, beside the database file.
     blobs: str = ""
     # With PostgreSQL: the schema, a direct address for LISTEN where `database` goes through a
     # pooler, and how many connections each process may open.
     schema: str = "coatcheck"
-    listen: str = ""
+    listen: str = dataclasses.field(default="", repr=False)
     connections: int = 10
     # Keys to seal what users hand in and handlers say with, as <id>=<32 bytes in base64>, the one
     # that seals first; or a reference to them: file:/run/secrets/keys. Empty: no sealing.
-    encryption_keys: str = ""
+    encryption_keys: str = dataclasses.field(default="", repr=False)
     # "production" takes secrets by reference only.
     profile: str = ""
     # The secret that keys are kept under, 16 characters or more: itself, or better a reference such
@@ -76,7 +76,7 @@ class Settings:
     egress_allow: str = ""
     # What calls to jobs' own webhooks are signed with: whsec_..., or a reference to it. Empty: a
     # secret that is made when it is needed.
-    webhook_secret: str = ""
+    webhook_secret: str = dataclasses.field(default="", repr=False)
     # Log lines as "json" or "text"; "auto" is text on a terminal.
     log_format: str = "auto"
     log_level: str = "info"

@@ -28,6 +28,7 @@ SUBCOMMANDS = (
         "migrate",
         "queues",
         "render",
+        "reseal",
         "schedules",
         "serve",
     ),

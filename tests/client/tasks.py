@@ -114,3 +114,10 @@ async def leave_file(ctx: Context, size: int) -> None:
 @app.job
 async def long_text(ctx: Context, size: int) -> str:
     return "x" * size
+
+
+@app.job
+async def long_steps(ctx: Context, size: int) -> None:
+    """Take steps that are too large to be shown together."""
+    for letter in "ab":
+        await ctx.step(str.__mul__, letter, size, key=letter)

@@ -18,6 +18,14 @@ from tests.client.test_client import PATIENCE_S
 MISSING = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
+def test_steps_that_are_too_large_to_be_shown_together_are_read_one_by_one(client: Client) -> None:
+    size = 700_000
+    handle = client.submit("long_steps", size)
+    handle.result(PATIENCE_S)
+
+    assert [step["result"] for step in handle.steps()] == ["a" * size, "b" * size]
+
+
 def test_an_event_is_sent_to_a_job_that_waits(client: Client) -> None:
     handle = client.submit("ask", "Ada")
     for event in handle.events():

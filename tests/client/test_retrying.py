@@ -37,6 +37,7 @@ from tests.client.script import JOB, Play, Reply, Script, answer
         httpx2.WriteError("broken pipe"),
         httpx2.RemoteProtocolError("half an answer"),
         *(httpx2.Response(status) for status in (408, 429, 502, 503, 504)),
+        httpx2.Response(409, headers={"Retry-After": "1"}),
     ],
     ids=lambda trouble: str(getattr(trouble, "status_code", type(trouble).__name__)),
 )

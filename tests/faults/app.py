@@ -18,6 +18,8 @@ from coatcheck.worker.probe import Probe, no_probe
 
 app = App()
 
+BULK = 100_000
+
 
 class Surroundings:
     """What a process sets before it runs jobs: where they write, and who strikes at points."""
@@ -155,6 +157,20 @@ def pipeline_in_a_thread(ctx: Context, n: int) -> dict[str, int]:
     parts = [ctx.step(doubled, ctx, n) for _ in range(3)]
     handles = [ctx.spawn("leaf", part) for part in parts]
     return returned(ctx, n + sum(leaf["n"] for leaf in ctx.gather(*handles)))
+
+
+def bulk(ctx: Context, n: int) -> str:
+    ran(ctx)
+    return str(n) * BULK
+
+
+@app.job(retries=1000)
+async def bulky(ctx: Context, n: int) -> dict[str, int]:
+    """Steps whose results are too large for a row."""
+    began(ctx)
+    parts = [await ctx.step(bulk, ctx, part, key=part) for part in range(n)]
+    assert parts == [str(part) * BULK for part in range(n)]
+    return returned(ctx, sum(map(len, parts)))
 
 
 @app.job(retries=1000)

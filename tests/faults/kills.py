@@ -40,7 +40,7 @@ async def _kill(
 
         async def victims() -> None:
             for point in points:
-                await _kill_one(stage, point, kinds, stage.random.randint(1, most_passes))
+                await kill_one(stage, point, kinds, stage.random.randint(1, most_passes))
 
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
@@ -51,7 +51,8 @@ async def _kill(
         return await stage.check()
 
 
-async def _kill_one(stage: Stage, point: str, kinds: Sequence[str], passes: int) -> None:
+async def kill_one(stage: Stage, point: str, kinds: Sequence[str], passes: int) -> None:
+    """Kill a worker when it comes to a point for this time."""
     await stage.submit_mix(4, kinds)
     victim = stage.start(point, passes=passes)
     # Where it stands still it may hold the file that all write to. So nobody waits for a write

@@ -13,7 +13,8 @@ from starlette.applications import Starlette
 
 from coatcheck.engine.engine import Engine
 from coatcheck.http import patience
-from coatcheck.http.patience import HEAD_BYTES, PatientProtocol
+from coatcheck.http.framing import HEAD_BYTES
+from coatcheck.http.patience import PatientProtocol
 from tests.http.arrange import Submit
 
 pytestmark = pytest.mark.anyio

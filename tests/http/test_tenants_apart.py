@@ -121,7 +121,14 @@ async def call(
     names = {"job_id": job, "schedule": "nightly", "key_id": acme.key_id, "owner": "acme"}
     names |= {"webhook": acme.webhook, "upload_id": acme.upload}
     names["delivery"] = f"{acme.ended}.{FAILED_AT}.{acme.webhook}"
-    names |= {"fence": "1", "name": "docs.css", "file": "a.txt", "kind": "echo", "queue": "default"}
+    names |= {
+        "fence": "1",
+        "seq": "0",
+        "name": "docs.css",
+        "file": "a.txt",
+        "kind": "echo",
+        "queue": "default",
+    }
     path = endpoint.path.format(**names)
     body = BODIES.get(endpoint.name)
     json = {"json": body} if body is not None else {}

@@ -372,3 +372,11 @@ def outlives_a_failure(ctx: Context, path: str) -> str:
 def read_upload(ctx: Context, file: Upload) -> str:
     path: Path = ctx.file(file)
     return f"{path.name} {path.read_text()} {path}"
+
+
+@app.job(isolation="process")
+def large_step(ctx: Context, text: str) -> list[int]:
+    """Take a step with a large result, and wait: it is read back afterwards."""
+    kept: str = ctx.step(str.upper, text)
+    sent: str = ctx.wait_for("go")
+    return [len(kept), len(sent)]

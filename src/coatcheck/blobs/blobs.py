@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from coatcheck.blobs.base import PIECE, Bucket, Written
+from coatcheck.blobs.sealed import SealedBucket
 from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, TooLarge
 
 T = TypeVar("T")
@@ -148,6 +149,19 @@ class Blobs:
         """Remove a blob; one that is not there is as good as removed."""
         with contextlib.suppress(BlobGone):
             await self._persist(lambda: self._run(lambda: self._bucket.delete(key)))
+
+    async def is_outdated(self, key: str) -> bool:
+        """Tell whether a blob is sealed with an older key; raises BlobGone."""
+        bucket = self._bucket
+        if not isinstance(bucket, SealedBucket):
+            return False
+        return await self._persist(lambda: self._run(lambda: bucket.is_outdated(key)))
+
+    async def reseal(self, key: str) -> None:
+        """Seal a blob anew; raises BlobGone, BlobDamaged, KeyMissing."""
+        bucket = self._bucket
+        if isinstance(bucket, SealedBucket):
+            await self._persist(lambda: self._run(lambda: bucket.reseal(key)))
 
     async def check(self) -> None:
         """Raise what keeps blobs from being written."""

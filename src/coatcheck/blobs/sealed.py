@@ -29,9 +29,22 @@ class SealedBucket:
         self._bucket.put(key, self._keys.seal_stream(key, pieces))
 
     def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
-        """Read the sealed pieces that the part is in, and open them."""
+        """Read the sealed pieces that the part is in, and open them; from where they were read to
+        once more, where the blob is sealed anew meanwhile.
+        """
+        header = self._header(key, self._bucket.size(key))
+        try:
+            for piece in self._opened(key, header, start, stop):
+                start += len(piece)
+                yield piece
+        except BlobDamaged:
+            now = self._header(key, self._bucket.size(key))
+            if now == header:
+                raise
+            yield from self._opened(key, now, start, stop)
+
+    def _opened(self, key: str, header: bytes | None, start: int, stop: int) -> Iterator[bytes]:
         total = self._bucket.size(key)
-        header = self._header(key, total)
         if header is None:
             yield from self._bucket.get(key, start, stop)
             return
@@ -49,6 +62,17 @@ class SealedBucket:
                 yield wanted
         if place < stop:
             raise BlobDamaged(f"blob {key} is shorter than it was")
+
+    def is_outdated(self, key: str) -> bool:
+        """Tell whether a blob was sealed with another key than those that are sealed now; raises
+        BlobGone.
+        """
+        header = self._header(key, self._bucket.size(key))
+        return header is not None and self._keys.is_outdated(header)
+
+    def reseal(self, key: str) -> None:
+        """Seal a blob anew, in its place: who reads it meanwhile reads the one or the other."""
+        self.put(key, self.get(key, 0, self.size(key)))
 
     def delete(self, key: str) -> None:
         """Remove what is there."""

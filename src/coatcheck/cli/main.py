@@ -20,6 +20,7 @@ from coatcheck.cli.keys import keys
 from coatcheck.cli.kinds import kinds
 from coatcheck.cli.queues import queues
 from coatcheck.cli.render import render
+from coatcheck.cli.reseal import reseal
 from coatcheck.cli.schedules import schedules
 from coatcheck.cli.serving import migrate, serve, worker
 from coatcheck.cli.submit import submit
@@ -62,7 +63,7 @@ def cli() -> None:
 
 
 for command in (
-    *(serve, worker, migrate, demo, doctor, backup),
+    *(serve, worker, migrate, demo, doctor, backup, reseal),
     *(submit, watch, jobs, kinds, queues, schedules, webhooks),
     *(render, execute),
     *(keys, tenants),

@@ -108,7 +108,7 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
 
 def _webhook_secret(settings: Settings) -> str:
     given = settings.webhook_secret
-    if given and settings.profile == "production" and resolver_for(given) is None:
+    if given and settings.is_production and resolver_for(given) is None:
         raise ConfigurationError(
             "webhook_secret: in production it is a reference, such as file:/run/secrets/webhooks"
         )
@@ -179,6 +179,7 @@ class _Server(uvicorn.Server):
                     engine, settings.origins, pages=not settings.is_production, surfaces=surfaces
                 ),
                 http=PatientProtocol,
+                ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,

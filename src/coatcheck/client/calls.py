@@ -174,6 +174,11 @@ class Calls:
         """Read what a job has done so far."""
         answer = yield from self._object(Request("GET", f"{_path(job_id)}/steps"), "steps")
         found: Listed = answer["steps"]
+        for step in found:
+            if step.pop("result_omitted", False):  # too large to be shown with the others
+                path = f"{_path(job_id)}/steps/{step['seq']}/result"
+                alone, _ = yield from self._patience.ask(Request("GET", path))
+                step["result"] = read_json(alone)
         return found
 
     def send(self, job_id: str, name: str, data: Any) -> Steps[Job]:

@@ -1,6 +1,7 @@
 """Asking until there is an answer: when to ask again, after what pause, and when to give up.
 
-Asked again is after a lost connection or answer, and after the statuses that say "not now": every
+Asked again is after a lost connection or answer, after the statuses that say "not now", and after a
+conflict that says when it will be over: every
 request of this client may be repeated, for it reads, or says what should be so, or carries an
 idempotency key. The exception is what must not happen twice and has no key, an event for a job: it
 is sent again only where it cannot have arrived. A server that says when to come back is taken at
@@ -19,6 +20,7 @@ from coatcheck.client.steps import Pause, Steps, send
 from coatcheck.client.wire import Answer, Lost, Request
 from coatcheck.errors import InvalidInput, Unreachable
 
+CONFLICT = 409
 TOO_OFTEN = 429
 NOT_NOW = frozenset({408, TOO_OFTEN, 502, 503, 504})
 FIRST_PAUSE_S = 0.1
@@ -29,7 +31,10 @@ SPREAD = 0.1
 
 def is_answer(got: Answer | Lost) -> TypeGuard[Answer]:
     """Tell whether this is what the server has to say, and not "not now"."""
-    return isinstance(got, Answer) and got.status not in NOT_NOW
+    if not isinstance(got, Answer) or got.status in NOT_NOW:
+        return False
+    # It is in the way of itself: an earlier try of the same request is not through.
+    return got.status != CONFLICT or got.retry_after_s is None
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from coatcheck.engine.large_steps import copied
 from coatcheck.engine.once import Once
 from coatcheck.engine.submission import Submission, prepare_with_uploads
 from coatcheck.errors import Gone, InputGone, InvalidInput, InvalidPayload, NotFound
@@ -23,7 +25,7 @@ from coatcheck.model.access import Quotas
 from coatcheck.model.job import Job, NewJob
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
-from coatcheck.model.step import Step
+from coatcheck.model.step import Op, Step, StepState
 from coatcheck.model.usage import bytes_of
 from coatcheck.store.base import JobFilter
 
@@ -131,9 +133,21 @@ async def fork(engine: Engine, tenant: str, asked: Fork, once: Once | None) -> F
     if once is not None and new_id is None:
         job = job._replace(id=await _note(engine, tenant, once, job.id))
     [job] = await engine.keeping.with_inputs_stored([job])  # a large one is a blob of its own
-    await engine.store.fork(source.id, before, job, engine.clock.now())
+    copies = await _copies(engine, source, before, job)
+    await engine.store.fork(source.id, before, job, engine.clock.now(), copies)
     engine.metrics.submitted(job.kind)
     return Forked(await engine.store.get(tenant, job.id), replayed=False)
+
+
+async def _copies(engine: Engine, source: Job, before: int, job: NewJob) -> dict[str, str]:
+    """Copy what is kept apart of the history that a fork begins with."""
+    steps = await engine.store.steps(source.tenant, source.id)
+    taken = [step for step in steps if step.seq < before]
+    done = [step for step in taken if step.state is StepState.SUCCEEDED]
+    events = Counter(step.id.name for step in done if step.id.op is Op.EVENT)
+    sent = await engine.store.messages(source.tenant, source.id) if events else ()
+    messages = [message for message in sent if message.number < events[message.name]]
+    return await copied(engine.keeping, job, done, messages)
 
 
 async def _noted(engine: Engine, tenant: str, once: Once) -> str | None:

@@ -21,6 +21,7 @@ from coatcheck.engine.estimates import Estimates
 from coatcheck.engine.explain import Because, explain, why_it_waits
 from coatcheck.engine.feed import Feed
 from coatcheck.engine.keeping import Keeping
+from coatcheck.engine.large_steps import with_results_shown, with_steps_stored
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.once import Once
 from coatcheck.engine.quota import QuotaBook
@@ -309,7 +310,15 @@ class Engine:
     async def steps(self, job_id: str, tenant: str = DEFAULT_TENANT) -> list[Step]:
         """Read a job's steps, in the order in which its handler came to them."""
         job = await self.store.get(tenant, job_id)
-        return await self.store.steps(tenant, job.id)
+        return await with_results_shown(self.keeping, await self.store.steps(tenant, job.id))
+
+    async def step(self, job_id: str, seq: int, tenant: str = DEFAULT_TENANT) -> Step:
+        """Read a step, and leave a result that is kept apart where it is; raises NotFound, Gone."""
+        job = await self.store.get(tenant, job_id)
+        for step in await self.store.steps(tenant, job.id):
+            if step.seq == seq:
+                return step
+        raise NotFound(f"job {job.id} has no step {seq}")
 
     async def position(self, job: Job) -> int | None:
         """Count the jobs before one that is due, up to FARTHEST; None where it does not queue."""
@@ -366,6 +375,9 @@ class Engine:
         if not is_name(name):
             raise InvalidInput(f"this cannot be an event's name: {NAME_RULE}")
         key = key or self.new_id()  # for the store, which may have to try again itself
+        if self.keeping.is_large(data):
+            job = await self.store.get(tenant, job_id)
+            data = await self.keeping.stored(tenant, job.id, data)
         return await self.store.send(tenant, job_id, name, data, self.clock.now(), key)
 
     async def resume(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Resumed:
@@ -445,22 +457,36 @@ class Engine:
 
     async def report(self, lease: Lease, report: Report) -> bool:
         """Write what a running job says of itself; False when the lease is stale."""
+        if report.steps:
+            report = await with_steps_stored(self.keeping, lease, report)
         return await self.store.report(lease, report, self.clock.now())
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts; False for each whose lease is stale."""
-        if any(has_large_result(each) for each in settlements):
+        if any(has_large_payload(each) for each in settlements):
             settlements = await self.keeping.with_results_stored(settlements)
+            settlements = [
+                each
+                if each.report is None
+                else each._replace(
+                    report=await with_steps_stored(self.keeping, each.lease, each.report)
+                )
+                for each in settlements
+            ]
         began = self.clock.monotonic()
         answers = await self.store.settle(settlements, self.clock.now())
         self.metrics.store_latency.add(self.clock.monotonic() - began)
         return answers
 
 
-def has_large_result(settlement: Settlement) -> bool:
-    """Tell whether an attempt ended with a result that is kept apart."""
-    outcome = settlement.outcome
-    return isinstance(outcome, Succeeded) and not fits_inline(outcome.result)
+def has_large_payload(settlement: Settlement) -> bool:
+    """Tell whether an attempt ended with a result that is kept apart, or with a step that did."""
+    _, outcome, report = settlement
+    if isinstance(outcome, Succeeded) and not fits_inline(outcome.result):
+        return True
+    return report is not None and any(
+        step.result is not None and not fits_inline(step.result) for step in report.steps
+    )
 
 
 def _all_as_submitted(jobs: Sequence[NewJob]) -> list[Job]:

@@ -61,7 +61,7 @@ class Pepper:
 
 def pepper_for(settings: Settings) -> Pepper:
     """Return where the settings say the pepper is."""
-    if settings.pepper and settings.profile == "production" and not resolver_for(settings.pepper):
+    if settings.pepper and settings.is_production and not resolver_for(settings.pepper):
         raise ConfigurationError(
             "the production profile takes no pepper in clear: name a file, file:/run/secrets/pepper"
         )

@@ -6,8 +6,8 @@
    From then on it lives and dies with that job's input. A second job is refused.
 
 A crash before 2 leaves a blob that nobody has named; an upload that no job ever takes over is one,
-too: the sweep removes both. A repeated upload under one key, at the same time or later, ends with
-the upload of the first; the bytes of the second are removed.
+too: the sweep removes both. A repeated upload under one key ends with the upload of the first, and
+is refused while that one goes on (`upload_keys.py`).
 
 Where the blob store can sign addresses (object stores), a client may write the bytes there itself:
 `begin_signed` notes the blob and returns an address, `complete` reads what was written, checks it,
@@ -16,14 +16,16 @@ and goes on with 2.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.clock import Clock
 from coatcheck.engine.keeping import RESERVED_MS, Keeping
 from coatcheck.engine.once import Once
-from coatcheck.errors import BlobGone, Conflict, InvalidPayload, NotFound
+from coatcheck.engine.upload_keys import hold
+from coatcheck.errors import BlobGone, Conflict, InvalidPayload, KeyReused, NotFound
 from coatcheck.model.artifact import check_content_type
 from coatcheck.model.job import DEFAULT_TENANT, NewJob
 from coatcheck.model.payload import NOBODY, BlobName
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
 UNUSED_KEPT_MS = 24 * 3_600_000
 # How long an address that was signed can be written to.
 SIGNED_MS = 3_600_000
-KEYS = "upload-keys"
 SIGNED = "signed-uploads"
 
 
@@ -77,12 +78,36 @@ class Uploads:
         tenant: str = DEFAULT_TENANT,
         key: str | None = None,
     ) -> Uploaded:
-        """Write a file away while it arrives; raises TooLarge, InvalidInput, KeyReused, and
-        whatever the source does. Nothing is left of one that fails.
+        """Write a file away while it arrives; raises TooLarge, InvalidInput, KeyReused,
+        UploadUnderWay, and whatever the source does. Nothing is left of one that fails.
         """
         name = check_file_name(name)
         media_type = check_content_type(content_type, name or "")
         upload_id = self._new_id()
+        if key is None:
+            upload = await self._receive(upload_id, source, name, media_type, tenant)
+            return Uploaded(upload, replayed=False)
+        held = await hold(self._store, self._clock, tenant, key, upload_id)
+        try:
+            if isinstance(source, AsyncIterator):
+                source = held.renewed_by(source)
+            upload = await self._receive(upload_id, source, name, media_type, tenant)
+        except BaseException:
+            await asyncio.shield(held.release())
+            raise
+        once = Once(key, f"upload {upload.sha256} {name} {media_type}")
+        try:
+            first = await held.settle(once, upload)
+        except KeyReused:
+            await self.delete(upload.id, tenant)
+            raise
+        if first != upload:
+            await self.delete(upload.id, tenant)
+        return Uploaded(first, replayed=first != upload)
+
+    async def _receive(
+        self, upload_id: str, source: Source, name: str | None, media_type: str, tenant: str
+    ) -> StoredUpload:
         blob = BlobName(tenant, NOBODY, f"uploads/{upload_id}")
         written = await self._keeping.put_apart(blob, source, self.limit)
         now = self._clock.now()
@@ -96,14 +121,8 @@ class Uploads:
             now,
             now + UNUSED_KEPT_MS,
         )
-        if key is not None:
-            once = Once(key, f"upload {written.sha256} {name} {media_type}")
-            first = await self._first_under(once, upload, tenant)
-            if first != upload:
-                await self._keeping.remove([blob])
-                return Uploaded(first, replayed=True)
         await self._store.put_upload(tenant, upload)
-        return Uploaded(upload, replayed=False)
+        return upload
 
     async def get(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> StoredUpload:
         """Read what is known of a file that no job has taken over; raises NotFound."""
@@ -147,27 +166,6 @@ class Uploads:
             copy = await self._keeping.put(job.tenant, job.id, pieces, upload.size)
             copies.append(upload._replace(key=copy.key))
         return job._replace(uploads=tuple(copies))
-
-    # --- under a key
-
-    async def _first_under(self, once: Once, mine: StoredUpload, tenant: str) -> StoredUpload:
-        """Note an upload under a key, unless another one is; return that one then."""
-        held = once.held(self._clock.now())
-        value = json.dumps({"fingerprint": held.fingerprint, "upload": mine})
-        record = Record(tenant, KEYS, held.key, value, 0, self._clock.now(), held.expires_at)
-        while await self._store.put_record(record, expected_version=0) is None:
-            found = await self._store.get_record(tenant, KEYS, once.key, self._clock.now())
-            if found is None:
-                continue  # it has expired meanwhile
-            there = json.loads(found.value)
-            first = StoredUpload(*there["upload"])
-            try:
-                once.check(there["fingerprint"])
-            except Exception:
-                await self._keeping.remove([BlobName(tenant, NOBODY, mine.key)])
-                raise
-            return first
-        return mine
 
     # --- signed addresses
 

@@ -88,8 +88,13 @@ def _step_json(step: Step) -> str:
         said["wake_at"] = to_rfc3339(step.wake_at)
     if step.error is not None:
         said["error"] = failure_view(step.error)
-    # The result is JSON already and goes in as it is.
-    result = "" if step.result is None else f',"result":{step.result}'
+    # The result is JSON already and goes in as it is, unless it is elsewhere.
+    if step.result is None:
+        result = ""
+    elif is_reference(step.result):
+        result = ',"result":null,"result_omitted":true'
+    else:
+        result = f',"result":{step.result}'
     return f"{dumps(said)[:-1]}{result}}}"
 
 

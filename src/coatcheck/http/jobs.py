@@ -132,7 +132,7 @@ async def get_result(request: Request) -> Response:
     job = await engine.wait(request.path_params["job_id"], wait, tenant_of(request))
     match job.state:
         case State.SUCCEEDED:
-            return await _answer_result(engine, request, job.result or "null")
+            return await answer_payload(engine, request, job.result or "null")
         case State.FAILED:
             said = job.error.message if job.error else "no error was kept"
             return problem(
@@ -146,7 +146,8 @@ async def get_result(request: Request) -> Response:
     return answer_job(engine, job, 202)
 
 
-async def _answer_result(engine: Engine, request: Request, result: str) -> Response:
+async def answer_payload(engine: Engine, request: Request, result: str) -> Response:
+    """Answer with a JSON text as it is kept, wherever that is."""
     if not is_reference(result):
         return Response(result, media_type=JSON)
     blob = read_reference(result)

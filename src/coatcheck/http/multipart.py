@@ -2,7 +2,8 @@
 
 The file is the first part that has a file name; its bytes are passed on a piece at a time, and
 never gathered. Fields beside it are refused rather than dropped, and so is a second file. What the
-form says of itself is bounded: a boundary of 70 characters, part headers of `HEADERS_LIMIT` bytes.
+form says of itself is bounded: a boundary of 70 characters, part headers of `HEADERS_LIMIT` bytes,
+and `AROUND` bytes in all that are not the file's, also before it and after it.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class _Form:
         self._headers: dict[bytes, bytes] = {}
         self._field, self._value = b"", b""
         self._header_bytes = 0
+        self._file_bytes = 0
+        self._around = 0
         self._pieces: deque[bytes] = deque()
         self._has_file = False
         self._ended = False
@@ -84,10 +87,14 @@ class _Form:
         piece = await anext(self._body, b"")
         if not piece:
             return False
+        before = self._file_bytes
         try:
             self._parser.write(piece)
         except MultipartParseError:
             raise _bad("this is not a form as its boundary says") from None
+        self._around += len(piece) - (self._file_bytes - before)
+        if self._around > AROUND:
+            raise _bad(f"the form has more than {AROUND:,} bytes beside its file")
         return True
 
     # --- called by the parser
@@ -127,6 +134,7 @@ class _Form:
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         self._pieces.append(data[start:end])
+        self._file_bytes += end - start
 
     def _ends(self) -> None:
         self._ended = True

@@ -24,7 +24,14 @@ from coatcheck.model.kind import Kind
 # has not paid, a caller from elsewhere, one that takes no JSON, a store that is away.
 ALWAYS = (400, 401, 402, 403, 406, 503)
 _PATH_NAME = re.compile(r"\{(\w+)\}")
-_PATH_SCHEMAS = {"job_id": ID, "fence": COUNT, "name": NAME, "kind": NAME, "queue": NAME}
+_PATH_SCHEMAS = {
+    "job_id": ID,
+    "fence": COUNT,
+    "seq": COUNT,
+    "name": NAME,
+    "kind": NAME,
+    "queue": NAME,
+}
 _PATH_SCHEMAS |= {"schedule": NAME, "file": FILE_NAME, "upload_id": ID}
 _PATH_SCHEMAS |= {"webhook": TEXT, "delivery": TEXT, "owner": NAME, "key_id": KEY_ID}
 

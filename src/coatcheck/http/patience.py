@@ -3,8 +3,8 @@
 A client that connects and says nothing, sends its headers byte by byte, or stops in the middle of a
 body holds a connection and its buffers for nothing. So each connection notes when it was last heard
 of, one task looks over all of them now and then, and those that owe us something and have been
-silent for too long are closed. Headers have a limit in size and in time as well. A client that
-waits for *us*, in a long poll or a stream, owes nothing and is never closed here.
+silent for too long are closed. Headers have a limit in time as well. A client that waits for *us*,
+in a long poll or a stream, owes nothing and is never closed here.
 
 The other way round, a client that is refused in the middle of its body (413) is still sending. If
 the connection were closed at once, the kernel would answer what is yet to come with a reset, and
@@ -17,45 +17,38 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from coatcheck.http.framing import StrictProtocol
 
 # Silence in the middle of a request, and the time that a request's headers may take in all.
 PATIENCE_S = 20.0
-HEAD_BYTES = 64 * 1024
 LOOK_EVERY_S = 2.0
 # How long, and how much, somebody who was refused may go on sending.
 LINGER_S = 2.0
 LINGER_BYTES = 32 * 1024 * 1024
 
-_TOO_LARGE = b"HTTP/1.1 431 Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
-
-class PatientProtocol(HttpToolsProtocol):
-    """A connection that knows when it was last heard of, and how much of a head it has taken."""
+class PatientProtocol(StrictProtocol):
+    """A connection that knows when it was last heard of."""
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for a request."""
         super().connection_made(_Lingering(transport, self._is_still_sending))  # type: ignore[arg-type]  # it is one, by all it does
         self.last_heard = self.head_since = self.loop.time()
-        self._head_bytes = 0
+        self._in_head = False
 
     def data_received(self, data: bytes) -> None:
-        """Take in what came, unless nobody wants it any more, or it is a head without end."""
+        """Take in what came, unless nobody wants it any more."""
         if cast("_Lingering", self.transport).throws_away(data):
             return
         self.last_heard = self.loop.time()
-        if self._waits_for_head():
-            if self._head_bytes == 0:
-                self.head_since = self.last_heard
-            self._head_bytes += len(data)
+        if self._waits_for_head() and not self._in_head:
+            self.head_since = self.last_heard
+            self._in_head = True
         super().data_received(data)
-        if self._waits_for_head() and self._head_bytes > HEAD_BYTES:
-            self.transport.write(_TOO_LARGE)
-            self.transport.close()
 
     def on_headers_complete(self) -> None:
         """Begin to answer, or to wait for a body."""
-        self._head_bytes = 0
+        self._in_head = False
         super().on_headers_complete()
 
     def silent_for(self, now: float) -> float:

@@ -36,6 +36,7 @@ from coatcheck.errors import (
     Unauthorized,
     UnknownKind,
     UploadGone,
+    UploadUnderWay,
 )
 from coatcheck.logs import correlation_id
 
@@ -56,6 +57,7 @@ STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (KeyReused, 422),
     (InputGone, 409),
     (UploadGone, 409),
+    (UploadUnderWay, 409),
     (Conflict, 409),
     (PaymentRequired, 402),
     (Suspended, 403),
@@ -148,6 +150,8 @@ def _headers_of(status: int, error: CoatcheckError) -> dict[str, str] | None:
         return {"Retry-After": str(STORE_RETRY_S)}
     if status == 401:
         return {"WWW-Authenticate": 'Bearer realm="coatcheck"'}
+    if isinstance(error, UploadUnderWay):  # whose bytes are not read
+        return {"Retry-After": str(error.retry_after_s), "Connection": "close"}
     if isinstance(error, QuotaExceeded):
         window = "" if error.window_s is None else f";w={error.window_s}"
         return {

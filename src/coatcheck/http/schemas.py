@@ -161,8 +161,12 @@ _STEP = whole(
         "wake_at": TIME,
         "error": ref("Error"),
         "result": ANYTHING,
+        "result_omitted": {
+            "type": "boolean",
+            "description": "Its result is too large to be shown here: see `getStepResult`.",
+        },
     },
-    optional=("wake_at", "error", "result"),
+    optional=("wake_at", "error", "result", "result_omitted"),
 )
 _EVENT = whole(
     {

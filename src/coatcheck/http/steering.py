@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from coatcheck.engine.again import MOST_RESUMED, Fork
 from coatcheck.engine.engine import Engine
+from coatcheck.errors import NotFound
 from coatcheck.http.body import read_json, read_optional_json
 from coatcheck.http.caller import check_kind, quotas_of, tenant_of
 from coatcheck.http.cursor import read_cursor, write_cursor
@@ -18,7 +19,8 @@ from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import Fields, check_fields, read_fields, read_moment
 from coatcheck.http.idempotency import REPLAYED, once_for, read_key
 from coatcheck.http.job_view import dumps, steps_json
-from coatcheck.http.jobs import answer_job, read_traceparent
+from coatcheck.http.jobs import answer_job, answer_payload, read_traceparent
+from coatcheck.http.leases import LARGEST_SEQ
 from coatcheck.logs import correlation_id
 from coatcheck.model.access import Scope
 from coatcheck.model.state import State
@@ -52,6 +54,18 @@ async def get_steps(request: Request) -> Response:
     engine: Engine = request.app.state.engine
     steps = await engine.steps(request.path_params["job_id"], tenant_of(request))
     return Response(steps_json(steps), media_type=JSON)
+
+
+async def get_step_result(request: Request) -> Response:
+    """Answer with what a step came to alone."""
+    engine: Engine = request.app.state.engine
+    seq = request.path_params["seq"]
+    if not seq.isascii() or not seq.isdecimal() or len(seq) > len(str(LARGEST_SEQ)):
+        raise NotFound("there is no such step: a step's number is its `seq`")
+    step = await engine.step(request.path_params["job_id"], int(seq), tenant_of(request))
+    if step.result is None:
+        raise NotFound(f"step {seq} has no result: it is {step.state}")
+    return await answer_payload(engine, request, step.result)
 
 
 async def send_event(request: Request) -> Response:

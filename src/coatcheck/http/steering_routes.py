@@ -29,6 +29,16 @@ STEERING: tuple[Endpoint, ...] = (
         refusals=(404, 410),
     ),
     Endpoint(
+        "GET",
+        "/v1/jobs/{job_id}/steps/{seq}/result",
+        steering.get_step_result,
+        "getStepResult",
+        "Read what a step came to",
+        "steering",
+        {200: Answer("The result alone, as JSON.", as_json(ANYTHING))},
+        refusals=(404, 410),
+    ),
+    Endpoint(
         "POST",
         "/v1/jobs/{job_id}/events/{name}",
         steering.send_event,

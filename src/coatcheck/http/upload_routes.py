@@ -30,7 +30,7 @@ UPLOADS: tuple[Endpoint, ...] = (
             200: Answer("The same file under the same key before.", _UPLOAD, ("Location",)),
             201: Answer("It is durable, and waits for its job.", _UPLOAD, ("Location",)),
         },
-        refusals=(408, 413, 415, 422),
+        refusals=(408, 409, 413, 415, 422),
         parameters=(
             IDEMPOTENCY_KEY,
             Parameter("name", "The file's name; a form tells its own.", TEXT),

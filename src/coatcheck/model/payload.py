@@ -1,4 +1,5 @@
-"""An input or a result as it is kept: a JSON text, or the name of a blob that holds it.
+"""An input, a result, of a job or a step, or what comes with an event as it is kept: a JSON text,
+or the name of a blob that holds it.
 
 Up to `INLINE_BYTES` a payload is the JSON text itself. A larger one is written to the blob store
 first, and what is kept in its place is a reference: `blob:<key> <size> <sha256>`. No JSON text
@@ -57,6 +58,13 @@ def read_reference(payload: str) -> BlobReference:
     """Read what `write_reference` wrote."""
     key, size, sha256 = payload.removeprefix(_PREFIX).split(" ")
     return BlobReference(key, int(size), sha256)
+
+
+def is_same(one: str, other: str) -> bool:
+    """Tell whether two payloads have the same content, as far as their texts or hashes say."""
+    if is_reference(one) and is_reference(other):
+        return read_reference(one)[1:] == read_reference(other)[1:]
+    return one == other
 
 
 def blobs_in(payloads: Iterable[tuple[str, str, str]]) -> list[BlobName]:

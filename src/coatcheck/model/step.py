@@ -54,7 +54,7 @@ class StepId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A checkpoint. `result` is a JSON text."""
+    """A checkpoint. `result` is a JSON text, or a reference to one (model/payload.py)."""
 
     seq: int
     id: StepId
@@ -75,8 +75,12 @@ class Message:
 
     name: str
     number: int
-    data: str  # a JSON text
+    data: str  # a JSON text, or a reference to one
     at: int
+
+
+# They are kept as long as their job, so there is a limit to them.
+MOST_MESSAGES = 10_000
 
 
 def child_ended(job_id: str) -> str:

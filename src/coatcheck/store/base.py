@@ -33,16 +33,18 @@ from coatcheck.model.outcome import Outcome
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
-from coatcheck.model.step import Message, Step
+from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.access import AccessStore
 from coatcheck.store.migrations import Migration
+from coatcheck.store.resealing import ResealingStore
 from coatcheck.store.schedules import ScheduleStore
 from coatcheck.store.webhooks import WebhookStore
 
 BATCH_LIMIT = 10_000
 NO_LIMITS: Mapping[str, Limit] = MappingProxyType({})
+NO_COPIES: Mapping[str, str] = MappingProxyType({})
 NO_VERSIONS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -186,10 +188,10 @@ class Swept(NamedTuple):
     more: bool = False
 
 
-class Store(ScheduleStore, WebhookStore, AccessStore, Protocol):
+class Store(ScheduleStore, WebhookStore, AccessStore, ResealingStore, Protocol):
     """Durable state, as semantic verbs; those on schedules stand in `coatcheck.store.schedules`,
     those on webhooks in `coatcheck.store.webhooks`, those on tenants and keys in
-    `coatcheck.store.access`.
+    `coatcheck.store.access`, those for sealing anew in `coatcheck.store.resealing`.
     """
 
     # Whether `report` may be called on another loop than the one the store was opened on.
@@ -272,10 +274,18 @@ class Store(ScheduleStore, WebhookStore, AccessStore, Protocol):
         ...
 
     async def send(
-        self, tenant: str, job_id: str, name: str, data: str, now: int, key: str | None = None
+        self,
+        tenant: str,
+        job_id: str,
+        name: str,
+        data: str,
+        now: int,
+        key: str | None = None,
+        most: int = MOST_MESSAGES,
     ) -> Job:
         """Send an event to a job that has not ended, and return how the job stands then. It is kept
-        until the job waits for it. Raises Conflict for one that has ended, NotFound, Gone.
+        until the job waits for it. Raises Conflict for one that has ended or has got `most` of them
+        already, NotFound, Gone.
 
         Under the same key it is sent to the job once, whenever it is repeated; with another event
         that raises KeyReused.
@@ -289,9 +299,17 @@ class Store(ScheduleStore, WebhookStore, AccessStore, Protocol):
         """
         ...
 
-    async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
+    async def fork(
+        self,
+        source: str,
+        before: int,
+        job: NewJob,
+        now: int,
+        copies: Mapping[str, str] = NO_COPIES,
+    ) -> None:
         """Make a new job durable, with those steps of another of its tenant that have a smaller
-        number and are done, and the events they took. The same id again is left as it is.
+        number and are done, and the events they took. The same id again is left as it is. `copies`
+        are references that the fork has in place of the other's; raises Conflict if one is missing.
         """
         ...
 

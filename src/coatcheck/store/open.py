@@ -36,7 +36,7 @@ def _plain_store(settings: Settings) -> Store:
             for name, address in (("database", settings.database), ("listen", settings.listen))
             if address and resolver_for(address) is None
         ]
-        if settings.profile == "production" and in_clear:
+        if settings.is_production and in_clear:
             raise ConfigurationError(
                 f"the production profile takes no address in clear ({', '.join(in_clear)}): put it "
                 "where only this process can read it, and name it: file:/run/secrets/dsn or "

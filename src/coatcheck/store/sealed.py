@@ -25,10 +25,11 @@ from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeede
 from coatcheck.model.payload import is_reference
 from coatcheck.model.record import Record
 from coatcheck.model.schedule import Schedule
-from coatcheck.model.step import Message, Step
+from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.model.webhook import Endpoint, Secret
 from coatcheck.sealing import PREFIX, Keyring
 from coatcheck.store.base import (
+    NO_COPIES,
     NO_LIMITS,
     NO_VERSIONS,
     Claimed,
@@ -69,9 +70,16 @@ class SealedStore:
         """Make many jobs durable."""
         return await self._store.submit_batch([self._seal_job(job) for job in jobs], now, once)
 
-    async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
+    async def fork(
+        self,
+        source: str,
+        before: int,
+        job: NewJob,
+        now: int,
+        copies: Mapping[str, str] = NO_COPIES,
+    ) -> None:
         """Make a job durable that begins with steps of another."""
-        await self._store.fork(source, before, self._seal_job(job), now)
+        await self._store.fork(source, before, self._seal_job(job), now, copies)
 
     async def get(self, tenant: str, job_id: str) -> Job:
         """Read a job."""
@@ -94,12 +102,19 @@ class SealedStore:
         return self._open_job(await self._store.resume(tenant, job_id, now))
 
     async def send(
-        self, tenant: str, job_id: str, name: str, data: str, now: int, key: str | None = None
+        self,
+        tenant: str,
+        job_id: str,
+        name: str,
+        data: str,
+        now: int,
+        key: str | None = None,
+        most: int = MOST_MESSAGES,
     ) -> Job:
         """Send an event; the store below compares it with what was sent under the same key."""
         about = f"{job_id}\0{name}\0{key}"
         sealed = data if is_reference(data) else self._keys.seal_alike(data, tenant, about)
-        return self._open_job(await self._store.send(tenant, job_id, name, sealed, now, key))
+        return self._open_job(await self._store.send(tenant, job_id, name, sealed, now, key, most))
 
     async def input_of(self, tenant: str, job_id: str) -> str:
         """Read a job's input."""

@@ -42,6 +42,7 @@ from coatcheck.worker.operations import (
     KeepArtifact,
     Question,
     ReadInput,
+    ReadPayload,
     Record,
     Spawn,
 )
@@ -257,6 +258,8 @@ class _Answers(Port):
                 return self._job.new.input
             case FetchUpload(upload_id):
                 return self._jobs.upload(upload_id)
+            case ReadPayload(reference):
+                return reference  # nothing is ever kept apart here
 
     def _write(self, steps: tuple[Step, ...]) -> None:
         self._point.before_write(steps[-1])

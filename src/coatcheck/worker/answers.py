@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.large_steps import has_large_steps, with_steps_stored
 from coatcheck.errors import NotFound, StaleLease
 from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.payload import read_reference
 from coatcheck.model.step import Message, Step
 from coatcheck.store.base import Report
 from coatcheck.worker.execution import Execution
@@ -29,11 +31,12 @@ from coatcheck.worker.operations import (
     KeepArtifact,
     Question,
     ReadInput,
+    ReadPayload,
     Record,
     Spawn,
 )
 from coatcheck.worker.outage import persist
-from coatcheck.worker.probe import Probe
+from coatcheck.worker.probe import STEP_STORED, Probe
 from coatcheck.worker.reports import Reports
 from coatcheck.worker.scratch import Scratch
 
@@ -65,7 +68,11 @@ class Answers:
 
     async def inquire(self, execution: Execution, question: Question) -> Any:
         """Answer, on the handler's loop."""
-        if self._engine.store.any_loop and isinstance(question, Record):
+        if (
+            self._engine.store.any_loop
+            and isinstance(question, Record)
+            and not has_large_steps(self._engine.keeping, question.steps)
+        ):
             return await self._write(execution, question.steps)
         return await asyncio.wrap_future(self.ask(execution, question))
 
@@ -82,6 +89,8 @@ class Answers:
                 return await self._spawn(execution, question)
             case ReadInput():
                 return await self._engine.keeping.read(execution.claim.input)
+            case ReadPayload(reference):
+                return await persist(lambda: self._read(lease, reference))
             case KeepArtifact(name, data, content_type):
                 return await self._engine.keeping.keep_artifact(lease, name, data, content_type)
             case FetchUpload(upload_id):
@@ -93,12 +102,25 @@ class Answers:
         # What the handler has said before comes before, in its log.
         said = execution.context.take_report() or Report()
         report = said._replace(steps=(*said.steps, *steps), children=children)
+        if has_large_steps(self._engine.keeping, report.steps):
+            report = await self._with_steps_stored(execution.claim.lease, report)
         self._probe("worker.before_checkpoint")
         held = await persist(lambda: self._engine.report(execution.claim.lease, report))
         self._probe("worker.after_checkpoint")
         if not held:
             self._loop.call_soon_threadsafe(self._lost, execution)
             raise StaleLease("the job is no longer this worker's")
+
+    async def _with_steps_stored(self, lease: Lease, report: Report) -> Report:
+        stored = await persist(lambda: with_steps_stored(self._engine.keeping, lease, report))
+        self._probe(STEP_STORED)
+        return stored
+
+    async def _read(self, lease: Lease, reference: str) -> str:
+        # A handler in a process reads what is its own job's, and nothing else.
+        if not read_reference(reference).key.startswith(f"jobs/{lease.job_id}/"):
+            raise NotFound(f"this is not of job {lease.job_id}")
+        return await self._engine.keeping.read(reference)
 
     async def _fetch(self, lease: Lease, upload_id: str) -> Path:
         upload = await self._engine.store.get_upload(lease.tenant, upload_id, lease.job_id)

@@ -15,6 +15,7 @@ from coatcheck.blobs.blobs import Data
 from coatcheck.errors import Fail, JobCancelled, JobFailed, Retry, StepFailed, StepsChanged
 from coatcheck.model.job import Failure
 from coatcheck.model.kind import Backoff
+from coatcheck.model.payload import is_reference
 from coatcheck.model.state import State
 from coatcheck.model.step import Step, StepState, child_ended, event_sent
 from coatcheck.worker.body import Body
@@ -66,6 +67,13 @@ class ReadInput:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadPayload:
+    """Asked of the worker: the JSON text of something in the job's history that is kept apart."""
+
+    reference: str
+
+
+@dataclass(frozen=True, slots=True)
 class KeepArtifact:
     """Asked of the worker: keep a file of the job, and return what was kept."""
 
@@ -81,7 +89,9 @@ class FetchUpload:
     upload_id: str
 
 
-Question = History | Record | Spawn | Children | ReadInput | KeepArtifact | FetchUpload
+Question = (
+    History | Record | Spawn | Children | ReadInput | ReadPayload | KeepArtifact | FetchUpload
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +152,7 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
     tried = 0
     if step is not None:
         if step.state is StepState.SUCCEEDED:
-            return _read(entry, body, step.result or "null")
+            return _read(entry, body, (yield from _whole(step.result or "null")))
         if step.state is StepState.FAILED and step.survived:
             raise _failed(entry, step)
         if step.state is StepState.WAITING:  # for its next try
@@ -184,6 +194,11 @@ def _read(entry: Entry, body: Body, text: str) -> Any:
         ) from error
 
 
+def _whole(text: str) -> Operation:
+    """Return what is on record, also where it is kept apart."""
+    return (yield ReadPayload(text)) if is_reference(text) else text
+
+
 def _failed(entry: Entry, step: Step) -> StepFailed:
     error = step.error or Failure("error", "it failed")
     return StepFailed(entry.id.name, error.code, error.message)
@@ -214,7 +229,7 @@ def wait_for(journal: Journal, entry: Entry, now: Now, milliseconds: int | None)
     """Wait for an event from outside, and return what came with it."""
     step = entry.recorded
     if step is not None and step.state is StepState.SUCCEEDED:
-        return json.loads(step.result or "null")
+        return json.loads((yield from _whole(step.result or "null")))
     if step is not None and step.state is StepState.FAILED:
         raise TimeoutError(_too_late(entry))
     if step is None:
@@ -236,6 +251,7 @@ def wait_for(journal: Journal, entry: Entry, now: Now, milliseconds: int | None)
         yield Hold(step.wake_at, (event_sent(entry.id.name, entry.message),))
         _, messages = yield History()
         journal.learn(messages)
+    data = json.loads((yield from _whole(message.data)))
     journal.note(
         replace(
             step,
@@ -245,7 +261,7 @@ def wait_for(journal: Journal, entry: Entry, now: Now, milliseconds: int | None)
             overlapped=entry.overlapped,
         )
     )
-    return json.loads(message.data)
+    return data
 
 
 def _too_late(entry: Entry) -> str:
@@ -269,7 +285,7 @@ def gather(journal: Journal, entry: Entry, now: Now, handles: Sequence[ChildJob]
     """Wait for spawned jobs to end, and return their results in order."""
     step = entry.recorded
     if step is not None and step.state is StepState.SUCCEEDED:
-        return json.loads(step.result or "[]")
+        return json.loads((yield from _whole(step.result or "[]")))
     if step is None:
         step = Step(entry.seq, entry.id, StepState.WAITING, now())
         journal.note(step)

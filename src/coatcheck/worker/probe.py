@@ -8,6 +8,8 @@ Probe = Callable[[str], None]
 
 # Around each write of what a handler has done for good.
 CHECKPOINTS = ("worker.before_checkpoint", "worker.after_checkpoint")
+# A large result of a step is in the blob store, and not on record yet.
+STEP_STORED = "worker.step_stored"
 POINTS = (
     "worker.claimed",
     *CHECKPOINTS,

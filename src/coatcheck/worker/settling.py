@@ -5,7 +5,8 @@ the busier the store is, the more jobs share a commit; a single job on an idle s
 nobody. What is on its way or gathered is remembered by its lease, so that nobody takes it for a job
 that was claimed and forgotten.
 
-A large result goes to the blob store first, which may take a while: it is settled by itself.
+A large result, of the job or of a step, goes to the blob store first, which may take a while: it is
+settled by itself.
 
 While the store is down a settle is tried until it succeeds (outage.py). One outcome that can never
 be written is found by halving its batch, and fails alone.
@@ -18,7 +19,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from coatcheck.engine.engine import Engine, has_large_result
+from coatcheck.engine.engine import Engine, has_large_payload
 from coatcheck.errors import StoreError
 from coatcheck.model.job import Failure, Lease
 from coatcheck.model.outcome import GaveUp
@@ -57,7 +58,7 @@ class Settling:
         if not settlements:
             return
         self._leases.update(settlement.lease for settlement in settlements)
-        large = [settlement for settlement in settlements if has_large_result(settlement)]
+        large = [settlement for settlement in settlements if has_large_payload(settlement)]
         for settlement in large:
             self._write_soon(self._settle([settlement]))
         if len(large) == len(settlements):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coatcheck.errors import BlobGone, Conflict, UploadGone
 from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact
 from coatcheck.model.job import NewJob
-from coatcheck.model.payload import NOBODY, BlobName
+from coatcheck.model.payload import NOBODY, BlobName, blobs_in
 from coatcheck.model.upload import StoredUpload
 from coatcheck.store.postgres.statements import Statements
 
@@ -34,6 +34,20 @@ async def keep_artifact(db: Any, sql: Statements, tenant: str, job_id: str, new:
     elif replaced != new.key:
         await db.execute(sql.doom_blob, tenant, job_id, replaced)
     await db.execute(sql.put_artifact, tenant, job_id, *new)
+
+
+async def take_copies(
+    db: Any, sql: Statements, source: str, job: NewJob, copies: Mapping[str, str]
+) -> None:
+    """Let a fork name its own copies where it names blobs of the job it was made from."""
+    key = (job.tenant, job.id)
+    if copies:
+        pairs = (list(copies), list(copies.values()))
+        await db.execute(sql.take_copied_results, *key, *pairs)
+        await db.execute(sql.take_copied_messages, *key, *pairs)
+        await adopt(db, sql, blobs_in((*key, copy) for copy in copies.values()))
+    if await db.fetchval(sql.names_blobs_of, *key, source):
+        raise Conflict(f"job {source} goes on while it is forked; try again")
 
 
 async def put_upload(db: Any, sql: Statements, tenant: str, upload: StoredUpload) -> None:

@@ -318,6 +318,13 @@ async def write_reports(
     if steps:
         rows = [steps[key] for key in sorted(steps)]
         changed = {tuple(row) for row in await db.fetch(sql.put_steps, *columns(rows, 16))}
+        results = [
+            (*key_of(lease), step.result)
+            for lease, what in said
+            for step in what.steps
+            if step.result is not None
+        ]
+        await blobs.adopt(db, sql, blobs_in(results))
     children = [child for _, what in said for child in what.children]
     await submit(db, sql, children, now, in_transaction=True)
     jobs: dict[Key, tuple[Any, ...]] = {}

@@ -1066,6 +1066,9 @@ SELECT $1, $2, $3, (
   WHERE tenant = $1 AND job_id = $2 AND name = $3
 ), $4, $5, $6
 
+-- name: count_messages
+SELECT count(*) FROM coatcheck.messages WHERE tenant = $1 AND job_id = $2
+
 -- name: message_with_key
 SELECT name, data FROM coatcheck.messages WHERE tenant = $1 AND job_id = $2 AND key = $3
 
@@ -1158,12 +1161,46 @@ SELECT input FROM coatcheck.jobs WHERE tenant = $1 AND id = $2
 INSERT INTO coatcheck.blobs (tenant, job_id, key, remove_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (tenant, job_id, key) DO NOTHING
 
+-- name: take_copied_results
+UPDATE coatcheck.steps SET result = copied.new
+FROM unnest($3::text[], $4::text[]) AS copied(old, new)
+WHERE tenant = $1 AND job_id = $2 AND result = copied.old
+
+-- name: take_copied_messages
+UPDATE coatcheck.messages SET data = copied.new
+FROM unnest($3::text[], $4::text[]) AS copied(old, new)
+WHERE tenant = $1 AND job_id = $2 AND data = copied.old
+
+-- name: names_blobs_of
+-- Whether the history of a job names blobs of another, see model/payload.py.
+SELECT EXISTS (
+  SELECT FROM coatcheck.steps
+  WHERE tenant = $1 AND job_id = $2 AND starts_with(result, 'blob:jobs/' || $3 || '/')
+) OR EXISTS (
+  SELECT FROM coatcheck.messages
+  WHERE tenant = $1 AND job_id = $2 AND starts_with(data, 'blob:jobs/' || $3 || '/')
+)
+
 -- name: adopt_blobs
 -- Also those that are kept already: an earlier try of the same transaction may have done it.
 UPDATE coatcheck.blobs SET remove_at = NULL
 FROM unnest($1::text[], $2::text[], $3::text[]) AS named(tenant, job_id, key)
 WHERE blobs.tenant = named.tenant AND blobs.job_id = named.job_id AND blobs.key = named.key
   AND coalesce(blobs.remove_at, 1) > 0
+
+-- name: blobs_after
+SELECT tenant, job_id, key FROM coatcheck.blobs
+WHERE (tenant, job_id, key) > ($1, $2, $3) AND coalesce(remove_at, 1) > 0
+ORDER BY tenant, job_id, key LIMIT $4
+
+-- name: has_blob
+-- A blob of nobody's may have become a job's.
+SELECT EXISTS (
+  SELECT FROM coatcheck.blobs
+  WHERE tenant = $1 AND job_id = $2 AND key = $3 AND coalesce(remove_at, 1) > 0
+) OR ($2 = '' AND EXISTS (
+  SELECT FROM coatcheck.blobs WHERE tenant = $1 AND key = $3 AND coalesce(remove_at, 1) > 0
+))
 
 -- name: doom_blob
 UPDATE coatcheck.blobs SET remove_at = 0 WHERE tenant = $1 AND job_id = $2 AND key = $3

@@ -29,14 +29,15 @@ from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.limit import Limit
-from coatcheck.model.payload import NOBODY, BlobName
+from coatcheck.model.payload import NOBODY, BlobName, blobs_in, is_same
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
-from coatcheck.model.step import Message, Step
+from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
+    NO_COPIES,
     NO_LIMITS,
     NO_VERSIONS,
     Claimed,
@@ -64,6 +65,7 @@ from coatcheck.store.postgres.keys import Keyed, submit_once
 from coatcheck.store.postgres.lanes import Lanes
 from coatcheck.store.postgres.listing import list_query
 from coatcheck.store.postgres.notify import Notifications
+from coatcheck.store.postgres.resealing import PostgresResealing
 from coatcheck.store.postgres.schedules import PostgresSchedules
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
@@ -78,7 +80,7 @@ USAGE_AT_ONCE = 20_000
 TOMBSTONES_KEPT_MS = 7 * 86_400_000
 
 
-class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
+class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess, PostgresResealing):
     """Jobs in a PostgreSQL schema, shared by any number of processes anywhere."""
 
     any_loop = False  # a connection belongs to its loop
@@ -256,7 +258,14 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
         return str(row[0])
 
     async def send(
-        self, tenant: str, job_id: str, name: str, data: str, now: int, key: str | None = None
+        self,
+        tenant: str,
+        job_id: str,
+        name: str,
+        data: str,
+        now: int,
+        key: str | None = None,
+        most: int = MOST_MESSAGES,
     ) -> Job:
         """Send an event to a job."""
         job = (tenant, (await self.get(tenant, job_id)).id)
@@ -269,13 +278,16 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
             if key is not None:
                 sent = await db.fetchrow(self._sql.message_with_key, *job, key)
             if sent is not None:
-                if tuple(sent) != (name, data):
+                if sent["name"] != name or not is_same(sent["data"], data):
                     raise KeyReused("this idempotency key was used for another event")
                 return
             state = found[job].standing.state
             if state.is_terminal:
                 raise Conflict(f"job {job_id} is {state}: nobody will wait for an event any more")
+            if await db.fetchval(self._sql.count_messages, *job) >= most:
+                raise Conflict(f"job {job_id} has {most:,} events already, and takes no more")
             await db.execute(self._sql.insert_message, *job, name, data, now, key)
+            await blobs.adopt(db, self._sql, blobs_in([(*job, data)]))
             await waiting.look_again(db, self._sql, [job], now)
 
         await self._database.run(send, repeatable=key is not None)
@@ -300,7 +312,14 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
         self._notifications.publish({Topic.WORK, Topic.CHANGES, Topic.WEBHOOKS})
         return await self.get(*key)
 
-    async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
+    async def fork(
+        self,
+        source: str,
+        before: int,
+        job: NewJob,
+        now: int,
+        copies: Mapping[str, str] = NO_COPIES,
+    ) -> None:
         """Make a job durable that begins with steps of another."""
         key = (job.tenant, job.id)
 
@@ -309,6 +328,7 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess):
                 await jobs.submit(db, self._sql, [job], now, in_transaction=True, fence=1)
                 await db.execute(self._sql.copy_steps, job.id, job.tenant, source, before)
                 await db.execute(self._sql.copy_taken_messages, job.id, job.tenant, source)
+                await blobs.take_copies(db, self._sql, source, job, copies)
 
         await self._database.run(fork)
         self._taken_in([job])

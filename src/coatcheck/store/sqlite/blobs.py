@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from coatcheck.errors import BlobGone, Conflict, UploadGone
 from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact
 from coatcheck.model.job import Lease, NewJob
-from coatcheck.model.payload import NOBODY, BlobName
+from coatcheck.model.payload import NOBODY, BlobName, blobs_in
 from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Topic
 from coatcheck.store.sqlite.operation import Transaction
@@ -39,6 +39,17 @@ def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact) -> None:
         tx.execute(SQL.doom_blob, (*job, replaced[0]))
     tx.execute(SQL.put_artifact, (*job, *artifact))
     tx.topics.add(Topic.CHANGES)
+
+
+def take_copies(tx: Transaction, source: str, job: NewJob, copies: Mapping[str, str]) -> None:
+    """Let a fork name its own copies where it names blobs of the job it was made from."""
+    key = (job.tenant, job.id)
+    for pair in copies.items():
+        tx.execute(SQL.take_copied_result, (*key, *pair))
+        tx.execute(SQL.take_copied_message, (*key, *pair))
+    adopt(tx, blobs_in((*key, copy) for copy in copies.values()))
+    if tx.one(SQL.names_blobs_of, (*key, source))[0]:
+        raise Conflict(f"job {source} goes on while it is forked; try again")
 
 
 def put_upload(tx: Transaction, tenant: str, upload: StoredUpload) -> None:

@@ -6,7 +6,7 @@ that and the event together. Nothing here decides anything.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import apsw
 
@@ -16,7 +16,7 @@ from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Lease, NewJob
 from coatcheck.model.outcome import Succeeded, Waiting
-from coatcheck.model.payload import blobs_in, is_reference
+from coatcheck.model.payload import blobs_in, is_reference, is_same
 from coatcheck.model.state import State
 from coatcheck.model.step import event_sent
 from coatcheck.model.transition import Standing
@@ -196,6 +196,8 @@ def _write_report(
         tx.execute(SQL.put_step, step_row(lease.tenant, lease.job_id, step))
         if tx.changed():
             entries.append((EventType.STEP, step_entry(step)))
+        if step.result is not None and is_reference(step.result):
+            blobs.adopt(tx, blobs_in([(lease.tenant, lease.job_id, step.result)]))
     submit_all(tx, said.children, now)
     progress = None if said.progress is None else encode_progress(said.progress)
     for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
@@ -216,21 +218,31 @@ def lose(tx: Transaction, tenant: str, job_id: str, now: int) -> None:
 
 
 def send(
-    tx: Transaction, tenant: str, job_id: str, name: str, data: str, now: int, key: str | None
+    tx: Transaction,
+    tenant: str,
+    job_id: str,
+    name: str,
+    data: str,
+    now: int,
+    key: str | None,
+    most: int,
 ) -> bool:
     """Keep an event for a job, and wake the job if it waits for it; False when it is gone."""
     found = find(tx, tenant, job_id)
     if found is None:
         return False
     if key is not None and (sent := tx.one(SQL.message_with_key, (tenant, job_id, key))):
-        if sent != (name, data):
+        if sent[0] != name or not is_same(sent[1], data):
             raise KeyReused("this idempotency key was used for another event")
         return True
     if found.standing.state.is_terminal:
         raise Conflict(
             f"job {job_id} is {found.standing.state}: nobody will wait for an event any more"
         )
+    if tx.one(SQL.count_messages, (tenant, job_id))[0] >= most:
+        raise Conflict(f"job {job_id} has {most:,} events already, and takes no more")
     (number,) = tx.one(SQL.insert_message, (tenant, job_id, name, data, now, key))
+    blobs.adopt(tx, blobs_in([(tenant, job_id, data)]))
     tx.topics.add(Topic.CHANGES)
     for part in tx.all(SQL.delete_own_wait, (tenant, event_sent(name, number), job_id)):
         if tx.one(SQL.is_part_over, (tenant, job_id, *part))[0]:
@@ -254,12 +266,15 @@ def resume(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
     return True
 
 
-def fork(tx: Transaction, source: str, before: int, job: NewJob, now: int) -> None:
+def fork(
+    tx: Transaction, source: str, before: int, job: NewJob, now: int, copies: Mapping[str, str]
+) -> None:
     """Insert a job that begins with steps of another; the same id again is left as it is."""
     if find(tx, job.tenant, job.id) is None:
         submit(tx, job, now, fence=1)
         tx.execute(SQL.copy_steps, (job.id, job.tenant, source, before))
         tx.execute(SQL.copy_taken_messages, (job.id, job.tenant, source))
+        blobs.take_copies(tx, source, job, copies)
 
 
 def _stale(tx: Transaction) -> bool:

@@ -633,6 +633,9 @@ VALUES (?1, ?2, ?3, (
 ), ?4, ?5, ?6)
 RETURNING number
 
+-- name: count_messages
+SELECT count(*) FROM messages WHERE tenant = ? AND job_id = ?
+
 -- name: message_with_key
 SELECT name, data FROM messages WHERE tenant = ? AND job_id = ? AND key = ?
 
@@ -699,6 +702,24 @@ WHERE rowid = ?1 AND deadline_at <= ?2
 INSERT INTO blobs (tenant, job_id, key, remove_at) VALUES (?, ?, ?, ?)
 ON CONFLICT (tenant, job_id, key) DO NOTHING
 
+-- name: take_copied_result
+UPDATE steps SET result = ?4 WHERE tenant = ?1 AND job_id = ?2 AND result = ?3
+
+-- name: take_copied_message
+UPDATE messages SET data = ?4 WHERE tenant = ?1 AND job_id = ?2 AND data = ?3
+
+-- name: names_blobs_of
+-- Whether the history of a job names blobs of another, see model/payload.py.
+SELECT EXISTS (
+  SELECT 1 FROM steps
+  WHERE tenant = ?1 AND job_id = ?2
+    AND substr(result, 1, length('blob:jobs/' || ?3)) = 'blob:jobs/' || ?3
+) OR EXISTS (
+  SELECT 1 FROM messages
+  WHERE tenant = ?1 AND job_id = ?2
+    AND substr(data, 1, length('blob:jobs/' || ?3)) = 'blob:jobs/' || ?3
+)
+
 -- name: adopt_blob
 -- Also one that is kept already: an earlier try of the same transaction may have done it.
 UPDATE blobs SET remove_at = NULL
@@ -713,6 +734,20 @@ UPDATE blobs SET remove_at = 0 WHERE tenant = ? AND job_id = ?
 -- name: blobs_to_remove
 SELECT tenant, job_id, key FROM blobs
 WHERE remove_at IS NOT NULL AND remove_at <= ? ORDER BY remove_at LIMIT ?
+
+-- name: blobs_after
+SELECT tenant, job_id, key FROM blobs
+WHERE (tenant, job_id, key) > (?, ?, ?) AND coalesce(remove_at, 1) > 0
+ORDER BY tenant, job_id, key LIMIT ?
+
+-- name: has_blob
+-- A blob of nobody's may have become a job's.
+SELECT EXISTS (
+  SELECT 1 FROM blobs
+  WHERE tenant = ?1 AND job_id = ?2 AND key = ?3 AND coalesce(remove_at, 1) > 0
+) OR (?2 = '' AND EXISTS (
+  SELECT 1 FROM blobs WHERE tenant = ?1 AND key = ?3 AND coalesce(remove_at, 1) > 0
+))
 
 -- name: forget_blob
 DELETE FROM blobs WHERE tenant = ? AND job_id = ? AND key = ? AND remove_at IS NOT NULL

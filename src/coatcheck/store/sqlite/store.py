@@ -23,11 +23,12 @@ from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.limit import Limit
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.record import Record
-from coatcheck.model.step import Message, Step
+from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.model.upload import StoredUpload
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import (
     BATCH_LIMIT,
+    NO_COPIES,
     NO_LIMITS,
     NO_VERSIONS,
     Claimed,
@@ -65,6 +66,7 @@ from coatcheck.store.sqlite.listing import list_query
 from coatcheck.store.sqlite.locks import FileLock, LifeSigns, refuse_network_filesystem
 from coatcheck.store.sqlite.operation import Operation, Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.resealing import SQLiteResealing
 from coatcheck.store.sqlite.schedules import SQLiteSchedules
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
@@ -76,7 +78,7 @@ from coatcheck.store.turns import Turns, kind_in_lanes, priority_in_lanes
 T = TypeVar("T")
 
 
-class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
+class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess, SQLiteResealing):
     """Jobs in one SQLite file, shared by any number of processes on one machine."""
 
     any_loop = True
@@ -288,12 +290,19 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
         return str(row[0])
 
     async def send(
-        self, tenant: str, job_id: str, name: str, data: str, now: int, key: str | None = None
+        self,
+        tenant: str,
+        job_id: str,
+        name: str,
+        data: str,
+        now: int,
+        key: str | None = None,
+        most: int = MOST_MESSAGES,
     ) -> Job:
         """Send an event to a job."""
         job = await self.get(tenant, job_id)
         await self._write(
-            lambda tx: jobs.send(tx, tenant, job.id, name, data, now, key), Urgency.SUBMIT
+            lambda tx: jobs.send(tx, tenant, job.id, name, data, now, key, most), Urgency.SUBMIT
         )
         return await self.get(tenant, job.id)
 
@@ -303,9 +312,18 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess):
         await self._write(lambda tx: jobs.resume(tx, tenant, job.id, now), Urgency.SUBMIT)
         return await self.get(tenant, job.id)
 
-    async def fork(self, source: str, before: int, job: NewJob, now: int) -> None:
+    async def fork(
+        self,
+        source: str,
+        before: int,
+        job: NewJob,
+        now: int,
+        copies: Mapping[str, str] = NO_COPIES,
+    ) -> None:
         """Make a job durable that begins with steps of another."""
-        await self._write(lambda tx: jobs.fork(tx, source, before, job, now), Urgency.SUBMIT)
+        await self._write(
+            lambda tx: jobs.fork(tx, source, before, job, now, copies), Urgency.SUBMIT
+        )
 
     async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
         """Remove a job that has ended."""

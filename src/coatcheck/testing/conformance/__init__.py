@@ -31,12 +31,14 @@ from coatcheck.testing.conformance.counting import CountConformance
 from coatcheck.testing.conformance.deleting import DeleteConformance
 from coatcheck.testing.conformance.families import FamilyConformance
 from coatcheck.testing.conformance.idempotency import IdempotencyConformance
+from coatcheck.testing.conformance.large_steps import LargeStepConformance
 from coatcheck.testing.conformance.limiting import LimitConformance
 from coatcheck.testing.conformance.listing import ListConformance
 from coatcheck.testing.conformance.pinning import VersionConformance
 from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
 from coatcheck.testing.conformance.reporting import ReportConformance
+from coatcheck.testing.conformance.resealing import ResealingConformance
 from coatcheck.testing.conformance.resuming import ForkConformance, ResumeConformance
 from coatcheck.testing.conformance.schedules import ScheduleConformance
 from coatcheck.testing.conformance.settling import SettleConformance
@@ -57,6 +59,8 @@ class StoreConformance(
     DeliveryConformance,
     EndpointConformance,
     BlobConformance,
+    LargeStepConformance,
+    ResealingConformance,
     UploadConformance,
     InputConformance,
     ForkConformance,

@@ -31,6 +31,7 @@ from coatcheck.worker.operations import (
     KeepArtifact,
     Question,
     ReadInput,
+    ReadPayload,
     Record,
     Spawn,
 )
@@ -95,6 +96,8 @@ def write_question(question: Question) -> tuple[dict[str, Any], bytes]:
             return {"what": "artifact", "name": name, "content_type": content_type}, b""
         case ReadInput():
             return {"what": "input"}, b""
+        case ReadPayload(reference):
+            return {"what": "payload", "reference": reference}, b""
         case FetchUpload(upload_id):
             return {"what": "upload", "upload": upload_id}, b""
 
@@ -117,6 +120,8 @@ def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Quest
             return KeepArtifact(str(fields["name"]), file, str(fields["content_type"]))
         case "input":
             return ReadInput()
+        case "payload":
+            return ReadPayload(str(fields["reference"]))
         case "upload":
             return FetchUpload(str(fields["upload"]))
     raise ValueError(f"nobody asks for {fields['what']!r}")

@@ -1,0 +1,167 @@
+"""Sealing anew what an older key has sealed, so that this key can be dropped.
+
+*Texts* are read some at a time and written over what was read (`store/resealing.py`).
+
+*A blob* is written anew under its own name: whoever is about to read it, such as a worker that has
+claimed its job, must find it there. It may be removed meanwhile, with its job; then its bytes must
+not come back. So it is noted first, and when it is written it is looked whether it is still wanted.
+A note that is found at the beginning is of a run that was broken off: what it names is looked at
+in the same way.
+
+Two runs at a time would write the same blobs, so a run holds a note of its own, renewed with each
+slice and each blob, that keeps another from beginning.
+
+Nothing is held up by any of this, and nothing is lost when it is broken off: what is done is done,
+and the next run finds the rest. Servers that still seal with the older key make more of it; they
+are to be restarted with the new one first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coatcheck.clock import Clock
+from coatcheck.errors import BlobDamaged, BlobGone, Conflict, KeyMissing
+from coatcheck.model.payload import BlobName
+from coatcheck.model.record import Record
+from coatcheck.sealing import PREFIX, Keyring
+from coatcheck.store.base import Store
+from coatcheck.store.resealing import Change, Place, Text
+
+if TYPE_CHECKING:
+    from coatcheck.blobs.blobs import Blobs
+
+AT_ONCE = 100
+NOTES = "resealing"
+RUNS = "resealing-run"
+# Longer than the largest blob takes.
+HELD_MS = 600_000
+# No tenant can have this name: nobody finds the notes among their own.
+NOBODY_S = "-"
+
+Progress = Callable[["Resealed"], None]
+
+
+@dataclass
+class Resealed:
+    """How far it has come. `left` could not be opened: their key is missing, or they are no seals
+    of ours.
+    """
+
+    texts: int = 0
+    blobs: int = 0
+    looked_at: int = 0
+    left: int = 0
+    missing: str = ""  # what was said of the first of these
+
+
+class Resealing:
+    """Seals all that a store and its blobs keep with the first key."""
+
+    def __init__(
+        self, store: Store, blobs: Blobs, keys: Keyring, clock: Clock, progress: Progress
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._keys = keys
+        self._clock = clock
+        self._progress = progress
+        self._run: Record | None = None
+        self.done = Resealed()
+
+    async def run(self) -> Resealed:
+        """Do all of it; raises Conflict while another run does."""
+        await self._hold()
+        try:
+            for place in self._store.places:
+                await self._texts_in(place)
+            await self._look_after_notes()
+            await self._all_blobs()
+        finally:
+            if self._run is not None:
+                await self._store.delete_record(NOBODY_S, RUNS, RUNS)
+        return self.done
+
+    async def _hold(self) -> None:
+        """Begin a run, or go on with it."""
+        now = self._clock.now()
+        run = Record(NOBODY_S, RUNS, RUNS, "{}", 0, now, now + HELD_MS)
+        version = 0 if self._run is None else self._run.version
+        self._run = await self._store.put_record(run, expected_version=version)
+        if self._run is None:
+            raise Conflict("another run does this, or was killed less than ten minutes ago")
+
+    # --- texts
+
+    async def _texts_in(self, place: Place) -> None:
+        after = None
+        current = f"{PREFIX}{self._keys.first}:"
+        while found := await self._store.texts(place, PREFIX, current, after, AT_ONCE):
+            changes = [change for text in found if (change := self._change(place, text))]
+            if changes:
+                self.done.texts += await self._store.replace_texts(place, changes)
+            after = found[-1].key
+            await self._hold()
+            self._progress(self.done)
+
+    def _change(self, place: Place, text: Text) -> Change | None:
+        tenant, *others = text.key
+        about = None
+        if place.table == "messages":  # compared as they are sealed, see `SealedStore.send`
+            job_id, name, _ = others
+            about = f"{job_id}\0{name}\0{text.beside[0]}"
+        try:
+            return Change(
+                text.key, text.text, self._keys.sealed_anew(text.text, str(tenant), about)
+            )
+        except (KeyMissing, BlobDamaged) as error:
+            self._leave(error)
+            return None
+
+    # --- blobs
+
+    async def _all_blobs(self) -> None:
+        after = None
+        while found := await self._store.blobs_after(after, AT_ONCE):
+            for blob in found:
+                await self._blob(blob)
+                self.done.looked_at += 1
+                self._progress(self.done)
+            after = found[-1]
+
+    async def _blob(self, blob: BlobName) -> None:
+        try:
+            if not await self._blobs.is_outdated(blob.key):
+                return
+            await self._hold()
+            await self._note(blob)
+            await self._blobs.reseal(blob.key)
+        except BlobGone:
+            return  # it is being written, or was removed
+        except (KeyMissing, BlobDamaged) as error:
+            self._leave(error)
+            return
+        self.done.blobs += 1
+        await self._drop_unless_wanted(blob)
+
+    async def _note(self, blob: BlobName) -> None:
+        note = Record(NOBODY_S, NOTES, blob.key, json.dumps(blob), 0, self._clock.now())
+        await self._store.put_record(note)
+
+    async def _drop_unless_wanted(self, blob: BlobName) -> None:
+        if not await self._store.has_blob(blob):
+            await self._blobs.delete(blob.key)
+        await self._store.delete_record(NOBODY_S, NOTES, blob.key)
+
+    async def _look_after_notes(self) -> None:
+        now = self._clock.now()
+        while notes := await self._store.list_records(NOBODY_S, NOTES, now):
+            for note in notes:
+                await self._drop_unless_wanted(BlobName(*json.loads(note.value)))
+
+    def _leave(self, error: Exception) -> None:
+        self.done.left += 1
+        self.done.missing = self.done.missing or str(error)

@@ -1,0 +1,158 @@
+"""What steps came to and what was sent to jobs, where it is in a blob; and how much may be sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from coatcheck.errors import BlobGone, Conflict, KeyReused
+from coatcheck.model.outcome import GaveUp, Succeeded, Waiting
+from coatcheck.model.payload import BlobName, BlobReference, write_reference
+from coatcheck.model.step import Op, StepId, event_sent
+from coatcheck.store.base import Report, Settlement, Store
+from coatcheck.testing.conformance.arrange import (
+    BOOM,
+    NOW,
+    TENANT,
+    Conformance,
+    job_of,
+    new_job,
+    new_step,
+    run_job,
+    settle,
+)
+from coatcheck.testing.conformance.blobs import LATER, SHA, reference, reserve, unneeded
+
+
+def of_job(job_id: str, name: str, sha256: str = SHA) -> str:
+    """Return a payload in a blob under the name that its job would give it."""
+    return write_reference(BlobReference(f"jobs/{job_id}/{name}", 100_000, sha256))
+
+
+class LargeStepConformance(Conformance):
+    """`report`, `settle`, `send` and `fork` with references in place of what is large."""
+
+    async def test_a_step_keeps_the_blob_of_its_result(self, store: Store, worker: str) -> None:
+        """As a part of the fenced write; a stale one keeps nothing."""
+        lease = await run_job(store)
+        await reserve(store, lease, "in-time")
+        await reserve(store, lease, "late")
+        step, late = new_step(0, result=reference("in-time")), new_step(1, result=reference("late"))
+        stale = lease._replace(fence=lease.fence - 1)
+        assert not await store.report(stale, Report(steps=(late,)), NOW)
+        assert await store.report(lease, Report(steps=(step,)), NOW)
+        assert await store.report(lease, Report(steps=(step,)), NOW)  # told twice is once
+        assert await store.steps(TENANT, lease.job_id) == [step]
+        assert await unneeded(store) == ["late"]
+
+    async def test_a_step_written_with_the_end_keeps_its_blob(
+        self, store: Store, worker: str
+    ) -> None:
+        """So does one whose handler then waits."""
+        first, second = await run_job(store), await run_job(store)
+        for lease, outcome in ((first, Succeeded("1")), (second, Waiting(NOW + 5, ()))):
+            await reserve(store, lease, f"out-{lease.job_id}")
+            step = new_step(0, result=reference(f"out-{lease.job_id}"))
+            ends = [Settlement(lease, outcome, Report(steps=(step,)))]
+            assert await store.settle(ends, NOW) == [True]
+        assert await unneeded(store) == []
+
+    async def test_a_step_whose_blob_is_gone_is_not_written(
+        self, store: Store, worker: str
+    ) -> None:
+        """Nor anything else of that report."""
+        lease = await run_job(store)
+        steps = (new_step(0), new_step(1, result=reference("never-noted")))
+        with pytest.raises(BlobGone):
+            await store.report(lease, Report(phase="late", steps=steps), NOW)
+        assert await store.steps(TENANT, lease.job_id) == []
+        assert (await job_of(store, lease)).phase is None
+
+    async def test_deleting_the_job_gives_the_blobs_of_its_history_up(
+        self, store: Store, worker: str
+    ) -> None:
+        """And the receipt counts them."""
+        lease = await run_job(store)
+        await reserve(store, lease, "step")
+        await reserve(store, lease, "event")
+        await store.report(lease, Report(steps=(new_step(0, result=reference("step")),)), NOW)
+        await store.send(TENANT, lease.job_id, "go", reference("event"), NOW)
+        await settle(store, lease, GaveUp(BOOM))
+        deleted = await store.delete(TENANT, lease.job_id, NOW)
+        assert (deleted.steps, deleted.messages, deleted.blobs) == (1, 1, 2)
+        assert await unneeded(store, NOW) == ["event", "step"]
+
+    async def test_an_event_keeps_its_blob_and_so_does_the_step_that_takes_it(
+        self, store: Store, worker: str
+    ) -> None:
+        """It is one blob in two places."""
+        lease = await run_job(store)
+        await reserve(store, lease, "event")
+        with pytest.raises(BlobGone):
+            await store.send(TENANT, lease.job_id, "go", reference("never-noted"), NOW)
+        await settle(store, lease, Waiting(None, ((event_sent("go", 0),),)))
+        job = await store.send(TENANT, lease.job_id, "go", reference("event"), NOW, "key")
+        assert job.state == "queued"
+        [message] = await store.messages(TENANT, lease.job_id)
+        assert message.data == reference("event")
+        assert await unneeded(store) == []
+
+    async def test_the_same_large_event_under_its_key_is_one(
+        self, store: Store, worker: str
+    ) -> None:
+        """Whoever repeats it has written it to a blob of its own, which nobody needs."""
+        lease = await run_job(store)
+        for name in ("first", "second", "other"):
+            await reserve(store, lease, f"jobs/{lease.job_id}/{name}")
+        job = lease.job_id
+        await store.send(TENANT, job, "go", of_job(job, "first"), NOW, "key")
+        await store.send(TENANT, job, "go", of_job(job, "second"), NOW, "key")
+        with pytest.raises(KeyReused):
+            await store.send(TENANT, job, "go", of_job(job, "other", "cd" * 32), NOW, "key")
+        assert [message.data for message in await store.messages(TENANT, job)] == [
+            of_job(job, "first")
+        ]
+        assert await unneeded(store) == [f"jobs/{job}/other", f"jobs/{job}/second"]
+
+    async def test_a_fork_has_copies_of_its_own(self, store: Store, worker: str) -> None:
+        """Of results of steps, and of events they have taken."""
+        lease = await run_job(store)
+        source, fork = lease.job_id, new_job(forked_from=lease.job_id)
+        for name in ("step", "event"):
+            await reserve(store, lease, f"jobs/{source}/{name}")
+            await store.reserve_blob(BlobName(TENANT, fork.id, f"jobs/{fork.id}/{name}"), LATER)
+        await store.send(TENANT, source, "go", of_job(source, "event"), NOW)
+        taken = new_step(
+            1, "go", id=StepId(Op.EVENT, "go", None, 0), result=of_job(source, "event")
+        )
+        steps = (new_step(0, result=of_job(source, "step")), taken, new_step(2))
+        await store.report(lease, Report(steps=steps), NOW)
+
+        with pytest.raises(Conflict):  # one of them would still be the other job's
+            copies = {of_job(source, "step"): of_job(fork.id, "step")}
+            await store.fork(source, 2, fork, NOW, copies)
+        copies[of_job(source, "event")] = of_job(fork.id, "event")
+        await store.fork(source, 2, fork, NOW, copies)
+
+        assert [step.result for step in await store.steps(TENANT, fork.id)] == [
+            of_job(fork.id, "step"),
+            of_job(fork.id, "event"),
+        ]
+        [message] = await store.messages(TENANT, fork.id)
+        assert message.data == of_job(fork.id, "event")
+        assert await store.steps(TENANT, source) == list(steps)
+        await settle(store, lease, GaveUp(BOOM))
+        await store.delete(TENANT, source, NOW)
+        assert await unneeded(store) == [f"jobs/{source}/event", f"jobs/{source}/step"]
+
+    async def test_a_job_takes_so_many_events_and_no_more(self, store: Store, worker: str) -> None:
+        """Whoever repeats one of them is answered all the same."""
+        lease = await run_job(store)
+        job = lease.job_id
+        for number, name in enumerate(("go", "stop", "go")):
+            await store.send(TENANT, job, name, "1", NOW, f"key-{number}", 3)
+        with pytest.raises(Conflict, match="3 events"):
+            await store.send(TENANT, job, "go", "1", NOW, "another", 3)
+        await store.send(TENANT, job, "go", "1", NOW, "key-2", 3)
+        assert len(await store.messages(TENANT, job)) == 3
+        other = await run_job(store)
+        await store.send(TENANT, other.job_id, "go", "1", NOW, "another", 3)

@@ -1,0 +1,39 @@
+"""The app that hostile callers meet, with handlers that do as they are told."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, JsonValue
+
+from coatcheck import App, Context, Upload
+
+app = App()
+
+
+class File(BaseModel):
+    name: str
+    content_type: str
+
+
+class Given(BaseModel):
+    file: Upload
+
+
+@app.job(retries=0)
+async def echo(ctx: Context, value: JsonValue) -> JsonValue:
+    return value
+
+
+@app.job(retries=0)
+async def leave(ctx: Context, file: File) -> None:
+    """Leave a file behind under the name and type that the caller wants."""
+    await ctx.artifact(file.name, b"x", file.content_type)
+
+
+@app.job(retries=0)
+async def say(ctx: Context, words: str) -> None:
+    """Say it wherever a handler can say something, and fail of it."""
+    await ctx.phase(words[:60])
+    await ctx.log(words, field=words)
+    await ctx.progress(1, 2, words)
+    await ctx.emit(words)
+    raise RuntimeError(words)

@@ -1,0 +1,84 @@
+"""The time a key check takes says nothing: a wrong key is hashed and compared like a right one."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from coatcheck.clock import SystemClock
+from coatcheck.engine import access
+from coatcheck.engine.access import Doorkeeper
+from coatcheck.errors import Unauthorized
+from coatcheck.store.sqlite.store import SQLiteStore
+
+pytestmark = pytest.mark.anyio
+
+
+class Watched:
+    """The module `hmac`, and how it was used."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.compared: list[tuple[int, int]] = []
+
+    def digest(self, key: bytes, message: bytes, how: str) -> bytes:
+        self.calls.append("digest")
+        return hmac.digest(key, message, how)
+
+    def compare_digest(self, one: bytes, other: bytes) -> bool:
+        self.calls.append("compare")
+        self.compared.append((len(one), len(other)))
+        return hmac.compare_digest(one, other)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
+    store = SQLiteStore(tmp_path / "jobs.db")
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_every_wrong_key_costs_one_digest_and_one_comparison(
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = Doorkeeper(store, SystemClock(), lambda: b"pepper")
+    key, shown = await keeper.create_key("acme", ["jobs:read"])
+    right = shown.encode()
+    wrong = {
+        "another secret": right[:-1] + (b"0" if right[-1:] != b"0" else b"1"),
+        "another first letter": right[:16] + b"x" + right[17:],
+        "no secret": f"ck_{key.id}_".encode(),
+        "the id alone": f"ck_{key.id}".encode(),
+        "too long": right + b"a",
+        "very long": right + b"a" * 60_000,
+        "an unknown id": b"ck_000000000000_" + right[16:],
+        "no key at all": b"password",
+        "nothing": b"",
+        "not ASCII": b"ck_\xff\xfe" + right[5:],
+        "a NUL": right[:20] + b"\0" + right[21:],
+        "capitals": right.upper(),
+    }
+    for remembered in (False, True):
+        if remembered:
+            assert (await keeper.admit(right)).tenant == "acme"
+        for what, token in wrong.items():
+            watched = Watched()
+            monkeypatch.setattr(access, "hmac", watched)
+            with pytest.raises(Unauthorized, match="there is no such key"):
+                await keeper.admit(token)
+            assert watched.calls == ["digest", "compare"], what
+            assert watched.compared == [(32, 32)], what
+
+
+async def test_a_revoked_key_is_told_so_only_to_whoever_has_it(store: SQLiteStore) -> None:
+    keeper = Doorkeeper(store, SystemClock(), lambda: b"pepper")
+    key, shown = await keeper.create_key("acme", ["jobs:read"])
+    await keeper.revoke_key(key.id)
+    with pytest.raises(Unauthorized, match="was revoked"):
+        await keeper.admit_now(shown.encode())
+    with pytest.raises(Unauthorized, match="there is no such key"):
+        await keeper.admit_now(f"ck_{key.id}_{'0' * 48}".encode())

@@ -1,0 +1,27 @@
+"""Secrets are never in logs, errors, metrics or the database in clear."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.processes import run_to_end
+from tests.hardening.conftest import APP
+from tests.hardening.secret_life import live, made_up
+
+
+def test_no_secret_can_be_read_after_a_server_s_life(tmp_path: Path) -> None:
+    life = live(tmp_path, made_up())
+
+    assert {"coatcheck.db", "stderr", "metrics", "answers"} <= set(life.said)
+    assert life.leaks() == []
+    # The look is worth something: what is no secret is found.
+    assert "acme" in life.said["list of keys"]
+    assert "acme" in life.said["coatcheck.db"] + life.said.get("coatcheck.db-wal", "")
+
+
+def test_the_password_of_a_database_that_is_not_there_is_not_told(tmp_path: Path) -> None:
+    database = "postgresql://jobs:swordfish-7f3a@127.0.0.1:1/jobs?connect_timeout=1"
+    for command in (("worker", APP), ("doctor",), ("migrate",), ("keys", "list")):
+        ended = run_to_end(*command, "--database", database, folder=tmp_path)
+        assert ended.returncode != 0, command
+        assert "swordfish" not in ended.stdout + ended.stderr, command

@@ -1,0 +1,94 @@
+"""A store with everything in it that is sealed, and a look at which keys it was sealed with."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from coatcheck.blobs.open import blobs_for
+from coatcheck.clock import SystemClock
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.resealing import Resealed, Resealing
+from coatcheck.engine.submission import Submission
+from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.schedule import Definition, Timing
+from coatcheck.sealing import MAGIC, keyring_for
+from coatcheck.settings import Settings
+from coatcheck.store.open import store_for
+
+from .canary import WORD, declare, sing
+
+OLD, NEW = (f"{name}={base64.b64encode(bytes([n]) * 32).decode()}" for n, name in enumerate("ab"))
+
+
+@asynccontextmanager
+async def opened(settings: Settings, keys: str) -> AsyncIterator[Engine]:
+    """Open a store and its blobs with these keys."""
+    sealed = replace(settings, encryption_keys=keys)
+    blobs, store = blobs_for(sealed), store_for(sealed)
+    await store.open()
+    try:
+        yield Engine(store, declare().kinds, blobs=blobs)
+    finally:
+        await store.close()
+        blobs.close()
+
+
+async def fill(engine: Engine, scratch: Path) -> list[str]:
+    """Keep something of every sort; return the ids of the jobs."""
+    ended = await sing(engine, scratch, others=6)
+    timing = Timing(None, 3_600_000, None, "UTC")
+    await engine.schedules.put(
+        Definition(name="every", kind="failing", timing=timing, input=f'"{WORD}"')
+    )
+    await engine.webhooks.create(WebhookAsked("https://93.184.216.34/hook"))
+    waiting = await engine.submit(Submission("other", f'"{WORD}"', run_at=2**42))
+    await engine.send(waiting.id, "go", f'"{WORD}"', key="once")
+    await engine.uploads.receive(f"upload {WORD}".encode(), "a.txt", key="once")
+    return [*(job.id for job in ended), waiting.id]
+
+
+async def reseal(settings: Settings, keys: str, engine: Engine) -> Resealed:
+    """Seal all of it with the first of the keys."""
+    keyring = keyring_for(replace(settings, encryption_keys=keys))
+    assert keyring is not None
+    blobs = blobs_for(replace(settings, encryption_keys=keys))
+    try:
+        return await Resealing(engine.store, blobs, keyring, SystemClock(), lambda _: None).run()
+    finally:
+        blobs.close()
+
+
+async def everything(engine: Engine, ids: list[str]) -> list[object]:
+    """Read all that was kept, by the ways of those who use it."""
+    found: list[object] = []
+    for job_id in ids:
+        job = await engine.get(job_id)
+        found += [job, await engine.events(job_id), await engine.steps(job_id)]
+        found.append(await engine.store.messages(job.tenant, job_id))
+        text = await engine.store.input_of(job.tenant, job_id)
+        found.append(await engine.keeping.read(text))
+        for artifact in job.artifacts:
+            pieces = await engine.keeping.stream(artifact)
+            found.append(b"".join([piece async for piece in pieces]))
+        for upload in await engine.store.uploads_of(job.tenant, job_id):
+            pieces = await engine.keeping.stream(upload)
+            found.append(b"".join([piece async for piece in pieces]))
+    found.append((await engine.schedules.get("every", DEFAULT_TENANT)).definition)
+    for endpoint in await engine.store.list_endpoints(DEFAULT_TENANT):
+        found.append(await engine.webhooks.signing(endpoint.id))
+    return found
+
+
+def sealed_with(key: str, folder: Path) -> list[str]:
+    """Return the files of blobs that a key has sealed."""
+    beginning = MAGIC + key.encode() + b"\0"
+    return [
+        path.name
+        for path in folder.rglob("*")
+        if path.is_file() and path.read_bytes().startswith(beginning)
+    ]
