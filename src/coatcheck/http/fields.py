@@ -27,15 +27,18 @@ async def read_fields(request: Request, model: type[_Model]) -> _Model:
     return check_fields(await read_json(request), model)
 
 
-def check_fields(body: object, model: type[_Model]) -> _Model:
-    """Check a body that was read; raises InvalidPayload with a pointer to each problem."""
+def check_fields(body: object, model: type[_Model], what: str = "") -> _Model:
+    """Check a body that was read; raises InvalidPayload with a pointer to each problem. `what` it
+    should be is said first.
+    """
     try:
         return model.model_validate(body)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         problems = [(pointer(item["loc"]), item["msg"]) for item in found]
         words = "; ".join(f"{place or '/'}: {detail}" for place, detail in problems[:3])
-        raise InvalidPayload(words, problems) from None
+        said = f"this is not {what}: {words}" if what else words
+        raise InvalidPayload(said, problems) from None
 
 
 def read_moment(value: object) -> object:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 from pydantic_core import to_json
 
 from coatcheck.engine.submission import Submission
-from coatcheck.errors import InvalidPayload
-from coatcheck.http.fields import Fields, read_moment
+from coatcheck.http.fields import Fields, check_fields, read_moment
 from coatcheck.http.webhook_request import JobWebhook
-from coatcheck.model.kind import pointer
 
 # A submission that says no more than this needs no model to be read.
 _PLAIN = frozenset(("kind", "input"))
@@ -47,15 +45,7 @@ def read_submission(
             correlation_id=correlation,
             traceparent=traceparent,
         )
-    try:
-        asked = JobRequest.model_validate(body)
-    except ValidationError as error:
-        problems = [
-            (pointer(item["loc"]), item["msg"])
-            for item in error.errors(include_url=False, include_input=False)
-        ]
-        where = "; ".join(f"{place or '/'}: {detail}" for place, detail in problems[:3])
-        raise InvalidPayload(f"this is not a job: {where}", problems) from None
+    asked = check_fields(body, JobRequest, "a job")
     return Submission(
         kind=asked.kind,
         input=encode(asked.input),

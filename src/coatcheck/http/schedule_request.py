@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field
 
-from coatcheck.errors import InvalidPayload
-from coatcheck.http.fields import read_moment
+from coatcheck.http.fields import Fields, check_fields, read_moment
 from coatcheck.http.job_request import encode
-from coatcheck.model.kind import pointer
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
 
 
-class ScheduleRequest(BaseModel):
+class ScheduleRequest(Fields):
     """The body: a job without its time, and when it comes back."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     kind: str
     input: Any = None
@@ -36,15 +32,7 @@ class ScheduleRequest(BaseModel):
 
 def read_definition(name: str, body: Any) -> Definition:
     """Check the shape of a schedule; raises InvalidPayload with a pointer to each problem."""
-    try:
-        asked = ScheduleRequest.model_validate(body)
-    except ValidationError as error:
-        problems = [
-            (pointer(item["loc"]), item["msg"])
-            for item in error.errors(include_url=False, include_input=False)
-        ]
-        where = "; ".join(f"{place or '/'}: {detail}" for place, detail in problems[:3])
-        raise InvalidPayload(f"this is not a schedule: {where}", problems) from None
+    asked = check_fields(body, ScheduleRequest, "a schedule")
     return Definition(
         name=name,
         kind=asked.kind,

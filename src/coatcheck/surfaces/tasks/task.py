@@ -6,11 +6,11 @@ import secrets
 from collections.abc import AsyncIterator
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from coatcheck.clock import to_rfc3339
-from coatcheck.errors import InvalidPayload, NotFound
-from coatcheck.model.kind import pointer
+from coatcheck.errors import NotFound
+from coatcheck.http.fields import Fields, check_fields
 from coatcheck.model.record import Record
 from coatcheck.store.base import Store
 from coatcheck.surfaces.tasks.running import check_arguments, read_command_line
@@ -21,10 +21,8 @@ PAGE = 200
 ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
 
 
-class Task(BaseModel):
+class Task(Fields):
     """A command under a name."""
-
-    model_config = ConfigDict(extra="forbid")
 
     id: str = Field(default_factory=lambda: f"task-{secrets.token_hex(4)}", pattern=ID)
     name: str = Field(min_length=1, max_length=200)
@@ -47,15 +45,7 @@ class Task(BaseModel):
 
 def read_task(body: Any) -> Task:
     """Read a task; raises InvalidPayload with a pointer to each problem."""
-    try:
-        return Task.model_validate(body)
-    except ValidationError as error:
-        problems = [
-            (pointer(item["loc"]), item["msg"])
-            for item in error.errors(include_url=False, include_input=False)
-        ]
-        where = "; ".join(f"{place or '/'}: {detail}" for place, detail in problems[:3])
-        raise InvalidPayload(f"this is not a task: {where}", problems) from None
+    return check_fields(body, Task, "a task")
 
 
 def task_view(record: Record) -> dict[str, Any]:
