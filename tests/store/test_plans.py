@@ -162,6 +162,7 @@ def good_indexes(which: JobFilter) -> set[str]:
 
 
 @pytest.mark.parametrize(("state", "kind", "queue", "created_after"), FILTERS)
+# R23: by state and by time of creation.
 def test_a_listing_walks_one_index_from_its_end(
     database: apsw.Connection,
     state: State | None,

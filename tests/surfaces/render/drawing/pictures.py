@@ -13,7 +13,7 @@ from pathlib import Path
 
 from coatcheck.surfaces.render.drawing import Format, Output, draw
 
-PAGE = Path(__file__).resolve().parents[4] / "docs/reference/diagrams.md"
+DOCS = Path(__file__).resolve().parents[4] / "docs"
 
 _SHOWN = re.compile(
     r"^```(mermaid|d2)\n(.*?)^```\n\n!\[[^\]]*\]\(([^)]*)\)$", re.MULTILINE | re.DOTALL
@@ -21,10 +21,11 @@ _SHOWN = re.compile(
 
 
 def pictures() -> Iterator[tuple[Path, bytes]]:
-    """Draw every source of the page that is followed by its picture."""
-    for language, source, link in _SHOWN.findall(PAGE.read_text()):
-        path = (PAGE.parent / link).resolve()
-        yield path, draw(source, Format(language), Output(path.suffix[1:])).content
+    """Draw every source of a page that is followed by its picture."""
+    for page in sorted(DOCS.rglob("*.md")):
+        for language, source, link in _SHOWN.findall(page.read_text()):
+            path = (page.parent / link).resolve()
+            yield path, draw(source, Format(language), Output(path.suffix[1:])).content
 
 
 if __name__ == "__main__":
