@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -361,3 +362,63 @@ async def test_every_commit_waits_for_the_lock_beside_the_file(
     assert notes() == ["0", "1", "2", "3", "4", "waiting"]
     await unhindered.close()
     another_lock.close()
+
+
+def in_another_loop(*writing: Callable[[], asyncio.Future[str]]) -> threading.Thread:
+    """Write one thing after the other from a loop of its own, in a thread of its own."""
+
+    async def write() -> None:
+        for each in writing:
+            await each()
+
+    thread = threading.Thread(target=asyncio.run, args=(write(),))
+    thread.start()
+    return thread
+
+
+async def test_what_another_loop_writes_does_not_need_ours(
+    writer: Writer, notes: Callable[[], list[str]]
+) -> None:
+    await writer.write(note("ours"), Urgency.WORKER)
+    for _ in range(3):
+        await asyncio.sleep(0)  # its turn is over
+    words = [f"theirs {number}" for number in range(20)]
+    thread = in_another_loop(*(partial(writer.write, note(text), Urgency.WORKER) for text in words))
+    thread.join(30)  # and all the while our own loop does nothing
+    assert not thread.is_alive()
+    assert notes() == ["ours", *words]
+
+
+async def test_two_loops_write_at_the_same_time(
+    writer: Writer, notes: Callable[[], list[str]]
+) -> None:
+    theirs = [f"theirs {number}" for number in range(300)]
+    thread = in_another_loop(
+        *(partial(writer.write, note(text), Urgency.WORKER) for text in theirs)
+    )
+    ours = [f"ours {number}" for number in range(300)]
+    for number, text in enumerate(ours):
+        await writer.write(note(text), Urgency(number % 3))
+    await asyncio.to_thread(thread.join, 60)
+    assert sorted(notes()) == sorted([*ours, *theirs])
+    assert [text for text in notes() if text in theirs] == theirs
+
+
+async def test_closing_waits_for_what_another_loop_has_begun(
+    writer: Writer, notes: Callable[[], list[str]]
+) -> None:
+    gate = Gate()
+
+    def hold(tx: Transaction) -> str:
+        gate(tx)
+        return note("theirs")(tx)
+
+    thread = in_another_loop(lambda: writer.write(hold, Urgency.WORKER))
+    await gate.entered()
+    closing = asyncio.create_task(writer.close())
+    await asyncio.sleep(0)
+    assert not closing.done()
+    gate.open()
+    await closing
+    await asyncio.to_thread(thread.join, 30)
+    assert notes() == ["theirs"]

@@ -20,6 +20,9 @@ whatever can take long: waiting for the lock of another process, the commit with
 operations, checkpoints, and everything after a fault. A turn is in one place at a time, so the
 connection is too.
 
+What comes from another loop, such as the steps of a handler, finds nobody's turn as a rule. Then
+the thread has all of the turn: the way over our own loop and back would cost more than it does.
+
 What can fail, and what happens then:
 
 - An operation refuses (raises one of our own errors): it must do so before its first write, and
@@ -88,7 +91,7 @@ class Writer:
         self._queues = (self._urgent, self._submits, self._bulk, self._mergeable)
         self._connection: apsw.Connection | None = None
         self._transaction: Transaction
-        self._in_turn = False
+        self._turn = threading.Lock()  # whoever has it may use the connection
         self._closing = False
         self._idle = asyncio.Event()
         self._wal_pages = 0
@@ -110,6 +113,9 @@ class Writer:
         ticket = Ticket(operation, future, merges)
         if loop is self._home:
             self._enqueue(ticket, urgency)
+        elif urgency is Urgency.WORKER and self._turn.acquire(blocking=False):
+            self._urgent.append(ticket)
+            self._for_thread.put(self._whole_turn)
         else:
             self._home.call_soon_threadsafe(self._enqueue, ticket, urgency)
         return future
@@ -117,7 +123,7 @@ class Writer:
     async def close(self) -> None:
         """Finish what is queued, then end the thread."""
         self._closing = True
-        while self._in_turn:
+        while self._turn.locked():
             self._idle.clear()
             await self._idle.wait()
         self._for_thread.put(None)
@@ -127,15 +133,13 @@ class Writer:
 
     def _enqueue(self, ticket: Ticket[Any], urgency: Urgency) -> None:
         (self._queues[urgency] if ticket.merges is None else self._mergeable).append(ticket)
-        if not self._in_turn:
-            self._in_turn = True
+        if self._turn.acquire(blocking=False):
             # Not at once: what is asked for in the same round of the loop comes along.
             self._home.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
         if not any(self._queues):
-            self._in_turn = False
-            self._idle.set()
+            self._give_up_turn()
         elif self._hurries() and self._begin_at_once():
             self._run_short()
         else:
@@ -186,6 +190,14 @@ class Writer:
 
     # --- wherever the turn is
 
+    def _give_up_turn(self) -> None:
+        self._turn.release()
+        # What was queued just before found the turn taken, and nobody else will look.
+        if any(self._queues) and self._turn.acquire(blocking=False):
+            self._go_on(self._take_turn)
+        elif self._closing:
+            self._go_on(self._idle.set)
+
     def _run_queued(
         self, queues: tuple[deque[Ticket[Any]], ...], seconds: float, done: list[Ticket[Any]]
     ) -> Exception | None:
@@ -221,6 +233,22 @@ class Writer:
 
     def _begin_in_thread(self) -> None:
         """Wait for the lock and begin; short operations go on from there on the loop."""
+        if not self._begin():
+            return
+        if self._hurries():
+            self._go_on(self._run_short)
+        else:
+            self._end([], None)
+
+    def _whole_turn(self) -> None:
+        """Do all of a turn: what is urgent, and the commit."""
+        if self._begin():
+            done: list[Ticket[Any]] = []
+            error = self._run_queued((self._urgent,), LOOP_SECONDS, done)
+            self._end(done, error)
+
+    def _begin(self) -> bool:
+        """Wait for the lock and begin; False where everybody was told that it cannot be done."""
         self._lock.take()
         try:
             if self._connection is None:
@@ -233,11 +261,8 @@ class Writer:
             self._lock.release()
             self._drop_connection()
             self._refuse_all(translate(error))
-            return
-        if self._hurries():
-            self._go_on(self._run_short)
-        else:
-            self._end([], None)
+            return False
+        return True
 
     def _end(
         self,
@@ -309,11 +334,14 @@ class Writer:
 
     def _answer(self, done: list[Ticket[Any]]) -> None:
         here = [ticket for ticket in done if ticket.loop is self._home]
+        if here or any(self._queues):
+            self._go_on(lambda: self._finish(here))
+        else:
+            self._give_up_turn()  # first: whoever is answered may want to write again
         for ticket in done:
             if ticket.loop is not self._home:
                 with contextlib.suppress(RuntimeError):  # that loop has been closed
                     ticket.loop.call_soon_threadsafe(ticket.answer)
-        self._go_on(lambda: self._finish(here))
 
     def _go_on(self, with_: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is gone, and everybody with it
