@@ -21,6 +21,7 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   ├── InputGone              the job's input is not kept any more
 │   ├── UploadGone             an uploaded file has expired, or is another job's
 │   ├── UploadUnderWay         an upload under the same idempotency key goes on (`retry_after_s`)
+│   ├── NoSignedUploads        the blob store has no addresses that a client could write to
 │   ├── StaleLease             a worker writes to a job that is not its own any more
 │   └── IllegalTransition      a bug: a move the transition table does not have
 ├── StoreError                 the store could not do it
@@ -186,6 +187,12 @@ class UploadUnderWay(Conflict):
     def __init__(self, message: str, retry_after_s: int) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class NoSignedUploads(Conflict):
+    """The blob store has no addresses that a client could write a file to."""
+
+    code = "no-signed-uploads"
 
 
 class UploadGone(Conflict):

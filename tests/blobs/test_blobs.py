@@ -56,6 +56,27 @@ async def test_what_was_put_is_there_whole_in_parts_and_until_it_is_deleted(
     await blobs.delete(KEY)
 
 
+async def test_a_copy_is_counted_hashed_and_its_own(blobs: Blobs) -> None:
+    content = content_of(PIECE + 1)
+    await blobs.put(KEY, content, PLENTY)
+
+    copied = await blobs.copy(KEY, f"{KEY}-copy", len(content))
+
+    assert copied == written(content)
+    await blobs.delete(KEY)
+    assert await blobs.get(f"{KEY}-copy", *copied) == content
+    with pytest.raises(BlobGone):
+        await blobs.copy(KEY, f"{KEY}-other", PLENTY)
+
+
+async def test_what_is_too_large_is_not_copied(blobs: Blobs) -> None:
+    await blobs.put(KEY, b"12345", PLENTY)
+    with pytest.raises(TooLarge):
+        await blobs.copy(KEY, f"{KEY}-copy", 4)
+    with pytest.raises(BlobGone):
+        await blobs.get(f"{KEY}-copy", *written(b"12345"))
+
+
 @pytest.mark.parametrize("what", ["bytearray", "memoryview", "path", "file", "stream"])
 async def test_bytes_come_in_many_shapes(blobs: Blobs, tmp_path: Path, what: str) -> None:
     content = content_of(2 * PIECE + 77)

@@ -173,7 +173,9 @@ async def test_nobody_sees_or_changes_what_another_tenant_has(
         elif (names_other and endpoint.name != "putSchedule") or endpoint.name == "createKey":
             read_problem(answer, 404, "not-found")
         elif endpoint.name == "signUpload":
-            read_problem(answer, 409, "conflict")  # files in a folder have no such addresses
+            read_problem(
+                answer, 409, "no-signed-uploads"
+            )  # files in a folder have no such addresses
         else:
             assert answer.status_code < 300, answer.text
             assert "acme" not in answer.text

@@ -15,8 +15,8 @@ from coatcheck import App, Context, Upload
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.uploads import UNUSED_KEPT_MS
 from coatcheck.http.app import create_http_app
+from coatcheck.model.upload import UNUSED_KEPT_MS
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker
@@ -321,4 +321,4 @@ async def test_a_fork_has_the_file_too(
 
 async def test_a_folder_signs_no_addresses(http: httpx2.AsyncClient) -> None:
     answer = await http.post("/v1/signed-uploads", json={"size": 3})
-    read_problem(answer, 409, "conflict")
+    read_problem(answer, 409, "no-signed-uploads")

@@ -171,6 +171,13 @@ def test_any_part_of_a_blob_can_be_read(bucket: SealedBucket, size: int) -> None
             assert b"".join(bucket.get("some/key", start, stop)) == content[start:stop]
 
 
+def test_a_copy_of_a_blob_is_sealed_for_its_own_key(bucket: SealedBucket, tmp_path: Path) -> None:
+    bucket.put("one", [b"readable"])
+    bucket.copy("one", "two")
+    assert b"".join(bucket.get("two", 0, 8)) == b"readable"
+    assert b"readable" not in (tmp_path / "bucket/two").read_bytes()
+
+
 def _cut(content: bytes) -> Iterator[bytes]:
     for start in range(0, len(content), 70_000):
         yield content[start : start + 70_000]

@@ -12,7 +12,7 @@ A key is made by us, never by a user: segments of letters, digits and dashes, jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 # How much is read, hashed and written at a time.
@@ -43,7 +43,11 @@ class Bucket(Protocol):
         """Return how many bytes a blob has; raises BlobGone."""
         ...
 
-    def sign(self, key: str, seconds: float) -> str | None:
+    def copy(self, key: str, to: str) -> None:
+        """Write what is under one key under another as well; raises BlobGone."""
+        ...
+
+    def sign(self, key: str, seconds: float) -> Address | None:
         """Return an address that anybody can write this one blob to, for a while; None where there
         is no such thing.
         """
@@ -59,3 +63,10 @@ class Written(NamedTuple):
 
     size: int
     sha256: str
+
+
+class Address(NamedTuple):
+    """Where bytes can be put by whoever knows it, and the headers that have to go with them."""
+
+    url: str
+    headers: Mapping[str, str]

@@ -22,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TypeVar
 
-from coatcheck.blobs.base import PIECE, Bucket, Written
+from coatcheck.blobs.base import PIECE, Address, Bucket, Written
 from coatcheck.blobs.sealed import SealedBucket
 from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, TooLarge
 
@@ -125,23 +125,23 @@ class Blobs:
 
         await self._persist(lambda: self._run(fetch))
 
-    async def measure(self, key: str, most: int) -> Written:
-        """Count and hash a blob that somebody else has written; one that is larger than `most` is
-        not read.
+    async def copy(self, key: str, to: str, most: int) -> Written:
+        """Copy a blob that somebody else has written, and count and hash the copy; raises BlobGone,
+        and TooLarge for more than `most` bytes, which are not copied.
         """
 
-        def measure() -> Written:
-            size = self._bucket.size(key)
-            if size > most:
-                return Written(size, "")
-            counted = _Counted(self._bucket.get(key, 0, size), size)
+        def copy() -> Written:
+            if self._bucket.size(key) > most:
+                raise TooLarge(f"this is more than the {most:,} bytes that are allowed")
+            self._bucket.copy(key, to)
+            counted = _Counted(self._bucket.get(to, 0, self._bucket.size(to)), most)
             for _ in counted:
                 continue
             return counted.written()
 
-        return await self._persist(lambda: self._run(measure))
+        return await self._persist(lambda: self._run(copy))
 
-    async def sign(self, key: str, seconds: float) -> str | None:
+    async def sign(self, key: str, seconds: float) -> Address | None:
         """Return an address that a blob can be written to, where there is such a thing."""
         return await self._run(lambda: self._bucket.sign(key, seconds))
 

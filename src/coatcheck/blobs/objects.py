@@ -17,13 +17,15 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
-from coatcheck.blobs.base import PIECE
+from coatcheck.blobs.base import PIECE, Address
 from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, ConfigurationError
 
 # What is in memory of an upload: this many parts of this size.
 PART_BYTES = 8 << 20
 PARTS_AT_ONCE = 2
 PROBE_KEY = "doctor/probe"
+# What a PUT to a signed address has to say: Azure has blobs of several types.
+_PUT_HEADERS = {"az": {"x-ms-blob-type": "BlockBlob"}}
 
 
 class ObjectBucket:
@@ -89,11 +91,17 @@ class ObjectBucket:
         with self._as_ours(key):
             return int(self._obstore.head(self._store, key)["size"])
 
-    def sign(self, key: str, seconds: float) -> str:
+    def copy(self, key: str, to: str) -> None:
+        """Let the store copy an object by itself."""
+        with self._as_ours(key):
+            self._obstore.copy(self._store, key, to)
+
+    def sign(self, key: str, seconds: float) -> Address:
         """Return an address to PUT an object to."""
         with self._as_ours(key):
             lasting = timedelta(seconds=seconds)
-            return str(self._obstore.sign(self._store, "PUT", key, lasting))
+            url = str(self._obstore.sign(self._store, "PUT", key, lasting))
+            return Address(url, _PUT_HEADERS.get(self._place.partition(":")[0], {}))
 
     def check(self) -> None:
         """Write a few bytes, read them and remove them."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,7 @@ from coatcheck.store.base import Settlement, Store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from coatcheck.blobs.base import Written
+    from coatcheck.blobs.base import Address, Written
     from coatcheck.blobs.blobs import Blobs, Source
 
 log = logging.getLogger(__name__)
@@ -89,9 +89,16 @@ class Keeping:
 
     async def put_apart(self, blob: BlobName, source: Source, limit: int) -> Written:
         """Write a blob that no job has named yet; what fails leaves nothing."""
+        return await self._apart(blob, lambda: self._blobs.put(blob.key, source, limit))
+
+    async def copy_apart(self, key: str, blob: BlobName, most: int) -> Written:
+        """Copy what somebody else has written, and read the copy; what fails leaves none."""
+        return await self._apart(blob, lambda: self._blobs.copy(key, blob.key, most))
+
+    async def _apart(self, blob: BlobName, write: Callable[[], Awaitable[Written]]) -> Written:
         await self._store.reserve_blob(blob, self._clock.now() + RESERVED_MS)
         try:
-            return await self._blobs.put(blob.key, source, limit)
+            return await write()
         except BaseException:
             await asyncio.shield(self._give_up(blob))
             raise
@@ -102,13 +109,18 @@ class Keeping:
         except StoreError as error:  # the sweep will come by
             log.warning("a blob could not be given up", extra={"why": str(error)})
 
-    async def sign(self, key: str, seconds: float) -> str | None:
+    async def sign(self, key: str, seconds: float) -> Address | None:
         """Return an address that a blob can be written to; None where there are no such."""
         return await self._blobs.sign(key, seconds)
 
-    async def measure(self, key: str, most: int) -> Written:
-        """Read what somebody else has written, up to one byte more than it should be."""
-        return await self._blobs.measure(key, most)
+    async def clear(self, key: str) -> None:
+        """Remove the bytes of a blob that somebody else can write to; its row stays, for the sweep
+        of what is written there later, and of what cannot be reached now.
+        """
+        try:
+            await self._blobs.delete(key)
+        except StoreError as error:
+            log.warning("a blob could not be cleared", extra={"why": str(error)})
 
     async def fetch(self, blob: StoredUpload, path: Path) -> None:
         """Write a blob to a file, and check it; raises BlobGone, BlobDamaged."""

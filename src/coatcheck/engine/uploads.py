@@ -9,37 +9,36 @@ A crash before 2 leaves a blob that nobody has named; an upload that no job ever
 too: the sweep removes both. A repeated upload under one key ends with the upload of the first, and
 is refused while that one goes on (`upload_keys.py`).
 
-Where the blob store can sign addresses (object stores), a client may write the bytes there itself:
-`begin_signed` notes the blob and returns an address, `complete` reads what was written, checks it,
-and goes on with 2.
+Where the blob store can sign addresses (object stores), a client may write the bytes there itself,
+and goes on with 2 when they were checked (`signed_uploads.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.clock import Clock
-from coatcheck.engine.keeping import RESERVED_MS, Keeping
+from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.once import Once
+from coatcheck.engine.signed_uploads import SignedUploads
 from coatcheck.engine.upload_keys import hold
-from coatcheck.errors import BlobGone, Conflict, InvalidPayload, KeyReused, NotFound
+from coatcheck.errors import InvalidPayload, KeyReused, NotFound
 from coatcheck.model.artifact import check_content_type
 from coatcheck.model.job import DEFAULT_TENANT, NewJob
 from coatcheck.model.payload import NOBODY, BlobName
-from coatcheck.model.record import Record
-from coatcheck.model.upload import LARGEST_UPLOAD, StoredUpload, check_file_name
+from coatcheck.model.upload import (
+    LARGEST_UPLOAD,
+    NO_SUCH_UPLOAD,
+    UNUSED_KEPT_MS,
+    StoredUpload,
+    check_file_name,
+)
 from coatcheck.store.base import Store
 
 if TYPE_CHECKING:
     from coatcheck.blobs.blobs import Source
-
-UNUSED_KEPT_MS = 24 * 3_600_000
-# How long an address that was signed can be written to.
-SIGNED_MS = 3_600_000
-SIGNED = "signed-uploads"
 
 
 class Uploaded(NamedTuple):
@@ -47,14 +46,6 @@ class Uploaded(NamedTuple):
 
     upload: StoredUpload
     replayed: bool
-
-
-class Signed(NamedTuple):
-    """Where a client may write a file itself, until when."""
-
-    id: str
-    url: str
-    expires_at: int
 
 
 class Uploads:
@@ -68,6 +59,7 @@ class Uploads:
         self._clock = clock
         self._new_id = new_id
         self.limit = LARGEST_UPLOAD
+        self.signed = SignedUploads(store, keeping, clock, new_id)
 
     async def receive(
         self,
@@ -127,15 +119,18 @@ class Uploads:
     async def get(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> StoredUpload:
         """Read what is known of a file that no job has taken over; raises NotFound."""
         found = await self._store.get_upload(tenant, upload_id)
-        if found is None or found.expires_at <= self._clock.now():
-            raise NotFound("there is no such upload: it has expired, or a job has taken it over")
-        return found
+        if found is not None and found.expires_at > self._clock.now():
+            return found
+        if await self.signed.find(upload_id, tenant) is not None:
+            raise NotFound("this upload is not complete: write the file to its address, and say so")
+        raise NotFound(NO_SUCH_UPLOAD)
 
     async def delete(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> None:
         """Give a file up that no job has taken over; raises NotFound."""
-        if not await self._store.delete_upload(tenant, upload_id):
-            raise NotFound("there is no such upload: it has expired, or a job has taken it over")
-        await self._keeping.sweep()
+        if await self._store.delete_upload(tenant, upload_id):
+            await self._keeping.sweep()
+        elif not await self.signed.give_up(upload_id, tenant):
+            raise NotFound(NO_SUCH_UPLOAD)
 
     # --- for jobs
 
@@ -166,61 +161,3 @@ class Uploads:
             copy = await self._keeping.put(job.tenant, job.id, pieces, upload.size)
             copies.append(upload._replace(key=copy.key))
         return job._replace(uploads=tuple(copies))
-
-    # --- signed addresses
-
-    async def begin_signed(
-        self,
-        size: int,
-        name: str | None = None,
-        content_type: str | None = None,
-        *,
-        tenant: str = DEFAULT_TENANT,
-    ) -> Signed:
-        """Return an address of the blob store that a file can be written to; raises Conflict where
-        the blob store has none.
-        """
-        name = check_file_name(name)
-        media_type = check_content_type(content_type, name or "")
-        upload_id, now = self._new_id(), self._clock.now()
-        blob = BlobName(tenant, NOBODY, f"uploads/{upload_id}")
-        url = await self._keeping.sign(blob.key, SIGNED_MS / 1000)
-        if url is None:
-            raise Conflict("this server's blob store signs no addresses; send the file here")
-        await self._store.reserve_blob(blob, now + RESERVED_MS)
-        value = json.dumps({"size": size, "name": name, "content_type": media_type})
-        record = Record(tenant, SIGNED, upload_id, value, 0, now, now + RESERVED_MS)
-        await self._store.put_record(record)
-        return Signed(upload_id, url, now + SIGNED_MS)
-
-    async def complete(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> StoredUpload:
-        """Take in what a client has written to a signed address; told twice is once. Raises
-        NotFound, and Conflict where it is not there or has another size.
-        """
-        there = await self._store.get_upload(tenant, upload_id)
-        if there is not None:
-            return there
-        now = self._clock.now()
-        record = await self._store.get_record(tenant, SIGNED, upload_id, now)
-        if record is None:
-            raise NotFound("there is no such upload")
-        asked = json.loads(record.value)
-        key = f"uploads/{upload_id}"
-        try:
-            written = await self._keeping.measure(key, asked["size"])
-        except BlobGone:
-            raise Conflict("nothing was written to the signed address yet") from None
-        if written.size != asked["size"]:
-            raise Conflict(f"{written.size:,} bytes were written, not {asked['size']:,}")
-        upload = StoredUpload(
-            upload_id,
-            asked["name"],
-            asked["content_type"],
-            *written,
-            key,
-            now,
-            now + UNUSED_KEPT_MS,
-        )
-        await self._store.put_upload(tenant, upload)
-        await self._store.delete_record(tenant, SIGNED, upload_id)
-        return upload

@@ -36,6 +36,7 @@ from coatcheck.model.names import NAME_PATTERN, NAME_RULE
 from coatcheck.model.schedule import LONGEST_MS, SHORTEST_MS, CatchUp, Overlap
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op, StepState
+from coatcheck.model.upload import SHA256_PATTERN
 from coatcheck.model.usage import Usage
 
 TEXT: Schema = {"type": "string"}
@@ -130,7 +131,7 @@ _ARTIFACT = whole(
         "name": FILE_NAME,
         "content_type": TEXT,
         "size": COUNT,
-        "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "sha256": {"type": "string", "pattern": SHA256_PATTERN},
         "created_at": TIME,
         "url": TEXT,
     }
@@ -141,7 +142,7 @@ _UPLOAD = whole(
         "name": maybe(TEXT),
         "content_type": TEXT,
         "size": COUNT,
-        "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        "sha256": {"type": "string", "pattern": SHA256_PATTERN},
         "created_at": TIME,
         "expires_at": TIME,
         "links": {"type": "object", "additionalProperties": TEXT},
@@ -428,6 +429,7 @@ def components() -> dict[str, Any]:
                 "id": TEXT,
                 "method": {"const": "PUT"},
                 "url": TEXT,
+                "headers": {"type": "object", "additionalProperties": TEXT},
                 "expires_at": TIME,
                 "links": {"type": "object", "additionalProperties": TEXT},
             }

@@ -91,6 +91,10 @@ UPLOADS: tuple[Endpoint, ...] = (
         "Say that a file was written to its signed address",
         "uploads",
         {200: Answer("It was read and hashed, and waits for its job.", _UPLOAD)},
-        refusals=(404, 409),
+        refusals=(404, 409, 422),
+        description=(
+            "409 while nothing was written there. Where it is of another size or SHA-256 than was "
+            "said it is removed (422), and can be written again."
+        ),
     ),
 )

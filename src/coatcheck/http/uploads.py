@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.signed_uploads import Announced
 from coatcheck.errors import TooLarge
 from coatcheck.http.body import media_type_of, refuse_declared, stream_body, too_large
 from coatcheck.http.caller import tenant_of
@@ -20,7 +21,7 @@ from coatcheck.http.fields import Fields, read_fields
 from coatcheck.http.idempotency import REPLAYED, read_key
 from coatcheck.http.job_view import dumps
 from coatcheck.http.multipart import AROUND, read_file
-from coatcheck.model.upload import LARGEST_UPLOAD, StoredUpload
+from coatcheck.model.upload import LARGEST_UPLOAD, SHA256_PATTERN, StoredUpload
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ class SignedRequest(Fields):
     """What a client is about to write to the blob store itself."""
 
     size: int = Field(ge=0, le=LARGEST_UPLOAD)
+    sha256: str | None = Field(default=None, pattern=SHA256_PATTERN)
     name: str | None = None
     content_type: str | None = None
 
@@ -80,13 +82,13 @@ async def sign_upload(request: Request) -> Response:
     """Answer with an address of the blob store that the file can be written to directly."""
     engine: Engine = request.app.state.engine
     asked = await read_fields(request, SignedRequest)
-    signed = await engine.uploads.begin_signed(
-        asked.size, asked.name, asked.content_type, tenant=tenant_of(request)
-    )
+    file = Announced(asked.size, asked.sha256, asked.name, asked.content_type)
+    signed = await engine.uploads.signed.begin(file, tenant_of(request))
     answer = {
         "id": signed.id,
         "method": "PUT",
         "url": signed.url,
+        "headers": signed.headers,
         "expires_at": to_rfc3339(signed.expires_at),
         "links": {"complete": f"/v1/uploads/{signed.id}/complete"},
     }
@@ -94,9 +96,10 @@ async def sign_upload(request: Request) -> Response:
 
 
 async def complete_upload(request: Request) -> Response:
-    """Take in what was written to a signed address: it is read once, counted and hashed."""
+    """Take in what was written to a signed address, once it is what was said."""
     engine: Engine = request.app.state.engine
-    taken = await engine.uploads.complete(request.path_params["upload_id"], tenant_of(request))
+    upload_id = request.path_params["upload_id"]
+    taken = await engine.uploads.signed.complete(upload_id, tenant_of(request))
     log.info("uploaded", extra={"upload": taken.id, "bytes": taken.size})
     return Response(dumps(upload_view(taken)), media_type=JSON)
 

@@ -15,6 +15,10 @@ from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationInfo, m
 from coatcheck.errors import InvalidInput
 
 LARGEST_UPLOAD = 500 * 1024 * 1024
+# How long it waits for a job.
+UNUSED_KEPT_MS = 24 * 3_600_000
+NO_SUCH_UPLOAD = "there is no such upload: it has expired, or a job has taken it over"
+SHA256_PATTERN = "^[0-9a-f]{64}$"
 ID_PATTERN = "^[0-9A-HJKMNP-TV-Z]{26}$"
 MOST_OF_A_JOB = 100
 
