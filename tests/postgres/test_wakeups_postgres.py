@@ -86,9 +86,10 @@ async def test_topics_that_are_added_later_are_woken_too(
 async def test_of_a_stream_of_reports_the_last_is_told_too(
     store: PostgresStore, other: PostgresStore
 ) -> None:
-    reports = await listening(other, Topic.REPORTS)
+    reports, changes = await listening(other, Topic.REPORTS), other.subscribe(Topic.CHANGES)
     await store.register_worker(worker_info(WORKER))
     lease = await run_job(store, new_job())
+    assert await changes.wait(LONG)
     for done in range(1, 51):
         assert await store.report(lease, Report(Progress(done)), NOW)
     seen = 0.0
@@ -96,6 +97,7 @@ async def test_of_a_stream_of_reports_the_last_is_told_too(
         assert await reports.wait(LONG)
         progress = (await other.get(lease.tenant, lease.job_id)).progress
         seen = 0.0 if progress is None else progress.done
+    assert await changes.wait(0) is False
 
 
 async def test_a_lost_listening_connection_is_opened_again_and_what_was_missed_is_found(

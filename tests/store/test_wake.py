@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.store.base import Topic
+from coatcheck.model.job import Progress
+from coatcheck.store.base import Report, Topic
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.testing.conformance.arrange import WORKER, run_job, worker_info
 from tests.store.another_process import NOW, AnotherProcess, new_job
 
 pytestmark = pytest.mark.anyio
@@ -66,6 +68,15 @@ async def test_only_the_topic_that_was_touched_wakes(store: SQLiteStore, databas
     assert await work.wait(LONG)
     assert await cancels.wait(0) is False
     await other.close()
+
+
+async def test_what_a_job_says_of_itself_wakes_only_who_follows_it(store: SQLiteStore) -> None:
+    await store.register_worker(worker_info(WORKER))
+    lease = await run_job(store, new_job())
+    reports, changes = store.subscribe(Topic.REPORTS), store.subscribe(Topic.CHANGES)
+    await store.report(lease, Report(Progress(1)), NOW)
+    assert await reports.wait(LONG)
+    assert await changes.wait(0) is False
 
 
 async def test_wake_ups_that_nobody_waited_for_are_one(store: SQLiteStore) -> None:
