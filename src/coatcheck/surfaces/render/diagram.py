@@ -47,7 +47,6 @@ class Drawn(BaseModel):
 
 def render(ctx: Context, diagram: Diagram) -> Drawn:
     """Draw a diagram and keep the picture with the job."""
-    ctx.progress(0, 1, f"drawing {diagram.format}")
     try:
         picture = draw(diagram.source, diagram.format, diagram.output, engine=diagram.engine)
     except DrawingError as error:
@@ -56,7 +55,6 @@ def render(ctx: Context, diagram: Diagram) -> Drawn:
         raise Fail("engine-missing", str(error)) from None
     name = f"{ARTIFACT}.{diagram.output}"
     ctx.artifact(name, picture.content, picture.content_type)
-    ctx.progress(1, 1, "drawn")
     return Drawn(
         shortlink=diagram.shortlink,
         artifact=name,
