@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -14,6 +13,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import psycopg
 import pytest
+
+from tests.debian import program_of
 
 PORT = 6432  # only the name of a socket: no network port is opened
 PATIENCE_S = 30.0
@@ -35,29 +36,8 @@ ignore_startup_parameters = extra_float_digits
 
 def find_program() -> str:
     """Return where PgBouncer is; try to install it; skip the test where that cannot be done."""
-    return _found() or _installed() or pytest.skip("there is no pgbouncer here: install Debian's")
-
-
-def _found() -> str | None:
-    return shutil.which("pgbouncer", path=os.environ.get("PATH", "") + ":/usr/sbin")
-
-
-def _installed() -> str | None:
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        return None
-    install = ["apt-get", "install", "-y", "--no-install-recommends", "pgbouncer"]
-    for command in (install, ["apt-get", "update"], install):
-        subprocess.run(
-            [*command, "-o", "DPkg::Lock::Timeout=60"],
-            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=100,
-            check=False,
-        )
-        if _found():
-            break
-    return _found()
+    found = program_of("pgbouncer", "pgbouncer")
+    return found or pytest.skip("there is no pgbouncer here: install Debian's")
 
 
 class Bouncer:

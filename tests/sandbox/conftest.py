@@ -15,6 +15,7 @@ import pytest
 from coatcheck.sandbox import Limits, Reach, Strength, confine
 from coatcheck.sandbox.in_force import why_not
 from coatcheck.sandbox.runtime import PROGRAMS
+from tests.debian import program_of
 
 MIB = 1024 * 1024
 # One that everybody may read, if there is one: as root, limits alone are for nobody.
@@ -24,6 +25,8 @@ Attempt = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def _or_skip(strength: Strength) -> Strength:
+    if strength is Strength.BUBBLEWRAP:
+        program_of("bubblewrap", "bwrap")
     if (reason := why_not(strength)) is not None:
         pytest.skip(f"{strength.value}: {reason}")
     return strength

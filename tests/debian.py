@@ -1,0 +1,38 @@
+"""Programs of Debian's that some tests need: installed where that can be done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from functools import cache
+
+
+@cache
+def program_of(package: str, name: str) -> str | None:
+    """Return where a program is, installing its package first if need be; None where it cannot be
+    had.
+    """
+    return _found(name) or _installed(package, name)
+
+
+def _found(name: str) -> str | None:
+    return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin")
+
+
+def _installed(package: str, name: str) -> str | None:
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return None
+    install = ["apt-get", "install", "-y", "--no-install-recommends", package]
+    for command in (install, ["apt-get", "update"], install):
+        subprocess.run(
+            [*command, "-o", "DPkg::Lock::Timeout=60"],
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=100,
+            check=False,
+        )
+        if _found(name):
+            break
+    return _found(name)
