@@ -17,7 +17,6 @@ from coatcheck.engine.engine import Engine
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
 from coatcheck.http.endpoint import JSON, Answer, Endpoint, OpensTo
-from coatcheck.http.surface import Surface
 from coatcheck.model.job import Job
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker
@@ -190,9 +189,8 @@ async def test_its_calls_are_described(http: httpx2.AsyncClient) -> None:
 
 
 async def test_the_same_call_twice_is_refused(engine: Engine) -> None:
-    class Twice(Surface):
+    class Twice(Reports):
         name = "twice"
-        endpoints = Reports.endpoints
 
     with pytest.raises(ConfigurationError, match="POST /reports is declared twice"):
         create_http_app(engine, surfaces=[Reports(), Twice()])

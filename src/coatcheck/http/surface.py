@@ -18,12 +18,14 @@ found by `coatcheck serve` without an app when a package names it as an entry po
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from starlette.responses import Response
 
 from coatcheck.app import App
+from coatcheck.errors import NotFound
 from coatcheck.http.endpoint import Endpoint
 from coatcheck.http.problem import Refusal, as_problem
 from coatcheck.model.job import Job
@@ -36,7 +38,7 @@ class Part(NamedTuple):
     missing: str = ""  # what to do to have it; nothing where it is there
 
 
-class Surface:
+class Surface(ABC):
     """What every surface is made of; one of them says what it needs of it."""
 
     name: str
@@ -46,9 +48,9 @@ class Surface:
     # Whether its jobs are shown at GET /jobs/{id}.
     shows_jobs = False
 
+    @abstractmethod
     def declare(self, app: App) -> None:
         """Declare the kinds of jobs behind it."""
-        raise NotImplementedError
 
     def refuse(self, refusal: Refusal, path: str) -> Response:
         """Write a refusal in the words of its document."""
@@ -59,5 +61,5 @@ class Surface:
         return ()
 
     def show(self, job: Job) -> Response:
-        """Show one of its jobs."""
-        raise NotImplementedError
+        """Show one of its jobs; those of a surface that shows none are not there."""
+        raise NotFound(f"job {job.public_id} is not shown here")
