@@ -73,6 +73,7 @@ async def test_only_the_topic_that_was_touched_wakes(store: SQLiteStore, databas
 async def test_what_a_job_says_of_itself_wakes_only_who_follows_it(store: SQLiteStore) -> None:
     await store.register_worker(worker_info(WORKER))
     lease = await run_job(store, new_job())
+    await store.ping()  # by now all that was before has been published
     reports, changes = store.subscribe(Topic.REPORTS), store.subscribe(Topic.CHANGES)
     await store.report(lease, Report(Progress(1)), NOW)
     assert await reports.wait(LONG)
