@@ -1,0 +1,145 @@
+"""The wrapped app as the upstream of relayed calls.
+
+What HTTP's headers do not carry but an app can see of its caller (the host it was asked for by, the
+client's address, where the app is mounted, who `authorize` said it was) is kept with the call in a
+header whose name cannot come in over the wire, and put back into the scope.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from coatcheck.relay.call import Head, StoredCall
+from coatcheck.relay.headers import Pairs, raw_of
+from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing
+from coatcheck.wrapping.asking import Identity
+from coatcheck.wrapping.calling import AppFailed, ASGIApp, Call, Message, Scope
+from coatcheck.wrapping.context import EndpointContext
+from coatcheck.wrapping.marks import REPLAY
+
+log = logging.getLogger(__name__)
+
+# There is a blank in it: no request has such a header.
+_SEEN = "coatcheck scope"
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+# The job that a call is made for, in the task of its handler.
+job_context: ContextVar[EndpointContext] = ContextVar("coatcheck_job_context")
+
+
+class Server(NamedTuple):
+    """Where the app runs: on this loop, with the state its lifespan made."""
+
+    app: ASGIApp
+    loop: asyncio.AbstractEventLoop
+    state: Mapping[str, Any]
+
+
+def with_what_was_seen(call: StoredCall, scope: Scope, identity: Identity | None) -> StoredCall:
+    """Return a stored call that also has what only the scope of its request says."""
+    host = next(
+        (value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), ""
+    )
+    seen = {
+        "host": host,
+        "scheme": scope.get("scheme", "http"),
+        "http_version": scope.get("http_version", "1.1"),
+        "root_path": scope.get("root_path", ""),
+        "client": scope.get("client"),
+        "server": scope.get("server"),
+        "identity": identity or {},
+    }
+    return call.model_copy(update={"headers": [*call.headers, (_SEEN, json.dumps(seen))]})
+
+
+class AppUpstream:
+    """Calls the wrapped app, on the server's loop."""
+
+    def __init__(self) -> None:
+        self.server: Server | None = None  # set while there is one
+
+    @contextlib.asynccontextmanager
+    async def call(
+        self, call: Outgoing, body: AsyncIterator[bytes] | None
+    ) -> AsyncIterator[Incoming]:
+        """Make a call, and give its answer."""
+        server = self.server
+        assert server is not None, "the worker runs only while the app does"
+        scope = _scope_of(call, server)
+        scope[REPLAY] = job_context.get()
+        async with Call(body or _nothing()).made(server.app, scope, server.loop) as made:
+            messages = made.messages()
+            try:
+                head = await _head(messages)
+            except AppFailed as error:
+                # As its server would answer.
+                log.error("the app raised, and gave no answer", exc_info=error.__cause__)
+                head = Head(500, [("content-type", "text/plain; charset=utf-8")])
+                yield Incoming(head, _once(b"Internal Server Error"))
+            else:
+                yield Incoming(head, _chunks(messages))
+
+
+def _scope_of(call: Outgoing, server: Server) -> Scope:
+    seen = json.loads(next(value for name, value in call.headers if name == _SEEN))
+    headers: Pairs = [pair for pair in call.headers if pair[0] != _SEEN]
+    if seen["host"]:
+        headers.insert(0, ("host", seen["host"]))
+    if call.size or call.method in _WITH_BODY:
+        headers.append(("content-length", str(call.size)))
+    path, _, query = call.path.partition("?")
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": seen["http_version"],
+        "method": call.method,
+        "scheme": seen["scheme"],
+        "path": unquote(path),
+        "raw_path": path.encode("ascii"),
+        "query_string": query.encode("ascii"),
+        "root_path": seen["root_path"],
+        "headers": raw_of(headers),
+        "client": _as_address(seen["client"]),
+        "server": _as_address(seen["server"]),
+        "state": {**server.state, **seen["identity"]},
+        "extensions": {},
+    }
+
+
+def _as_address(found: list[Any] | None) -> tuple[Any, ...] | None:
+    return None if found is None else tuple(found)
+
+
+async def _head(messages: AsyncIterator[Message]) -> Head:
+    async for message in messages:
+        if message["type"] == "http.response.start":
+            pairs = [
+                (bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1"))
+                for name, value in message.get("headers", ())
+            ]
+            return Head(message["status"], pairs)
+    raise AppFailed("the app gave a body without a head")
+
+
+async def _chunks(messages: AsyncIterator[Message]) -> AsyncIterator[bytes]:
+    try:
+        async for message in messages:
+            if message["type"] == "http.response.body" and message.get("body"):
+                yield bytes(message["body"])
+    except AppFailed as error:
+        raise CallBroken("the app raised in the middle of its answer") from error.__cause__
+
+
+async def _once(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield

@@ -1,0 +1,10 @@
+"""All of these run on asyncio, as servers do."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
