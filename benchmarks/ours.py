@@ -23,9 +23,8 @@ import apsw
 
 from benchmarks import jobs, stepping
 from benchmarks.peers import protocol
-from coatcheck.cli.running import new_event_loop, run_process
+from coatcheck.cli.running import new_event_loop, open_engine, run_process
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.opening import open_engine
 from coatcheck.engine.submission import Submission
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.connection import connect

@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks import jobs
 from benchmarks.plan import Plan
 from benchmarks.results import Bar, Measure, Row, percentile
-from coatcheck.engine.opening import open_engine
+from coatcheck.cli.running import open_engine
 from coatcheck.engine.submission import Submission
 from coatcheck.ids import UlidGenerator, first_ulid_at
 from coatcheck.model.job import NewJob

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coatcheck.cli import running
-from coatcheck.cli.running import api_process, new_event_loop, run_process
-from coatcheck.engine.opening import open_engine
+from coatcheck.cli.running import api_process, new_event_loop, open_engine, run_process
 from coatcheck.logs import configure_logging
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for

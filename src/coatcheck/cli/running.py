@@ -9,14 +9,14 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import uvicorn
 
 from coatcheck.app import App
+from coatcheck.engine import opening
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.opening import open_engine
 from coatcheck.http.app import create_http_app
 from coatcheck.http.patience import PatientProtocol, close_silent
 from coatcheck.http.surface import Surface
@@ -54,6 +54,20 @@ def run_process(main: Coroutine[Any, Any, None]) -> None:
     gc.freeze()  # what was imported stays, and need not be looked at again
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(main)
+
+
+def surfaces_of(app: App) -> list[Surface]:
+    """Return the surfaces that an app uses."""
+    return [each for each in app.surfaces.values() if isinstance(each, Surface)]
+
+
+@contextlib.asynccontextmanager
+async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
+    """Open an engine for an app, whose surfaces are told what the operator has set."""
+    for surface in surfaces_of(app):
+        surface.configure(settings)
+    async with opening.open_engine(app, settings) as engine:
+        yield engine
 
 
 async def api_process(
@@ -107,7 +121,7 @@ class _Server(uvicorn.Server):
     def __init__(
         self, app: App, engine: Engine, settings: Settings, announce: Callable[[bool], None]
     ) -> None:
-        surfaces = [each for each in app.surfaces.values() if isinstance(each, Surface)]
+        surfaces = surfaces_of(app)
         super().__init__(
             uvicorn.Config(
                 create_http_app(

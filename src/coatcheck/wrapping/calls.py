@@ -42,7 +42,7 @@ IDENTITY = "coatcheck identity"
 
 
 class AppsOwnDoor(Doorkeeper):
-    """The wrapped app decides who comes in: no key of ours is asked for, whatever keys there are."""
+    """The wrapped app decides who comes in: whatever keys of ours there are, none is asked for."""
 
     async def confirm(self) -> None:
         """Look at nothing."""
@@ -90,6 +90,7 @@ class JobCalls:
         app.router.redirect_slashes = False
         app.state.engine = engine
         app.state.shapes = Shapes({})
+        app.state.surfaces = {}
         return app
 
     def _answering(self, endpoints: dict[str, Endpoint]) -> Handler:

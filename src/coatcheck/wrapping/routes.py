@@ -42,7 +42,7 @@ class Routes(NamedTuple):
 
 
 def _read(text: str) -> tuple[str, re.Pattern[str]]:
-    found = _ROUTE.fullmatch(text) if isinstance(text, str) else None
+    found = _ROUTE.fullmatch(text)
     if found is None:
         raise ConfigurationError(f"{text!r} is no route: write a method and a path, POST /render")
     path = found["path"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import logging
 from collections.abc import AsyncIterator
@@ -15,7 +14,7 @@ from starlette.responses import Response
 from coatcheck.engine.engine import Engine, Submitted
 from coatcheck.engine.once import Once
 from coatcheck.engine.submission import Submission
-from coatcheck.errors import CoatcheckError, NotFound
+from coatcheck.errors import CoatcheckError
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.idempotency import REPLAYED
 from coatcheck.http.job_view import job_json
@@ -121,6 +120,7 @@ class TakingIn:
             Manners(accepted, on_hangup=manners.on_hangup),
         )
         if replayed:
+            await give_up(engine, taken)  # it is the earlier request's body that counts
             response.raw_headers.append((REPLAYED.lower().encode(), b"true"))
         return response
 
@@ -167,9 +167,9 @@ class _Body:
 
     async def give_up(self) -> None:
         """Remove what no job has taken over."""
-        if self._taken is not None:
-            with contextlib.suppress(NotFound):
-                await give_up(self._engine, DEFAULT_TENANT, self._taken)
+        taken, self._taken = self._taken, None
+        if taken is not None:
+            await give_up(self._engine, taken)
 
 
 def _once(taken: Taken, labels: dict[str, str]) -> Once | None:
