@@ -3,6 +3,8 @@
 These are the public names; everything else may move.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from coatcheck.app import App
 from coatcheck.client.async_client import AsyncClient, AsyncJobHandle
 from coatcheck.client.calls import Page
@@ -36,11 +38,15 @@ from coatcheck.errors import (
 from coatcheck.model.upload import Upload
 from coatcheck.worker.context import Context
 
+if TYPE_CHECKING:
+    from coatcheck.wrapping.middleware import Coatcheck
+
 __all__ = [
     "App",
     "AsyncClient",
     "AsyncJobHandle",
     "Client",
+    "Coatcheck",
     "CoatcheckError",
     "Conflict",
     "Context",
@@ -70,3 +76,12 @@ __all__ = [
     "Unreachable",
     "Upload",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what most who import this need not: a server around an app."""
+    if name != "Coatcheck":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from coatcheck.wrapping.middleware import Coatcheck  # noqa: PLC0415
+
+    return Coatcheck

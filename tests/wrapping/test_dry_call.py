@@ -197,7 +197,7 @@ def _endpoints_that_might_refuse() -> list[Callable[..., Any]]:
 
         return wrapper
 
-    found = [by_request, by_header, by_cookie, by_optional]
+    found: list[Callable[..., Any]] = [by_request, by_header, by_cookie, by_optional]
     return [*found, by_token_not_looked_at, by_key_not_looked_at, requires_login(decorated)]
 
 
