@@ -39,7 +39,7 @@ class Server:
         }
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
+    def start(self, ready: str = "/pid") -> None:
         """Start it, and return when it answers."""
         descriptor = self._listening.fileno()
         with (self._folder / "server.log").open("ab") as log:
@@ -52,7 +52,8 @@ class Server:
                 stdout=log,
             )
         # The socket listens already: the answer comes when the server does.
-        assert self.ask("GET", "/pid").json() == self._process.pid, self.log
+        answer = self.ask("GET", ready)
+        assert ready != "/pid" or answer.json() == self._process.pid, self.log
 
     @property
     def pid(self) -> int:
@@ -86,11 +87,13 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(app: str, folder: Path, gate: Gate, **settings: str) -> Iterator[Server]:
+def serving(
+    app: str, folder: Path, gate: Gate, ready: str = "/pid", **settings: str
+) -> Iterator[Server]:
     """Run a server for as long as the block lasts."""
     server = Server(app, folder, gate, **settings)
     try:
-        server.start()
+        server.start(ready)
         yield server
     finally:
         server.close()

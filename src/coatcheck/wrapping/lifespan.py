@@ -63,6 +63,10 @@ class Lifespan:
             await self._start()
         except CoatcheckError as error:
             return f"Coatcheck could not start: {error}"
+        except Exception as error:
+            # Raised, it would look to the server like an app that knows no lifespan.
+            log.exception("Coatcheck could not start")
+            return f"Coatcheck could not start: {type(error).__name__}: {error}"
         return None
 
 
