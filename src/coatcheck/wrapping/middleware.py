@@ -135,8 +135,9 @@ class Coatcheck:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         root = scope.get("root_path", "")
-        is_call = self._routes.have(scope)
-        is_about = not is_call and is_about_a_job(scope["path"].removeprefix(root), self._prefix)
+        # First, so that a route such as "GET /*" does not stand before them.
+        is_about = is_about_a_job(scope["path"].removeprefix(root), self._prefix)
+        is_call = not is_about and self._routes.have(scope)
         starting = self._started(scope)
         if not is_call and not is_about:
             await self._app(scope, receive, send)
