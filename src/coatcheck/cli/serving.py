@@ -24,6 +24,7 @@ from coatcheck.http.guard import is_loopback, refuse_without_keys
 from coatcheck.logs import configure_logging
 from coatcheck.settings import PREFIX, Settings, load_settings
 from coatcheck.store.open import place_of, store_for
+from coatcheck.surfaces.configured import configured_surfaces
 from coatcheck.surfaces.installed import app_of_surfaces
 
 
@@ -46,7 +47,7 @@ def serve(
     """Serve an app: the HTTP API and a worker, as two supervised processes.
 
     Without an app, the surfaces that are installed are served: diagrams, commands, and what other
-    packages bring.
+    packages bring. Rules of the config file ([[proxy]]) hand calls on to other services.
 
     A handler that blocks, crashes or leaks takes down at most the worker, which is started again;
     the API goes on answering. Stop with Ctrl-C: running jobs get time to finish
@@ -58,6 +59,7 @@ def serve(
         coatcheck serve shop/jobs.py:app --port 9000 --database sqlite:////var/lib/shop/jobs.db
         coatcheck serve tasks:app --no-worker        # and elsewhere: coatcheck worker tasks:app
         coatcheck serve                              # the built-in surfaces
+        coatcheck serve --config proxy.toml          # and the rules of a proxy
     """
     settings = _begin(flags, supervisor_pipe)
     if socket_fd is not None:
@@ -68,7 +70,7 @@ def serve(
         )
         listening = listen(settings.host, settings.port)
     if no_worker or in_process:
-        loaded = _load(app)
+        loaded = _load(app, settings)
         process = api_process if no_worker else single_process
         announce = _announcement(listening, settings)
         run_process(process(loaded, settings, listening, announce))
@@ -105,7 +107,7 @@ def worker(app: str | None, supervisor_pipe: int | None, **flags: Any) -> None:
         coatcheck worker tasks:app --concurrency 4 --database postgresql://jobs@db.example/jobs
     """
     settings = _begin(flags, supervisor_pipe)
-    run_process(worker_process(_load(app), settings))
+    run_process(worker_process(_load(app, settings), settings))
 
 
 @click.command()
@@ -151,9 +153,17 @@ def _has_keys(settings: Settings) -> bool:
     return asyncio.run(look())
 
 
-def _load(reference: str | None) -> App:
+def _load(reference: str | None, settings: Settings) -> App:
+    configured = configured_surfaces(settings)
     if reference is None:
-        return app_of_surfaces()
+        return app_of_surfaces(configured)
+    app = _import(reference)
+    for surface in configured:
+        app.use(surface)
+    return app
+
+
+def _import(reference: str) -> App:
     try:
         return load_app(reference)
     except CoatcheckError:
