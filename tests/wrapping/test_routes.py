@@ -21,6 +21,8 @@ from .requests import scope_of
         ("POST /reports/*", "POST", "/reports", False),
         ("POST /reports/{id}/run", "POST", "/reports/7/run", True),
         ("POST /reports/{id:int}/run", "POST", "/reports/7/run", True),
+        ("POST /reports/*/run", "POST", "/reports/7/run", True),
+        ("POST /reports/*/run", "POST", "/reports/7/8/run", False),
         ("POST /reports/{id}/run", "POST", "/reports/7/8/run", False),
         ("POST /a.b", "POST", "/aXb", False),
     ],

@@ -94,7 +94,7 @@ class Coatcheck:
         self._prefix = prefix
         self._asking = _asking_of(app, authorize)
         self._settings = load_settings({"database": database})
-        self._secrecy = Secrecy.of(self._settings)
+        self._secrecy = Secrecy()
         self._upstream = AppUpstream()
         self._manners = CallManners(
             Keeps(name, credentials=credentials),
@@ -145,7 +145,6 @@ class Coatcheck:
         try:
             at_work = self._at_work if starting is None else await asyncio.shield(starting)
         except CoatcheckError as error:
-            log.error("Coatcheck could not start", extra={"why": str(error)})
             await as_problem(refusal_of(error), scope["path"])(scope, receive, send)
             return
         assert at_work is not None, "it has started"
@@ -173,7 +172,7 @@ class Coatcheck:
 
     async def _start_all(self, scope: Scope) -> _AtWork:
         await self._asking.check()
-        await asyncio.to_thread(self._secrecy.check)
+        await asyncio.to_thread(self._secrecy.configure, self._settings)
         loop = asyncio.get_running_loop()
         app = target_of(scope, self._app)
         self._upstream.server = Server(app, loop, scope.get("state") or {})
@@ -233,4 +232,4 @@ def _handler(upstream: AppUpstream, terms: CallTerms, secrecy: Secrecy) -> Any:
 def _look_at(starting: asyncio.Task[_AtWork]) -> None:
     """Whoever waits for it hears of an error; where nobody does, it was looked at."""
     if not starting.cancelled() and (error := starting.exception()) is not None:
-        log.warning("Coatcheck could not start", extra={"why": str(error)})
+        log.error("Coatcheck could not start: %s", error)

@@ -1,7 +1,7 @@
 """The routes whose calls become jobs, as the developer names them: "POST /render".
 
-A method and a path, as in the app's own table: `{name}` stands for one part of it between slashes,
-a `*` at the end for all that follows. The path is the one the app sees, below its mount.
+A method and a path, as in the app's own table: `{name}`, or `*`, stands for one part of it between
+slashes, a `*` at the end for all that follows. The path is the one the app sees, below its mount.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.wrapping.calling import Scope
 
 _ROUTE = re.compile(r"(?P<method>[A-Z]+) (?P<path>/\S*)")
-_PART = re.compile(r"\{\w+(?::\w+)?\}")
+_PART = re.compile(r"\{\w+(?::\w+)?\}|(?<=/)\*(?=/)")
 
 
 class Routes(NamedTuple):

@@ -65,7 +65,7 @@ class TakingIn:
         except ClientDisconnect:
             return
         except AuthorizeUnknown as error:
-            log.error("nobody can tell who may call this", extra={"why": str(error)})
+            log.error("%s", error)
             answer = problem(500, error.code, str(error))
         except (CoatcheckError, HTTPException) as error:
             answer = as_problem(refusal_of(error), scope["path"])
