@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI, Request, Response
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.security import HTTPBearer
 from starlette.middleware.cors import CORSMiddleware
+from starlette.testclient import TestClient
 
 from coatcheck import Coatcheck
+from coatcheck.clock import SystemClock
+from coatcheck.engine.access import Doorkeeper
 from coatcheck.errors import ConfigurationError
 from coatcheck.store.base import JobFilter
 from coatcheck.store.sqlite.store import SQLiteStore
@@ -103,6 +107,38 @@ async def test_without_a_lifespan_it_starts_with_the_first_request(database: str
     async with calling(app, lifespan=False) as client:
         answers = await asyncio.gather(*(client.post("/render") for _ in range(3)))
         assert [each.json() for each in answers] == [{"pages": 1}] * 3
+
+
+def test_each_request_may_come_on_a_loop_of_its_own(database: str) -> None:
+    app = Coatcheck(api_of([]), ["POST /render"], database=database, wait="30s")
+    client = TestClient(app)  # without its context it speaks no lifespan
+    for pages in (1, 2):
+        assert client.post(f"/render?pages={pages}").json() == {"pages": pages}
+
+
+async def test_keys_for_a_server_on_the_same_database_are_not_asked_for(
+    tmp_path: Path, database: str
+) -> None:
+    store = SQLiteStore(tmp_path / "jobs.db")
+    await store.open()
+    await Doorkeeper(store, SystemClock(), lambda: b"pepper").create_key("default", ["admin"])
+    await store.close()
+    api = FastAPI()
+
+    @api.post("/render", dependencies=[Depends(HTTPBearer())])
+    async def render(request: Request) -> str:
+        return request.headers["authorization"]
+
+    async def anybody(scope: Any) -> bool:
+        return True
+
+    app = Coatcheck(api, ["POST /render"], database=database, authorize=anybody)
+    async with calling(app) as client:
+        mine = {"Authorization": "Bearer mine"}
+        where = (await client.post("/render", headers=mine | LATER)).headers["Location"]
+        assert (await client.get(f"{where}/result?wait=30", headers=mine)).json() == "Bearer mine"
+        told = (await client.get(f"{where}/events", headers=mine)).text
+        assert "event: end" in told
 
 
 async def test_a_websocket_is_the_apps(database: str) -> None:

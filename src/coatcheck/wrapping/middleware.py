@@ -174,6 +174,8 @@ class Coatcheck:
         await self._asking.check()
         await asyncio.to_thread(self._secrecy.configure, self._settings)
         loop = asyncio.get_running_loop()
+        if self._at_work is not None:  # on a loop that was there before this one
+            self._at_work.running.leave()
         app = target_of(scope, self._app)
         self._upstream.server = Server(app, loop, scope.get("state") or {})
         running = Running(self._jobs, self._settings)

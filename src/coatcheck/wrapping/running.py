@@ -48,10 +48,14 @@ class WorkerThread:
         self._thread.start()
         await asyncio.wrap_future(self._known)
 
-    async def stop(self) -> None:
-        """Have it drain, and return when it has ended."""
+    def leave(self) -> None:
+        """Have it drain, and wait for nothing."""
         with contextlib.suppress(RuntimeError):  # it has ended by itself
             self._loop.call_soon_threadsafe(self._stop.set)
+
+    async def stop(self) -> None:
+        """Have it drain, and return when it has ended."""
+        self.leave()
         await asyncio.wrap_future(self._ended)
 
     def _run(self) -> None:
@@ -99,6 +103,10 @@ class Running:
         except BaseException:
             await self._opened.aclose()
             raise
+
+    def leave(self) -> None:
+        """Have the worker stop; the loop of the engine has ended without a word."""
+        self._worker.leave()
 
     async def stop(self) -> None:
         """Let waiting callers go, drain the worker, close the engine."""

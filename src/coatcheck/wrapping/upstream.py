@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from coatcheck.relay.call import Head, StoredCall
 from coatcheck.relay.headers import Pairs, raw_of
-from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing
+from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
 from coatcheck.wrapping.asking import Identity
 from coatcheck.wrapping.calling import AppFailed, ASGIApp, Call, Message, Scope
 from coatcheck.wrapping.context import EndpointContext
@@ -71,6 +71,8 @@ class AppUpstream:
         """Make a call, and give its answer."""
         server = self.server
         assert server is not None, "the worker runs only while the app does"
+        if server.loop.is_closed():
+            raise TargetUnreachable("the app's server has ended")
         scope = _scope_of(call, server)
         scope[REPLAY] = job_context.get()
         async with Call(body or _nothing()).made(server.app, scope, server.loop) as made:
