@@ -212,6 +212,74 @@ async def test_one_that_might_refuse_in_its_body_is_never_guessed(
         await ask(app, headers)
 
 
+def tenant_of(x_tenant: Annotated[str, Header()]) -> str:
+    if x_tenant != "acme":
+        raise HTTPException(403, "no such tenant")
+    return x_tenant
+
+
+async def test_what_is_no_credential_proves_nothing() -> None:
+    app = FastAPI()
+
+    @app.post("/render")
+    async def render(
+        tenant: Annotated[str, Depends(tenant_of)], found: Annotated[Any, Depends(HTTPBearer())]
+    ) -> None:
+        raise HTTPException(401, "looked at here, and nowhere else")
+
+    with pytest.raises(AuthorizeUnknown, match="made-up credentials"):
+        await ask(app, {"X-Tenant": "acme", "Authorization": "Bearer made-up"})
+
+
+def token_or_key(
+    authorization: Annotated[str | None, Header()] = None,
+    x_key: Annotated[str | None, Header()] = None,
+) -> str | None:
+    if authorization is None and x_key is None:
+        raise HTTPException(401, "neither")
+    if authorization is not None and authorization != "Bearer anna":
+        raise HTTPException(401, "who are you?")
+    return x_key
+
+
+async def test_what_was_proved_of_one_credential_holds_for_no_other() -> None:
+    app = FastAPI()
+
+    @app.post("/render")
+    async def render(key: Annotated[str | None, Depends(token_or_key)]) -> None:
+        raise HTTPException(401, "the key is looked at here, and nowhere else")
+
+    asking = DryCallAsked(app)
+
+    async def answer(headers: dict[str, str]) -> Admitted | Refused:
+        return await asking.ask(scope_of("POST", "/render", headers), body_of(), Answer().send)
+
+    assert await answer(ANNA) == Admitted()
+    with pytest.raises(AuthorizeUnknown):
+        await answer({"X-Key": "made-up"})
+    assert await answer({"X-Key": "made-up", "Authorization": "Bearer bob"}) == Refused()
+    assert await answer({}) == Refused()
+    assert await answer(ANNA) == Admitted()
+
+
+async def test_a_redirect_to_another_scheme_proves_nothing() -> None:
+    app = FastAPI()
+
+    @app.middleware("http")
+    async def only_https(
+        request: Request, go_on: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        if request.headers.get("x-forwarded-proto") != "https":
+            return Response(status_code=307, headers={"Location": "https://app.example"})
+        return await go_on(request)
+
+    @app.post("/render")
+    async def render(request: Request) -> None: ...
+
+    with pytest.raises(AuthorizeUnknown):
+        await ask(app, {"X-Forwarded-Proto": "https", "Authorization": "Bearer made-up"})
+
+
 async def test_routes_that_are_not_fastapis_own_are_never_called(ran: Ran) -> None:
     app = FastAPI()
 

@@ -9,11 +9,12 @@ stranger away does so before that.
 
 **What that proves.** An endpoint that is given nothing of the caller (no `Request`, header or
 cookie, nor what a dependency made of one) cannot look for itself: who reaches it may run it. One
-that is given something might refuse in its body, where a dry call does not come. For it, two more
-calls are made, once: by a stranger without any credentials, and by one whose credentials are
-noise. If the first is turned away (401, 403, or sent to log in) and the second does not reach the
-endpoint either, then the app looks before the endpoint, and the caller has passed. Else nobody can
-tell from outside, and the developer has to say: `authorize=` a hook, or "none".
+that is given something might refuse in its body, where a dry call does not come. It has to be shown
+that the app looks before that: the call is made again with noise in place of one of the caller's
+credentials. If that is turned away with 401 or 403, a valid one was needed, and the caller has it.
+Which header it was is remembered for the endpoint. If every made-up credential reaches the
+endpoint, or there was none to begin with, nobody can tell from outside, and the developer has to
+say: `authorize=` a hook, or "none".
 
 FastAPI has one function that every route calls when its dependencies are to be solved, by its name
 in `fastapi.routing`. It is replaced by one that does the same, and stops dry calls; `check` tries
@@ -32,19 +33,12 @@ from typing import Any
 from coatcheck.errors import ConfigurationError
 from coatcheck.wrapping.asking import Admitted, AuthorizeUnknown, Body, Refused
 from coatcheck.wrapping.calling import ASGIApp, Message, Scope, Send
+from coatcheck.wrapping.credentials import is_credential
 from coatcheck.wrapping.marks import DRY_CALL, target_of
 
-# What says nothing about who somebody is.
-IMPERSONAL = frozenset(
-    {
-        *(b"host", b"content-type", b"content-length", b"transfer-encoding", b"connection"),
-        *(b"accept", b"accept-encoding", b"accept-language", b"user-agent", b"origin", b"referer"),
-        *(b"prefer", b"idempotency-key", b"traceparent", b"expect"),
-    }
-)
 # The function of `fastapi.routing` that is replaced.
 _SOLVING = "solve_dependencies"
-_TURNED_AWAY = (401, 403, 302, 303, 307)
+_TURNED_AWAY = (401, 403)
 
 
 class _DryCall:
@@ -96,7 +90,8 @@ class DryCallAsked:
             )
         self._app = app
         self._routes_of = routes_of
-        self._turning_away: set[Any] = set()  # endpoints that strangers do not reach
+        # Of each endpoint, the credentials that are looked at before it.
+        self._looked_at: dict[Any, set[bytes]] = {}
 
     async def check(self) -> None:
         """Try it on a small app."""
@@ -110,24 +105,29 @@ class DryCallAsked:
         if call.endpoint is None:
             return Refused()
         if _is_given_the_caller(call.endpoint):
-            await self._check_strangers(scope, body, call.endpoint.call)
+            await self._check_credentials(scope, body, call.endpoint.call)
         return Admitted()
 
     async def recognise(self, scope: Scope) -> Admitted | Refused:  # noqa: ARG002
         """Know nobody: what the caller brings has to be what it was."""
         return Admitted()
 
-    async def _check_strangers(self, scope: Scope, body: Body, endpoint: Any) -> None:
-        if endpoint in self._turning_away:
+    async def _check_credentials(self, scope: Scope, body: Body, endpoint: Any) -> None:
+        looked_at = self._looked_at.setdefault(endpoint, set())
+        names = {name for name, _ in scope["headers"] if is_credential(name.decode("latin-1"))}
+        if names & looked_at:
             return
-        bare = [(name, value) for name, value in scope["headers"] if name in IMPERSONAL]
-        noise = [(name, _made_noise(name, value)) for name, value in scope["headers"]]
-        stranger = await self._call(scope, bare, body, None)
-        if stranger.endpoint is not None or stranger.status not in _TURNED_AWAY:
-            raise _unknown(scope, "lets strangers come as far as the endpoint")
-        if (await self._call(scope, noise, body, None)).endpoint is not None:
-            raise _unknown(scope, "lets made-up credentials come as far as the endpoint")
-        self._turning_away.add(endpoint)
+        for credential in sorted(names):
+            headers = [
+                (name, _noise_like(name, value) if name == credential else value)
+                for name, value in scope["headers"]
+            ]
+            call = await self._call(scope, headers, body, None)
+            if call.endpoint is None and call.status in _TURNED_AWAY:
+                looked_at.add(credential)
+                return
+        whom = "made-up credentials" if names else "strangers"
+        raise _unknown(scope, f"lets {whom} come as far as the endpoint")
 
     async def _call(
         self, scope: Scope, headers: Iterable[tuple[bytes, bytes]], body: Body, send: Send | None
@@ -179,9 +179,7 @@ def _copied(scope: Scope, headers: Iterable[tuple[bytes, bytes]]) -> Scope:
     return copied
 
 
-def _made_noise(name: bytes, value: bytes) -> bytes:
-    if name in IMPERSONAL:
-        return value
+def _noise_like(name: bytes, value: bytes) -> bytes:
     if name == b"cookie":
         pairs = [each.partition(b"=")[0] for each in value.split(b";")]
         return b";".join(pair + b"=" + secrets.token_hex(16).encode() for pair in pairs)

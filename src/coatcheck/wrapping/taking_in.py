@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -30,6 +30,7 @@ from coatcheck.relay.taking import Keeps, Taken, give_up, take
 from coatcheck.wrapping.asking import Admitted, Asking, AuthorizeUnknown, Refused
 from coatcheck.wrapping.calling import ASGIApp, Receive, Scope, Send
 from coatcheck.wrapping.calls import IDENTITY, PATH, rebased, who_calls
+from coatcheck.wrapping.credentials import credentials_in
 from coatcheck.wrapping.upstream import with_what_was_seen
 
 log = logging.getLogger(__name__)
@@ -143,7 +144,7 @@ class _Body:
     ) -> None:
         self._request = request
         self._engine = engine
-        self._keeps = keeps
+        self._keeps = replace(keeps, secret=credentials_in(request.scope["headers"]))
         self._secrecy = reception.secrecy
         self._taken: Taken | None = None
 
