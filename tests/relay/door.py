@@ -46,7 +46,7 @@ class Door(Surface):
         **terms: Any,
     ) -> None:
         self._upstream = upstream
-        self._made: dict[str, Upstream] = {}
+        self.services: dict[str, Upstream] = {}
         self._wait_s = wait_s
         self._on_lost = on_lost
         self._keeps = keeps or Keeps(KIND)
@@ -75,7 +75,9 @@ class Door(Surface):
 
     def _service(self) -> Upstream:
         url = self._upstream()
-        return self._made.setdefault(url, HttpUpstream(url))
+        if url not in self.services:
+            self.services[url] = HttpUpstream(url)
+        return self.services[url]
 
     async def _call(self, request: Request) -> Response:
         engine: Engine = request.app.state.engine
@@ -92,7 +94,7 @@ class Door(Surface):
         def accepted(job: Job, headers: Pairs) -> Response:
             return JSONResponse({"job": job.id}, 202, dict(headers))
 
-        manners = Manners(accepted, on_hangup=self._terms.on_hangup)
+        manners = Manners(accepted, on_hangup=self._terms.on_hangup, stall_s=self._terms.stall_s)
         wait = wait_of(request, self._wait_s)
         return await self._reception.receive(request, engine, taken, submit, wait, manners)
 
