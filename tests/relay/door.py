@@ -14,9 +14,8 @@ from coatcheck.engine.submission import Submission
 from coatcheck.errors import NotFound
 from coatcheck.http.caller import tenant_of
 from coatcheck.http.endpoint import ANY, Answer, Endpoint
-from coatcheck.http.idempotency import once_for
 from coatcheck.http.surface import Surface
-from coatcheck.http.surface_calls import submission_for
+from coatcheck.http.surface_calls import submitted_for
 from coatcheck.model.job import Job
 from coatcheck.relay.answering import Manners, Reception, wait_of
 from coatcheck.relay.call import StoredAnswer, StoredCall
@@ -85,11 +84,7 @@ class Door(Surface):
 
         async def submit(call: StoredCall) -> Submitted:
             asked = Submission(KIND, call.model_dump_json(), surface=self.name, labels=taken.labels)
-            named = submission_for(request, asked)
-            once = once_for(request, taken.fingerprint)
-            if once is None:
-                return Submitted([await engine.submit(named)], replayed=False)
-            return await engine.submit_once(named, once)
+            return await submitted_for(request, asked, taken.fingerprint)
 
         def accepted(job: Job, headers: Pairs) -> Response:
             return JSONResponse({"job": job.id}, 202, dict(headers))
