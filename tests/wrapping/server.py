@@ -27,7 +27,7 @@ class Server:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._command = [sys.executable, "-m", "uvicorn", app, "--log-level", "warning"]
-        self._folder = folder
+        self.folder = folder
         self._environment = {
             **{name: value for name, value in os.environ.items() if "COATCHECK" not in name},
             "PYTHONPATH": f"{ROOT}:{folder}",
@@ -42,10 +42,10 @@ class Server:
     def start(self, ready: str = "/pid") -> None:
         """Start it, and return when it answers."""
         descriptor = self._listening.fileno()
-        with (self._folder / "server.log").open("ab") as log:
+        with (self.folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._command, "--fd", str(descriptor)],
-                cwd=self._folder,
+                cwd=self.folder,
                 env=self._environment,
                 pass_fds=[descriptor],
                 stderr=log,
@@ -62,7 +62,7 @@ class Server:
 
     @property
     def log(self) -> str:
-        return (self._folder / "server.log").read_text()
+        return (self.folder / "server.log").read_text()
 
     def kill(self) -> None:
         """End it without a word."""

@@ -25,7 +25,7 @@ from coatcheck.http.problem import as_problem, refusal_of
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.relay.answering import Reception
-from coatcheck.relay.call import StoredAnswer, StoredCall
+from coatcheck.relay.call import StoredAnswer
 from coatcheck.relay.relaying import CallTerms, OnHangup, relay_call
 from coatcheck.relay.secrecy import Secrecy
 from coatcheck.relay.taking import Keeps
@@ -41,7 +41,7 @@ from coatcheck.wrapping.marks import is_ours, target_of
 from coatcheck.wrapping.routes import Routes
 from coatcheck.wrapping.running import Running
 from coatcheck.wrapping.taking_in import CallManners, TakingIn
-from coatcheck.wrapping.upstream import AppUpstream, Server, job_context
+from coatcheck.wrapping.upstream import AppUpstream, Made, Server, WrappedCall, made_for
 
 log = logging.getLogger(__name__)
 
@@ -224,8 +224,8 @@ def _asking_of(app: ASGIApp, authorize: Hook | Literal["none"] | None) -> Asking
 
 
 def _handler(upstream: AppUpstream, terms: CallTerms, secrecy: Secrecy) -> Any:
-    async def call_app(ctx: Context, call: StoredCall) -> StoredAnswer:
-        job_context.set(EndpointContext(ctx))
+    async def call_app(ctx: Context, call: WrappedCall) -> StoredAnswer:
+        made_for.set(Made(EndpointContext(ctx), call.seen))
         return await relay_call(ctx, call, upstream, terms, secrecy)
 
     return call_app

@@ -87,13 +87,14 @@ class TakingIn:
 
     async def _submit(self, request: Request, taken: Taken, admitted: Admitted) -> Response:
         manners, engine = self._manners, self._engine
-        call = with_what_was_seen(taken.call, request.scope, admitted.identity)
         labels = taken.labels
         if admitted.identity:
             pairs = who_calls(request.scope, admitted.identity)
             owner = self._reception.secrecy.owner_of(pairs, (IDENTITY,))
             labels = {OWNER: owner or ""}
-            call = call.model_copy(update={"owned": True})
+        call = with_what_was_seen(
+            taken.call, request.scope, admitted.identity, owned=OWNER in labels
+        )
         submission = Submission(
             kind=manners.keeps.name, labels=labels, traceparent=read_traceparent(request)
         )

@@ -1,20 +1,21 @@
 """The wrapped app as the upstream of relayed calls.
 
-What HTTP's headers do not carry but an app can see of its caller (the host it was asked for by, the
-client's address, where the app is mounted, who `authorize` said it was) is kept with the call in a
-header whose name cannot come in over the wire, and put back into the scope.
+What a stored call has not but an app can see of its caller (the host it was asked for by, the
+client's address, where the app is mounted, who `authorize` said it was) is kept beside it, and put
+back into the scope.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 from urllib.parse import unquote
+
+from pydantic import BaseModel, ConfigDict
 
 from coatcheck.relay.call import Head, StoredCall
 from coatcheck.relay.headers import Pairs, raw_of
@@ -26,11 +27,40 @@ from coatcheck.wrapping.marks import REPLAY
 
 log = logging.getLogger(__name__)
 
-# There is a blank in it: no request has such a header.
-_SEEN = "coatcheck scope"
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
-# The job that a call is made for, in the task of its handler.
-job_context: ContextVar[EndpointContext] = ContextVar("coatcheck_job_context")
+
+Address = tuple[str, int | None]
+
+
+class Seen(BaseModel):
+    """What only the scope of a request says."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = ""
+    scheme: str = "http"
+    http_version: str = "1.1"
+    root_path: str = ""
+    client: Address | None = None
+    server: Address | None = None
+    identity: dict[str, Any] = {}
+
+
+class WrappedCall(StoredCall):
+    """A call of a wrapped app, as the input of a job."""
+
+    seen: Seen
+
+
+class Made(NamedTuple):
+    """The job that a call is made for."""
+
+    context: EndpointContext
+    seen: Seen
+
+
+# In the task of its handler.
+made_for: ContextVar[Made] = ContextVar("coatcheck_made_for")
 
 
 class Server(NamedTuple):
@@ -41,21 +71,23 @@ class Server(NamedTuple):
     state: Mapping[str, Any]
 
 
-def with_what_was_seen(call: StoredCall, scope: Scope, identity: Identity | None) -> StoredCall:
-    """Return a stored call that also has what only the scope of its request says."""
+def with_what_was_seen(
+    call: StoredCall, scope: Scope, identity: Identity | None, *, owned: bool
+) -> WrappedCall:
+    """Return a stored call with what only the scope of its request says."""
     host = next(
         (value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), ""
     )
-    seen = {
-        "host": host,
-        "scheme": scope.get("scheme", "http"),
-        "http_version": scope.get("http_version", "1.1"),
-        "root_path": scope.get("root_path", ""),
-        "client": scope.get("client"),
-        "server": scope.get("server"),
-        "identity": identity or {},
-    }
-    return call.model_copy(update={"headers": [*call.headers, (_SEEN, json.dumps(seen))]})
+    seen = Seen(
+        host=host,
+        scheme=scope.get("scheme", "http"),
+        http_version=scope.get("http_version", "1.1"),
+        root_path=scope.get("root_path", ""),
+        client=scope.get("client"),
+        server=scope.get("server"),
+        identity=dict(identity or {}),
+    )
+    return WrappedCall(**{**dict(call), "owned": owned, "seen": seen})
 
 
 class AppUpstream:
@@ -73,8 +105,9 @@ class AppUpstream:
         assert server is not None, "the worker runs only while the app does"
         if server.loop.is_closed():
             raise TargetUnreachable("the app's server has ended")
-        scope = _scope_of(call, server)
-        scope[REPLAY] = job_context.get()
+        context, seen = made_for.get()
+        scope = _scope_of(call, seen, server)
+        scope[REPLAY] = context
         async with Call(body or _nothing()).made(server.app, scope, server.loop) as made:
             messages = made.messages()
             try:
@@ -88,34 +121,29 @@ class AppUpstream:
                 yield Incoming(head, _chunks(messages))
 
 
-def _scope_of(call: Outgoing, server: Server) -> Scope:
-    seen = json.loads(next(value for name, value in call.headers if name == _SEEN))
-    headers: Pairs = [pair for pair in call.headers if pair[0] != _SEEN]
-    if seen["host"]:
-        headers.insert(0, ("host", seen["host"]))
+def _scope_of(call: Outgoing, seen: Seen, server: Server) -> Scope:
+    headers: Pairs = list(call.headers)
+    if seen.host:
+        headers.insert(0, ("host", seen.host))
     if call.size or call.method in _WITH_BODY:
         headers.append(("content-length", str(call.size)))
     path, _, query = call.path.partition("?")
     return {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.3"},
-        "http_version": seen["http_version"],
+        "http_version": seen.http_version,
         "method": call.method,
-        "scheme": seen["scheme"],
+        "scheme": seen.scheme,
         "path": unquote(path),
         "raw_path": path.encode("ascii"),
         "query_string": query.encode("ascii"),
-        "root_path": seen["root_path"],
+        "root_path": seen.root_path,
         "headers": raw_of(headers),
-        "client": _as_address(seen["client"]),
-        "server": _as_address(seen["server"]),
-        "state": {**server.state, **seen["identity"]},
+        "client": seen.client,
+        "server": seen.server,
+        "state": {**server.state, **seen.identity},
         "extensions": {},
     }
-
-
-def _as_address(found: list[Any] | None) -> tuple[Any, ...] | None:
-    return None if found is None else tuple(found)
 
 
 async def _head(messages: AsyncIterator[Message]) -> Head:
