@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import pytest
 from fastapi import APIRouter, Cookie, Depends, FastAPI, Header, HTTPException, Request, UploadFile
+from fastapi.dependencies import utils
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 from starlette.applications import Starlette
@@ -59,6 +60,16 @@ async def ask(
 
 async def test_this_fastapi_can_be_asked() -> None:
     await check()
+
+
+async def test_a_fastapi_that_does_not_stop_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def solves_elsewhere(**named: Any) -> Any:
+        return await utils.solve_dependencies(**named)
+
+    solves_elsewhere.__stops_dry_calls__ = True  # type: ignore[attr-defined]
+    monkeypatch.setattr("fastapi.routing.solve_dependencies", solves_elsewhere)
+    with pytest.raises(ConfigurationError, match="cannot be asked by dry calls"):
+        await check()
 
 
 async def test_who_passes_the_dependencies_is_let_in_and_nothing_is_run(ran: Ran) -> None:
