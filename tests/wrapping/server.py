@@ -38,6 +38,9 @@ class Server:
             **settings,
         }
         self._process: subprocess.Popen[bytes] | None = None
+        # A connection of its own for each call: the server may have been killed in between.
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        self._client = httpx2.Client(timeout=PATIENCE_S, limits=limits)
 
     def start(self, ready: str = "/pid") -> None:
         """Start it, and return when it answers."""
@@ -79,11 +82,13 @@ class Server:
     def close(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self.kill()
+        self._client.close()
         self._listening.close()
 
     def ask(self, method: str, path: str, **request: Any) -> httpx2.Response:
         """Make a call."""
-        return httpx2.request(method, self.url + path, timeout=PATIENCE_S, **request)
+        self._client.cookies.clear()  # each is a caller of its own
+        return self._client.request(method, self.url + path, **request)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 for name in ("anna", "bob"):
-    user = User.objects.create_user(name, password="secret")
+    user = User.objects.create_user(name)
     session = SessionStore()
     session[SESSION_KEY] = user.pk
     session[BACKEND_SESSION_KEY] = "django.contrib.auth.backends.ModelBackend"
