@@ -15,6 +15,7 @@ from coatcheck.cli.running import api_process, run_process, single_process, work
 from coatcheck.errors import CoatcheckError, ConfigurationError
 from coatcheck.settings import Settings
 from coatcheck.store.open import place_of
+from coatcheck.surfaces.configured import configured_surfaces
 from coatcheck.surfaces.installed import app_of_surfaces
 
 
@@ -24,17 +25,25 @@ def serve_here(
     """Serve HTTP, and work as well if told, until a signal."""
     process = single_process if with_worker else api_process
     announce = _announcement(listening, settings)
-    run_process(process(_load(app), settings, listening, announce))
+    run_process(process(_load(app, settings), settings, listening, announce))
 
 
 def work_here(app: str | None, settings: Settings) -> None:
     """Work until a signal."""
-    run_process(worker_process(_load(app), settings))
+    run_process(worker_process(_load(app, settings), settings))
 
 
-def _load(reference: str | None) -> App:
+def _load(reference: str | None, settings: Settings) -> App:
+    configured = configured_surfaces(settings)
     if reference is None:
-        return app_of_surfaces()
+        return app_of_surfaces(configured)
+    app = _import(reference)
+    for surface in configured:
+        app.use(surface)
+    return app
+
+
+def _import(reference: str) -> App:
     try:
         return load_app(reference)
     except CoatcheckError:

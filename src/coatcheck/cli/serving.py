@@ -43,7 +43,7 @@ def serve(
     """Serve an app: the HTTP API and a worker, as two supervised processes.
 
     Without an app, the surfaces that are installed are served: diagrams, commands, and what other
-    packages bring.
+    packages bring. Rules of the config file ([[proxy]]) hand calls on to other services.
 
     A handler that blocks, crashes or leaks takes down at most the worker, which is started again;
     the API goes on answering. Stop with Ctrl-C: running jobs get time to finish
@@ -55,6 +55,7 @@ def serve(
         coatcheck serve shop/jobs.py:app --port 9000 --database sqlite:////var/lib/shop/jobs.db
         coatcheck serve tasks:app --no-worker        # and elsewhere: coatcheck worker tasks:app
         coatcheck serve                              # the built-in surfaces
+        coatcheck serve --config proxy.toml          # and the rules of a proxy
     """
     settings = _begin(flags, supervisor_pipe)
     if socket_fd is not None:
