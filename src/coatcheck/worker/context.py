@@ -163,11 +163,19 @@ class Context:
         return self._said()
 
     def phase(self, name: str) -> Awaitable[None]:
-        """Name what the job is doing now, such as "loading"."""
+        """Name what the job is doing now, such as "loading". Every phase stands in its log, in
+        order, however short it was.
+        """
         if not self._is_on_its_way:
             with self._lock:
-                self._phase = storable(name)
+                self._begin_phase(storable(name))
         return self._said()
+
+    def _begin_phase(self, name: str) -> None:
+        if self._phase is not None:  # it has not been written yet, and is over
+            said = json.dumps({"phase": self._phase})
+            self._events.append(NewEvent(EventType.PROGRESS, said))
+        self._phase = name
 
     def log(self, message: str, **fields: object) -> Awaitable[None]:
         """Add a line to the job's own log, for whoever submitted it."""
@@ -366,7 +374,8 @@ class Context:
         """Say what the handler has said in another process."""
         with self._lock:
             self._progress = report.progress or self._progress
-            self._phase = report.phase or self._phase
+            if report.phase is not None:
+                self._begin_phase(report.phase)
             self._events += report.events
             self._steps += report.steps
         self._on_report()
