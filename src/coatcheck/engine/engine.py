@@ -127,13 +127,19 @@ class Engine:
         self.ticker = Ticker(store, self.schedules, kinds, self.clock, self.metrics)
         self.guard = guard or Guard()
         self.webhooks = Webhooks(store, self.guard, self.clock, self.new_id, webhook_secret)
+        named = kinds.items()
         self.deliverer = Deliverer(
-            store, self.webhooks, Outbound(self.guard), self.clock, self.metrics
+            store,
+            self.webhooks,
+            Outbound(self.guard),
+            self.clock,
+            self.metrics,
+            self.keeping,
+            {name: kind.wording for name, kind in named if kind.wording is not None},
         )
         self._watch = Watch(store)
         self._feed = Feed(store)
         self._estimates = Estimates(store, self.clock)
-        named = kinds.items()
         self._limits = {name: kind.limit for name, kind in named if kind.limit is not None}
         self._versions = {name: kind.version for name, kind in named if kind.version is not None}
 
