@@ -382,6 +382,7 @@ def test_a_schedule_is_declared_once() -> None:
         ({"rate": "100000000/s"}, "more than a million a second"),
         ({"version": "a b"}, "version 'a b'"),
         ({"version": ""}, "version ''"),
+        ({"head_starts": dict}, "head_starts are for a kind with a limit"),
     ],
 )
 def test_limits_that_are_none_are_refused(declared: dict[str, Any], said: str) -> None:

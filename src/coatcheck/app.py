@@ -101,6 +101,7 @@ class App:
         concurrency: int | None = None,
         concurrency_key: Callable[[Any], Any] | None = None,
         rate: str | None = None,
+        head_starts: Callable[[], Mapping[str, int]] | None = None,
         version: str | None = None,
         payload_ttl: Duration | None = None,
         drop_input_on_end: bool = False,
@@ -122,6 +123,7 @@ class App:
         concurrency: int | None = None,
         concurrency_key: Callable[[Any], Any] | None = None,
         rate: str | None = None,
+        head_starts: Callable[[], Mapping[str, int]] | None = None,
         version: str | None = None,
         payload_ttl: Duration | None = None,
         drop_input_on_end: bool = False,
@@ -136,7 +138,9 @@ class App:
 
         `concurrency` is how many of its jobs run at once, on all workers together; with
         `concurrency_key`, a function of the input, how many of each key (one, unless told). `rate`
-        ("10/m") is how many start. A job that has begun under a `version` goes on only on workers
+        ("10/m") is how many start. Of a kind with a limit, `head_starts` is asked at every claim by
+        how many milliseconds the jobs of which queues count as older than they are: it has to be
+        quick. A job that has begun under a `version` goes on only on workers
         that have the kind in that version.
         An input, with the files uploaded for it, lives as long as its job. With
         `drop_input_on_end` it is removed when the job ends; after `payload_ttl` in any case, by
@@ -163,6 +167,10 @@ class App:
                     f"kind {kind_name!r}: memory can only be limited with isolation='process'"
                 )
             limit = limit_of(kind_name, concurrency, concurrency_key, rate)
+            if head_starts is not None and limit is None:
+                raise ConfigurationError(
+                    f"kind {kind_name!r}: head_starts are for a kind with a limit"
+                )
             if version is not None and not is_name(version):
                 raise ConfigurationError(f"kind {kind_name!r}: version {version!r}: {NAME_RULE}")
             takes_input, input_type, result_type = signature_of(kind_name, handler)
@@ -176,6 +184,7 @@ class App:
                 queue=queue,
                 limit=limit,
                 concurrency_key=concurrency_key,
+                head_starts=head_starts,
                 version=version,
                 memory=None
                 if memory is None

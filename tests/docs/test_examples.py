@@ -74,7 +74,7 @@ def test_steering_a_job(tmp_path: Path) -> None:
 
 def test_limiting_what_runs(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/limit-what-runs.md"
-    assert write_python_files(page, tmp_path) == ["limited.py", "pinned.py"]
+    assert write_python_files(page, tmp_path) == ["limited.py", "warm.py", "pinned.py"]
     [commands] = [block.text for block in blocks(page) if block.language == "sh"]
     with serving(tmp_path, "limited:app") as url, Client(url) as client:
         assert client.run("report", "2030-01") == "report of 2030-01"
@@ -94,6 +94,8 @@ def test_limiting_what_runs(tmp_path: Path) -> None:
             )
             limits.append(json.loads(ended.stdout)["concurrency"])
         assert limits == [1, None]
+    with serving(tmp_path, "warm:app") as url, Client(url) as client:
+        assert client.run("ask", "why?", queue="model.small") == "small says: why?"
     with serving(tmp_path, "pinned:app") as url, Client(url) as client:
         assert client.run("onboard", "Ada") == "welcome, Ada"
 
@@ -366,7 +368,7 @@ def test_every_python_block_is_run_by_one_of_these() -> None:
     run = {"tasks.py", "ask.py", "steering.py", "cancel.py", "everything.py", "shop.py"}
     run |= {"kitchen.py", "total.py", "total_async.py", "follow.py", "many.py"}
     run |= {"tickets.py", "gateway.py", "remote.py", "isolated.py"}
-    run |= {"scans.py", "hand_in.py", "ledger.py", "limited.py", "pinned.py"}
+    run |= {"scans.py", "hand_in.py", "ledger.py", "limited.py", "warm.py", "pinned.py"}
     run |= {"bakery.py", "order.py", "receiver.py"}
     run |= {"billing.py", "test_billing.py", "reports.py", "fetch.py", "nightly.py"}
     run |= {"draw.py"}  # tests/surfaces/render/drawing/test_page.py

@@ -16,6 +16,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
+from coatcheck.store.base import Store
 
 from .conftest import SETTINGS, working
 
@@ -274,6 +275,26 @@ async def test_higher_priority_runs_first_and_a_paused_queue_not_at_all(
         assert order == ["high", "first", "second", "low"]
         await engine.resume_queue("later")
         assert (await engine.wait(held.id, 30)).state is State.SUCCEEDED
+
+
+async def test_head_starts_are_asked_at_every_claim(app: App, store: Store) -> None:
+    """What a job has just made cheap goes on before what is older."""
+    order: list[str] = []
+    loaded: dict[str, int] = {}
+
+    @app.job(concurrency=1, head_starts=lambda: loaded)
+    async def ask(ctx: Context, model: str) -> None:
+        order.append(model)
+        loaded.clear()
+        loaded[model] = 60_000
+
+    engine = Engine(store, app.kinds)
+    models = ("small", "large", "small", "large", "small")
+    jobs = [await engine.submit(Submission("ask", json.dumps(m), queue=m)) for m in models]
+    async with working(engine):
+        for job in jobs:
+            await engine.wait(job.id, 30)
+    assert order == ["small", "small", "small", "large", "large"]
 
 
 async def test_a_delayed_job_starts_when_it_is_due(app: App, engine: Engine) -> None:

@@ -141,6 +141,7 @@ class Engine:
         self._feed = Feed(store)
         self._estimates = Estimates(store, self.clock)
         self._limits = {name: kind.limit for name, kind in named if kind.limit is not None}
+        self._head_starts = {name: kind.head_starts for name, kind in named if kind.head_starts}
         self._versions = {name: kind.version for name, kind in named if kind.version is not None}
 
     # --- handing in
@@ -442,6 +443,8 @@ class Engine:
         """Take up to `limit` jobs for a worker."""
         now = self.clock.now()
         limits = {name: self._limits[name] for name in kinds if name in self._limits}
+        for name in self._head_starts.keys() & limits.keys():
+            limits[name] = limits[name]._replace(head_starts=self._head_starts[name]())
         versions = {name: self._versions[name] for name in kinds if name in self._versions}
         claimed = await self.store.claim(worker_id, kinds, limit, now, limits, versions)
         for claim in claimed.claims:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -60,6 +60,8 @@ class Kind:
     drop_input_on_end: bool = False
     limit: Limit | None = None
     concurrency_key: Callable[[Any], Any] | None = None
+    # By how many milliseconds jobs of a queue count as older, asked at every claim.
+    head_starts: Callable[[], Mapping[str, int]] | None = None
     version: str | None = None  # a job that has begun goes on only where the kind has its version
     wording: Wording | None = None  # None: its jobs' own endpoints get Standard Webhooks
 

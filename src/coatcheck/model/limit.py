@@ -9,11 +9,17 @@ A *rate* is kept by spacing starts evenly (`Rate.allowed`): a kind that may star
 starts every six seconds. What was not used is lost but for a tenth of a second's worth, which lets
 a fast rate be claimed in batches. So in any stretch of time there are never more starts than the
 rate allows in it, and those of a tenth of a second.
+
+A *head start* is for work that is cheaper now than later, such as that of a model which is loaded:
+jobs of a queue that has one count as so much older than they are. So they come before others, but
+not before those that have waited that much longer: nobody is passed over for ever.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from coatcheck.errors import ConfigurationError
@@ -23,6 +29,7 @@ _PERIODS = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000
 # How much of what was not used can be used later, in microseconds.
 SAVED_US = 100_000
 LONGEST_KEY = 255
+NO_HEAD_STARTS: Mapping[str, int] = MappingProxyType({})
 
 
 class Rate(NamedTuple):
@@ -50,6 +57,7 @@ class Limit(NamedTuple):
     concurrency: int | None = None
     by_key: bool = False
     rate: Rate | None = None
+    head_starts: Mapping[str, int] = NO_HEAD_STARTS  # of queues, in milliseconds
 
 
 def read_rate(text: str, what: str) -> Rate:

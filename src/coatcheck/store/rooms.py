@@ -76,6 +76,15 @@ class Rooms:
         limit = self._limits.get(kind)
         return limit is not None and limit.by_key
 
+    def has_head_starts(self) -> bool:
+        """Tell whether any queue has one."""
+        return any(limit.head_starts for limit in self._limits.values())
+
+    def head_start(self, kind: str, queue: str) -> int:
+        """Return by how many milliseconds jobs of a (kind, queue) count as older."""
+        limit = self._limits.get(kind)
+        return 0 if limit is None else limit.head_starts.get(queue, 0)
+
     def left(self, kind: str, queue: str) -> int:
         """Return how many jobs of a (kind, queue) may start that is limited, but not by key."""
         if self.is_full(kind, queue):

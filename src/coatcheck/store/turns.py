@@ -4,7 +4,8 @@
 2. Within a priority the tenants take turns: one job of each, then the next of each, until the claim
    has what it asked for. The next claim goes on after the tenant this one ended with.
 3. Of one tenant, the older job first. Jobs with a limit key take turns by key, as the tenants do:
-   one job of each key of a (kind, queue), then the next of each.
+   one job of each key of a (kind, queue), then the next of each. A job of a queue with a head start
+   counts as that much older than it is.
 
 What a limit holds back (rooms.py) is passed over. A lane is a line of jobs that share everything
 this is decided by; its name, made by the migration that brings limits, puts the lanes in the order
@@ -28,6 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Protocol
 
+from coatcheck.ids import ulid_time
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.rooms import Rooms
 
@@ -283,7 +285,13 @@ class Choosing:
         sources = [self._of_line(line, tenant, lane, share) for line, lane in lanes]
         if len(sources) == 1:
             return sources[0]
+        if self._rooms.has_head_starts():
+            return heapq.merge(*sources, key=self._counted_age)
         return heapq.merge(*sources, key=lambda job: job[1][1])
+
+    def _counted_age(self, job: tuple[Line, Any]) -> tuple[int, str]:
+        line, row = job
+        return ulid_time(row[1]) - self._rooms.head_start(line.kind, line.queue), row[1]
 
     def _of_line(
         self, line: Line, tenant: str, first: str, share: int

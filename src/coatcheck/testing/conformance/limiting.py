@@ -202,6 +202,22 @@ class LimitConformance(Conformance):
         signal.close()
         assert len(await take(store, ONE)) == 1
 
+    async def test_a_head_start_lets_younger_jobs_go_first(self, store: Store, worker: str) -> None:
+        """But not before those that have waited longer than that, in whichever tenant's turn."""
+        ages = {"cold": 0, "cold too": 60_000, "warm": 50_000, "warm late": 70_000}
+        jobs = {
+            name: new_job(created_at=NOW + ms, queue=name.split()[0]) for name, ms in ages.items()
+        }
+        await store.submit_batch(list(jobs.values()), NOW + 70_000)
+        limits = {"mail": Limit(1, head_starts={"warm": 30_000})}
+        served = []
+        for _ in jobs:
+            claims = await take(store, limits, now=NOW + 80_000)
+            served += [claim.lease.job_id for claim in claims]
+            await end_all(store, claims)
+        order = ("cold", "warm", "warm late", "cold too")
+        assert served == [jobs[name].id for name in order]
+
     async def test_a_lost_worker_leaves_room(self, store: Store, worker: str) -> None:
         """What it held does not count any more."""
         await store.register_worker(worker_info(OTHER_WORKER))
