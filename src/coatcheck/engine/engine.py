@@ -24,6 +24,7 @@ from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.large_steps import with_results_shown, with_steps_stored
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.once import Once
+from coatcheck.engine.places import Places
 from coatcheck.engine.quota import QuotaBook
 from coatcheck.engine.remote import RemoteWork
 from coatcheck.engine.schedules import Schedules, submission_of
@@ -119,6 +120,7 @@ class Engine:
         self.keeping = Keeping(store, blobs, self.clock)
         self.uploads = Uploads(store, self.keeping, self.clock, self.new_id)
         self.metrics = Metrics(store)
+        self.places = Places(store, self.clock)
         self.doorkeeper = Doorkeeper(store, self.clock, pepper)
         self.quotas = QuotaBook(store, self.clock)
         self._admitting = Admitting(store, self.clock, self.quotas, self.metrics)

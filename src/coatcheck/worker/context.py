@@ -15,7 +15,7 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,6 +49,7 @@ from coatcheck.worker.operations import (
     Operation,
     Question,
     ReadInput,
+    TakePlace,
 )
 
 
@@ -216,6 +217,15 @@ class Context:
         if not isinstance(upload, Upload):
             raise TypeError(f"ctx.file takes an Upload of the input, not {upload!r}")
         return self._ask(FetchUpload(upload.upload))
+
+    def place(self, group: str, names: Sequence[str]) -> Any:
+        """Return the first of these places that no other running job has, and have it until this
+        attempt ends; None where all are taken. What they are is between the jobs that ask for them:
+        cards, seats at a server that does one thing at a time.
+        """
+        if not is_name(group):
+            raise InvalidInput(f"{group!r} cannot name a group of places: {NAME_RULE}")
+        return self._ask(TakePlace(group, tuple(names)))
 
     def _ask(self, question: Question) -> Any:
         host = self._made.host
