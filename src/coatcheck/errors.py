@@ -388,12 +388,23 @@ class HandlerSignal(Exception):
 
 
 class Retry(HandlerSignal):
-    """Try again later: `after` seconds from now, else by the kind's own backoff."""
+    """Try again later: `after` seconds from now, else by the kind's own backoff.
 
-    def __init__(self, message: str = "the handler asked to retry", after: float | None = None):
+    With `counts=False` the attempt is given back: for what the job needs and could not be reached,
+    so that nothing was done and nothing is to be held against it.
+    """
+
+    def __init__(
+        self,
+        message: str = "the handler asked to retry",
+        after: float | None = None,
+        *,
+        counts: bool = True,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.after = after
+        self.counts = counts
 
 
 class Fail(HandlerSignal):

@@ -115,6 +115,11 @@ class AttemptSpan:
                 self._span.set_status(StatusCode.ERROR)
 
 
+def current_traceparent() -> str | None:
+    """Return the span that is current here; None where none is made."""
+    return None if _tracer is None else _current_traceparent()
+
+
 def _context(traceparent: str | None) -> Any:
     from opentelemetry.context import Context  # noqa: PLC0415 - optional
     from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - optional

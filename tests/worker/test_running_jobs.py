@@ -140,6 +140,22 @@ async def test_a_job_that_is_tried_again_can_succeed(app: App, engine: Engine) -
     assert (job.state, job.result, job.attempt) == (State.SUCCEEDED, "3", 3)
 
 
+async def test_what_could_not_be_reached_costs_no_attempt(app: App, engine: Engine) -> None:  # F05
+    seen = []
+
+    @app.job(retries=0)
+    async def far_away(ctx: Context) -> str:
+        seen.append(ctx.attempt)
+        if len(seen) < 5:
+            raise Retry("nobody is there", after=0, counts=False)
+        return "there"
+
+    async with working(engine):
+        job = await run(engine, "far_away")
+    assert seen == [1, 1, 1, 1, 1]
+    assert (job.state, job.attempt, job.fence) == (State.SUCCEEDED, 1, 5)
+
+
 async def test_fail_gives_up_at_once(app: App, engine: Engine) -> None:
     @app.job(retries=5)
     async def hopeless(ctx: Context) -> None:

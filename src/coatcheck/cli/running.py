@@ -64,11 +64,18 @@ def run_process(main: Coroutine[Any, Any, None]) -> None:
         runner.run(main)
 
 
+def surfaces_of(app: App) -> list[Surface]:
+    """Return the surfaces that an app uses."""
+    return [each for each in app.surfaces.values() if isinstance(each, Surface)]
+
+
 @contextlib.asynccontextmanager
 async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
     """Open the store; sweep it, fire schedules and deliver webhooks for as long as the engine is
     in use.
     """
+    for surface in surfaces_of(app):
+        surface.configure(settings)
     blobs = blobs_for(settings)  # says what is wrong with its address
     guard = Guard(settings.egress_allow)
     webhook_secret = _webhook_secret(settings)
@@ -172,7 +179,7 @@ class _Server(uvicorn.Server):
     def __init__(
         self, app: App, engine: Engine, settings: Settings, announce: Callable[[bool], None]
     ) -> None:
-        surfaces = [each for each in app.surfaces.values() if isinstance(each, Surface)]
+        surfaces = surfaces_of(app)
         super().__init__(
             uvicorn.Config(
                 create_http_app(

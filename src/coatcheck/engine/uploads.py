@@ -69,21 +69,24 @@ class Uploads:
         *,
         tenant: str = DEFAULT_TENANT,
         key: str | None = None,
+        limit: int | None = None,
     ) -> Uploaded:
-        """Write a file away while it arrives; raises TooLarge, InvalidInput, KeyReused,
-        UploadUnderWay, and whatever the source does. Nothing is left of one that fails.
+        """Write a file away while it arrives, of at most `limit` bytes; raises TooLarge,
+        InvalidInput, KeyReused, UploadUnderWay, and whatever the source does. Nothing is left of
+        one that fails.
         """
+        most = self.limit if limit is None else limit
         name = check_file_name(name)
         media_type = check_content_type(content_type, name or "")
         upload_id = self._new_id()
         if key is None:
-            upload = await self._receive(upload_id, source, name, media_type, tenant)
+            upload = await self._receive(upload_id, source, name, media_type, tenant, most)
             return Uploaded(upload, replayed=False)
         held = await hold(self._store, self._clock, tenant, key, upload_id)
         try:
             if isinstance(source, AsyncIterator):
                 source = held.renewed_by(source)
-            upload = await self._receive(upload_id, source, name, media_type, tenant)
+            upload = await self._receive(upload_id, source, name, media_type, tenant, most)
         except BaseException:
             await asyncio.shield(held.release())
             raise
@@ -98,10 +101,16 @@ class Uploads:
         return Uploaded(first, replayed=first != upload)
 
     async def _receive(
-        self, upload_id: str, source: Source, name: str | None, media_type: str, tenant: str
+        self,
+        upload_id: str,
+        source: Source,
+        name: str | None,
+        media_type: str,
+        tenant: str,
+        most: int,
     ) -> StoredUpload:
         blob = BlobName(tenant, NOBODY, f"uploads/{upload_id}")
-        written = await self._keeping.put_apart(blob, source, self.limit)
+        written = await self._keeping.put_apart(blob, source, most)
         now = self._clock.now()
         upload = StoredUpload(
             upload_id,

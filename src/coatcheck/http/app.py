@@ -58,6 +58,7 @@ def create_http_app(
     )
     app.router.redirect_slashes = False  # another address is another address: 404
     app.state.engine = engine
+    app.state.surfaces = doors
     app.state.shapes = shapes
 
     @cache

@@ -18,6 +18,7 @@ from coatcheck.http.caller import tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_view import artifact_view, dumps
 from coatcheck.http.problem import problem
+from coatcheck.http.surface_of import surface_of
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Job
 
@@ -44,6 +45,8 @@ async def get_artifact(request: Request) -> Response:
     """Answer with a file as it is, or with the part of it that a Range header names."""
     engine: Engine = request.app.state.engine
     job = await engine.glance(request.path_params["job_id"], tenant_of(request))
+    if (surface := surface_of(request, job)) is not None:
+        surface.check_reader(request, job)
     artifact = _find(job, request.path_params["file"])
     tag = f'"{artifact.sha256}"'
     headers = {**INERT, "ETag": tag, "Accept-Ranges": "bytes"}

@@ -24,14 +24,18 @@ from coatcheck.model.access import OPERATOR, Quotas, Scope
 from coatcheck.model.names import NAME_RULE, is_name
 
 _BEARER = b"bearer "
+KEY_PREFIX = b"ck_"
 
 
 def token_of(headers: dict[bytes, bytes]) -> bytes | None:
     """Return the key a request came with."""
     given = headers.get(b"authorization")
+    beside = headers.get(b"x-api-key")
     if given is not None and given[:7].lower() == _BEARER:
-        return given[7:].strip()
-    return headers.get(b"x-api-key")
+        token = given[7:].strip()
+        # On its way to somebody else a request may carry a credential for them, and our key beside.
+        return token if beside is None or token.startswith(KEY_PREFIX) else beside
+    return beside
 
 
 def caller_of(request: Request) -> Caller:
@@ -76,7 +80,7 @@ async def authorize(request: Request, endpoint: Endpoint) -> None:
     caller = caller_of(request)
     _check_scope(caller, endpoint, scope)
     tenant = caller.tenant
-    if endpoint.opens_to is OpensTo.TENANT and request.scope["query_string"]:
+    if endpoint.takes_tenant and request.scope["query_string"]:
         tenant = request.query_params.get(TENANT.name, tenant)
     request.scope["coatcheck.endpoint"] = endpoint
     request.scope["coatcheck.tenant"] = tenant

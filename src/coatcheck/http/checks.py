@@ -20,7 +20,7 @@ def check_request(request: Request, endpoint: Endpoint) -> None:
     """Refuse query parameters that mean nothing here (400) and callers who take no answer of ours
     (406).
     """
-    if request.scope["query_string"]:
+    if request.scope["query_string"] and not endpoint.hands_on_query:
         _check_query(request.query_params, endpoint)
     accept = request.headers.get("accept", "*/*")
     if accept != "*/*" and not _accepts(accept, endpoint.produces) and ANY not in endpoint.produces:

@@ -174,7 +174,10 @@ class _Sending:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            message["headers"] = [*message["headers"], (HEADER, self._correlation)]
+            headers = message["headers"]
+            # An answer of somebody else's may bring its own.
+            if not any(name == HEADER for name, _ in headers):
+                message["headers"] = [*headers, (HEADER, self._correlation)]
         await self._send(message)
 
     async def all_of(self, response: Response) -> None:

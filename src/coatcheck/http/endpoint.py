@@ -98,6 +98,7 @@ class Endpoint:
     needs: Scope | None = None  # None: by its method
     opens_to: OpensTo = OpensTo.TENANT
     refused_as: dict[str, Schema] | None = None  # None: as a problem
+    hands_on_query: bool = False  # the query is for somebody else: nothing of it is looked at
 
     @property
     def scope(self) -> Scope | None:
@@ -112,7 +113,12 @@ class Endpoint:
     def query_names(self) -> frozenset[str]:
         """The query parameters that mean something here."""
         named = frozenset(found.name for found in self.parameters if found.place == "query")
-        return named | {TENANT.name} if self.opens_to is OpensTo.TENANT else named
+        return named | {TENANT.name} if self.takes_tenant else named
+
+    @property
+    def takes_tenant(self) -> bool:
+        """Whether the operator may name a tenant in the query."""
+        return self.opens_to is OpensTo.TENANT and not self.hands_on_query
 
     @property
     def produces(self) -> frozenset[str]:

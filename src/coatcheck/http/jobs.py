@@ -28,6 +28,7 @@ from coatcheck.http.job_view import (
 )
 from coatcheck.http.prefer import read_preference
 from coatcheck.http.problem import problem
+from coatcheck.http.surface_of import surface_of
 from coatcheck.http.written import Written
 from coatcheck.logs import correlation_id
 from coatcheck.model.access import Scope
@@ -132,6 +133,9 @@ async def get_result(request: Request) -> Response:
     job = await engine.wait(request.path_params["job_id"], wait, tenant_of(request))
     match job.state:
         case State.SUCCEEDED:
+            surface = surface_of(request, job)
+            if surface is not None and (own := await surface.result(request, job)) is not None:
+                return own
             return await answer_payload(engine, request, job.result or "null")
         case State.FAILED:
             said = job.error.message if job.error else "no error was kept"

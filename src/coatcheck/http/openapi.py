@@ -96,7 +96,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         "parameters": [
             *(_path_parameter(name) for name in _PATH_NAME.findall(endpoint.path)),
             *(_parameter(found) for found in endpoint.parameters),
-            *([_parameter(TENANT)] if endpoint.opens_to is OpensTo.TENANT else []),
+            *([_parameter(TENANT)] if endpoint.takes_tenant else []),
         ],
         "responses": {
             **{str(status): _answer(answer) for status, answer in endpoint.answers.items()},

@@ -9,7 +9,9 @@ what may follow what. It brings
   OpenAPI and the checks of every request hold for them without a word;
 - the way in which a refusal is written on its paths (`prefixes`), whoever refuses;
 - how one of its jobs is shown at `GET /jobs/{id}`, an address that several surfaces share: the job
-  says whose it is.
+  says whose it is;
+- where a result of its jobs is something else than JSON, how it is answered at
+  `GET /v1/jobs/{id}/result`, and to whom (`result`, `check_reader`).
 
 Small documents of its own go through the store's `records`. It is used by `app.use(surface)`, and
 found by `coatcheck serve` without an app when a package names it as an entry point of the group
@@ -22,6 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.app import App
@@ -29,6 +32,7 @@ from coatcheck.errors import NotFound
 from coatcheck.http.endpoint import Endpoint
 from coatcheck.http.problem import Refusal, as_problem
 from coatcheck.model.job import Job
+from coatcheck.settings import Settings
 
 
 class Part(NamedTuple):
@@ -51,6 +55,18 @@ class Surface(ABC):
     @abstractmethod
     def declare(self, app: App) -> None:
         """Declare the kinds of jobs behind it."""
+
+    def configure(self, settings: Settings) -> None:  # noqa: B027 - most need nothing of it
+        """Take what the operator has set; called in each process before anything is served."""
+
+    async def result(self, request: Request, job: Job) -> Response | None:  # noqa: ARG002
+        """Answer with the result of one of its jobs that succeeded; None: as JSON, like any other.
+        Raises NotFound for a caller that it is not for.
+        """
+        return None
+
+    def check_reader(self, request: Request, job: Job) -> None:  # noqa: B027 - for most anybody may
+        """Raise NotFound unless a caller may have the files of one of its jobs."""
 
     def refuse(self, refusal: Refusal, path: str) -> Response:
         """Write a refusal in the words of its document."""

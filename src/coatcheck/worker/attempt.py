@@ -16,7 +16,7 @@ from coatcheck.errors import Fail, InvalidPayload, JobError, Retry, StepsChanged
 from coatcheck.model.duration import LONGEST_MS
 from coatcheck.model.job import Claim, Failure
 from coatcheck.model.kind import Kind
-from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
+from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
@@ -25,6 +25,9 @@ from coatcheck.worker.failure import LONGEST_MESSAGE, trace_of, words_of
 from coatcheck.worker.interrupts import Interrupted
 
 log = logging.getLogger(__name__)
+
+# A job that waits for something to be reachable again looks at least this often.
+LONGEST_UNCOUNTED_MS = 30_000
 
 
 class InputUnreadable(Exception):
@@ -121,7 +124,8 @@ def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
             return without_input(error.why, claim_delay(kind, claim))
         case Retry():
             failure = Failure("retry", storable(error.message), retryable=True)
-            return Errored(failure, _asked_delay(error, kind, claim))
+            delay = _asked_delay(error, kind, claim)
+            return Errored(failure, delay) if error.counts else Released(delay, failure)
         case asyncio.CancelledError() | Interrupted():
             failure = Failure("interrupted", "the handler was interrupted", retryable=True)
             return Errored(failure, claim_delay(kind, claim))
@@ -149,7 +153,11 @@ def claim_delay(kind: Kind, claim: Claim) -> int:
 
 def _asked_delay(error: Retry, kind: Kind, claim: Claim) -> int:
     if error.after is None or not math.isfinite(error.after):
-        return claim_delay(kind, claim)
+        if error.counts:
+            return claim_delay(kind, claim)
+        # Attempts that do not count do not add up: how often it was claimed does. What was away
+        # may be back any moment, so it is not left alone for long.
+        return min(LONGEST_UNCOUNTED_MS, kind.backoff.delay(max(1, claim.lease.fence)))
     return min(LONGEST_MS, max(0, round(error.after * 1000)))
 
 

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
+from coatcheck import tracing
 from coatcheck.blobs.blobs import Data
 from coatcheck.clock import Clock
 from coatcheck.errors import InvalidInput
@@ -137,6 +138,11 @@ class Context:
     def attempt(self) -> int:
         """Which attempt this is, from 1."""
         return self._claim.attempt
+
+    @property
+    def traceparent(self) -> str | None:
+        """The trace this belongs to (W3C Trace Context), to be handed on with calls of its own."""
+        return tracing.current_traceparent() or self._claim.traceparent
 
     @property
     def cancelled(self) -> bool:

@@ -1,0 +1,220 @@
+"""Answering whoever makes a call: with what comes down the line, with what was kept, or with 202.
+
+`Reception.receive` is the whole of it for a door: it takes a line for the call, has the door submit
+it, waits as long as the door's manners say, and returns the response.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from coatcheck.engine.engine import Engine, Submitted
+from coatcheck.http.prefer import LONGEST_WAIT_S, read_preference
+from coatcheck.http.problem import problem
+from coatcheck.model.job import Job
+from coatcheck.model.state import Reason, State
+from coatcheck.relay.call import Head, StoredCall
+from coatcheck.relay.dialling import STALL_S
+from coatcheck.relay.headers import Pairs
+from coatcheck.relay.line import Expected, Switchboard
+from coatcheck.relay.relaying import OnHangup
+from coatcheck.relay.secrecy import Secrecy
+from coatcheck.relay.serving import PassedOn, answer_kept, sent_headers
+from coatcheck.relay.taking import Taken, give_up
+from coatcheck.relay.wire import LineBroken
+
+FOREVER_S = 10 * 365 * 86_400.0
+
+Submit = Callable[[StoredCall], Awaitable[Submitted]]
+
+
+class Wait(NamedTuple):
+    """How long a caller waits for an answer, and what to say of its wishes."""
+
+    seconds: float | None  # None: as long as it takes
+    headers: Pairs
+
+
+def wait_of(request: Request, usual_s: float | None) -> Wait:
+    """Return how long a caller waits: as it prefers, within bounds, else as is usual here."""
+    preference = read_preference(request)
+    said = [(name.lower(), value) for name, value in preference.headers.items()]
+    if "wait=" in preference.applied:
+        longest = LONGEST_WAIT_S if usual_s is None else max(LONGEST_WAIT_S, usual_s)
+        return Wait(min(float(preference.wait_s), longest), said)
+    if "respond-async" in preference.applied:
+        return Wait(0.0, said)
+    return Wait(usual_s, said)
+
+
+def failed_as_problem(job: Job) -> Response:
+    """Tell somebody who waited that there is no answer."""
+    extra = {"job": job.id}
+    headers = {"Coatcheck-Job": job.id}
+    if job.state is State.CANCELLED:
+        words = f"job {job.id} was cancelled"
+        return problem(503, "job-cancelled", words, extra=extra, headers=headers)
+    code = "job-failed" if job.error is None else job.error.code
+    late = job.reason is Reason.TIMEOUT or code == "upstream-timeout"
+    said = "no error was kept" if job.error is None else job.error.message
+    return problem(504 if late else 502, code, said, extra=extra, headers=headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How a door treats those who wait."""
+
+    accepted: Callable[[Job, Pairs], Response]  # 202: come back later
+    failed: Callable[[Job], Response] = failed_as_problem
+    on_hangup: OnHangup = "continue"
+    stall_s: float = STALL_S
+
+
+class Reception:
+    """Where the callers of one process wait."""
+
+    def __init__(self, secrecy: Secrecy) -> None:
+        self.secrecy = secrecy
+        self._switchboard = Switchboard()
+
+    async def receive(
+        self,
+        request: Request,
+        engine: Engine,
+        taken: Taken,
+        submit: Submit,
+        wait: Wait,
+        manners: Manners,
+    ) -> Response:
+        """Make a job of a call, and answer its caller."""
+        expected = None
+        if wait.seconds is None or wait.seconds > 0:
+            expected = await self._switchboard.expect()
+        call = taken.call
+        if expected is not None:
+            call = call.model_copy(update={"line": expected.address})
+        waiting = _Waiting(request, engine, self.secrecy, wait, manners, expected)
+        try:
+            job = await _submitted(engine, taken, submit, call)
+            return await waiting.answer(job)
+        finally:
+            waiting.leave()
+
+
+async def _submitted(engine: Engine, taken: Taken, submit: Submit, call: StoredCall) -> Job:
+    """Make a job of a call; what was taken in for one that became none is removed."""
+    try:
+        [job], replayed = await submit(call)
+    except BaseException:
+        await asyncio.shield(give_up(engine, taken))
+        raise
+    if replayed:
+        await give_up(engine, taken)
+    return job
+
+
+class _Waiting:
+    """One caller who waits."""
+
+    def __init__(
+        self,
+        request: Request,
+        engine: Engine,
+        secrecy: Secrecy,
+        wait: Wait,
+        manners: Manners,
+        expected: Expected | None,
+    ) -> None:
+        self._request = request
+        self._engine = engine
+        self._secrecy = secrecy
+        self._wait = wait
+        self._manners = manners
+        self._expected = expected  # None once it was handed to the response
+        self._tasks: list[asyncio.Task[object]] = []
+
+    def leave(self) -> None:
+        """Wait for nothing any more."""
+        for task in self._tasks:
+            task.cancel()
+        if self._expected is not None:
+            self._expected.hang_up()
+
+    async def answer(self, job: Job) -> Response:
+        """Wait for whatever comes first."""
+        seconds = self._wait.seconds
+        if job.state.is_terminal:
+            return await self._ended(job)
+        if seconds == 0:
+            return self._manners.accepted(job, self._wait.headers)
+        gone = asyncio.create_task(_disconnected(self._request))
+        limit = FOREVER_S if seconds is None else seconds
+        ended = asyncio.create_task(self._engine.wait(job.id, limit, job.tenant))
+        # For as long as a head may come; a line that breaks before that is as good as none.
+        dialled = asyncio.create_task(self._dialled())
+        self._tasks += [gone, ended, dialled]
+        await asyncio.wait({gone, ended, dialled}, return_when=asyncio.FIRST_COMPLETED)
+        if dialled.done() and (head := dialled.result()) is not None:
+            return self._passed_on(job, head, gone)
+        if gone.done():
+            await self._hung_up(job)
+            raise ClientDisconnect
+        await asyncio.wait({gone, ended}, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            await self._hung_up(job)
+            raise ClientDisconnect
+        job = ended.result()
+        if job.state.is_terminal:
+            return await self._ended(job)
+        return self._manners.accepted(job, self._wait.headers)
+
+    async def _dialled(self) -> Head | None:
+        if self._expected is not None:
+            with contextlib.suppress(LineBroken):
+                return await self._expected.head()
+        await asyncio.Event().wait()
+        return None
+
+    async def _ended(self, job: Job) -> Response:
+        if job.state is State.SUCCEEDED:
+            extra = self._wait.headers
+            return await answer_kept(self._engine, self._request, job, self._secrecy, extra)
+        return self._manners.failed(job)
+
+    def _passed_on(self, job: Job, head: Head, gone: asyncio.Task[None]) -> Response:
+        expected, self._expected = self._expected, None
+        assert expected is not None, "it was dialled"
+        self._tasks.remove(gone)
+
+        async def on_gone() -> None:
+            await self._hung_up(job)
+
+        async def on_lost() -> None:
+            await self._engine.cancel(job.id, job.tenant)
+
+        return PassedOn(
+            expected,
+            head,
+            sent_headers(head, job, self._wait.headers),
+            gone=gone,
+            stall_s=self._manners.stall_s,
+            on_gone=on_gone,
+            on_lost=on_lost,
+        )
+
+    async def _hung_up(self, job: Job) -> None:
+        if self._manners.on_hangup == "cancel":
+            await self._engine.cancel(job.id, job.tenant)
+
+
+async def _disconnected(request: Request) -> None:
+    """Wait until the caller has left; its body has been read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        continue

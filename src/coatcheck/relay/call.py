@@ -1,0 +1,101 @@
+"""A call as it is kept: the request as a job's input, the answer as its result."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from coatcheck.model.upload import Upload
+from coatcheck.relay.headers import Pairs
+
+# A body up to this size is kept with the rest; in base64 that is well below what a row holds.
+INLINE_BODY = 32 * 1024
+# A larger one is a file of the job's under this name.
+BODY = "body"
+
+_HEX = "^[0-9a-f]{32}$"
+
+
+class LineAddress(BaseModel):
+    """Where somebody waits for the answer: the name of a socket, and a ticket."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    socket: str = Field(pattern=_HEX)
+    ticket: str = Field(pattern=_HEX)
+
+
+class InlineBody(BaseModel):
+    """A small body: as text where it is one, else in base64."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str = ""
+    encoding: Literal["utf-8", "base64"] = "utf-8"
+
+    @classmethod
+    def of(cls, content: bytes) -> InlineBody:
+        """Keep these bytes."""
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text:  # which not every database takes
+            return cls(text=base64.b64encode(content).decode(), encoding="base64")
+        return cls(text=text)
+
+    @property
+    def content(self) -> bytes:
+        """The bytes."""
+        return base64.b64decode(self.text) if self.encoding == "base64" else self.text.encode()
+
+
+class StoredCall(BaseModel):
+    """A request, as the input of a job."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    method: str = Field(pattern="^[A-Z]{1,20}$")
+    # With the query, as it was written: /reports/a%2Fb?year=2026
+    path: str = Field(pattern=r"^/[!-~]*$", max_length=65_536)
+    headers: Sequence[tuple[str, str]] = ()
+    body: InlineBody | None = None
+    upload: Upload | None = None  # a body that is not small
+    size: int = Field(default=0, ge=0)  # of the body
+    # Headers that are credentials, sealed (secrecy.py).
+    credentials: str | None = None
+    # The caller came with a credential, so the answer is for nobody else, and sealed.
+    owned: bool = False
+    # What the caller has named this request; else the job's id does.
+    idempotency_key: str | None = None
+    line: LineAddress | None = None
+
+
+class StoredAnswer(BaseModel):
+    """An answer, as the result of a job."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    status: int
+    headers: Sequence[tuple[str, str]] = ()
+    size: int = 0
+    body: InlineBody | None = None  # None: empty, sealed, or the artifact `body`
+    artifact: bool = False
+    sealed: str | None = None  # a `Sealed`, as JSON
+
+
+class Sealed(BaseModel):
+    """The part of an answer that is kept sealed."""
+
+    headers: Sequence[tuple[str, str]] = ()
+    body: InlineBody | None = None
+
+
+class Head(NamedTuple):
+    """How an answer begins."""
+
+    status: int
+    headers: Pairs

@@ -1,0 +1,146 @@
+"""The end of a line where somebody waits for an answer.
+
+A `Switchboard` listens on one socket for all callers of its process, from the first that waits on.
+Each call that may be dialled has a ticket; a dial with a ticket that is not there (the caller has
+left, or was told to come back later) is closed without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from coatcheck.relay import rendezvous
+from coatcheck.relay.call import Head, LineAddress
+from coatcheck.relay.wire import ACCEPTED, LineBroken, Said, read_frame, read_head
+
+log = logging.getLogger(__name__)
+
+# Who dials says at once what for.
+TICKET_S = 5.0
+# What is read ahead of a slow caller.
+READ_AHEAD = 64 * 1024
+
+
+class UpstreamBroke(Exception):
+    """The upstream broke off, and its worker said so."""
+
+
+class Expected:
+    """A call whose answer may come down a line. Leaving it hangs up."""
+
+    def __init__(self, address: LineAddress, board: dict[str, Expected]) -> None:
+        self.address = address
+        self._board = board
+        self._head: asyncio.Future[Head] = asyncio.get_running_loop().create_future()
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        board[address.ticket] = self
+
+    async def head(self) -> Head:
+        """Wait until somebody dials, and return how the answer begins; raises LineBroken."""
+        return await asyncio.shield(self._head)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Iterate over the rest of the answer; raises UpstreamBroke, LineBroken."""
+        assert self._reader is not None, "the head comes first"
+        while True:
+            said, content = await read_frame(self._reader)
+            match said:
+                case Said.CHUNK:
+                    yield content
+                case Said.END:
+                    return
+                case Said.BROKE:
+                    raise UpstreamBroke
+                case _:
+                    raise LineBroken
+
+    def hang_up(self) -> None:
+        """Listen no more."""
+        self._board.pop(self.address.ticket, None)
+        if not self._head.done():
+            self._head.cancel()
+        elif not self._head.cancelled():
+            self._head.exception()  # nobody has to look at it any more
+        if self._writer is not None:
+            self._writer.close()
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Take the line of whoever has dialled."""
+        self._reader, self._writer = reader, writer
+        try:
+            writer.write(ACCEPTED)
+            said, content = await read_frame(reader)
+            if said is not Said.HEAD:
+                raise LineBroken
+            head = read_head(content)
+        except (LineBroken, ValueError, TypeError):
+            if not self._head.done():
+                self._head.set_exception(LineBroken())
+            return
+        if not self._head.done():
+            self._head.set_result(head)
+
+
+class Switchboard:
+    """The lines of one process; used on one event loop at a time."""
+
+    def __init__(self) -> None:
+        self._expected: dict[str, Expected] = {}
+        self._name = ""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: asyncio.Task[None] | None = None
+
+    async def expect(self) -> Expected | None:
+        """Be ready for a dial; None where nobody could dial here."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            self._loop = loop
+            self._name = ""
+            place = rendezvous.folder()
+            if place is None:
+                log.warning("no folder for sockets: answers are passed on when they are complete")
+                return None
+            listening: asyncio.Future[str] = loop.create_future()
+            self._server = loop.create_task(self._listen(place, listening), name="coatcheck lines")
+            self._name = await listening
+        if not self._name:
+            return None
+        address = LineAddress(socket=self._name, ticket=secrets.token_hex(16))
+        return Expected(address, self._expected)
+
+    async def _listen(self, place: Path, listening: asyncio.Future[str]) -> None:
+        name = secrets.token_hex(16)
+        path = place / name
+        try:
+            await asyncio.to_thread(rendezvous.remove_dead, place)
+            server = await asyncio.start_unix_server(self._dialled, path, limit=READ_AHEAD)
+        except OSError as error:
+            log.warning("cannot listen for answers", extra={"why": error.strerror})
+            listening.set_result("")
+            return
+        listening.set_result(name)
+        try:
+            # Ends with the loop, as all that is left on it then is cancelled.
+            await asyncio.Event().wait()
+        finally:
+            server.close()
+            path.unlink(missing_ok=True)
+
+    async def _dialled(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        expected = None
+        with contextlib.suppress(LineBroken, TimeoutError):
+            async with asyncio.timeout(TICKET_S):
+                said, content = await read_frame(reader)
+            if said is Said.TICKET:
+                # A ticket is good for one dial.
+                expected = self._expected.pop(content.decode("ascii", "replace"), None)
+        if expected is None:
+            writer.close()
+        else:
+            await expected.answer(reader, writer)

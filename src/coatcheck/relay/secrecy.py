@@ -1,0 +1,129 @@
+"""What of a call is secret, and for whom.
+
+The key is derived from the pepper (engine/pepper.py), which is apart from the database: whoever has
+that alone can neither use a credential that was handed on nor tell whether a guess is one. Every
+process that takes calls in or makes them needs the same pepper.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+from coatcheck.engine.pepper import pepper_for
+from coatcheck.errors import BlobDamaged, KeyMissing
+from coatcheck.relay.call import InlineBody, Sealed, StoredAnswer
+from coatcheck.relay.headers import CREDENTIALS, SECRET_ANSWERS, Pairs, split, value_of
+from coatcheck.sealing import PREFIX, Keyring
+from coatcheck.settings import Settings
+
+# The label by which a job says whose its answer is: <header>:<keyed hash of its value>.
+OWNER = "relay.owner"
+_KEY_ID = "relay"
+
+
+class Secrecy:
+    """Seals and opens what is secret of calls; `pepper` is asked when it is first needed."""
+
+    def __init__(self, pepper: Callable[[], bytes]) -> None:
+        self._pepper = pepper
+
+    @classmethod
+    def of(cls, settings: Settings) -> Secrecy:
+        """Return the secrecy of a server with these settings."""
+        return cls(pepper_for(settings).read_or_make)
+
+    def check(self) -> None:
+        """Raise ConfigurationError where nothing could be kept secret."""
+        self._keyring.seal("", "")
+
+    @cached_property
+    def _keyring(self) -> Keyring:
+        return Keyring({_KEY_ID: self._derived(b"relay credentials")})
+
+    def _derived(self, what: bytes) -> bytes:
+        return hmac.digest(self._pepper(), b"coatcheck " + what, "sha256")
+
+    @cached_property
+    def _owner_key(self) -> bytes:
+        return self._derived(b"relay owners")
+
+    # --- credentials of a call
+
+    def seal(self, pairs: Pairs, about: str) -> str | None:
+        """Seal headers, bound to what they are for; None where there are none."""
+        return self._seal(json.dumps(pairs), about) if pairs else None
+
+    def open(self, sealed: str | None, about: str) -> Pairs:
+        """Return headers that were sealed; raises KeyMissing, BlobDamaged."""
+        if sealed is None:
+            return []
+        return [(name, value) for name, value in json.loads(self._open(sealed, about))]
+
+    def _seal(self, text: str, about: str) -> str:
+        # Without its prefix: nobody but us is to take it for something that can be sealed anew.
+        return self._keyring.seal(text, about).removeprefix(PREFIX)
+
+    def _open(self, sealed: str, about: str) -> str:
+        if not sealed.startswith(f"{_KEY_ID}:"):
+            raise BlobDamaged("what was sealed is not what was written")
+        return self._keyring.open(PREFIX + sealed, about)
+
+    # --- owners
+
+    def owner_of(self, pairs: Pairs, names: Iterable[str] = CREDENTIALS) -> str | None:
+        """Return the mark of whoever makes a call; None where they came without a credential."""
+        for name in names:
+            value = value_of(pairs, name)
+            if value is not None:
+                return f"{name}:{self._mark(name, value)}"
+        return None
+
+    def is_owner(self, owner: str | None, pairs: Pairs) -> bool:
+        """Tell whether a request comes with the credential that a mark was made of."""
+        if owner is None:
+            return True
+        name, _, mark = owner.partition(":")
+        value = value_of(pairs, name)
+        return value is not None and hmac.compare_digest(self._mark(name, value), mark)
+
+    def _mark(self, name: str, value: str) -> str:
+        said = f"{name}\0{value}".encode("latin-1", "replace")
+        return hmac.digest(self._owner_key, said, "sha256").hex()
+
+    # --- answers
+
+    def closed(self, answer: StoredAnswer, about: str, *, owned: bool) -> StoredAnswer:
+        """Return an answer as it is kept: all but its status sealed where it is for one caller
+        only, else what is secret in it.
+        """
+        clear: Pairs
+        clear, secret = ([], list(answer.headers)) if owned else _split(answer)
+        body = answer.body if owned else None
+        if not secret and body is None:
+            return answer
+        sealed = Sealed(headers=secret, body=body).model_dump_json()
+        kept: dict[str, Any] = {"headers": clear, "sealed": self._seal(sealed, about)}
+        if owned:
+            kept["body"] = None
+        return answer.model_copy(update=kept)
+
+    def opened(self, answer: StoredAnswer, about: str) -> StoredAnswer:
+        """Return an answer as it was; raises KeyMissing, BlobDamaged."""
+        if answer.sealed is None:
+            return answer
+        found = Sealed.model_validate_json(self._open(answer.sealed, about))
+        body: InlineBody | None = answer.body if answer.body is not None else found.body
+        headers = [*answer.headers, *found.headers]
+        return answer.model_copy(update={"headers": headers, "body": body, "sealed": None})
+
+
+def _split(answer: StoredAnswer) -> tuple[Pairs, Pairs]:
+    return split(list(answer.headers), SECRET_ANSWERS)
+
+
+# What opening may raise where the pepper is another than it was.
+Unreadable = (KeyMissing, BlobDamaged)

@@ -1,0 +1,175 @@
+"""Taking a request in: what of it is kept, and how."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.keeping import LARGEST_ARTIFACT
+from coatcheck.errors import NotFound, StoreError, TooLarge
+from coatcheck.http.body import refuse_declared, stream_body, too_large
+from coatcheck.http.caller import token_of
+from coatcheck.http.idempotency import read_key
+from coatcheck.model.upload import Upload
+from coatcheck.relay.call import INLINE_BODY, InlineBody, StoredCall
+from coatcheck.relay.headers import (
+    CREDENTIALS,
+    MORE_CREDENTIALS,
+    Pairs,
+    for_upstream,
+    pairs_of,
+    split,
+)
+from coatcheck.relay.secrecy import OWNER, Secrecy
+
+LARGEST_BODY = LARGEST_ARTIFACT
+_PRINTABLE = frozenset(map(chr, range(0x21, 0x7F)))
+
+
+@dataclass(frozen=True, slots=True)
+class Keeps:
+    """What a door keeps of the requests it takes in."""
+
+    name: str  # the kind's: what is sealed is bound to it
+    headers: frozenset[str] | None = None  # in lower case; None: all that may be passed on
+    credentials: Literal["seal", "drop"] = "seal"
+    # Headers that are credentials, beside those that always are.
+    secret: frozenset[str] = frozenset()
+    largest_body: int = LARGEST_BODY
+
+    @property
+    def credential_names(self) -> Collection[str]:
+        """The headers that are credentials here; those the owner is told by stand first."""
+        return (*CREDENTIALS, *sorted(self.secret), *MORE_CREDENTIALS)
+
+
+class Taken(NamedTuple):
+    """A request that was taken in and is not a job yet."""
+
+    tenant: str
+    call: StoredCall
+    labels: dict[str, str]  # for the job: who may have its answer
+    fingerprint: list[str]  # what has to be the same for it to be the same request again
+
+
+async def take(
+    request: Request,
+    engine: Engine,
+    tenant: str,
+    keeps: Keeps,
+    secrecy: Secrecy,
+    *,
+    path: str | None = None,
+    content: bytes | None = None,
+) -> Taken:
+    """Read a request; raises the 4xx that fits what is wrong with it. With a `path` or a `content`
+    these take the place of its own, which is not read then.
+    """
+    asked = path or _path_of(request)
+    key = read_key(request)
+    pairs = headers_of(request, engine)
+    clear, secret = split(for_upstream(pairs, keeps.headers), keeps.credential_names)
+    # Whoever has a credential owns the answer, even where the upstream is not told of it.
+    owner = secrecy.owner_of(pairs, keeps.credential_names)
+    sealed = secrecy.seal(secret, keeps.name) if keeps.credentials == "seal" else None
+    body, upload, size, sha256 = await _body(request, engine, tenant, keeps, content)
+    call = StoredCall(
+        method=request.method,
+        path=asked,
+        headers=clear,
+        body=body,
+        upload=upload,
+        size=size,
+        credentials=sealed,
+        owned=owner is not None,
+        idempotency_key=key,
+    )
+    labels = {} if owner is None else {OWNER: owner}
+    return Taken(tenant, call, labels, [request.method, asked, sha256])
+
+
+async def give_up(engine: Engine, taken: Taken) -> None:
+    """Remove what was taken in for a request that became no job; what fails is left to the sweep,
+    which comes for uploads that no job has taken over.
+    """
+    if taken.call.upload is not None:
+        with contextlib.suppress(NotFound, StoreError):
+            await engine.uploads.delete(taken.call.upload.upload, taken.tenant)
+
+
+def headers_of(request: Request, engine: Engine) -> Pairs:
+    """Return a request's headers without the key to this server, where it needs one."""
+    raw = request.scope["headers"]
+    token = token_of(dict(raw)) if engine.doorkeeper.needs_key else None
+    pairs = pairs_of(raw)
+    if token is None:
+        return pairs
+    ours = token.decode("latin-1")
+    return [
+        (name, value)
+        for name, value in pairs
+        if not (
+            (name == "x-api-key" and value == ours)
+            or (name == "authorization" and value[7:].strip() == ours)
+        )
+    ]
+
+
+def _path_of(request: Request) -> str:
+    scope = request.scope
+    raw = scope.get("raw_path") or request.url.path.encode()
+    query = scope["query_string"]
+    path = (raw + b"?" + query if query else raw).decode("latin-1")
+    if not _PRINTABLE.issuperset(path):
+        raise HTTPException(400, "the path has characters that have to be percent-encoded")
+    # What the other end may take for a way up leads out of what was asked for here.
+    for segment in request.url.path.replace("\\", "/").split("/"):
+        if segment.partition(";")[0] in (".", ".."):
+            raise HTTPException(400, "the path has a segment that leads elsewhere: . or ..")
+    return path
+
+
+async def _body(
+    request: Request, engine: Engine, tenant: str, keeps: Keeps, content: bytes | None
+) -> tuple[InlineBody | None, Upload | None, int, str]:
+    if content is None:
+        refuse_declared(request, keeps.largest_body)
+        begun, rest = await _beginning(stream_body(request))
+    else:
+        begun, rest = content, None
+    if rest is not None or len(begun) > INLINE_BODY:
+        pieces = _joined(begun, rest)
+        try:
+            taken = await engine.uploads.receive(pieces, tenant=tenant, limit=keeps.largest_body)
+        except TooLarge:
+            raise too_large(keeps.largest_body) from None
+        stored = taken.upload
+        return None, Upload(upload=stored.id), stored.size, stored.sha256
+    sha256 = hashlib.sha256(begun).hexdigest()
+    return (InlineBody.of(begun) if begun else None), None, len(begun), sha256
+
+
+async def _beginning(
+    pieces: AsyncIterator[bytes],
+) -> tuple[bytes, AsyncIterator[bytes] | None]:
+    """Return a body's beginning, and the rest where it is not small."""
+    begun = bytearray()
+    async for piece in pieces:
+        begun += piece
+        if len(begun) > INLINE_BODY:
+            return bytes(begun), pieces
+    return bytes(begun), None
+
+
+async def _joined(begun: bytes, rest: AsyncIterator[bytes] | None) -> AsyncIterator[bytes]:
+    yield begun
+    if rest is not None:
+        async for piece in rest:
+            yield piece

@@ -1,0 +1,105 @@
+"""The smallest door: every path below /up is a call of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from coatcheck.app import App
+from coatcheck.engine.engine import Engine, Submitted
+from coatcheck.engine.submission import Submission
+from coatcheck.errors import NotFound
+from coatcheck.http.caller import tenant_of
+from coatcheck.http.endpoint import ANY, Answer, Endpoint
+from coatcheck.http.idempotency import once_for
+from coatcheck.http.surface import Surface
+from coatcheck.http.surface_calls import submission_for
+from coatcheck.model.job import Job
+from coatcheck.relay.answering import Manners, Reception, wait_of
+from coatcheck.relay.call import StoredAnswer, StoredCall
+from coatcheck.relay.headers import Pairs, pairs_of
+from coatcheck.relay.http_upstream import HttpUpstream
+from coatcheck.relay.relaying import CallTerms, relay_call
+from coatcheck.relay.secrecy import OWNER, Secrecy
+from coatcheck.relay.serving import answer_kept
+from coatcheck.relay.taking import Keeps, take
+from coatcheck.relay.upstream import Upstream
+from coatcheck.worker.context import Context
+
+KIND = "call"
+METHODS = ("GET", "POST", "PUT", "DELETE")
+
+
+class Door(Surface):
+    name = "door"
+
+    def __init__(
+        self,
+        upstream: Callable[[], str],
+        *,
+        wait_s: float | None = 30.0,
+        on_lost: Any = "requeue",
+        keeps: Keeps | None = None,
+        **terms: Any,
+    ) -> None:
+        self._upstream = upstream
+        self._made: dict[str, Upstream] = {}
+        self._wait_s = wait_s
+        self._on_lost = on_lost
+        self._keeps = keeps or Keeps(KIND)
+        self._terms = CallTerms(KIND, **terms)
+        self._secrecy = Secrecy(lambda: b"p" * 32)
+        self._reception = Reception(self._secrecy)
+        self.endpoints = [
+            Endpoint(
+                method,
+                "/up/{rest:path}",
+                self._call,
+                f"call{method}",
+                "Call",
+                "door",
+                {200: Answer("The answer.", {ANY: {}})},
+                hands_on_query=True,
+            )
+            for method in METHODS
+        ]
+
+    def declare(self, app: App) -> None:
+        async def call(ctx: Context, input: StoredCall) -> StoredAnswer:  # noqa: A002
+            return await relay_call(ctx, input, self._service(), self._terms, self._secrecy)
+
+        app.job(KIND, retries=self._terms.retries, on_lost=self._on_lost)(call)
+
+    def _service(self) -> Upstream:
+        url = self._upstream()
+        return self._made.setdefault(url, HttpUpstream(url))
+
+    async def _call(self, request: Request) -> Response:
+        engine: Engine = request.app.state.engine
+        taken = await take(request, engine, tenant_of(request), self._keeps, self._secrecy)
+
+        async def submit(call: StoredCall) -> Submitted:
+            asked = Submission(KIND, call.model_dump_json(), surface=self.name, labels=taken.labels)
+            named = submission_for(request, asked)
+            once = once_for(request, taken.fingerprint)
+            if once is None:
+                return Submitted([await engine.submit(named)], replayed=False)
+            return await engine.submit_once(named, once)
+
+        def accepted(job: Job, headers: Pairs) -> Response:
+            return JSONResponse({"job": job.id}, 202, dict(headers))
+
+        manners = Manners(accepted, on_hangup=self._terms.on_hangup)
+        wait = wait_of(request, self._wait_s)
+        return await self._reception.receive(request, engine, taken, submit, wait, manners)
+
+    async def result(self, request: Request, job: Job) -> Response | None:
+        self.check_reader(request, job)
+        return await answer_kept(request.app.state.engine, request, job, self._secrecy)
+
+    def check_reader(self, request: Request, job: Job) -> None:
+        if not self._secrecy.is_owner(job.labels.get(OWNER), pairs_of(request.scope["headers"])):
+            raise NotFound("there is no such job")

@@ -1,0 +1,147 @@
+"""The line itself: who may dial, what may be said, and what happens when an end is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from coatcheck.relay import rendezvous
+from coatcheck.relay.call import Head, LineAddress
+from coatcheck.relay.dialling import dial
+from coatcheck.relay.line import Expected, Switchboard, UpstreamBroke
+from coatcheck.relay.wire import LineBroken, Said, frame
+
+pytestmark = pytest.mark.anyio
+
+HEAD = Head(200, [("x-one", "1")])
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def expected() -> Expected:
+    found = await Switchboard().expect()
+    assert found is not None
+    return found
+
+
+async def test_what_is_said_at_one_end_is_heard_at_the_other() -> None:
+    waiting = await expected()
+    line = await dial(waiting.address, HEAD)
+    assert line is not None
+    assert await waiting.head() == HEAD
+    body = b"one" + b"x" * 2_500_000
+
+    async def say() -> None:
+        await line.chunk(body)
+        await line.say(Said.END)
+
+    saying = asyncio.create_task(say())
+    assert b"".join([chunk async for chunk in waiting.chunks()]) == body
+    await saying
+    line.close()
+    waiting.hang_up()
+
+
+async def test_a_ticket_is_good_for_one_dial() -> None:
+    waiting = await expected()
+    wrong = LineAddress(socket=waiting.address.socket, ticket="0" * 32)
+    assert await dial(wrong, HEAD) is None
+    first = await dial(waiting.address, HEAD)
+    assert first is not None
+    assert await dial(waiting.address, HEAD) is None
+    first.close()
+    waiting.hang_up()
+
+
+async def test_nobody_is_there_any_more() -> None:
+    waiting = await expected()
+    waiting.hang_up()
+    assert await dial(waiting.address, HEAD) is None
+    assert await dial(LineAddress(socket="f" * 32, ticket="0" * 32), HEAD) is None
+    assert await dial(None, HEAD) is None
+
+
+async def test_an_end_that_is_gone_is_noticed() -> None:
+    waiting = await expected()
+    line = await dial(waiting.address, HEAD)
+    assert line is not None
+    await waiting.head()
+    waiting.hang_up()
+    while line.is_open:
+        await line.chunk(b"more")
+    await line.chunk(b"said into the air")
+
+
+async def test_a_worker_that_says_it_broke_and_one_that_is_lost() -> None:
+    for last, error in ((Said.BROKE, UpstreamBroke), (None, LineBroken)):
+        waiting = await expected()
+        line = await dial(waiting.address, HEAD)
+        assert line is not None
+        await waiting.head()
+        if last is not None:
+            await line.say(last)
+        line.close()
+        with pytest.raises(error):
+            _ = [chunk async for chunk in waiting.chunks()]
+        waiting.hang_up()
+
+
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, frame(Said.END)])
+async def test_garbage_in_place_of_a_head_is_no_answer(garbage: bytes) -> None:
+    waiting = await expected()
+    path = rendezvous.path_of(waiting.address.socket)
+    assert path is not None
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(frame(Said.TICKET, waiting.address.ticket.encode()))
+    await reader.read(1)
+    writer.write(garbage)
+    writer.write_eof()
+    with pytest.raises(LineBroken):
+        await waiting.head()
+    writer.close()
+    waiting.hang_up()
+
+
+async def test_a_reader_who_takes_nothing_counts_as_gone() -> None:
+    waiting = await expected()
+    line = await dial(waiting.address, HEAD, stall_s=0.05)
+    assert line is not None
+    await waiting.head()
+    while line.is_open:  # the buffers between are filled, and then nothing moves
+        await line.chunk(b"x" * 65_536)
+    waiting.hang_up()
+
+
+async def test_a_folder_that_others_can_enter_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    # The paths of sockets are short, and those of tests are not.
+    short = tempfile.TemporaryDirectory(dir="/tmp")
+    request.addfinalizer(short.cleanup)
+    tmp_path = Path(short.name)
+    monkeypatch.setattr(rendezvous, "PLACES", (lambda: str(tmp_path),))
+    found = rendezvous.folder()
+    assert found is not None
+    assert found.stat().st_mode & 0o777 == 0o700
+    found.chmod(0o755)
+    assert rendezvous.folder() is None
+    found.rmdir()
+    found.symlink_to(tmp_path)
+    assert rendezvous.folder() is None
+
+
+async def test_sockets_of_the_dead_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "alive").touch()
+    server = await asyncio.start_unix_server(lambda _r, w: w.close(), tmp_path / "listens")
+    dead = await asyncio.start_unix_server(lambda _r, w: w.close(), tmp_path / "dead")
+    dead.close()
+    rendezvous.remove_dead(tmp_path)
+    assert (tmp_path / "listens").exists()
+    assert not (tmp_path / "dead").exists()
+    server.close()
