@@ -52,7 +52,7 @@ class Foreman:
 
     async def close(self) -> None:
         for client in self._clients:
-            await client.close()
+            await client.close()  # type: ignore[no-untyped-call]
 
     async def hand_in(self, model: str = "tiny", **fields: Any) -> str:
         """Hand a chat in."""

@@ -76,6 +76,7 @@ async def test_a_key_makes_it_once(serve: Serve, upstream: Ollama) -> None:
         assert second.headers["idempotency-replayed"] == "true"
 
 
+RIGHTS = ("jobs:read", "jobs:write")
 LONG = "x" * 300_000
 
 
@@ -146,10 +147,9 @@ async def test_every_change_is_told(serve: Serve, upstream: Ollama) -> None:  # 
 
 
 async def test_without_a_secret_nothing_is_signed(serve: Serve, upstream: Ollama) -> None:  # F10
-    async with receiving() as receiver:
-        async with serve(upstream.url) as foreman:
-            await foreman.ended(await foreman.hand_in(state_webhook_url=receiver.url))
-            await all_delivered(foreman)
+    async with receiving() as receiver, serve(upstream.url) as foreman:
+        await foreman.ended(await foreman.hand_in(state_webhook_url=receiver.url))
+        await all_delivered(foreman)
     assert receiver.calls
     assert not any("x-foreman-signature" in call.headers for call in receiver.calls)
 
@@ -205,14 +205,9 @@ async def test_a_job_that_is_cancelled_has_failed(serve: Serve, upstream: Ollama
 async def test_who_has_a_key_sees_their_own(serve: Serve, upstream: Ollama) -> None:
     async with serve(upstream.url) as foreman:
         keeper = foreman.engine.doorkeeper
-        keys = {}
-        for tenant in ("ada", "ida"):
-            await keeper.put_tenant(tenant)
-            keys[tenant] = (await keeper.create_key(tenant)).secret
-        assert (await foreman.http.get("/api/tags")).json() == {
-            "error": (await foreman.http.get("/api/tags")).json()["error"]
-        }
-        assert (await foreman.http.get("/api/tags")).status_code == 401
+        keys = {name: (await keeper.create_key(name, RIGHTS))[1] for name in ("ada", "ida")}
+        refused = await foreman.http.get("/api/tags")
+        assert (refused.status_code, list(refused.json())) == (401, ["error"])
         ada, ida = ({"Authorization": f"Bearer {keys[name]}"} for name in ("ada", "ida"))
         body = {"model": "tiny", "messages": HELLO, "stream": False}
         answer = await foreman.http.post("/api/chat", json=body, headers=ada)
@@ -221,5 +216,3 @@ async def test_who_has_a_key_sees_their_own(serve: Serve, upstream: Ollama) -> N
         assert (await foreman.http.get(f"/jobs/{job_id}", headers=ada)).status_code == 200
         for path in (f"/jobs/{job_id}", f"/jobs/{job_id}/artifacts/completion"):
             assert (await foreman.http.get(path, headers=ida)).status_code == 404
-
-

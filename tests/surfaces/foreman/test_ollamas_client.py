@@ -24,7 +24,7 @@ async def test_a_chat_in_one_piece_and_as_it_comes(serve: Serve, upstream: Ollam
             text = "".join(chunk.message.content or "" for chunk in chunks)
             assert (whole.done, whole.message.content) == (True, text)
             assert (whole.eval_count, chunks[-1].done_reason) == (8, "stop")
-        await direct.close()
+        await direct.close()  # type: ignore[no-untyped-call]
 
 
 async def test_a_text_is_gone_on_with(serve: Serve, upstream: Ollama) -> None:
@@ -32,7 +32,7 @@ async def test_a_text_is_gone_on_with(serve: Serve, upstream: Ollama) -> None:
         client = foreman.client
         whole = await client.generate("tiny", "hello")
         chunks = [chunk async for chunk in await client.generate("tiny", "hello", stream=True)]
-        assert whole.response == "".join(chunk.response for chunk in chunks)
+        assert whole.response == "".join(chunk.response or "" for chunk in chunks)
         loaded = await client.generate("other")
         assert loaded.done_reason == "load"
 
@@ -73,14 +73,14 @@ async def test_errors_are_ollamas(serve: Serve, upstream: Ollama, *, stream: boo
         assert raised == [(404, "model 'none' not found")] * 2
         with pytest.raises(ollama.ResponseError, match="not found"):
             await foreman.client.show("none")
-        await direct.close()
+        await direct.close()  # type: ignore[no-untyped-call]
 
 
 async def test_every_call_is_a_job(serve: Serve, upstream: Ollama) -> None:  # F07, F12
     async with serve(upstream.url) as foreman:
         body = {"model": "tiny", "messages": HELLO, "state_webhook_url": "http://10.0.0.1/hook"}
         answer = await foreman.http.post("/api/chat", json=body)
-        shown = await foreman.show(answer.headers["coatcheck-job"])
+        shown = await foreman.ended(answer.headers["coatcheck-job"])
         lines = answer.text.splitlines()
         assert answer.headers["content-type"] == "application/x-ndjson"
         assert (shown["state"], shown["model"], len(lines)) == ("done", "tiny", 9)

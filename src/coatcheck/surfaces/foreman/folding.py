@@ -7,8 +7,10 @@ the text, and the last brings the counts. What was answered in one piece is take
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple
+
+from coatcheck.relay.headers import value_of
 
 NDJSON = "application/x-ndjson"
 EVENTS = "text/event-stream"
@@ -29,13 +31,18 @@ class Folded(NamedTuple):
     text: str
 
 
+def media_type_of(headers: Iterable[tuple[str, str]]) -> str:
+    """Return what an answer says it is."""
+    given = value_of(headers, "content-type") or JSON
+    return given.partition(";")[0].strip().lower()
+
+
 async def fold(pieces: Pieces, media_type: str) -> Folded:
     """Fold an answer; raises ValueError where it is not what its media type says."""
-    kind = media_type.partition(";")[0].strip().lower()
-    if kind not in (NDJSON, EVENTS):
+    if media_type not in (NDJSON, EVENTS):
         whole = json.loads(b"".join([piece async for piece in pieces]))
         return Folded(whole, _text_of(whole))
-    folding = _Events() if kind == EVENTS else _Lines()
+    folding = _Events() if media_type == EVENTS else _Lines()
     async for line in _lines(pieces):
         folding.add(line)
     whole = folding.whole

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from coatcheck.http.problem import Refusal
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
-from coatcheck.surfaces.foreman.working import REFUSED
+from coatcheck.surfaces.foreman.working import REFUSED, TOO_LATE
 
 OPENAI = "/v1/"
 # What is refused here as Ollama has it: bad input is 400, and what is gone was never there.
@@ -50,5 +50,5 @@ def failed(job: Job, path: str) -> Response:
     status = code.removeprefix(REFUSED)
     if code.startswith(REFUSED) and status.isdecimal():
         return error(int(status), words, path, headers)
-    late = job.reason in (Reason.TIMEOUT, Reason.EXPIRED) or code == "upstream-timeout"
+    late = job.reason in (Reason.TIMEOUT, Reason.EXPIRED) or code == TOO_LATE
     return error(504 if late else 502, words, path, headers)

@@ -18,9 +18,8 @@ from coatcheck.model.job import Job
 from coatcheck.model.payload import is_reference
 from coatcheck.model.state import State
 from coatcheck.relay.call import BODY, StoredAnswer
-from coatcheck.relay.headers import value_of
 from coatcheck.relay.secrecy import Secrecy
-from coatcheck.surfaces.foreman.folding import INLINE_BYTES, JSON, Folded, fold
+from coatcheck.surfaces.foreman.folding import INLINE_BYTES, JSON, Folded, fold, media_type_of
 from coatcheck.surfaces.foreman.words import KIND, MODEL, state_of
 
 COMPLETION, RESPONSE = "completion", "response"
@@ -62,7 +61,7 @@ async def outcome_of(job: Job, stream: Stream, secrecy: Secrecy) -> Outcome | No
 
 
 async def _folded(job: Job, answer: StoredAnswer, stream: Stream) -> Folded:
-    media = value_of(answer.headers, "content-type") or JSON
+    media = media_type_of(answer.headers)
     if not answer.artifact:
         return await fold(_once(b"" if answer.body is None else answer.body.content), media)
     for artifact in job.artifacts:

@@ -27,13 +27,18 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from coatcheck.errors import Fail, Retry
-from coatcheck.relay.call import StoredAnswer
-from coatcheck.relay.headers import value_of
+from coatcheck.relay.call import Head, StoredAnswer
 from coatcheck.relay.relaying import CallTerms, relay_call
 from coatcheck.relay.secrecy import Secrecy
 from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
 from coatcheck.surfaces.foreman.call import GENERATE, ModelCall
-from coatcheck.surfaces.foreman.folding import NDJSON, last_line_of
+from coatcheck.surfaces.foreman.folding import (
+    EVENTS,
+    JSON,
+    NDJSON,
+    last_line_of,
+    media_type_of,
+)
 from coatcheck.surfaces.foreman.models import canonical
 from coatcheck.surfaces.foreman.settings import ForemanSettings
 from coatcheck.surfaces.foreman.targets import Target, Targets, TargetsAway, seats
@@ -51,6 +56,7 @@ _TAIL = 64 * 1024
 _SHOWN = 500
 # The code of a job whose call the target has refused begins so; the status follows.
 REFUSED = "ollama-"
+TOO_LATE = "upstream-timeout"
 STREAM_FAILED = "ollama-stream"
 
 Handler = Callable[[Context, ModelCall], Awaitable[StoredAnswer]]
@@ -81,12 +87,14 @@ def handler_with(
             raise Retry("the model took too long to load") from None
         await ctx.phase(WORKING)
         try:
-            answer = await relay_call(ctx, call, listening, terms, secrecy())
+            answer = await relay_call(ctx, call, listening, terms, secrecy(), on_head=_check_head)
         except Retry as error:
-            if error.counts:
-                raise
-            raise Retry(error.message, after=target.pause_s, counts=False) from error
-        _check(answer, listening.tail)
+            if not error.counts:
+                raise Retry(error.message, after=target.pause_s, counts=False) from error
+            if isinstance(error.__cause__, TimeoutError) and ctx.attempt >= settings.max_attempts:
+                raise Fail(TOO_LATE, error.message) from error
+            raise
+        _check(answer, listening.tail, repeatable=call.line is None)
         return answer
 
     return ask_model
@@ -186,17 +194,34 @@ class _Listening:
         patience.reschedule(asyncio.get_running_loop().time())
 
 
-def _check(answer: StoredAnswer, tail: bytes) -> None:
-    """Raise Fail where the target has refused the call, or has failed in the middle of its answer:
-    its caller has been told, and the job has not done what it was for.
+async def _check_head(head: Head) -> None:
+    """Raise Retry where what answers is not Ollama: before its caller hears anything of it."""
+    if head.status < 400 and media_type_of(head.headers) not in (JSON, NDJSON, EVENTS):
+        raise Retry("what answered there is not Ollama")
+
+
+def _check(answer: StoredAnswer, tail: bytes, *, repeatable: bool) -> None:
+    """Raise where the target has refused the call, or has failed in the middle of its answer: its
+    caller has been told, and the job has not done what it was for.
     """
     if answer.status >= 400:
         raise Fail(f"{REFUSED}{answer.status}", error_in(tail) or f"it answered {answer.status}")
-    media = value_of(answer.headers, "content-type") or ""
-    if media.partition(";")[0].strip().lower() == NDJSON:
+    media = media_type_of(answer.headers)
+    if media == JSON and answer.size <= len(tail) and not _is_json(tail):
+        words = "what it answered is not JSON"
+        raise Retry(words) if repeatable else Fail("not-json", words)
+    if media == NDJSON:
         last = last_line_of(tail)
         if last is not None and "error" in last:
             raise Fail(STREAM_FAILED, str(last["error"])[:_SHOWN])
+
+
+def _is_json(content: bytes) -> bool:
+    try:
+        json.loads(content)
+    except ValueError:
+        return False
+    return True
 
 
 def error_in(said: bytes) -> str | None:
