@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.settings import Settings, load_settings
+from coatcheck.settings import Settings, load_settings, read_tables
 
 DEFAULTS = Settings()
 # One other value for each setting, as it is written in the environment and as it reads.
@@ -70,7 +70,8 @@ def test_a_flag_may_name_the_file(tmp_path: Path) -> None:
 
 
 def test_every_setting_is_named_here() -> None:
-    assert set(OTHERS) == {field.name for field in dataclasses.fields(Settings)}
+    # Which file it is cannot be said in the file.
+    assert {*OTHERS, "config"} == {field.name for field in dataclasses.fields(Settings)}
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -85,8 +86,9 @@ def test_every_setting_has_its_name_in_the_environment(name: str) -> None:
 def test_every_setting_has_its_name_in_the_file(name: str, tmp_path: Path) -> None:
     _, value = OTHERS[name]
     text = f'"{value}"' if isinstance(value, str) else value
-    settings = load_settings({"config": config(tmp_path, f"{name} = {text}\n")}, {})
-    assert settings == dataclasses.replace(DEFAULTS, **{name: value})
+    path = config(tmp_path, f"{name} = {text}\n")
+    settings = load_settings({"config": path}, {})
+    assert settings == dataclasses.replace(DEFAULTS, config=path, **{name: value})
 
 
 def test_the_process_environment_is_read_unless_another_is_given(
@@ -170,6 +172,7 @@ def test_a_bad_value_in_the_environment(name: str, text: str, says: str) -> None
         ("lease_s = 0", "lease_s must be more than 0"),
         ("leases = 30", "unknown setting 'leases'; there are: blobs, concurrency,"),
         ("[server]\nport = 80", "unknown setting 'server'"),
+        ("config = 'other.toml'", "unknown setting 'config'"),
         ("port = ", "is not valid TOML"),
         ("port = 80\nport = 81", "is not valid TOML"),
     ],
@@ -182,6 +185,17 @@ def test_a_bad_value_in_the_file_is_named_with_the_file(
         load_settings({"config": path}, {})
     assert says in str(caught.value)
     assert path in str(caught.value) or "more than 0" in says
+
+
+def test_a_table_of_a_surface_is_no_setting(tmp_path: Path) -> None:
+    path = config(tmp_path, 'port = 9\n[[proxy]]\nmatch = "GET /x"\n')
+    for settings in (
+        load_settings({"config": path}, {}),
+        load_settings({}, {"COATCHECK_CONFIG": path}),
+    ):
+        assert (settings.port, settings.config) == (9, path)
+        assert read_tables(settings, "proxy") == [{"match": "GET /x"}]
+    assert read_tables(Settings(), "proxy") == []
 
 
 def test_a_file_that_is_not_there() -> None:

@@ -1,40 +1,45 @@
 """Coatcheck: hand in slow work, get a ticket, come back for the result.
 
-These are the public names; everything else may move.
+These are the public names; everything else may move. Each is imported when it is first used: a
+client has no need of the worker, nor a command line of either.
 """
 
-from coatcheck.app import App
-from coatcheck.client.async_client import AsyncClient, AsyncJobHandle
-from coatcheck.client.calls import Page
-from coatcheck.client.client import Client, JobHandle
-from coatcheck.client.event import Event
-from coatcheck.client.new_job import NewJob
-from coatcheck.errors import (
-    CoatcheckError,
-    Conflict,
-    Fail,
-    Gone,
-    InvalidInput,
-    InvalidPayload,
-    JobCancelled,
-    JobFailed,
-    KeyReused,
-    NotFound,
-    Overloaded,
-    Retry,
-    ServerError,
-    StepFailed,
-    StepsChanged,
-    StoreUnavailable,
-    TimedOut,
-    Unauthorized,
-    UnexpectedAnswer,
-    UnexpectedResult,
-    UnknownKind,
-    Unreachable,
-)
-from coatcheck.model.upload import Upload
-from coatcheck.worker.context import Context
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from coatcheck.app import App
+    from coatcheck.client.async_client import AsyncClient, AsyncJobHandle
+    from coatcheck.client.calls import Page
+    from coatcheck.client.client import Client, JobHandle
+    from coatcheck.client.event import Event
+    from coatcheck.client.new_job import NewJob
+    from coatcheck.errors import (
+        CoatcheckError,
+        Conflict,
+        Fail,
+        Gone,
+        InvalidInput,
+        InvalidPayload,
+        JobCancelled,
+        JobFailed,
+        KeyReused,
+        NotFound,
+        Overloaded,
+        Retry,
+        ServerError,
+        StepFailed,
+        StepsChanged,
+        StoreUnavailable,
+        TimedOut,
+        Unauthorized,
+        UnexpectedAnswer,
+        UnexpectedResult,
+        UnknownKind,
+        Unreachable,
+    )
+    from coatcheck.model.upload import Upload
+    from coatcheck.worker.context import Context
 
 __all__ = [
     "App",
@@ -70,3 +75,57 @@ __all__ = [
     "Unreachable",
     "Upload",
 ]
+
+_PLACES = {
+    "coatcheck.app": ("App",),
+    "coatcheck.client.async_client": (
+        "AsyncClient",
+        "AsyncJobHandle",
+    ),
+    "coatcheck.client.calls": ("Page",),
+    "coatcheck.client.client": (
+        "Client",
+        "JobHandle",
+    ),
+    "coatcheck.client.event": ("Event",),
+    "coatcheck.client.new_job": ("NewJob",),
+    "coatcheck.errors": (
+        "CoatcheckError",
+        "Conflict",
+        "Fail",
+        "Gone",
+        "InvalidInput",
+        "InvalidPayload",
+        "JobCancelled",
+        "JobFailed",
+        "KeyReused",
+        "NotFound",
+        "Overloaded",
+        "Retry",
+        "ServerError",
+        "StepFailed",
+        "StepsChanged",
+        "StoreUnavailable",
+        "TimedOut",
+        "Unauthorized",
+        "UnexpectedAnswer",
+        "UnexpectedResult",
+        "UnknownKind",
+        "Unreachable",
+    ),
+    "coatcheck.model.upload": ("Upload",),
+    "coatcheck.worker.context": ("Context",),
+}
+_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_PLACE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

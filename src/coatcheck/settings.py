@@ -3,6 +3,9 @@
 Each setting has one name: the field `lease_s` is `COATCHECK_LEASE_S` in the environment and
 `lease_s` in the TOML file. The few foreign names that existing deployments use are honoured where
 our own is unset (`_foreign`).
+
+The file may also hold tables that are no settings but a surface's own document (`TABLES`): whoever
+owns one reads it with `read_tables`.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ DATABASE_FILE = "JOB_DB_PATH"
 POLL_MS = ("JOB_POLL_INTERVAL_MS", "SUPERMODEL_JOB_POLL_INTERVAL_MS")
 
 
+# What may stand in the file beside the settings, as an array of tables: [[proxy]].
+TABLES = frozenset({"proxy"})
+
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -30,6 +36,8 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 class Settings:
     """What an operator can set; the comments are the reference."""
 
+    # The TOML file that holds settings, and the rules of the proxy.
+    config: str = ""
     # Where jobs live: sqlite:///relative/path, sqlite:////absolute/path, postgresql://..., or a
     # reference to a secret that says so: file:/run/secrets/dsn, akv:<vault>/<secret>.
     database: str = dataclasses.field(default="sqlite:///data/coatcheck.db", repr=False)
@@ -132,7 +140,7 @@ def load_settings(
     """
     environment = os.environ if environment is None else environment
     given = {name: value for name, value in (flags or {}).items() if value is not None}
-    config = given.pop("config", None) or environment.get(PREFIX + "CONFIG")
+    config = given.get("config") or environment.get(PREFIX + "CONFIG")
     values = _from_file(Path(config)) if config else {}
     types = get_type_hints(Settings)
     for name, kind in types.items():
@@ -153,18 +161,35 @@ def _foreign(environment: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
-def _from_file(path: Path) -> dict[str, Any]:
+def read_tables(settings: Settings, name: str) -> list[dict[str, Any]]:
+    """Return the tables of a name in the TOML file; none where there is no file."""
+    assert name in TABLES, "the file would not be taken"
+    if not settings.config:
+        return []
+    found = _content_of(Path(settings.config)).get(name, [])
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise ConfigurationError(f"{settings.config}: write each {name} as a table: [[{name}]]")
+    return found
+
+
+def _content_of(path: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"cannot read the config file {path}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
+
+
+def _from_file(path: Path) -> dict[str, Any]:
     types = get_type_hints(Settings)
     values = {}
-    for name, value in content.items():
+    del types["config"]  # which file it is, is said elsewhere
+    for name, value in _content_of(path).items():
+        if name in TABLES:
+            continue
         if name not in types:
-            known = ", ".join(sorted(types))
+            known = ", ".join(sorted((*types, *TABLES)))
             raise ConfigurationError(f"{path}: unknown setting {name!r}; there are: {known}")
         values[name] = _convert(f"{path}: {name}", value, types[name])
     return values

@@ -12,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from coatcheck.cli import main
 from coatcheck.cli.main import cli
 from tests.cli.processes import run_to_end
 
@@ -38,7 +39,9 @@ SUBCOMMANDS = (
 
 def every_command(group: click.Group = cli, *above: str) -> Iterator[tuple[str, ...]]:
     """Return the words of every command and every command of a group."""
-    for name, command in group.commands.items():
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
         yield (*above, name)
         if isinstance(command, click.Group):
             yield from every_command(command, *above, name)
@@ -68,7 +71,7 @@ def test_the_example_in_the_help_can_be_copied_as_it_stands(tmp_path: Path) -> N
 
 
 def test_no_command_is_left_out_here() -> None:
-    assert tuple(sorted(cli.commands)) == SUBCOMMANDS
+    assert tuple(sorted(main.COMMANDS)) == SUBCOMMANDS
 
 
 def shown_help(words: Sequence[str]) -> str:
@@ -118,7 +121,9 @@ def parse(arguments: list[str]) -> None:
     while isinstance(command, click.Group) and arguments:
         settings = command.context_settings
         parent = click.Context(command, parent=parent, info_name=command.name, **settings)
-        command, arguments = command.commands[arguments[0]], arguments[1:]
+        found = command.get_command(parent, arguments[0])
+        assert found is not None, f"no command {arguments[0]}"
+        command, arguments = found, arguments[1:]
     with command.make_context(command.name, list(arguments), parent=parent):
         pass
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from coatcheck.worker.worker import Worker
 
 WORD = "canary-7f3a9c21"
 LARGE = f"{WORD} " * 10_000
+SMALL_FILE = f"artifact {WORD}".encode()
+# As it is where it was written, and as a small file is kept in its row.
+SIGNS = (WORD.encode(), b64encode(SMALL_FILE))
 
 
 class Song(BaseModel):
@@ -40,7 +44,8 @@ def declare(**options: Any) -> App:
         await ctx.log(f"log {WORD}", field=WORD)
         await ctx.emit({"output": WORD})
         await ctx.step(sing, WORD)
-        await ctx.artifact("song.txt", f"artifact {WORD}".encode())
+        await ctx.artifact("long-song.txt", LARGE.encode())
+        await ctx.artifact("song.txt", SMALL_FILE)
         sent = await ctx.wait_for("go")
         return f"result {sent} {LARGE}"
 
@@ -94,9 +99,13 @@ async def sing(engine: Engine, scratch: Path, others: int = 40) -> list[Job]:
 
 def found_in(folder: Path) -> list[str]:
     """Return the files in which the word can be read."""
-    word = WORD.encode()
     return [
         str(path.relative_to(folder))
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and word in path.read_bytes()
+        if path.is_file() and can_be_read_in(path.read_bytes())
     ]
+
+
+def can_be_read_in(content: bytes) -> bool:
+    """Tell whether the word is there, in one of the ways in which it is written down."""
+    return any(sign in content for sign in SIGNS)

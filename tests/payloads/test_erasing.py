@@ -62,7 +62,7 @@ async def test_after_deletions_nothing_is_left_and_the_receipts_say_so(
         "payloads": 2,
         "steps": 2,
         "messages": 1,
-        "artifacts": 1,
+        "artifacts": 2,
         "uploads": 1,
         "blobs": 3,
         "deliveries": 0,

@@ -28,7 +28,7 @@ from coatcheck.store.sealed import SealedStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.conformance import StoreConformance
 
-from .canary import LARGE, WORD, declare, found_in, sing
+from .canary import LARGE, SMALL_FILE, WORD, declare, found_in, sing
 
 OLD, NEW = (f"{name}={base64.b64encode(bytes([n]) * 32).decode()}" for n, name in enumerate("ab"))
 
@@ -64,8 +64,9 @@ async def test_nothing_can_be_read_without_the_key(
     said = [each.data for each in await engine.events(song.id)]
     for word in (f'"log {WORD}"', f'{{"output":"{WORD}"}}', f'"progress {WORD}"'):
         assert any(word in data for data in said), word
-    pieces = await engine.keeping.stream(song.artifacts[0])
-    assert b"".join([piece async for piece in pieces]) == f"artifact {WORD}".encode()
+    for file, content in zip(song.artifacts, (LARGE.encode(), SMALL_FILE), strict=True):
+        pieces = await engine.keeping.stream(file)
+        assert b"".join([piece async for piece in pieces]) == content
     assert ended[0].error is not None
     assert ended[0].error.message.startswith(f"error {WORD}")
 

@@ -12,7 +12,7 @@ from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.store.postgres.store import PostgresStore
-from tests.payloads.canary import WORD, Ahead, declare, found_in, sing
+from tests.payloads.canary import SIGNS, Ahead, declare, found_in, sing
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +27,8 @@ async def tables_with_the_word(store: PostgresStore) -> list[str]:
             name
             for (name,) in tables
             if await db.fetchval(
-                f'SELECT count(*) FROM "{schema}"."{name}" AS row WHERE row::text LIKE $1',
-                f"%{WORD}%",
+                f'SELECT count(*) FROM "{schema}"."{name}" AS row WHERE row::text LIKE ANY($1)',
+                [f"%{sign.decode()}%" for sign in SIGNS],
             )
         ]
 
@@ -41,7 +41,9 @@ async def test_after_the_retention_nothing_is_left(store: PostgresStore, tmp_pat
     app = declare(keep_succeeded="1h", keep_failed="1h")
     engine = Engine(store, app.kinds, clock, blobs=blobs)
     await sing(engine, tmp_path / "scratch")
-    assert {"jobs", "steps", "events", "messages"} <= set(await tables_with_the_word(store))
+    assert {"jobs", "steps", "events", "messages", "artifacts"} <= set(
+        await tables_with_the_word(store)
+    )
 
     clock.ahead_ms = 3_700_000
     sweeper = Sweeper(store, clock, lease_s=30, sweep_s=5, keeping=engine.keeping)

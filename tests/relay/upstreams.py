@@ -41,13 +41,27 @@ class Service:
         try:
             while (got := await read_request(reader)) is not None:
                 self.got.append(got)
-                await self.script(got, writer)
+                await self._follow(got, reader, writer)
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
             pass
         finally:
             self.ended.set()
             writer.close()
+
+    async def _follow(
+        self, got: Got, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        # Until the script is done, or whoever called is gone.
+        following = asyncio.ensure_future(self.script(got, writer))
+        gone = asyncio.create_task(reader.read(1))
+        await asyncio.wait({following, gone}, return_when=asyncio.FIRST_COMPLETED)
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        if not following.done():
+            following.cancel()
+            raise ConnectionResetError
+        await following
 
 
 async def read_request(reader: asyncio.StreamReader) -> Got | None:

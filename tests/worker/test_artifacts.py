@@ -17,6 +17,7 @@ from coatcheck import App, Context, Retry
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
+from coatcheck.model.artifact import IN_ROW_BYTES
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
@@ -28,6 +29,8 @@ from .durable import ended, submit, until
 from .test_running_jobs import run
 
 pytestmark = pytest.mark.anyio
+
+LARGE = b"x" * (IN_ROW_BYTES + 1)
 
 
 @pytest.fixture
@@ -135,15 +138,41 @@ async def test_the_last_attempt_wins_and_the_bytes_before_are_removed(
 ) -> None:
     @app.job
     async def report(ctx: Context) -> None:
-        await ctx.artifact("report", f"attempt {ctx.attempt}".encode())
+        await ctx.artifact("large", LARGE + f"{ctx.attempt}".encode())
+        await ctx.artifact("small", f"attempt {ctx.attempt}".encode())
         if ctx.attempt == 1:
             raise Retry(after=0)
 
     async with working(engine):
         job = await run(engine, "report")
-    assert await contents(engine, job) == {"report": b"attempt 2"}
+    assert await contents(engine, job) == {"large": LARGE + b"2", "small": b"attempt 2"}
     await engine.keeping.sweep()
-    assert len(files(folder)) == 1
+    assert len(files(folder)) == 1, "what is small is in its row"
+
+
+async def test_what_is_small_is_kept_in_its_row_wherever_it_comes_from(
+    app: App, engine: Engine, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "path").write_bytes(b"p" * IN_ROW_BYTES)
+
+    @app.job
+    async def report(ctx: Context) -> None:
+        await ctx.artifact("path", tmp_path / "path")
+        with (tmp_path / "path").open("rb") as file:
+            file.seek(IN_ROW_BYTES - 3)
+            await ctx.artifact("file", file)
+        await ctx.artifact("bytes", memoryview(b"b" * IN_ROW_BYTES))
+        await ctx.artifact("empty", b"")
+
+    async with working(engine):
+        job = await run(engine, "report")
+    assert await contents(engine, job) == {
+        "path": b"p" * IN_ROW_BYTES,
+        "file": b"ppp",
+        "bytes": b"b" * IN_ROW_BYTES,
+        "empty": b"",
+    }
+    assert files(folder) == []
 
 
 async def test_files_are_removed_with_their_job(app: App, engine: Engine, folder: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from coatcheck.cli import exits
+from coatcheck.cli.exits import ApiError
 from coatcheck.client.address import DEFAULT_URL, find_address
 from coatcheck.client.answers import read_object
 from coatcheck.client.driver import Driver
@@ -47,16 +48,6 @@ _EXIT_CODES: tuple[tuple[type[CoatcheckError], int], ...] = (
 )
 
 Json = dict[str, Any]
-
-
-class ApiError(CoatcheckError):
-    """A call failed; `exit_code` says how."""
-
-    code = "api"
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 class NoAnswer(ApiError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from coatcheck.errors import CoatcheckError
+
 OK = 0
 FAILED = 1  # the job failed, or the request was refused as things stand
 USAGE = 2  # a wrong option, or an input the kind does not take
@@ -19,3 +21,13 @@ EXIT_CONFIGURATION = 78
 EXIT_TEMPORARY = 75
 
 OF_STATE = {"succeeded": OK, "failed": FAILED, "cancelled": CANCELLED}
+
+
+class ApiError(CoatcheckError):
+    """A call failed; `exit_code` says how."""
+
+    code = "api"
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

@@ -1,37 +1,68 @@
-"""The `coatcheck` command: its commands are modules of their own, this is where they meet."""
+"""The `coatcheck` command: its commands are modules of their own, this is where they meet.
+
+A module is imported when its command is called, so that each pays for what it needs alone: most of
+the time of a short command is imports.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
+from importlib import import_module
 
 import click
 
 from coatcheck.cli import exits
-from coatcheck.cli.api import ApiError
-from coatcheck.cli.backup import backup
-from coatcheck.cli.completion import COMPLETE_VARIABLE, PROGRAM, completion
-from coatcheck.cli.demo import demo
-from coatcheck.cli.doctor.command import doctor
-from coatcheck.cli.execute import execute
-from coatcheck.cli.jobs import jobs
-from coatcheck.cli.keys import keys
-from coatcheck.cli.kinds import kinds
-from coatcheck.cli.queues import queues
-from coatcheck.cli.render import render
-from coatcheck.cli.reseal import reseal
-from coatcheck.cli.schedules import schedules
-from coatcheck.cli.serving import migrate, serve, worker
-from coatcheck.cli.submit import submit
-from coatcheck.cli.tenants import tenants
+from coatcheck.cli.completion import COMPLETE_VARIABLE, PROGRAM
+from coatcheck.cli.exits import ApiError
 from coatcheck.cli.terminal import complain
-from coatcheck.cli.watching import watch
-from coatcheck.cli.webhooks import webhooks
 from coatcheck.errors import CoatcheckError, StoreUnavailable
 
+# The module of each command, and what it is called there.
+COMMANDS = {
+    "serve": ("serving", "serve"),
+    "worker": ("serving", "worker"),
+    "migrate": ("serving", "migrate"),
+    "demo": ("demo", "demo"),
+    "doctor": ("doctor.command", "doctor"),
+    "backup": ("backup", "backup"),
+    "reseal": ("reseal", "reseal"),
+    "submit": ("submit", "submit"),
+    "watch": ("watching", "watch"),
+    "jobs": ("jobs", "jobs"),
+    "kinds": ("kinds", "kinds"),
+    "queues": ("queues", "queues"),
+    "schedules": ("schedules", "schedules"),
+    "webhooks": ("webhooks", "webhooks"),
+    "render": ("render", "render"),
+    "exec": ("execute", "execute"),
+    "keys": ("keys", "keys"),
+    "tenants": ("tenants", "tenants"),
+    "completion": ("completion", "completion"),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class Commands(click.Group):
+    """Commands that are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Return the names of all."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Return one of them."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(f"coatcheck.cli.{module}"), name)
+        return command
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="coatcheck")
 def cli() -> None:
     """Hand in slow work, get a ticket, come back for the result.
@@ -60,16 +91,6 @@ def cli() -> None:
     Every setting is also an environment variable: COATCHECK_DATABASE, COATCHECK_LEASE_S, ...
     `coatcheck doctor` says whether all is well.
     """
-
-
-for command in (
-    *(serve, worker, migrate, demo, doctor, backup, reseal),
-    *(submit, watch, jobs, kinds, queues, schedules, webhooks),
-    *(render, execute),
-    *(keys, tenants),
-    completion,
-):
-    cli.add_command(command)
 
 
 def main() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from coatcheck.cli.api import DEFAULT_URL, Api
-from coatcheck.client.address import without_password
+from coatcheck.client.address import DEFAULT_URL, without_password
 from coatcheck.errors import CoatcheckError
+
+if TYPE_CHECKING:
+    from coatcheck.cli.api import Api
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -119,6 +121,8 @@ def complete_schedules(
 
 
 def _ask(ctx: click.Context, question: Callable[[Api], list[Any]]) -> list[Any]:
+    from coatcheck.cli.api import Api  # noqa: PLC0415 - only completion asks a server from here
+
     url = ctx.params.get("url") or os.environ.get("COATCHECK_URL") or DEFAULT_URL
     key = ctx.params.get("api_key") or os.environ.get("COATCHECK_API_KEY")
     try:

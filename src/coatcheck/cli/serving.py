@@ -1,4 +1,8 @@
-"""`coatcheck serve`, `coatcheck worker` and `coatcheck migrate`: what runs beside the database."""
+"""`coatcheck serve`, `coatcheck worker` and `coatcheck migrate`: what runs beside the database.
+
+What an API or a worker needs is imported by the process that is one (processes.py): the supervisor
+starts them sooner, and stays small.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +11,17 @@ import dataclasses
 import os
 import socket
 import sys
-import traceback
-from collections.abc import Callable
 from typing import Any
 
 import click
 
-from coatcheck.app import App, load_app
-from coatcheck.cli.listen import listen, url_of
+from coatcheck.cli.listen import listen
 from coatcheck.cli.options import SETTING_OPTIONS, WORKER_OPTIONS, options
 from coatcheck.cli.parent import die_with_parent
-from coatcheck.cli.running import api_process, run_process, single_process, worker_process
 from coatcheck.cli.supervisor import Child, Supervisor
-from coatcheck.errors import CoatcheckError, ConfigurationError
 from coatcheck.http.guard import is_loopback, refuse_without_keys
 from coatcheck.logs import configure_logging
 from coatcheck.settings import PREFIX, Settings, load_settings
-from coatcheck.store.open import place_of, store_for
-from coatcheck.surfaces.installed import app_of_surfaces
 
 
 @click.command()
@@ -46,7 +43,7 @@ def serve(
     """Serve an app: the HTTP API and a worker, as two supervised processes.
 
     Without an app, the surfaces that are installed are served: diagrams, commands, and what other
-    packages bring.
+    packages bring. Rules of the config file ([[proxy]]) hand calls on to other services.
 
     A handler that blocks, crashes or leaks takes down at most the worker, which is started again;
     the API goes on answering. Stop with Ctrl-C: running jobs get time to finish
@@ -58,6 +55,7 @@ def serve(
         coatcheck serve shop/jobs.py:app --port 9000 --database sqlite:////var/lib/shop/jobs.db
         coatcheck serve tasks:app --no-worker        # and elsewhere: coatcheck worker tasks:app
         coatcheck serve                              # the built-in surfaces
+        coatcheck serve --config proxy.toml          # and the rules of a proxy
     """
     settings = _begin(flags, supervisor_pipe)
     if socket_fd is not None:
@@ -68,10 +66,9 @@ def serve(
         )
         listening = listen(settings.host, settings.port)
     if no_worker or in_process:
-        loaded = _load(app)
-        process = api_process if no_worker else single_process
-        announce = _announcement(listening, settings)
-        run_process(process(loaded, settings, listening, announce))
+        from coatcheck.cli.processes import serve_here  # noqa: PLC0415 - see above
+
+        serve_here(app, settings, listening, with_worker=in_process)
         return
     named = [] if app is None else [app]
     listening.set_inheritable(True)
@@ -104,8 +101,9 @@ def worker(app: str | None, supervisor_pipe: int | None, **flags: Any) -> None:
         coatcheck worker tasks:app
         coatcheck worker tasks:app --concurrency 4 --database postgresql://jobs@db.example/jobs
     """
-    settings = _begin(flags, supervisor_pipe)
-    run_process(worker_process(_load(app), settings))
+    from coatcheck.cli.processes import work_here  # noqa: PLC0415 - see above
+
+    work_here(app, _begin(flags, supervisor_pipe))
 
 
 @click.command()
@@ -120,6 +118,8 @@ def migrate(**flags: Any) -> None:
         coatcheck migrate
         coatcheck migrate --database sqlite:////var/lib/shop/jobs.db
     """
+    from coatcheck.store.open import store_for  # noqa: PLC0415 - see above
+
     settings = _begin(flags, None)
     applied = asyncio.run(store_for(settings).migrate())
     for migration in applied:
@@ -139,6 +139,7 @@ def _has_keys(settings: Settings) -> bool:
     """Look for keys, where that decides anything."""
     if is_loopback(settings.host) and not settings.is_production:
         return False
+    from coatcheck.store.open import store_for  # noqa: PLC0415 - see above
 
     async def look() -> bool:
         store = store_for(settings)
@@ -149,28 +150,6 @@ def _has_keys(settings: Settings) -> bool:
             await store.close()
 
     return asyncio.run(look())
-
-
-def _load(reference: str | None) -> App:
-    if reference is None:
-        return app_of_surfaces()
-    try:
-        return load_app(reference)
-    except CoatcheckError:
-        raise
-    except (Exception, SystemExit) as error:
-        traceback.print_exc()
-        raise ConfigurationError(f"{reference} could not be imported (see above)") from error
-
-
-def _announcement(listening: socket.socket, settings: Settings) -> Callable[[bool], None]:
-    def announce(needs_key: bool) -> None:
-        note = "" if needs_key else " (loopback only: there are no keys)"
-        click.echo(f"Coatcheck listens on {url_of(listening)}{note}")
-        click.echo(f"Jobs are kept in {place_of(settings)}")
-        sys.stdout.flush()
-
-    return announce
 
 
 def _as_environment(settings: Settings) -> dict[str, str]:

@@ -11,9 +11,10 @@ import json
 import sys
 import unicodedata
 from functools import cache
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from rich.console import Console
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # So wide that no table is cut when nobody looks at it on a screen.
 PIPED_WIDTH = 10_000
@@ -78,6 +79,8 @@ def dumps(value: Any) -> str:
 
 
 def _console(stream: IO[str]) -> Console:
+    from rich.console import Console  # noqa: PLC0415 - a server has nothing to say in colour
+
     on_screen = stream.isatty()
     return Console(
         file=stream,

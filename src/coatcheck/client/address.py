@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import httpx2
-
 from coatcheck.errors import ConfigurationError
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -44,6 +42,8 @@ def find_address(url: str | None, api_key: str | None) -> Address:
 
 
 def _check_url(url: str) -> str:
+    import httpx2  # noqa: PLC0415 - who only names an address has no need of it
+
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0

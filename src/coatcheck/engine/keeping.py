@@ -8,6 +8,8 @@ is in it:
 3. The transaction that names the blob (the job's submit, the settle with its result, the fenced
    write of a file) takes it over: from then on it lives as long as its job.
 
+A small file of a job skips all that: it is written into the row that names it.
+
 A crash between 1 and 3 leaves a reserved row, and perhaps bytes: the sweep of any process removes
 both once the time has passed. So does whoever finds that nobody will need it, such as the loser of
 two submits under one key. Deleting a job, by hand or by its retention, gives all its blobs up in
@@ -19,15 +21,30 @@ between only means that the bytes are removed twice.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import secrets
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from coatcheck.clock import Clock
-from coatcheck.errors import BlobStoreUnavailable, StaleLease, StoreError, StoreUnavailable
-from coatcheck.model.artifact import Artifact, check_content_type, check_name
+from coatcheck.errors import (
+    BlobGone,
+    BlobStoreUnavailable,
+    StaleLease,
+    StoreError,
+    StoreUnavailable,
+)
+from coatcheck.model.artifact import (
+    IN_ROW_BYTES,
+    Artifact,
+    check_content_type,
+    check_name,
+    key_in_row,
+)
 from coatcheck.model.job import Failure, Job, Lease, NewJob
 from coatcheck.model.outcome import GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.payload import (
@@ -42,8 +59,6 @@ from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Settlement, Store
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from coatcheck.blobs.base import Address, Written
     from coatcheck.blobs.blobs import Blobs, Source
 
@@ -143,7 +158,13 @@ class Keeping:
         self, blob: BlobReference | Artifact | StoredUpload, start: int = 0, stop: int | None = None
     ) -> AsyncIterator[bytes]:
         """Open a blob and iterate over its bytes, or those between two places."""
-        return await self._blobs.stream(blob.key, start, blob.size if stop is None else stop)
+        stop = blob.size if stop is None else stop
+        if isinstance(blob, Artifact) and blob.row is not None:
+            content = await self._store.artifact_content(*blob.row)
+            if content is None:
+                raise BlobGone(f"file {blob.name} is not there any more")
+            return _as_stream(b64decode(content)[start:stop])
+        return await self._blobs.stream(blob.key, start, stop)
 
     # --- jobs
 
@@ -207,11 +228,19 @@ class Keeping:
         """
         check_name(name)
         media_type = check_content_type(content_type, name)
+        small = await _read_small(source)
+        if small is not None:
+            digest, key = hashlib.sha256(small).hexdigest(), key_in_row(lease.tenant, lease.job_id)
+            artifact = Artifact(name, media_type, len(small), digest, key, self._clock.now())
+            return await self._name(lease, artifact, b64encode(small).decode())
         written = await self.put(lease.tenant, lease.job_id, source, LARGEST_ARTIFACT)
         artifact = Artifact(
             name, media_type, written.size, written.sha256, written.key, self._clock.now()
         )
-        if not await self._store.keep_artifact(lease, artifact):
+        return await self._name(lease, artifact)
+
+    async def _name(self, lease: Lease, artifact: Artifact, content: str | None = None) -> Artifact:
+        if not await self._store.keep_artifact(lease, artifact, content):
             raise StaleLease(f"job {lease.job_id} is not yours any more")
         return artifact
 
@@ -261,3 +290,31 @@ def without_input(error: StoreError, delay_ms: int) -> Outcome:
     if isinstance(error, StoreUnavailable):
         return Released(delay_ms, Failure(error.code, str(error), retryable=True))
     return GaveUp(Failure("input-gone", f"the input cannot be read any more: {error}"))
+
+
+async def _as_stream(content: bytes) -> AsyncIterator[bytes]:
+    if content:
+        yield content
+
+
+async def _read_small(source: Source) -> bytes | None:
+    """Read what is small enough to be kept in a row; None, and nothing of it is read, for more."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return bytes(source) if memoryview(source).nbytes <= IN_ROW_BYTES else None
+    if isinstance(source, AsyncIterator):
+        return None
+    return await asyncio.to_thread(_read_small_file, source)
+
+
+def _read_small_file(source: Path | IO[bytes]) -> bytes | None:
+    if isinstance(source, Path):
+        with source.open("rb") as file:
+            return _read_small_file(file)
+    if not source.seekable():
+        return None
+    begin = source.tell()
+    content = source.read(IN_ROW_BYTES + 1)
+    if len(content) <= IN_ROW_BYTES:
+        return content
+    source.seek(begin)
+    return None

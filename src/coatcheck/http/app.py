@@ -19,7 +19,7 @@ from coatcheck.errors import CoatcheckError, ConfigurationError
 from coatcheck.http import surface_jobs
 from coatcheck.http.caller import authorize, is_authorized
 from coatcheck.http.checks import check_request
-from coatcheck.http.door import Door, OpenPaths
+from coatcheck.http.door import Door, OpenCalls
 from coatcheck.http.endpoint import Endpoint, Handler, OpensTo
 from coatcheck.http.jobs import submit_job
 from coatcheck.http.openapi import openapi
@@ -87,12 +87,14 @@ def _shapes_of(surfaces: Mapping[str, Surface]) -> Shapes:
 
 
 def _door(engine: Engine, endpoints: Iterable[Endpoint], shapes: Shapes) -> Middleware:
-    open_to_all = [each.path for each in endpoints if each.opens_to is OpensTo.EVERYBODY]
+    open_to_all = [
+        (each.method, each.path) for each in endpoints if each.opens_to is OpensTo.EVERYBODY
+    ]
     return Middleware(
         Door,
         keeper=engine.doorkeeper,
         shortcuts=_shortcuts(endpoints),
-        open_to_all=OpenPaths(open_to_all),
+        open_to_all=OpenCalls(open_to_all),
         shapes=shapes,
     )
 

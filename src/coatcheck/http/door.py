@@ -42,16 +42,20 @@ def _correlation(given: bytes | None) -> bytes:
     return b"%016x" % random.getrandbits(64)
 
 
-class OpenPaths:
-    """The paths of the calls that are open to everybody."""
+class OpenCalls:
+    """The calls that are open to everybody, as methods and paths."""
 
-    def __init__(self, paths: Iterable[str]) -> None:
-        self._exact = frozenset(path for path in paths if "{" not in path)
-        self._patterns = [compile_path(path)[0] for path in paths if "{" in path]
+    def __init__(self, calls: Iterable[tuple[str, str]]) -> None:
+        known = [(method, path) for method, path in calls]
+        known += [("HEAD", path) for method, path in known if method == "GET"]
+        self._exact = frozenset(call for call in known if "{" not in call[1])
+        self._patterns = [(how, compile_path(path)[0]) for how, path in known if "{" in path]
 
-    def has(self, path: str) -> bool:
-        """Tell whether a path is one of them."""
-        return path in self._exact or any(each.match(path) for each in self._patterns)
+    def has(self, method: str, path: str) -> bool:
+        """Tell whether a call is one of them."""
+        return (method, path) in self._exact or any(
+            how == method and pattern.match(path) for how, pattern in self._patterns
+        )
 
 
 class Door:
@@ -62,7 +66,7 @@ class Door:
         app: ASGIApp,
         keeper: Doorkeeper,
         shortcuts: Mapping[tuple[str, str], Handler],
-        open_to_all: OpenPaths,
+        open_to_all: OpenCalls,
         shapes: Shapes,
     ) -> None:
         self._app = app
@@ -125,7 +129,7 @@ class Door:
         """Note who asks; return what they are told if they stay outside."""
         keeper = self._keeper
         path = scope["path"]
-        is_open = self._open_to_all.has(path)
+        is_open = self._open_to_all.has(scope["method"], path)
         try:
             if keeper.epoch is None and not is_open:
                 await keeper.confirm()

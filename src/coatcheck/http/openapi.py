@@ -23,7 +23,7 @@ from coatcheck.model.kind import Kind
 # What can happen to any call: a bad parameter, no key or one that is not for this, a tenant that
 # has not paid, a caller from elsewhere, one that takes no JSON, a store that is away.
 ALWAYS = (400, 401, 402, 403, 406, 503)
-_PATH_NAME = re.compile(r"\{(\w+)\}")
+_PATH_NAME = re.compile(r"\{(\w+)(?::\w+)?\}")
 _PATH_SCHEMAS = {
     "job_id": ID,
     "fence": COUNT,
@@ -64,7 +64,8 @@ def openapi(endpoints: Sequence[Endpoint], kinds: Mapping[str, Kind]) -> dict[st
     shown = [endpoint for endpoint in endpoints if not endpoint.hidden]
     paths: dict[str, Any] = {}
     for endpoint in shown:
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = _operation(endpoint)
+        path = _PATH_NAME.sub(r"{\1}", endpoint.path)
+        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint)
     return {
         "openapi": "3.1.0",
         "info": {

@@ -1,4 +1,8 @@
-"""A file that a job leaves behind under a name of its own."""
+"""A file that a job leaves behind under a name of its own.
+
+A small one, up to `IN_ROW_BYTES`, is kept in its row: one write instead of a blob that has to be
+announced, synced and taken over. Its key says so, and names the row.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,12 @@ NAME_PATTERN = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
 NAME_RULE = "use 1 to 128 letters, digits, and _ . -, and no . or - at the beginning"
 # They are listed with their job, so there is a limit to them.
 MOST_OF_A_JOB = 200
+# As large as a payload that is kept in its row.
+IN_ROW_BYTES = 64 * 1024
 UNKNOWN_TYPE = "application/octet-stream"
 
 _NAME = re.compile(NAME_PATTERN)
+_IN_ROW = "row:"
 _WORD = r"[A-Za-z0-9!#$&^_.+-]{1,100}"
 _TYPE = re.compile(rf'{_WORD}/{_WORD}(; ?{_WORD}=({_WORD}|"[ -!#-\[\]-~]{{0,100}}")){{0,5}}')
 
@@ -29,6 +36,20 @@ class Artifact(NamedTuple):
     sha256: str
     key: str
     created_at: int
+
+    @property
+    def row(self) -> tuple[str, str, str] | None:
+        """The tenant, job and name it is kept under in its row; None where it is a blob."""
+        prefix, _, place = self.key.partition(" ")
+        if prefix != _IN_ROW:
+            return None
+        tenant, _, job_id = place.rpartition("/")
+        return tenant, job_id, self.name
+
+
+def key_in_row(tenant: str, job_id: str) -> str:
+    """Return the key of a file that is kept in its row."""
+    return f"{_IN_ROW} {tenant}/{job_id}"
 
 
 @cache

@@ -58,7 +58,7 @@ class HttpUpstream:
     ) -> AsyncIterator[Incoming]:
         kept, single = self._sessions_here()
         session = kept if body is None and call.method in _SAFE else single
-        headers = list(call.headers)
+        headers = [(name, _as_sent(value)) for name, value in call.headers]
         if body is not None:
             headers.append(("content-length", str(call.size)))
         try:
@@ -113,6 +113,14 @@ class HttpUpstream:
             self._sessions.pop(loop, None)
             for session in sessions:
                 await session.close()
+
+
+def _as_sent(value: str) -> str:
+    # The library writes headers as UTF-8: what was not that before is, after this, the same text.
+    try:
+        return value if value.isascii() else value.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return value
 
 
 async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from coatcheck.engine.pepper import pepper_for
-from coatcheck.errors import BlobDamaged, KeyMissing
+from coatcheck.errors import BlobDamaged, ConfigurationError, KeyMissing
 from coatcheck.relay.call import InlineBody, Sealed, StoredAnswer
 from coatcheck.relay.headers import CREDENTIALS, SECRET_ANSWERS, Pairs, split, value_of
 from coatcheck.sealing import PREFIX, Keyring
@@ -28,16 +28,14 @@ _KEY_ID = "relay"
 class Secrecy:
     """Seals and opens what is secret of calls; `pepper` is asked when it is first needed."""
 
-    def __init__(self, pepper: Callable[[], bytes]) -> None:
-        self._pepper = pepper
+    def __init__(self, pepper: Callable[[], bytes] | None = None) -> None:
+        self._pepper = pepper or _not_configured
 
-    @classmethod
-    def of(cls, settings: Settings) -> Secrecy:
-        """Return the secrecy of a server with these settings."""
-        return cls(pepper_for(settings).read_or_make)
-
-    def check(self) -> None:
-        """Raise ConfigurationError where nothing could be kept secret."""
+    def configure(self, settings: Settings) -> None:
+        """Take the pepper of a server with these settings, and make it where it is missing; raises
+        ConfigurationError where nothing could be kept secret.
+        """
+        self._pepper = pepper_for(settings).read_or_make
         self._keyring.seal("", "")
 
     @cached_property
@@ -119,6 +117,10 @@ class Secrecy:
         body: InlineBody | None = answer.body if answer.body is not None else found.body
         headers = [*answer.headers, *found.headers]
         return answer.model_copy(update={"headers": headers, "body": body, "sealed": None})
+
+
+def _not_configured() -> bytes:
+    raise ConfigurationError("a surface is configured before it is served: configure(settings)")
 
 
 def _split(answer: StoredAnswer) -> tuple[Pairs, Pairs]:

@@ -124,16 +124,22 @@ def headers_of(request: Request, engine: Engine) -> Pairs:
 
 def _path_of(request: Request) -> str:
     scope = request.scope
-    raw = scope.get("raw_path") or request.url.path.encode()
+    raw = scope.get("raw_path") or scope["path"].encode()
     query = scope["query_string"]
-    path = (raw + b"?" + query if query else raw).decode("latin-1")
+    path: str = (raw + b"?" + query if query else raw).decode("latin-1")
     if not _PRINTABLE.issuperset(path):
         raise HTTPException(400, "the path has characters that have to be percent-encoded")
-    # What the other end may take for a way up leads out of what was asked for here.
-    for segment in request.url.path.replace("\\", "/").split("/"):
-        if segment.partition(";")[0] in (".", ".."):
-            raise HTTPException(400, "the path has a segment that leads elsewhere: . or ..")
+    if leads_elsewhere(scope["path"]):
+        raise HTTPException(400, "the path has a segment that leads elsewhere: . or ..")
     return path
+
+
+def leads_elsewhere(path: str) -> bool:
+    """Tell whether a decoded path has what the other end may take for a way up, out of what was
+    asked for here.
+    """
+    segments = path.replace("\\", "/").split("/")
+    return any(segment.partition(";")[0] in (".", "..") for segment in segments)
 
 
 async def _body(

@@ -405,10 +405,17 @@ class Store(ScheduleStore, WebhookStore, AccessStore, ResealingStore, Protocol):
         """
         ...
 
-    async def keep_artifact(self, lease: Lease, artifact: Artifact) -> bool:
+    async def keep_artifact(
+        self, lease: Lease, artifact: Artifact, content: str | None = None
+    ) -> bool:
         """Name a file of a running job, in place of the one that had the name; False when the
-        lease is stale. Raises Conflict where the job has too many.
+        lease is stale. Raises Conflict where the job has too many. `content` is that of a file
+        which is kept in its row, in base 64.
         """
+        ...
+
+    async def artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
+        """Read a file that is kept in its row; None where there is none."""
         ...
 
     async def unneeded_blobs(self, now: int, limit: int) -> list[BlobName]:

@@ -51,6 +51,7 @@ COMMON = (
     Place("events", (*_JOB, "seq"), "data"),
     Place("steps", (*_JOB, "seq"), "result"),
     Place("steps", (*_JOB, "seq"), "error"),
+    Place("artifacts", (*_JOB, "name"), "content"),
     Place("messages", (*_JOB, "name", "number"), "data", ("key",)),
     Place("schedules", ("tenant", "name"), "input"),
     Place("records", ("tenant", "collection", "key"), "value"),

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from coatcheck.errors import KeyMissing
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event, EventType, NewEvent
 from coatcheck.model.job import Failure, Job, Lease, NewJob, Progress
 from coatcheck.model.limit import Limit
@@ -166,6 +167,18 @@ class SealedStore:
     async def report(self, lease: Lease, report: Report, now: int) -> bool:
         """Write what a running job says of itself."""
         return await self._store.report(lease, self._seal_report(report, lease.tenant), now)
+
+    async def keep_artifact(
+        self, lease: Lease, artifact: Artifact, content: str | None = None
+    ) -> bool:
+        """Name a file of a running job."""
+        sealed = None if content is None else self._keys.seal(content, lease.tenant)
+        return await self._store.keep_artifact(lease, artifact, sealed)
+
+    async def artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
+        """Read a file that is kept in its row."""
+        content = await self._store.artifact_content(tenant, job_id, name)
+        return None if content is None else self._keys.open(content, tenant)
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
         """End attempts."""

@@ -7,7 +7,7 @@ is left out, and said so: the others work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
 from typing import NamedTuple
 
@@ -47,8 +47,8 @@ def installed_surfaces() -> Iterator[Installed]:
         yield Installed(entry.name, surface)
 
 
-def app_of_surfaces() -> App:
-    """Return an app with every surface that can be used."""
+def app_of_surfaces(beside: Iterable[Surface] = ()) -> App:
+    """Return an app with every surface that can be used, and with those `beside` them."""
     app = App()
     left_out = []
     for name, surface, missing, advice in installed_surfaces():
@@ -56,6 +56,8 @@ def app_of_surfaces() -> App:
             left_out.append(f"{name}: {missing}; {advice}")
         else:
             app.use(surface)
+    for surface in beside:
+        app.use(surface)
     if not app.surfaces:
         raise ConfigurationError(
             "there is no app to serve, and no surface either; name an app, such as tasks:app, or "

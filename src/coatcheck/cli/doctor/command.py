@@ -102,7 +102,7 @@ def _examine(
         ("server", server),
         ("workers", inside),
         ("clock", lambda: check_clock(first, view.database_ahead_ms)),
-        ("parts", lambda: check_parts(view.scheme)),
+        ("parts", lambda: check_parts(view.scheme, settings)),
     )
     for area, check in checks:
         try:

@@ -11,8 +11,11 @@ from pathlib import Path
 import apsw
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
+from coatcheck.errors import ConfigurationError
 from coatcheck.http.surface import Part
 from coatcheck.sandbox import Strength, sandbox_in_force
+from coatcheck.settings import Settings
+from coatcheck.surfaces.configured import configured_surfaces
 from coatcheck.surfaces.installed import installed_surfaces
 
 AREA = "parts"
@@ -20,7 +23,7 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-sh
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
-def check_parts(database_scheme: str) -> Iterator[Finding]:
+def check_parts(database_scheme: str, settings: Settings) -> Iterator[Finding]:
     """Look for every optional part."""
     yield _package("uvloop", "the faster event loop", "jobs and requests run slower without it")
     yield _package("httptools", "the faster HTTP parser", "requests are slower without it")
@@ -29,6 +32,7 @@ def check_parts(database_scheme: str) -> Iterator[Finding]:
     yield _program("chromium", CHROMIUM, "a browser for kinds that render pages")
     yield _sandbox()
     yield from _surfaces()
+    yield from _configured(settings)
     yield _kubernetes()
 
 
@@ -71,6 +75,16 @@ def _surfaces() -> Iterator[Finding]:
         else:
             yield ok(AREA, f"the surface {name} can be served")
             yield from map(_part, surface.parts())
+
+
+def _configured(settings: Settings) -> Iterator[Finding]:
+    try:
+        surfaces = configured_surfaces(settings)
+    except ConfigurationError as error:
+        yield problem(AREA, str(error), "correct it; nothing is served before that")
+        return
+    for surface in surfaces:
+        yield from map(_part, surface.parts())
 
 
 def _part(part: Part) -> Finding:

@@ -24,16 +24,19 @@ async def adopt(db: Any, sql: Statements, blobs: Sequence[BlobName]) -> None:
         raise BlobGone("a blob was removed before anybody named it")
 
 
-async def keep_artifact(db: Any, sql: Statements, tenant: str, job_id: str, new: Artifact) -> None:
+async def keep_artifact(
+    db: Any, sql: Statements, tenant: str, job_id: str, new: Artifact, content: str | None
+) -> None:
     """Name a file of a job that is locked, in place of the one that had the name."""
-    await adopt(db, sql, [BlobName(tenant, job_id, new.key)])
+    if new.row is None:
+        await adopt(db, sql, [BlobName(tenant, job_id, new.key)])
     replaced = await db.fetchval(sql.artifact_key, tenant, job_id, new.name)
     if replaced is None:
         if await db.fetchval(sql.count_artifacts, tenant, job_id) >= MOST_OF_A_JOB:
             raise Conflict(f"a job leaves at most {MOST_OF_A_JOB} files behind")
     elif replaced != new.key:
         await db.execute(sql.doom_blob, tenant, job_id, replaced)
-    await db.execute(sql.put_artifact, tenant, job_id, *new)
+    await db.execute(sql.put_artifact, tenant, job_id, *new, content)
 
 
 async def take_copies(

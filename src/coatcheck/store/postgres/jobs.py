@@ -221,14 +221,16 @@ async def report(
     return answers, added, tells
 
 
-async def keep_artifact(db: Any, sql: Statements, lease: Lease, artifact: Artifact) -> bool:
+async def keep_artifact(
+    db: Any, sql: Statements, lease: Lease, artifact: Artifact, content: str | None
+) -> bool:
     """Name a file of a running job."""
     key = key_of(lease)
     job = (await lock(db, sql, [key])).get(key)
     if job is None or job.standing.fence != lease.fence or job.standing.state is not State.RUNNING:
         await count_stale(db, sql, 1)
         return False
-    await blobs.keep_artifact(db, sql, *key, artifact)
+    await blobs.keep_artifact(db, sql, *key, artifact, content)
     return True
 
 

@@ -1310,11 +1310,14 @@ SELECT count(*) FROM coatcheck.artifacts WHERE tenant = $1 AND job_id = $2
 
 -- name: put_artifact
 INSERT INTO coatcheck.artifacts
-  (tenant, job_id, name, content_type, size, sha256, key, created_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+  (tenant, job_id, name, content_type, size, sha256, key, created_at, content)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (tenant, job_id, name) DO UPDATE SET content_type = excluded.content_type,
   size = excluded.size, sha256 = excluded.sha256, key = excluded.key,
-  created_at = excluded.created_at
+  created_at = excluded.created_at, content = excluded.content
+
+-- name: artifact_content
+SELECT content FROM coatcheck.artifacts WHERE tenant = $1 AND job_id = $2 AND name = $3
 
 -- name: delete_artifacts
 DELETE FROM coatcheck.artifacts USING unnest($1::text[], $2::text[]) AS gone(tenant, id)

@@ -598,10 +598,17 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess, Postgre
         """Note a blob before its bytes are written."""
         await self._execute(self._sql.reserve_blob, *blob, remove_at)
 
-    async def keep_artifact(self, lease: Lease, artifact: Artifact) -> bool:
+    async def artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
+        """Read a file that is kept in its row."""
+        rows = await self._read(self._sql.artifact_content, tenant, job_id, name)
+        return rows[0][0] if rows else None
+
+    async def keep_artifact(
+        self, lease: Lease, artifact: Artifact, content: str | None = None
+    ) -> bool:
         """Name a file of a running job."""
         kept = await self._database.run(
-            lambda db: jobs.keep_artifact(db, self._sql, lease, artifact)
+            lambda db: jobs.keep_artifact(db, self._sql, lease, artifact, content)
         )
         self._notifications.publish({Topic.CHANGES})
         return kept

@@ -27,17 +27,18 @@ def adopt(tx: Transaction, blobs: Iterable[BlobName]) -> None:
             raise BlobGone(f"blob {blob.key} was removed before anybody named it")
 
 
-def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact) -> None:
+def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact, content: str | None) -> None:
     """Name a file of a job, in place of the one that had the name; the lease was checked."""
     job = (lease.tenant, lease.job_id)
-    adopt(tx, [BlobName(*job, artifact.key)])
+    if artifact.row is None:
+        adopt(tx, [BlobName(*job, artifact.key)])
     replaced = tx.one(SQL.artifact_key, (*job, artifact.name))
     if replaced is None:
         if tx.one(SQL.count_artifacts, job)[0] >= MOST_OF_A_JOB:
             raise Conflict(f"a job leaves at most {MOST_OF_A_JOB} files behind")
     elif replaced[0] != artifact.key:
         tx.execute(SQL.doom_blob, (*job, replaced[0]))
-    tx.execute(SQL.put_artifact, (*job, *artifact))
+    tx.execute(SQL.put_artifact, (*job, *artifact, content))
     tx.topics.add(Topic.CHANGES)
 
 

@@ -181,12 +181,12 @@ def report(tx: Transaction, lease: Lease, said: Report, now: int) -> bool:
     return True
 
 
-def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact) -> bool:
+def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact, content: str | None) -> bool:
     """Name a file of a running job."""
     found = find(tx, lease.tenant, lease.job_id)
     if found is None or found[1].fence != lease.fence or found[1].state is not State.RUNNING:
         return _stale(tx)
-    blobs.keep_artifact(tx, lease, artifact)
+    blobs.keep_artifact(tx, lease, artifact, content)
     return True
 
 

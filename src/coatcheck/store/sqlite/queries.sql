@@ -809,11 +809,14 @@ SELECT key FROM artifacts WHERE tenant = ? AND job_id = ? AND name = ?
 SELECT count(*) FROM artifacts WHERE tenant = ? AND job_id = ?
 
 -- name: put_artifact
-INSERT INTO artifacts (tenant, job_id, name, content_type, size, sha256, key, created_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO artifacts (tenant, job_id, name, content_type, size, sha256, key, created_at, content)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (tenant, job_id, name) DO UPDATE SET content_type = excluded.content_type,
   size = excluded.size, sha256 = excluded.sha256, key = excluded.key,
-  created_at = excluded.created_at
+  created_at = excluded.created_at, content = excluded.content
+
+-- name: artifact_content
+SELECT content FROM artifacts WHERE tenant = ? AND job_id = ? AND name = ?
 
 -- name: delete_artifacts
 DELETE FROM artifacts WHERE tenant = ? AND job_id = ?

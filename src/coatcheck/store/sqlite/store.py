@@ -431,9 +431,18 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess, SQLiteResealing
         """Note a blob before its bytes are written."""
         await self._write(lambda tx: blobs.reserve(tx, blob, remove_at), Urgency.SUBMIT)
 
-    async def keep_artifact(self, lease: Lease, artifact: Artifact) -> bool:
+    async def keep_artifact(
+        self, lease: Lease, artifact: Artifact, content: str | None = None
+    ) -> bool:
         """Name a file of a running job."""
-        return await self._write(lambda tx: jobs.keep_artifact(tx, lease, artifact), Urgency.WORKER)
+        return await self._write(
+            lambda tx: jobs.keep_artifact(tx, lease, artifact, content), Urgency.WORKER
+        )
+
+    async def artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
+        """Read a file that is kept in its row."""
+        rows = await self._read(SQL.artifact_content, (tenant, job_id, name))
+        return rows[0][0] if rows else None
 
     async def unneeded_blobs(self, now: int, limit: int) -> list[BlobName]:
         """List blobs whose bytes are to be removed; an idle system writes nothing."""

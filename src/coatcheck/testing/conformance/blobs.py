@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coatcheck.errors import BlobGone, Conflict
-from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact
+from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact, key_in_row
 from coatcheck.model.job import Lease, NewJob
 from coatcheck.model.outcome import Errored, Succeeded
 from coatcheck.model.payload import BlobName, BlobReference, write_reference
@@ -241,6 +241,24 @@ class BlobConformance(Conformance):
         assert await store.keep_artifact(lease, artifact("a.txt", "new")), "told twice"
         assert [file.key for file in (await job_of(store, lease)).artifacts] == ["new"]
         assert await unneeded(store) == ["old"]
+
+    async def test_a_small_file_is_kept_in_its_row(self, store: Store, worker: str) -> None:
+        """It goes with its job, needs no blob, and makes room for one that is large, and back."""
+        lease = await run_job(store)
+        small = artifact("a.txt", key_in_row(TENANT, lease.job_id))
+        assert small.row == (TENANT, lease.job_id, "a.txt")
+        assert await store.keep_artifact(lease, small, "aGVsbG8=")
+        assert (await job_of(store, lease)).artifacts == (small,)
+        assert await store.artifact_content(*small.row) == "aGVsbG8="
+        assert await store.artifact_content(TENANT, lease.job_id, "b.txt") is None
+        await reserve(store, lease, "large")
+        assert await store.keep_artifact(lease, artifact("a.txt", "large"))
+        assert await store.artifact_content(*small.row) is None
+        assert await store.keep_artifact(lease, small, "aGV5")
+        assert await unneeded(store, NOW) == ["large"]
+        await settle(store, lease, Succeeded("1"))
+        assert (await store.delete(TENANT, lease.job_id, NOW)).artifacts == 1
+        assert await store.artifact_content(*small.row) is None
 
     async def test_a_stale_lease_leaves_no_file(self, store: Store, worker: str) -> None:
         """Nor does one whose job has ended; the write is counted."""
