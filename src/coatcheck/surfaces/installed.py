@@ -51,12 +51,15 @@ def app_of_surfaces(beside: Iterable[Surface] = ()) -> App:
     """Return an app with every surface that can be used, and with those `beside` them."""
     app = App()
     left_out = []
+    asked_for = list(beside)
     for name, surface, missing, advice in installed_surfaces():
+        if any(each.name == name for each in asked_for):
+            continue  # as it is configured
         if surface is None:
             left_out.append(f"{name}: {missing}; {advice}")
         else:
             app.use(surface)
-    for surface in beside:
+    for surface in asked_for:
         app.use(surface)
     if not app.surfaces:
         raise ConfigurationError(

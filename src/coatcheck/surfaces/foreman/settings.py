@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlsplit
 
 from coatcheck.errors import ConfigurationError
@@ -13,6 +14,14 @@ from coatcheck.surfaces.environment import whole_number
 
 URL = "FOREMAN_OLLAMA_URL"
 ON_HANGUP = ("continue", "cancel")
+# The keys of the `[foreman]` table, and what each is in the environment.
+KEYS = {
+    name: f"FOREMAN_{name.upper()}"
+    for name in (
+        *("ollama_url", "ollama_token", "job_ttl", "max_attempts", "poll_interval", "keep_alive"),
+        *("webhook_secret", "on_hangup", "per_target", "head_start", "job_timeout", "max_body"),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,23 @@ class ForemanSettings:
             timeout_s=_seconds(environment, "FOREMAN_JOB_TIMEOUT", cls.timeout_s),
             most_bytes=size_in_bytes(size, "FOREMAN_MAX_BODY") if size else cls.most_bytes,
         )
+
+
+def from_table(table: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the `[foreman]` table of a config file sets, by the names of the environment;
+    raises ConfigurationError.
+    """
+    unknown = sorted(table.keys() - KEYS.keys())
+    if unknown:
+        raise ConfigurationError(f"unknown key {unknown[0]!r}; there are: {', '.join(KEYS)}")
+    found = {}
+    for key, value in table.items():
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            value = ",".join(value)  # noqa: PLW2901 - as the environment has it
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise ConfigurationError(f"{key} is a text or a number, not {value!r}")
+        found[KEYS[key]] = str(value)
+    return found
 
 
 def _targets(given: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.app import App
-from coatcheck.errors import ConfigurationError
+from coatcheck.engine.pepper import pepper_for
 from coatcheck.http.problem import Refusal
 from coatcheck.http.surface import NotAskedFor, Part, Surface
 from coatcheck.model.job import Job
@@ -44,13 +44,15 @@ class ForemanSurface(Surface):
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self.settings = ForemanSettings.read(os.environ if environment is None else environment)
         self._targets = Targets(self.settings)
-        self._secrecy = Secrecy(_no_pepper)
+        self._secrecy = Secrecy()
         self._calls = ForemanCalls(self.settings, self._targets, self._secrecy_now)
         self.endpoints = endpoints_for(self._calls)
 
     def configure(self, settings: Settings) -> None:
-        """Take the place where the pepper is: an answer's cookies are sealed with it."""
-        self._secrecy = Secrecy.of(settings)
+        """Take the pepper: an answer's cookies would be sealed under it. Ollama sets none, so it is
+        not asked for before there are any.
+        """
+        self._secrecy = Secrecy(pepper_for(settings).read_or_make)
 
     def _secrecy_now(self) -> Secrecy:
         return self._secrecy
@@ -124,7 +126,3 @@ def if_asked_for() -> ForemanSurface:
     if not os.environ.get(URL, "").strip():
         raise NotAskedFor(f"set {URL} to have a queue before Ollama")
     return ForemanSurface()
-
-
-def _no_pepper() -> bytes:
-    raise ConfigurationError("the surface was not told of the settings")
