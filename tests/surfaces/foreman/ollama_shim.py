@@ -12,7 +12,7 @@ import contextlib
 import json
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -231,7 +231,7 @@ class Ollama:
                 yield json.dumps(last("", count)) + "\n"
 
             return StreamingResponse(lines(), media_type="application/x-ndjson")
-        text = [word async for word in words]
+        text = await _while_connected(request, _all_of(words))
         return JSONResponse(last("".join(text), len(text)))
 
     async def _words(self, body: dict[str, Any]) -> AsyncIterator[str]:
@@ -280,6 +280,22 @@ class Ollama:
         finally:
             self.open -= 1
             self.closed.set()
+
+
+async def _all_of(words: AsyncIterator[str]) -> list[str]:
+    return [word async for word in words]
+
+
+async def _while_connected(request: Request, speaking: Coroutine[Any, Any, list[str]]) -> list[str]:
+    """Stop speaking where nobody listens any more, as Ollama does."""
+    task, gone = asyncio.create_task(speaking), asyncio.create_task(request.receive())
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else []
+    finally:
+        task.cancel()
+        gone.cancel()
+        await asyncio.gather(task, gone, return_exceptions=True)
 
 
 def _now() -> str:
