@@ -14,9 +14,8 @@ from coatcheck.engine.submission import Submission
 from coatcheck.errors import NotFound
 from coatcheck.http.caller import tenant_of
 from coatcheck.http.endpoint import ANY, Answer, Endpoint
-from coatcheck.http.idempotency import once_for
 from coatcheck.http.surface import Surface
-from coatcheck.http.surface_calls import submission_for
+from coatcheck.http.surface_calls import submitted_for
 from coatcheck.model.job import Job
 from coatcheck.relay.answering import Manners, Reception, wait_of
 from coatcheck.relay.call import StoredAnswer, StoredCall
@@ -46,7 +45,7 @@ class Door(Surface):
         **terms: Any,
     ) -> None:
         self._upstream = upstream
-        self._made: dict[str, Upstream] = {}
+        self.services: dict[str, Upstream] = {}
         self._wait_s = wait_s
         self._on_lost = on_lost
         self._keeps = keeps or Keeps(KIND)
@@ -75,7 +74,9 @@ class Door(Surface):
 
     def _service(self) -> Upstream:
         url = self._upstream()
-        return self._made.setdefault(url, HttpUpstream(url))
+        if url not in self.services:
+            self.services[url] = HttpUpstream(url)
+        return self.services[url]
 
     async def _call(self, request: Request) -> Response:
         engine: Engine = request.app.state.engine
@@ -83,16 +84,12 @@ class Door(Surface):
 
         async def submit(call: StoredCall) -> Submitted:
             asked = Submission(KIND, call.model_dump_json(), surface=self.name, labels=taken.labels)
-            named = submission_for(request, asked)
-            once = once_for(request, taken.fingerprint)
-            if once is None:
-                return Submitted([await engine.submit(named)], replayed=False)
-            return await engine.submit_once(named, once)
+            return await submitted_for(request, asked, taken.fingerprint)
 
         def accepted(job: Job, headers: Pairs) -> Response:
             return JSONResponse({"job": job.id}, 202, dict(headers))
 
-        manners = Manners(accepted, on_hangup=self._terms.on_hangup)
+        manners = Manners(accepted, on_hangup=self._terms.on_hangup, stall_s=self._terms.stall_s)
         wait = wait_of(request, self._wait_s)
         return await self._reception.receive(request, engine, taken, submit, wait, manners)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from coatcheck.engine.engine import Engine
+from coatcheck.engine.engine import Engine, Submitted
 from coatcheck.engine.submission import Submission
 from coatcheck.errors import NotFound
 from coatcheck.http.caller import tenant_of
@@ -30,12 +30,17 @@ async def submit_for(request: Request, submission: Submission, body: Any) -> Job
     """Submit a job for the caller. Under an Idempotency-Key, return the job of the earlier request;
     `body` is what has to be the same for it to be that request again.
     """
+    return (await submitted_for(request, submission, body)).jobs[0]
+
+
+async def submitted_for(request: Request, submission: Submission, body: Any) -> Submitted:
+    """Do the same, and tell whether it is the job of an earlier request."""
     engine: Engine = request.app.state.engine
     asked = submission_for(request, submission)
     once = once_for(request, body)
     if once is None:
-        return await engine.submit(asked)
-    return (await engine.submit_once(asked, once)).jobs[0]
+        return Submitted([await engine.submit(asked)], replayed=False)
+    return await engine.submit_once(asked, once)
 
 
 async def find_for(request: Request, job_id: str, surface: str) -> Job:

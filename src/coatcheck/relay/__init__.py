@@ -40,6 +40,6 @@ cancelled, for nobody could tell the caller of a second try.
 
 **Secrets** (`secrecy.py`). Credentials in headers are sealed or left out, never kept in clear. A
 job whose caller came with a credential carries a keyed hash of it, and its answer is sealed (of one
-that is not small, all but the file): who fetches it has to come with the same. The key is made from the server's pepper, which is not in the
-database.
+that is not small, all but the file): who fetches it has to come with the same. The key is made from
+the server's pepper, which is not in the database.
 """

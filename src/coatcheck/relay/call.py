@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from coatcheck.model.upload import Upload
 from coatcheck.relay.headers import Pairs
@@ -17,6 +17,9 @@ INLINE_BODY = 32 * 1024
 BODY = "body"
 
 _HEX = "^[0-9a-f]{32}$"
+# What could be taken for the end of a header, or for another one, is in none.
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[0-9a-z!#$%&'*+.^_`|~-]+$")]
+HeaderValue = Annotated[str, StringConstraints(pattern=r"^[\t\x20-\x7e\x80-\xff]*$")]
 
 
 class LineAddress(BaseModel):
@@ -61,7 +64,7 @@ class StoredCall(BaseModel):
     method: str = Field(pattern="^[A-Z]{1,20}$")
     # With the query, as it was written: /reports/a%2Fb?year=2026
     path: str = Field(pattern=r"^/[!-~]*$", max_length=65_536)
-    headers: Sequence[tuple[str, str]] = ()
+    headers: Sequence[tuple[HeaderName, HeaderValue]] = ()
     body: InlineBody | None = None
     upload: Upload | None = None  # a body that is not small
     size: int = Field(default=0, ge=0)  # of the body
@@ -70,7 +73,7 @@ class StoredCall(BaseModel):
     # The caller came with a credential, so the answer is for nobody else, and sealed.
     owned: bool = False
     # What the caller has named this request; else the job's id does.
-    idempotency_key: str | None = None
+    idempotency_key: HeaderValue | None = None
     line: LineAddress | None = None
 
 

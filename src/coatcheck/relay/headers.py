@@ -23,8 +23,8 @@ MADE_ANEW = frozenset(
     {"host", "content-length", "expect", "idempotency-key", "traceparent", "via", "prefer"}
 )
 # What tells who somebody is. The first that is there names the owner of a job.
-CREDENTIALS = ("authorization", "x-api-key", "cookie")
-MORE_CREDENTIALS = ("x-auth-token", "x-csrf-token", "x-amz-security-token", "cookie2")
+CREDENTIALS = ("authorization", "x-api-key", "cookie", "x-auth-token")
+MORE_CREDENTIALS = ("x-csrf-token", "x-amz-security-token", "cookie2")
 SECRET_ANSWERS = frozenset({"set-cookie", "set-cookie2"})
 _OUR_WISHES = re.compile(r"respond-async|wait\s*=.*", re.IGNORECASE)
 
@@ -55,6 +55,12 @@ def end_to_end(pairs: Pairs) -> Pairs:
         for token in value.split(",")
     }
     return [(name, value) for name, value in pairs if name not in HOP_BY_HOP | named]
+
+
+def sendable(pairs: Pairs) -> Pairs:
+    """Return those of a stored call's headers that an upstream may be given, whoever stored it."""
+    ours = MADE_ANEW - {"prefer"}
+    return [(name, value) for name, value in end_to_end(pairs) if name not in ours]
 
 
 def for_upstream(pairs: Pairs, chosen: Collection[str] | None = None) -> Pairs:

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import secrets
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from coatcheck.relay import rendezvous
 from coatcheck.relay.call import Head, LineAddress
@@ -92,30 +91,29 @@ class Switchboard:
 
     def __init__(self) -> None:
         self._expected: dict[str, Expected] = {}
-        self._name = ""
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._name: asyncio.Future[str] | None = None  # of the socket; empty where there is none
         self._server: asyncio.Task[None] | None = None
 
     async def expect(self) -> Expected | None:
         """Be ready for a dial; None where nobody could dial here."""
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop = loop
-            self._name = ""
-            place = rendezvous.folder()
-            if place is None:
-                log.warning("no folder for sockets: answers are passed on when they are complete")
-                return None
-            listening: asyncio.Future[str] = loop.create_future()
-            self._server = loop.create_task(self._listen(place, listening), name="coatcheck lines")
-            self._name = await listening
-        if not self._name:
+        if self._loop is not loop or self._name is None:
+            self._loop, self._name = loop, loop.create_future()
+            self._server = loop.create_task(self._listen(self._name), name="coatcheck lines")
+        name = await asyncio.shield(self._name)
+        if not name:
             return None
-        address = LineAddress(socket=self._name, ticket=secrets.token_hex(16))
+        address = LineAddress(socket=name, ticket=secrets.token_hex(16))
         return Expected(address, self._expected)
 
-    async def _listen(self, place: Path, listening: asyncio.Future[str]) -> None:
+    async def _listen(self, listening: asyncio.Future[str]) -> None:
         name = secrets.token_hex(16)
+        place = rendezvous.folder()
+        if place is None:
+            log.warning("no folder for sockets: answers are passed on when they are complete")
+            listening.set_result("")
+            return
         path = place / name
         try:
             await asyncio.to_thread(rendezvous.remove_dead, place)

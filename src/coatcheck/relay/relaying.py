@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -19,17 +20,21 @@ from coatcheck.errors import Fail, InvalidInput, Retry
 from coatcheck.model.artifact import UNKNOWN_TYPE, check_content_type
 from coatcheck.relay.call import BODY, Head, InlineBody, StoredAnswer, StoredCall
 from coatcheck.relay.dialling import STALL_S, Dialled, dial
-from coatcheck.relay.headers import end_to_end, value_of
+from coatcheck.relay.headers import end_to_end, sendable, value_of
 from coatcheck.relay.secrecy import Secrecy, Unreadable
 from coatcheck.relay.spool import Spool
 from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable, Upstream
 from coatcheck.relay.wire import Said
 from coatcheck.worker.context import Context
 
+log = logging.getLogger(__name__)
+
 OnHangup = Literal["continue", "cancel"]
 
 VIA = "1.1 coatcheck"
 PIECE = 256 * 1024
+# How long the blob store may take for the body of an answer.
+KEEP_S = 1800.0
 # Who answers "come back in a day" is asked again before.
 LONGEST_ASKED_S = 300.0
 _SECONDS = re.compile(r"[0-9]{1,6}")
@@ -82,12 +87,35 @@ class _Relaying:
         self._line: Dialled | None = None
 
     async def run(self, upstream: Upstream) -> StoredAnswer:
+        # What fails up to here was never sent, and is tried again like any handler.
         outgoing = self._outgoing()
         body = await self._body()
+        with contextlib.closing(Spool()) as spool:
+            try:
+                head = await self._call_now(upstream, outgoing, body, spool)
+                return await self._kept(head, spool)
+            except (Retry, Fail):
+                raise
+            except Exception as error:
+                # Whatever it is: the call was made, and must not be made again by accident.
+                log.warning("a call could not be relayed", exc_info=error)
+                words = f"its answer could not be kept ({type(error).__name__})"
+                raise await self._broken("not-kept", words) from error
+            finally:
+                if self._line is not None:
+                    self._line.close()
+
+    async def _call_now(
+        self,
+        upstream: Upstream,
+        outgoing: Outgoing,
+        body: AsyncIterator[bytes] | None,
+        spool: Spool,
+    ) -> Head:
         try:
             async with asyncio.timeout(self._terms.timeout_s):
                 async with upstream.call(outgoing, body) as incoming:
-                    return await self._pass_on(incoming)
+                    return await self._pass_on(incoming, spool)
         except TargetUnreachable as error:
             raise Retry(f"the target cannot be reached: {error}", counts=False) from error
         except CallBroken as error:
@@ -95,9 +123,6 @@ class _Relaying:
         except TimeoutError as error:
             words = f"the target took longer than {self._terms.timeout_s:g} s"
             raise await self._broken("upstream-timeout", words) from error
-        finally:
-            if self._line is not None:
-                self._line.close()
 
     def _outgoing(self) -> Outgoing:
         ctx, call = self._ctx, self._call
@@ -108,7 +133,7 @@ class _Relaying:
             raise Fail("credentials-unreadable", words) from error
         key = call.idempotency_key or ctx.job_id
         headers = [
-            *end_to_end([*call.headers, *secret]),
+            *sendable([*call.headers, *secret]),
             ("idempotency-key", key),
             ("traceparent", ctx.traceparent or made_traceparent(ctx.job_id, ctx.attempt)),
             ("via", VIA),
@@ -120,7 +145,7 @@ class _Relaying:
             return _pieces(await self._ctx.file(self._call.upload))
         return None if self._call.body is None else _once(self._call.body.content)
 
-    async def _pass_on(self, incoming: Incoming) -> StoredAnswer:
+    async def _pass_on(self, incoming: Incoming, spool: Spool) -> Head:
         terms, ctx = self._terms, self._ctx
         status, given = incoming.head
         if status in terms.retry_statuses and ctx.attempt <= terms.retries:
@@ -131,18 +156,14 @@ class _Relaying:
         if self._on_head is not None:
             await self._on_head(head)
         line = self._line = await dial(self._call.line, head, terms.stall_s)
-        spool = Spool()
-        try:
-            async for chunk in incoming.chunks:
-                spool.add(chunk)
-                if line is not None:
-                    await line.chunk(chunk)
-                    self._check_caller(line)
+        async for chunk in incoming.chunks:
+            spool.add(chunk)
             if line is not None:
-                await line.say(Said.END)
-            return await self._kept(head, spool)
-        finally:
-            spool.close()
+                await line.chunk(chunk)
+                self._check_caller(line)
+        if line is not None:
+            await line.say(Said.END)
+        return head
 
     def _check_caller(self, line: Dialled) -> None:
         if not line.is_open and self._terms.on_hangup == "cancel":
@@ -158,7 +179,8 @@ class _Relaying:
             artifact=content is None,
         )
         if content is None:
-            await self._ctx.artifact(BODY, spool.from_start(), _media_type(head))
+            async with asyncio.timeout(KEEP_S):
+                await self._ctx.artifact(BODY, spool.from_start(), _media_type(head))
         return self._secrecy.closed(answer, self._terms.name, owned=self._call.owned)
 
     async def _broken(self, code: str, words: str) -> Retry | Fail:

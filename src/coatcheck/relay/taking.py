@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
@@ -45,9 +46,14 @@ class Keeps:
     largest_body: int = LARGEST_BODY
 
     @property
+    def owner_names(self) -> Sequence[str]:
+        """The headers that an owner is told by: the first that is there counts."""
+        return (*CREDENTIALS, *sorted(self.secret))
+
+    @property
     def credential_names(self) -> Collection[str]:
-        """The headers that are credentials here; those the owner is told by stand first."""
-        return (*CREDENTIALS, *sorted(self.secret), *MORE_CREDENTIALS)
+        """The headers that are credentials here."""
+        return {*self.owner_names, *MORE_CREDENTIALS}
 
 
 class Taken(NamedTuple):
@@ -77,20 +83,21 @@ async def take(
     pairs = headers_of(request, engine)
     clear, secret = split(for_upstream(pairs, keeps.headers), keeps.credential_names)
     # Whoever has a credential owns the answer, even where the upstream is not told of it.
-    owner = secrecy.owner_of(pairs, keeps.credential_names)
+    owner = secrecy.owner_of(pairs, keeps.owner_names)
     sealed = secrecy.seal(secret, keeps.name) if keeps.credentials == "seal" else None
+    try:
+        call = StoredCall(
+            method=request.method,
+            path=asked,
+            headers=clear,
+            credentials=sealed,
+            owned=owner is not None,
+            idempotency_key=key,
+        )
+    except ValidationError:
+        raise HTTPException(400, "the path or a header is not one that can be handed on") from None
     body, upload, size, sha256 = await _body(request, engine, tenant, keeps, content)
-    call = StoredCall(
-        method=request.method,
-        path=asked,
-        headers=clear,
-        body=body,
-        upload=upload,
-        size=size,
-        credentials=sealed,
-        owned=owner is not None,
-        idempotency_key=key,
-    )
+    call = call.model_copy(update={"body": body, "upload": upload, "size": size})
     labels = {} if owner is None else {OWNER: owner}
     return Taken(tenant, call, labels, [request.method, asked, sha256])
 

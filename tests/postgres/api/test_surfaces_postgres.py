@@ -13,23 +13,44 @@ from coatcheck import App
 from coatcheck.blobs.open import blobs_for
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
+from coatcheck.http.surface import Surface
 from coatcheck.settings import Settings
 from coatcheck.store.postgres.store import PostgresStore
+from coatcheck.surfaces.proxy.rule import read_rules
+from coatcheck.surfaces.proxy.surface import ProxySurface
 from coatcheck.surfaces.render.surface import RenderSurface
 from coatcheck.surfaces.tasks.surface import TaskSurface
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import connect
+from tests.relay.upstreams import Service, says, service
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def http(store: PostgresStore, tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
-    surfaces = [RenderSurface({}), TaskSurface({})]
+async def up() -> AsyncIterator[Service]:
+    async with service(says("201 Created", b"made", "Set-Cookie: a=1")) as running:
+        yield running
+
+
+@pytest.fixture
+async def http(
+    store: PostgresStore, tmp_path: Path, up: Service
+) -> AsyncIterator[httpx2.AsyncClient]:
+    rules = read_rules([{"match": "POST /reports/*", "target": up.url}])
+    surfaces: list[Surface] = [RenderSurface({}), TaskSurface({}), ProxySurface(rules)]
+    settings = Settings(
+        database="postgresql://nowhere/jobs",
+        pepper="p" * 32,
+        blobs=f"file://{tmp_path}/blobs",
+        concurrency=4,
+        processes=1,
+        drain_s=0,
+    )
     app = App()
     for surface in surfaces:
+        surface.configure(settings)
         app.use(surface)
-    settings = Settings(blobs=f"file://{tmp_path}/blobs", concurrency=4, processes=1, drain_s=0)
     engine = Engine(store, app.kinds, blobs=blobs_for(settings))
     stop, ready = asyncio.Event(), asyncio.Event()
     working = asyncio.create_task(Worker(engine, settings).run(stop, ready.set))
@@ -55,3 +76,14 @@ async def test_a_task_is_kept_and_run(http: httpx2.AsyncClient) -> None:
     ran = (await http.put("/api/tasks/t/executions")).json()
     assert (ran["exitCode"], ran["stdout"]) == (0, "hello\n")
     assert len((await http.get("/api/tasks/search?name=hello")).json()) == 1
+
+
+async def test_a_call_is_handed_on(http: httpx2.AsyncClient, up: Service) -> None:
+    mine = {"Authorization": "Bearer mine"}
+    answer = await http.post("/reports/x", content=b"z" * 100_000, headers=mine)
+    assert (answer.status_code, answer.content) == (201, b"made")
+    assert (len(up.got[0].body), up.got[0].header("authorization")) == (100_000, "Bearer mine")
+    path = f"/v1/jobs/{answer.headers['coatcheck-job']}/result?wait=30"
+    assert (await http.get(path)).status_code == 404
+    later = await http.get(path, headers=mine)
+    assert (later.status_code, later.headers["set-cookie"]) == (201, "a=1")

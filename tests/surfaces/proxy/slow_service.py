@@ -2,6 +2,7 @@
 
 `/reports/<name>` answers at once; `/held/<name>` touches `<name>.asked`, and answers when there is
 `<name>.go`; `/streamed/<name>` sends a first piece before it waits. Each call is a line in `calls`.
+`/echoed/<name>` answers with what it was sent.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ class Service(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
         _, how, name = self.path.split("/")
+        if how == "echoed":
+            self._echo(int(self.headers["Content-Length"]))
+            return
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
         with _writing, (FOLDER / "calls").open("a") as calls:
             calls.write(f"{self.command} {self.path} {self.headers['Idempotency-Key']}\n")
         self.send_response(200)
@@ -41,6 +45,13 @@ class Service(BaseHTTPRequestHandler):
         self._piece(b"")
 
     do_GET = do_POST  # noqa: N815 - as the library calls it
+
+    def _echo(self, size: int) -> None:
+        kept = self.rfile.read(size)
+        self.send_response(200)
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+        self.wfile.write(kept)
 
     def _piece(self, content: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))

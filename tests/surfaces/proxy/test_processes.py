@@ -197,3 +197,28 @@ def test_the_doctor_looks_at_rules_and_targets(service: tuple[str, Path], tmp_pa
     config = write_rules(tmp_path, NOWHERE, "POST /v1/*")
     found = of_area(diagnose(tmp_path, "--config", config), "parts")
     assert [words for level, words in found if level == "problem" and "belongs" in words]
+
+
+def test_bodies_are_never_held(service: tuple[str, Path], tmp_path: Path) -> None:
+    size, pieces = 96_000_000, 96
+
+    def body() -> Iterator[bytes]:
+        for _ in range(pieces):
+            yield b"z" * (size // pieces)
+
+    config = write_rules(tmp_path, service[0], "POST /echoed/*", wait='"1m"')
+    with serving(tmp_path, config) as server:
+        httpx2.post(f"{server.url()}/echoed/small", content=b"small", timeout=60)
+        before = {pid: peak_of(pid) for pid in children_of(server.pid)}
+        url = f"{server.url()}/echoed/large"
+        with httpx2.stream("POST", url, content=body(), timeout=90) as answer:
+            assert sum(len(piece) for piece in answer.iter_bytes()) == size
+        for pid, peak in before.items():
+            assert peak_of(pid) - peak < 48_000_000, "a body was held in memory"
+
+
+def peak_of(pid: int) -> int:
+    """Return the most memory that a process ever had, in bytes."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024

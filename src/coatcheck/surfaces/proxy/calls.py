@@ -10,9 +10,8 @@ from coatcheck.engine.submission import Submission
 from coatcheck.errors import NotFound
 from coatcheck.http.caller import tenant_of
 from coatcheck.http.endpoint import Handler
-from coatcheck.http.idempotency import once_for
 from coatcheck.http.jobs import answer_job
-from coatcheck.http.surface_calls import submission_for
+from coatcheck.http.surface_calls import submitted_for
 from coatcheck.model.job import Job
 from coatcheck.relay.answering import Manners, Reception, wait_of
 from coatcheck.relay.call import StoredCall
@@ -48,11 +47,7 @@ class ProxyCalls:
                 asked = Submission(
                     rule.kind, call.model_dump_json(), surface=SURFACE, labels=taken.labels
                 )
-                named = submission_for(request, asked)
-                once = once_for(request, taken.fingerprint)
-                if once is None:
-                    return Submitted([await engine.submit(named)], replayed=False)
-                return await engine.submit_once(named, once)
+                return await submitted_for(request, asked, taken.fingerprint)
 
             def accepted(job: Job, headers: Pairs) -> Response:
                 where = {"Location": f"/v1/jobs/{job.id}", "Coatcheck-Job": job.id}

@@ -25,7 +25,7 @@ from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
 from coatcheck.relay.call import StoredAnswer, StoredCall
 from coatcheck.relay.http_upstream import HttpUpstream
-from coatcheck.relay.relaying import relay_call
+from coatcheck.relay.relaying import KEEP_S, relay_call
 from coatcheck.relay.secrecy import Secrecy
 from coatcheck.relay.taking import leads_elsewhere
 from coatcheck.settings import Settings
@@ -33,8 +33,9 @@ from coatcheck.surfaces.proxy.calls import SURFACE, ProxyCalls
 from coatcheck.surfaces.proxy.rule import Rule
 from coatcheck.worker.context import Context
 
-# Beyond what a call may take: to fetch its body, and to keep its answer.
-SPARE_S = 300.0
+# Beyond what a call and keeping its answer may take: to fetch its body. The worker's own timer is a
+# net below; it must not strike while a call is under way that must not be made twice.
+SPARE_S = 600.0
 REACH_S = 2.0
 
 
@@ -59,7 +60,7 @@ class ProxySurface(Surface):
             app.job(
                 rule.kind,
                 retries=rule.retries,
-                timeout=rule.timeout_s + SPARE_S,
+                timeout=rule.timeout_s + KEEP_S + SPARE_S,
                 on_lost="requeue" if rule.repeatable else "fail",
                 queue=rule.kind,
                 keep_succeeded=rule.keep_s,
