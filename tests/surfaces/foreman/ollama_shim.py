@@ -288,7 +288,7 @@ async def _all_of(words: AsyncIterator[str]) -> list[str]:
 
 async def _while_connected(request: Request, speaking: Coroutine[Any, Any, list[str]]) -> list[str]:
     """Stop speaking where nobody listens any more, as Ollama does."""
-    task, gone = asyncio.create_task(speaking), asyncio.create_task(request.receive())
+    task, gone = asyncio.create_task(speaking), asyncio.ensure_future(request.receive())
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         return task.result() if task.done() else []
