@@ -46,6 +46,8 @@ async def test_what_is_there(serve: Serve, upstream: Ollama) -> None:
         assert [each.model for each in (await client.ps()).models] == ["tiny:latest"]
         assert (await client.show("tiny")).capabilities == ["completion"]
         assert (await foreman.http.get("/api/version")).json() == {"version": VERSION}
+        assert (await foreman.http.get("/")).text == "Ollama is running"
+        assert (await foreman.http.head("/")).status_code == 200
 
 
 async def test_embeddings_pass_by_the_queue(serve: Serve, upstream: Ollama) -> None:  # F16

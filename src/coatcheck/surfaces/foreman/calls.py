@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from coatcheck.engine.engine import Engine, Submitted
 from coatcheck.engine.submission import Submission
@@ -155,6 +155,10 @@ class ForemanCalls:
     async def openai_models(self, request: Request) -> Response:
         """List the models of all targets, as OpenAI does."""
         return await direct.ask_all(request, self._targets, "data", "id")
+
+    async def here(self, _request: Request) -> Response:
+        """Answer as Ollama does to whoever wants to know whether it is there."""
+        return PlainTextResponse("Ollama is running")
 
     async def version(self, request: Request) -> Response:
         """Say which Ollama answers."""

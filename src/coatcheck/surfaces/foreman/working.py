@@ -151,7 +151,12 @@ class _Listening:
         self._target = target
         self._poll_s = poll_s
         self._heard = False
-        self.tail = b""
+        self._tail = bytearray()
+
+    @property
+    def tail(self) -> bytes:
+        """The end of the last answer, or all of it where it is short."""
+        return bytes(self._tail[-_TAIL:])
 
     def call(
         self, call: Outgoing, body: AsyncIterator[bytes] | None
@@ -163,7 +168,7 @@ class _Listening:
     async def _call(
         self, call: Outgoing, body: AsyncIterator[bytes] | None
     ) -> AsyncIterator[Incoming]:
-        self.tail = b""
+        self._tail.clear()
         patience = asyncio.timeout(None)
         try:
             async with patience:
@@ -181,7 +186,9 @@ class _Listening:
     async def _heard_of(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         async for chunk in chunks:
             self._heard = True
-            self.tail = (self.tail + chunk)[-_TAIL:] if len(chunk) < _TAIL else chunk[-_TAIL:]
+            self._tail += chunk
+            if len(self._tail) > 2 * _TAIL:
+                del self._tail[:-_TAIL]
             yield chunk
 
     async def _watch(self, patience: asyncio.Timeout) -> None:
