@@ -216,3 +216,34 @@ async def test_who_has_a_key_sees_their_own(serve: Serve, upstream: Ollama) -> N
         assert (await foreman.http.get(f"/jobs/{job_id}", headers=ada)).status_code == 200
         for path in (f"/jobs/{job_id}", f"/jobs/{job_id}/artifacts/completion"):
             assert (await foreman.http.get(path, headers=ida)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"path": "/api/delete"}, {"method": "DELETE"}, {"path": "/api/chat/../delete"}]
+)
+async def test_a_job_made_by_hand_asks_a_model_and_nothing_else(
+    serve: Serve, upstream: Ollama, wrong: dict[str, str]
+) -> None:
+    async with serve(upstream.url, works=False) as foreman:
+        call = {"method": "POST", "path": "/api/chat", "model": "tiny"}
+        for input_, status in ((call, 202), ({**call, **wrong}, 422)):
+            asked = {"kind": "ollama", "input": input_}
+            assert (await foreman.http.post("/v1/jobs", json=asked)).status_code == status
+
+
+async def test_pictures_are_part_of_a_request(serve: Serve, upstream: Ollama) -> None:
+    async with serve(upstream.url) as foreman:
+        picture = "A" * 1_500_000
+        messages = [{"role": "user", "content": "hello", "images": [picture]}]
+        shown = await foreman.ended(await foreman.hand_in(messages=messages))
+        assert shown["state"] == "done"
+        assert upstream.generated[0]["messages"] == messages
+
+
+async def test_a_request_that_is_too_large(serve: Serve, upstream: Ollama) -> None:
+    async with serve(upstream.url, max_body="1KB", works=False) as foreman:
+        for path in ("/api/generate", "/jobs", "/api/embed"):
+            body = {"model": "tiny", "prompt": "A" * 1_100}
+            answer = await foreman.http.post(path, json=body)
+            assert (answer.status_code, list(answer.json())) == (413, ["error"])
+        assert (await foreman.http.get("/v1/jobs")).json()["jobs"] == []
