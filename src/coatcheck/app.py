@@ -27,6 +27,7 @@ from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
 from coatcheck.model.size import Size, size_in_bytes
+from coatcheck.model.wording import Wording
 from coatcheck.sealing import Keyring
 from coatcheck.secrets import resolve
 
@@ -104,6 +105,7 @@ class App:
         version: str | None = None,
         payload_ttl: Duration | None = None,
         drop_input_on_end: bool = False,
+        wording: Wording | None = None,
     ) -> Callable[[Handler], Handler]: ...
 
     def job(
@@ -125,6 +127,7 @@ class App:
         version: str | None = None,
         payload_ttl: Duration | None = None,
         drop_input_on_end: bool = False,
+        wording: Wording | None = None,
     ) -> Any:
         """Declare the decorated function as the handler of a kind, named like it unless told.
 
@@ -141,7 +144,8 @@ class App:
         that have the kind in that version.
         An input, with the files uploaded for it, lives as long as its job. With
         `drop_input_on_end` it is removed when the job ends; after `payload_ttl` in any case, by
-        when the job has ended or fails.
+        when the job has ended or fails. `wording` is for surfaces whose document says what the
+        webhooks of their jobs look like.
         """
 
         def declare(handler: Handler) -> Handler:
@@ -189,6 +193,7 @@ class App:
                 if payload_ttl is None
                 else milliseconds(payload_ttl, f"kind {kind_name!r}: payload_ttl"),
                 drop_input_on_end=drop_input_on_end,
+                wording=wording,
                 terms=Terms(
                     max_attempts=retries + 1,
                     on_lost=on_lost,

@@ -26,8 +26,8 @@ DATABASE_FILE = "JOB_DB_PATH"
 POLL_MS = ("JOB_POLL_INTERVAL_MS", "SUPERMODEL_JOB_POLL_INTERVAL_MS")
 
 
-# What may stand in the file beside the settings, as an array of tables: [[proxy]].
-TABLES = frozenset({"proxy"})
+# What may stand in the file beside the settings: [[proxy]], an array of tables, and [foreman].
+TABLES = frozenset({"foreman", "proxy"})
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -169,6 +169,17 @@ def read_tables(settings: Settings, name: str) -> list[dict[str, Any]]:
     found = _content_of(Path(settings.config)).get(name, [])
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise ConfigurationError(f"{settings.config}: write each {name} as a table: [[{name}]]")
+    return found
+
+
+def read_table(settings: Settings, name: str) -> dict[str, Any]:
+    """Return a table of the TOML file; an empty one where it is not there."""
+    assert name in TABLES, "the file would not be taken"
+    if not settings.config:
+        return {}
+    found = _content_of(Path(settings.config)).get(name, {})
+    if not isinstance(found, dict):
+        raise ConfigurationError(f"{settings.config}: write {name} as a table: [{name}]")
     return found
 
 

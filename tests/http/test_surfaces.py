@@ -48,7 +48,7 @@ class Shown(Reports):
             ),
         )
 
-    def show(self, job: Job) -> Response:
+    async def show(self, request: Request, job: Job) -> Response:
         return JSONResponse({"number": job.id})
 
 

@@ -99,6 +99,19 @@ async def test_progress_phase_and_log_are_kept_with_the_job(app: App, engine: En
             assert 1 <= len(told) < 100, "a thousand calls should cost few writes"
 
 
+async def test_every_phase_stands_in_the_log_however_short(app: App, engine: Engine) -> None:
+    @app.job
+    async def hurry(ctx: Context) -> None:
+        for name in ("loading", "working", "closing"):
+            await ctx.phase(name)
+
+    async with working(engine):
+        job = await run(engine, "hurry")
+    events = await engine.events(job.id)
+    told = [json.loads(event.data)["phase"] for event in events if event.type == "progress"]
+    assert told == ["loading", "working", "closing"]
+
+
 async def test_retry_tries_again_until_the_attempts_are_used_up(app: App, engine: Engine) -> None:
     seen = []
 

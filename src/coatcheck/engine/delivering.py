@@ -14,6 +14,9 @@ is slow is slow for its lane alone:
 What became of calls is written in batches. Whoever is killed between a call and that write leaves
 the delivery to be handed out again when its lease is over.
 
+A job's own endpoint is told in the words of the surface the job came in by, if its kind brings any
+(`coatcheck.model.wording`); everybody else gets Standard Webhooks.
+
 Nothing here touches a job: the worst that a receiver can do is to not hear of it.
 """
 
@@ -24,17 +27,22 @@ import contextlib
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from coatcheck.clock import Clock
 from coatcheck.egress.outbound import Outbound
+from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.webhooks import Webhooks
-from coatcheck.errors import EgressDenied, EgressFailed, StoreError
+from coatcheck.errors import EgressDenied, EgressFailed, NotFound, StoreError
+from coatcheck.model.artifact import Artifact
+from coatcheck.model.event import Event
+from coatcheck.model.job import Job
 from coatcheck.model.webhook import (
     GIVE_UP_AFTER_MS,
     LOG_LENGTH,
     OWN,
+    SCHEDULE_S,
     Delivery,
     DeliveryState,
     Endpoint,
@@ -45,6 +53,7 @@ from coatcheck.model.webhook import (
     next_try,
     signature,
 )
+from coatcheck.model.wording import Worded, Wording
 from coatcheck.store.base import Signal, Store, Topic
 from coatcheck.store.webhooks import DeliveryClaim, Health, Noted
 
@@ -66,6 +75,28 @@ SECRETS_S = 5.0
 USER_AGENT = "Coatcheck"
 
 
+class _Unsigned(Exception):
+    """There is no secret to sign a delivery with."""
+
+
+class _Told:
+    """What a wording may look at."""
+
+    def __init__(self, store: Store, keeping: Keeping) -> None:
+        self._store = store
+        self._keeping = keeping
+
+    async def events_before(self, delivery: Delivery, most: int) -> list[Event]:
+        """Return the newest entries of the job's log before what a delivery tells of."""
+        tenant, job_id, seq, _ = delivery.key
+        found = await self._store.events(tenant, job_id, max(0, seq - 1 - most), most)
+        return [event for event in found if event.seq < seq]
+
+    async def stream(self, artifact: Artifact) -> AsyncIterator[bytes]:
+        """Open a file of the job."""
+        return await self._keeping.stream(artifact)
+
+
 class Deliverer:
     """One process's part in delivering."""
 
@@ -76,6 +107,8 @@ class Deliverer:
         outbound: Outbound,
         clock: Clock,
         metrics: Metrics,
+        keeping: Keeping,
+        wordings: Mapping[str, Wording],
         *,
         spread: Callable[[], float] = random.random,
     ) -> None:
@@ -84,6 +117,8 @@ class Deliverer:
         self._outbound = outbound
         self._clock = clock
         self._metrics = metrics
+        self._keeping = keeping
+        self._wordings = wordings
         self._spread = spread
         self._calls: set[asyncio.Task[None]] = set()
         self._busy: Counter[str] = Counter()
@@ -184,35 +219,70 @@ class Deliverer:
             why = "the webhook is deleted" if endpoint is None else "the webhook is disabled"
             return self._over(delivery, DeliveryState.FAILED, Try(now, None, why, 0))
         try:
-            secrets = await self._secrets_for(endpoint)
-        except StoreError as error:
-            log.warning("a webhook could not be signed", extra={"why": str(error)})
-            return None  # it is handed out again
-        if not secrets:  # deleted this very moment; nothing goes out unsigned
+            wording = await self._wording_for(claimed)
+            worded = await self._words_of(claimed.kind, delivery, endpoint, wording)
+        except (NotFound, _Unsigned):  # deleted this very moment
             tried = Try(now, None, "the webhook is deleted", 0)
             return self._over(delivery, DeliveryState.FAILED, tried)
-        body = body_of(delivery, claimed.kind)
+        except StoreError as error:
+            log.warning("a webhook could not be worded", extra={"why": str(error)})
+            return None  # it is handed out again
+        if worded is None:
+            return self._over(delivery, DeliveryState.DELIVERED, Try(now, None, None, 0))
         began = self._clock.monotonic()
-        status, error_text = await self._send(claimed, endpoint.url, secrets, body)
+        status, error_text = await self._send(claimed, endpoint.url, worded)
         took_ms = round((self._clock.monotonic() - began) * 1000)
-        return self._judge(claimed.lane, delivery, endpoint, Try(now, status, error_text, took_ms))
+        tried = Try(now, status, error_text, took_ms)
+        return self._judge(claimed.lane, delivery, endpoint, tried, wording)
+
+    async def _wording_for(self, claimed: DeliveryClaim) -> tuple[Wording, Job] | None:
+        """Return the words of a job's surface, and the job; None where it is told as any other."""
+        wording = self._wordings.get(claimed.kind or "")
+        key = claimed.delivery.key
+        if wording is None or key.endpoint != OWN:
+            return None
+        job = await self._store.get(key.tenant, key.job_id)
+        if job.surface != wording.surface:
+            return None
+        return wording, await self._keeping.with_result(job)
+
+    async def _words_of(
+        self,
+        kind: str,
+        delivery: Delivery,
+        endpoint: Endpoint,
+        wording: tuple[Wording, Job] | None,
+    ) -> Worded | None:
+        if wording is not None:
+            words, job = wording
+            return await words.word(job, delivery, _Told(self._store, self._keeping))
+        secrets = await self._secrets_for(endpoint)
+        if not secrets:  # nothing goes out unsigned
+            raise _Unsigned
+        body = body_of(delivery, kind)
+        message, timestamp = message_id(delivery.key), self._clock.now() // 1000
+        return Worded(
+            body,
+            {
+                "webhook-id": message,
+                "webhook-timestamp": str(timestamp),
+                "webhook-signature": signature(secrets, message, timestamp, body),
+            },
+        )
 
     async def _send(
-        self, claimed: DeliveryClaim, url: str, secrets: list[str], body: bytes
+        self, claimed: DeliveryClaim, url: str, worded: Worded
     ) -> tuple[int | None, str | None]:
-        message, timestamp = message_id(claimed.delivery.key), self._clock.now() // 1000
         headers = {
             "content-type": "application/json",
             "user-agent": USER_AGENT,
-            "webhook-id": message,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": signature(secrets, message, timestamp, body),
+            **worded.headers,
         }
         if claimed.traceparent is not None:
             headers["traceparent"] = claimed.traceparent
         try:
             answer = await self._outbound.send(
-                "POST", url, headers, body, timeout_s=TIMEOUT_S, most_bytes=MOST_BYTES
+                "POST", url, headers, worded.body, timeout_s=TIMEOUT_S, most_bytes=MOST_BYTES
             )
         except (EgressDenied, EgressFailed) as error:
             return None, str(error)
@@ -221,7 +291,14 @@ class Deliverer:
         what = "a redirect, which is not followed" if 300 <= answer.status < 400 else "refused"
         return answer.status, f"answered {answer.status}: {what}"
 
-    def _judge(self, lane: str, delivery: Delivery, endpoint: Endpoint, tried: Try) -> Noted:
+    def _judge(
+        self,
+        lane: str,
+        delivery: Delivery,
+        endpoint: Endpoint,
+        tried: Try,
+        wording: tuple[Wording, Job] | None,
+    ) -> Noted:
         """Decide what becomes of a delivery and its endpoint after a call."""
         if tried.error is None:
             self._failing.discard(lane)
@@ -235,7 +312,8 @@ class Deliverer:
             return self._over(delivery, DeliveryState.FAILED, tried, health)
         if endpoint.id != OWN and tried.at - since >= GIVE_UP_AFTER_MS:
             health = Health(since, tried.at, "it has taken nothing for three days")
-        due_at = next_try(delivery.tries, self._clock.now(), self._spread())
+        schedule_s = SCHEDULE_S if wording is None else wording[0].schedule_s
+        due_at = next_try(delivery.tries, self._clock.now(), self._spread(), schedule_s)
         if due_at is None:
             return self._over(delivery, DeliveryState.FAILED, tried, health)
         return self._note(delivery, DeliveryState.PENDING, due_at, tried, health)

@@ -24,6 +24,7 @@ from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.large_steps import with_results_shown, with_steps_stored
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.once import Once
+from coatcheck.engine.places import Places
 from coatcheck.engine.quota import QuotaBook
 from coatcheck.engine.remote import RemoteWork
 from coatcheck.engine.schedules import Schedules, submission_of
@@ -119,6 +120,7 @@ class Engine:
         self.keeping = Keeping(store, blobs, self.clock)
         self.uploads = Uploads(store, self.keeping, self.clock, self.new_id)
         self.metrics = Metrics(store)
+        self.places = Places(store, self.clock)
         self.doorkeeper = Doorkeeper(store, self.clock, pepper)
         self.quotas = QuotaBook(store, self.clock)
         self._admitting = Admitting(store, self.clock, self.quotas, self.metrics)
@@ -127,13 +129,19 @@ class Engine:
         self.ticker = Ticker(store, self.schedules, kinds, self.clock, self.metrics)
         self.guard = guard or Guard()
         self.webhooks = Webhooks(store, self.guard, self.clock, self.new_id, webhook_secret)
+        named = kinds.items()
         self.deliverer = Deliverer(
-            store, self.webhooks, Outbound(self.guard), self.clock, self.metrics
+            store,
+            self.webhooks,
+            Outbound(self.guard),
+            self.clock,
+            self.metrics,
+            self.keeping,
+            {name: kind.wording for name, kind in named if kind.wording is not None},
         )
         self._watch = Watch(store)
         self._feed = Feed(store)
         self._estimates = Estimates(store, self.clock)
-        named = kinds.items()
         self._limits = {name: kind.limit for name, kind in named if kind.limit is not None}
         self._head_starts = {name: kind.head_starts for name, kind in named if kind.head_starts}
         self._versions = {name: kind.version for name, kind in named if kind.version is not None}

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from coatcheck.engine.engine import Engine
 from coatcheck.http.problem import problem
 
+if TYPE_CHECKING:  # which is made of calls, as this is
+    from coatcheck.http.surface import Surface
+
 _ELSEWHERE = {"Retry-After": "5"}
 
 
-async def healthz(_request: Request) -> Response:
-    """Answer at all: this process lives."""
-    return JSONResponse({"status": "ok"})
+async def healthz(request: Request) -> Response:
+    """Answer at all: this process lives. What surfaces in use have to say is said beside it."""
+    surfaces: Mapping[str, Surface] = request.app.state.surfaces
+    said = await asyncio.gather(*(surface.health() for surface in surfaces.values()))
+    return JSONResponse({"status": "ok"} | {name: each[name] for each in said for name in each})
 
 
 async def readyz(request: Request) -> Response:

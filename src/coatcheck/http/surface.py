@@ -21,8 +21,8 @@ found by `coatcheck serve` without an app when a package names it as an entry po
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -33,6 +33,12 @@ from coatcheck.http.endpoint import Endpoint
 from coatcheck.http.problem import Refusal, as_problem
 from coatcheck.model.job import Job
 from coatcheck.settings import Settings
+
+
+class NotAskedFor(Exception):
+    """Raised by what makes a surface of an entry point where nothing here asks for it: `coatcheck
+    serve` leaves it out. The words say what would.
+    """
 
 
 class Part(NamedTuple):
@@ -76,6 +82,10 @@ class Surface(ABC):
         """List what it can use here, and what it misses."""
         return ()
 
-    def show(self, job: Job) -> Response:
+    async def health(self) -> Mapping[str, Any]:
+        """Say what `/healthz` is to tell beside that this process lives; it must not take long."""
+        return {}
+
+    async def show(self, request: Request, job: Job) -> Response:  # noqa: ARG002
         """Show one of its jobs; those of a surface that shows none are not there."""
         raise NotFound(f"job {job.public_id} is not shown here")

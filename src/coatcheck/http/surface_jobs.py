@@ -41,7 +41,7 @@ def endpoint_for(surfaces: Mapping[str, Surface]) -> Endpoint:
         surface = surfaces.get(job.surface)
         if surface is None:
             raise NotFound(NOT_FOUND)
-        return surface.show(job)
+        return await surface.show(request, job)
 
     return Endpoint(
         "GET",

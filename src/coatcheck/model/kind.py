@@ -19,6 +19,7 @@ from coatcheck.errors import InvalidPayload
 from coatcheck.model.job import DEFAULT_QUEUE, Terms
 from coatcheck.model.limit import LONGEST_KEY, Limit
 from coatcheck.model.upload import NOTED
+from coatcheck.model.wording import Wording
 
 # Digits of a number that Python, for one, reads back.
 LONGEST_NUMBER = 4_300
@@ -62,6 +63,7 @@ class Kind:
     # By how many milliseconds jobs of a queue count as older, asked at every claim.
     head_starts: Callable[[], Mapping[str, int]] | None = None
     version: str | None = None  # a job that has begun goes on only where the kind has its version
+    wording: Wording | None = None  # None: its jobs' own endpoints get Standard Webhooks
 
     def key_of(self, value: Any) -> str | None:
         """Return what a job of this input shares its limit with; None for nothing.

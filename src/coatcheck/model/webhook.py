@@ -1,8 +1,9 @@
 """Webhooks: who is told of what becomes of jobs, and what is told.
 
 An *endpoint* is an address with a filter: either a tenant's, which is told of all its jobs, or one
-job's own. A *delivery* is one message to one endpoint: a job has come into a state that the
-endpoint wants to hear of. It is tried by a schedule until it is taken, given up, or called off.
+job's own. A *delivery* is one message to one endpoint: a job has come into a state, or into a phase
+of its run, that the endpoint wants to hear of. It is tried by a schedule until it is taken, given
+up, or called off.
 
 Messages follow Standard Webhooks. `webhook-id` is made of the job and the number of the event in
 its log: always the same for the same message, whoever sends it and however often.
@@ -26,9 +27,10 @@ from coatcheck.ids import is_ulid
 from coatcheck.model.state import TERMINAL, State
 
 PREFIX = "job."
+PHASE = "phase"  # that a running job does something else now: `ctx.phase`
 # What can be told, as people write it. A job that is submitted begins as queued, and that is not
 # told: whoever submitted it knows. One that goes back to its queue is.
-TYPES = tuple(f"{PREFIX}{state}" for state in State)
+TYPES = tuple(f"{PREFIX}{what}" for what in (*State, PHASE))
 # What is told where nobody says otherwise.
 ENDS = tuple(sorted(f"{PREFIX}{state}" for state in TERMINAL))
 
@@ -167,14 +169,16 @@ def body_of(delivery: Delivery, kind: str) -> bytes:
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def next_try(tries: int, now: int, spread: float) -> int | None:
+def next_try(
+    tries: int, now: int, spread: float, schedule_s: Sequence[float] = SCHEDULE_S
+) -> int | None:
     """Return when a delivery that has been tried so often is tried again; None: it is given up.
 
     `spread` is a random number from 0 to 1.
     """
-    if tries >= len(SCHEDULE_S):
+    if tries >= len(schedule_s):
         return None
-    return now + round(SCHEDULE_S[tries] * 1000 * (1 + JITTER * spread))
+    return now + round(schedule_s[tries] * 1000 * (1 + JITTER * spread))
 
 
 def new_secret() -> str:

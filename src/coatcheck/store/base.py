@@ -82,7 +82,8 @@ class Claimed(NamedTuple):
 
 class Report(NamedTuple):
     """What a running job says of itself; what is None stays as it is. A new progress or phase is
-    an entry of the log too, after the report's own, and so is each step.
+    an entry of the log too, after the report's own, and so is each step. A phase that was over
+    before it could be written is an entry of its own, of type PROGRESS: `{"phase": "loading"}`.
 
     A step replaces what is there under its number; written twice in the same words, it is there and
     in the log once. `children` are jobs it spawned with these steps.

@@ -318,6 +318,13 @@ def report_entries(report: Report) -> list[tuple[EventType, str]]:
     return entries
 
 
+def phase_told(type_: EventType, data: str) -> str | None:
+    """Return what is told of an entry of a job's log that names a new phase; else None."""
+    if type_ is not EventType.PROGRESS or '"phase": ' not in data:  # in a text it is escaped
+        return None
+    return json.dumps({"phase": json.loads(data)["phase"]})
+
+
 def _progress_fields(progress: Progress) -> dict[str, Any]:
     return {"done": progress.done, "total": progress.total, "message": progress.message}
 

@@ -289,12 +289,15 @@ class SealedStore:
             progress = replace(progress, message=self._keys.seal(progress.message, tenant))
         return report._replace(
             progress=progress,
-            events=tuple(
-                NewEvent(event.type, self._seal(event.data, tenant)) for event in report.events
-            ),
+            events=tuple(self._seal_entry(entry, tenant) for entry in report.events),
             steps=tuple(self._seal_step(step, tenant) for step in report.steps),
             children=tuple(self._seal_job(child) for child in report.children),
         )
+
+    def _seal_entry(self, entry: NewEvent, tenant: str) -> NewEvent:
+        if entry.type is EventType.PROGRESS:  # the name of a phase, and nothing else
+            return entry
+        return NewEvent(entry.type, self._seal(entry.data, tenant))
 
     def _seal_step(self, step: Step, tenant: str) -> Step:
         if step.result is None and step.error is None:

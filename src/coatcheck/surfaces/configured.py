@@ -1,25 +1,42 @@
-"""The surfaces that the config file asks for: the proxy, where it has rules."""
+"""The surfaces that the config file asks for: the proxy, where it has rules, and foreman, where it
+has a table.
+"""
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.surface import Surface
-from coatcheck.settings import Settings, read_tables
+from coatcheck.settings import Settings, read_table, read_tables
 
 
 def configured_surfaces(settings: Settings) -> list[Surface]:
     """Make the surfaces of a server with these settings; raises ConfigurationError."""
-    tables = read_tables(settings, "proxy")
-    if not tables:
-        return []
+    rules, foreman = read_tables(settings, "proxy"), read_table(settings, "foreman")
     try:
-        from coatcheck.surfaces.proxy.rule import read_rules  # noqa: PLC0415 - an optional part
-        from coatcheck.surfaces.proxy.surface import ProxySurface  # noqa: PLC0415
+        return [
+            *([_proxy(rules)] if rules else []),
+            *([_foreman(foreman)] if foreman else []),
+        ]
     except ModuleNotFoundError as error:
         raise ConfigurationError(
-            f"the rules in {settings.config} need {error.name}: pip install 'coatcheck[proxy]'"
+            f"what {settings.config} asks for needs {error.name}: pip install 'coatcheck[proxy]'"
         ) from error
-    try:
-        return [ProxySurface(read_rules(tables))]
     except ConfigurationError as error:
         raise ConfigurationError(f"{settings.config}: {error}") from error
+
+
+def _proxy(tables: list[dict[str, Any]]) -> Surface:
+    from coatcheck.surfaces.proxy.rule import read_rules  # noqa: PLC0415 - an optional part
+    from coatcheck.surfaces.proxy.surface import ProxySurface  # noqa: PLC0415
+
+    return ProxySurface(read_rules(tables))
+
+
+def _foreman(table: dict[str, Any]) -> Surface:
+    from coatcheck.surfaces.foreman.settings import from_table  # noqa: PLC0415 - an optional part
+    from coatcheck.surfaces.foreman.surface import ForemanSurface  # noqa: PLC0415
+
+    return ForemanSurface({**from_table(table), **os.environ})

@@ -1,7 +1,8 @@
 """The surfaces that packages bring, found by their entry points: the built-in ones among them.
 
 Each entry point of the group `coatcheck.surfaces` names something to call without arguments that
-returns a surface. One whose libraries are not there is left out, and said so: the others work.
+returns a surface. One whose libraries are not there, or that nothing here asks for (NotAskedFor),
+is left out, and said so: the others work.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from coatcheck.app import App
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.surface import Surface
+from coatcheck.http.surface import NotAskedFor, Surface
 
 GROUP = "coatcheck.surfaces"
 
@@ -23,6 +24,7 @@ class Installed(NamedTuple):
     name: str
     surface: Surface | None
     missing: str = ""
+    advice: str = ""
 
 
 def installed_surfaces() -> Iterator[Installed]:
@@ -31,9 +33,15 @@ def installed_surfaces() -> Iterator[Installed]:
         try:
             make = entry.load()
         except ModuleNotFoundError as error:
-            yield Installed(entry.name, None, f"it needs {error.name}, which is not installed")
+            advice = f"pip install 'coatcheck[{entry.name}]', where it is to be served"
+            missing = f"it needs {error.name}, which is not installed"
+            yield Installed(entry.name, None, missing, advice)
             continue
-        surface = make()
+        try:
+            surface = make()
+        except NotAskedFor as asks:
+            yield Installed(entry.name, None, "nothing asks for it", str(asks))
+            continue
         if not isinstance(surface, Surface):
             raise ConfigurationError(f"the entry point {entry.name!r} of {GROUP} gives no surface")
         yield Installed(entry.name, surface)
@@ -43,12 +51,15 @@ def app_of_surfaces(beside: Iterable[Surface] = ()) -> App:
     """Return an app with every surface that can be used, and with those `beside` them."""
     app = App()
     left_out = []
-    for name, surface, missing in installed_surfaces():
+    asked_for = list(beside)
+    for name, surface, missing, advice in installed_surfaces():
+        if any(each.name == name for each in asked_for):
+            continue  # as it is configured
         if surface is None:
-            left_out.append(f"{name}: {missing}")
+            left_out.append(f"{name}: {missing}; {advice}")
         else:
             app.use(surface)
-    for surface in beside:
+    for surface in asked_for:
         app.use(surface)
     if not app.surfaces:
         raise ConfigurationError(

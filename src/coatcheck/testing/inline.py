@@ -108,6 +108,8 @@ def _run_of(job: InlineJob) -> InlineRun:
     for report in job.reports:
         if report.progress is not None:
             run.progress.append(report.progress)
+        over = [json.loads(e.data) for e in report.events if e.type is EventType.PROGRESS]
+        run.phases += [each["phase"] for each in over]
         if report.phase is not None:
             run.phases.append(report.phase)
         run.logs += [json.loads(e.data) for e in report.events if e.type is EventType.LOG]

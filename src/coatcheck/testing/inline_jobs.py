@@ -45,6 +45,7 @@ from coatcheck.worker.operations import (
     ReadPayload,
     Record,
     Spawn,
+    TakePlace,
 )
 
 
@@ -260,6 +261,8 @@ class _Answers(Port):
                 return self._jobs.upload(upload_id)
             case ReadPayload(reference):
                 return reference  # nothing is ever kept apart here
+            case TakePlace(_, names):
+                return next(iter(names), None)  # no other job runs
 
     def _write(self, steps: tuple[Step, ...]) -> None:
         self._point.before_write(steps[-1])

@@ -34,6 +34,7 @@ from coatcheck.worker.operations import (
     ReadPayload,
     Record,
     Spawn,
+    TakePlace,
 )
 from coatcheck.worker.outage import persist
 from coatcheck.worker.probe import STEP_STORED, Probe
@@ -95,6 +96,8 @@ class Answers:
                 return await self._engine.keeping.keep_artifact(lease, name, data, content_type)
             case FetchUpload(upload_id):
                 return await self._fetch(lease, upload_id)
+            case TakePlace(group, names):
+                return await persist(lambda: self._engine.places.take(lease, group, names))
 
     async def _write(
         self, execution: Execution, steps: tuple[Step, ...], children: tuple[NewJob, ...] = ()

@@ -15,7 +15,7 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,6 +50,7 @@ from coatcheck.worker.operations import (
     Operation,
     Question,
     ReadInput,
+    TakePlace,
 )
 
 
@@ -169,11 +170,19 @@ class Context:
         return self._said()
 
     def phase(self, name: str) -> Awaitable[None]:
-        """Name what the job is doing now, such as "loading"."""
+        """Name what the job is doing now, such as "loading". Every phase stands in its log, in
+        order, however short it was.
+        """
         if not self._is_on_its_way:
             with self._lock:
-                self._phase = storable(name)
+                self._begin_phase(storable(name))
         return self._said()
+
+    def _begin_phase(self, name: str) -> None:
+        if self._phase is not None:  # it has not been written yet, and is over
+            said = json.dumps({"phase": self._phase})
+            self._events.append(NewEvent(EventType.PROGRESS, said))
+        self._phase = name
 
     def log(self, message: str, **fields: object) -> Awaitable[None]:
         """Add a line to the job's own log, for whoever submitted it."""
@@ -214,6 +223,15 @@ class Context:
         if not isinstance(upload, Upload):
             raise TypeError(f"ctx.file takes an Upload of the input, not {upload!r}")
         return self._ask(FetchUpload(upload.upload))
+
+    def place(self, group: str, names: Sequence[str]) -> Any:
+        """Return the first of these places that no other running job has, and have it until this
+        attempt ends; None where all are taken. What they are is between the jobs that ask for them:
+        cards, seats at a server that does one thing at a time.
+        """
+        if not is_name(group):
+            raise InvalidInput(f"{group!r} cannot name a group of places: {NAME_RULE}")
+        return self._ask(TakePlace(group, tuple(names)))
 
     def _ask(self, question: Question) -> Any:
         host = self._made.host
@@ -372,7 +390,8 @@ class Context:
         """Say what the handler has said in another process."""
         with self._lock:
             self._progress = report.progress or self._progress
-            self._phase = report.phase or self._phase
+            if report.phase is not None:
+                self._begin_phase(report.phase)
             self._events += report.events
             self._steps += report.steps
         self._on_report()

@@ -89,8 +89,24 @@ class FetchUpload:
     upload_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class TakePlace:
+    """Asked of the worker: the first of these places that no other job has, for this attempt."""
+
+    group: str
+    names: tuple[str, ...]
+
+
 Question = (
-    History | Record | Spawn | Children | ReadInput | ReadPayload | KeepArtifact | FetchUpload
+    History
+    | Record
+    | Spawn
+    | Children
+    | ReadInput
+    | ReadPayload
+    | KeepArtifact
+    | FetchUpload
+    | TakePlace
 )
 
 

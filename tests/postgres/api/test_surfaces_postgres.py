@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,11 +12,13 @@ import pytest
 
 from coatcheck import App
 from coatcheck.blobs.open import blobs_for
+from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.http.surface import Surface
 from coatcheck.settings import Settings
 from coatcheck.store.postgres.store import PostgresStore
+from coatcheck.surfaces.foreman.surface import ForemanSurface
 from coatcheck.surfaces.proxy.rule import read_rules
 from coatcheck.surfaces.proxy.surface import ProxySurface
 from coatcheck.surfaces.render.surface import RenderSurface
@@ -23,6 +26,8 @@ from coatcheck.surfaces.tasks.surface import TaskSurface
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import connect
 from tests.relay.upstreams import Service, says, service
+from tests.surfaces.foreman.faulty import Faulty, answering, faulty
+from tests.webhooks.receiver import Call, receiving
 
 pytestmark = pytest.mark.anyio
 
@@ -34,11 +39,19 @@ async def up() -> AsyncIterator[Service]:
 
 
 @pytest.fixture
+async def model() -> AsyncIterator[Faulty]:
+    said = {"model": "tiny", "message": {"role": "assistant", "content": "hi"}, "done": True}
+    async with faulty(lambda _: answering(200, json.dumps(said).encode())) as running:
+        yield running
+
+
+@pytest.fixture
 async def http(
-    store: PostgresStore, tmp_path: Path, up: Service
+    store: PostgresStore, tmp_path: Path, up: Service, model: Faulty
 ) -> AsyncIterator[httpx2.AsyncClient]:
     rules = read_rules([{"match": "POST /reports/*", "target": up.url}])
-    surfaces: list[Surface] = [RenderSurface({}), TaskSurface({}), ProxySurface(rules)]
+    foreman = ForemanSurface({"FOREMAN_OLLAMA_URL": model.url})
+    surfaces: list[Surface] = [RenderSurface({}), TaskSurface({}), ProxySurface(rules), foreman]
     settings = Settings(
         database="postgresql://nowhere/jobs",
         pepper="p" * 32,
@@ -51,14 +64,17 @@ async def http(
     for surface in surfaces:
         surface.configure(settings)
         app.use(surface)
-    engine = Engine(store, app.kinds, blobs=blobs_for(settings))
+    engine = Engine(store, app.kinds, blobs=blobs_for(settings), guard=Guard("127.0.0.1"))
     stop, ready = asyncio.Event(), asyncio.Event()
     working = asyncio.create_task(Worker(engine, settings).run(stop, ready.set))
     await ready.wait()
+    delivering = asyncio.create_task(engine.deliverer.run())
     async with connect(create_http_app(engine, surfaces=surfaces)) as client:
         yield client
     stop.set()
     await working
+    delivering.cancel()
+    await asyncio.gather(delivering, return_exceptions=True)
 
 
 async def test_a_diagram_is_drawn_and_remembered(http: httpx2.AsyncClient) -> None:
@@ -87,3 +103,25 @@ async def test_a_call_is_handed_on(http: httpx2.AsyncClient, up: Service) -> Non
     assert (await http.get(path)).status_code == 404
     later = await http.get(path, headers=mine)
     assert (later.status_code, later.headers["set-cookie"]) == (201, "a=1")
+
+
+async def test_a_model_is_asked(http: httpx2.AsyncClient) -> None:
+    """One at a time, and whoever wants to hear of it does."""
+    told = asyncio.Event()
+
+    def hear(call: Call) -> int:
+        if json.loads(call.body)["state"] == "done":
+            told.set()
+        return 204
+
+    async with receiving(hear) as receiver:
+        body = {"model": "tiny", "messages": [], "state_webhook_url": receiver.url}
+        jobs = [(await http.post("/jobs", json=body)).json()["job_id"] for _ in range(3)]
+        for job_id in jobs:
+            await http.get(f"/v1/jobs/{job_id}?wait=60")
+            shown = (await http.get(f"/jobs/{job_id}")).json()
+            assert (shown["state"], shown["attempt"]) == ("done", 1)
+        async with asyncio.timeout(60):
+            await told.wait()
+        states = {json.loads(call.body)["state"] for call in receiver.calls}
+        assert states == {"loading", "working", "done"}

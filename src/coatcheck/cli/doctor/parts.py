@@ -69,9 +69,8 @@ def _sandbox() -> Finding:
 
 
 def _surfaces() -> Iterator[Finding]:
-    for name, surface, missing in installed_surfaces():
+    for name, surface, missing, advice in installed_surfaces():
         if surface is None:
-            advice = f"pip install 'coatcheck[{name}]', where it is to be served"
             yield ok(AREA, f"the surface {name} is left out: {missing} ({advice})")
         else:
             yield ok(AREA, f"the surface {name} can be served")

@@ -34,6 +34,7 @@ from coatcheck.store.rows import (
     STANDING_FIELDS,
     encode_progress,
     new_job_row,
+    phase_told,
     read_standing,
     report_entries,
     standing_row,
@@ -164,7 +165,7 @@ async def settle(
         if found[key_of(item.lease)].standing.state is State.RUNNING
     }
     said = [(item.lease, item.report) for item in ending.values() if item.report is not None]
-    await write_reports(db, sql, said, found, now)
+    tells = await write_reports(db, sql, said, found, now)
     changes: dict[Key, Transition] = {}
     results: dict[Key, str] = {}
     for key, (_, outcome, _) in ending.items():
@@ -172,6 +173,7 @@ async def settle(
         if isinstance(outcome, Succeeded):
             results[key] = outcome.result
     after = await write(db, sql, found, changes, now, results)
+    after.deliveries += tells
     await blobs.adopt(db, sql, blobs_in((*key, result) for key, result in results.items()))
     waits = [
         (key[0], what, key[1], part)
@@ -200,9 +202,9 @@ def _holds(found: Mapping[Key, Found], lease: Lease) -> bool:
 
 async def report(
     db: Any, sql: Statements, reports: Sequence[tuple[Lease, Report]], now: int
-) -> tuple[list[bool], dict[Lease, int]]:
-    """Write what running jobs say. Return whether that could be done, and how many entries were
-    added to the log of each.
+) -> tuple[list[bool], dict[Lease, int], bool]:
+    """Write what running jobs say. Return whether that could be done, how many entries were added
+    to the log of each, and whether webhooks are to be delivered for it.
     """
     found = await lock(db, sql, [key_of(lease) for lease, _ in reports])
     answers = [
@@ -211,12 +213,12 @@ async def report(
     ]
     said = [item for item, fits in zip(reports, answers, strict=True) if fits]
     before = {lease: found[key_of(lease)].standing.last_event for lease, _ in said}
-    await write_reports(db, sql, said, found, now)
+    tells = await write_reports(db, sql, said, found, now)
     await count_stale(db, sql, answers.count(False))
     added = {
         lease: found[key_of(lease)].standing.last_event - last for lease, last in before.items()
     }
-    return answers, added
+    return answers, added, tells
 
 
 async def keep_artifact(
@@ -305,12 +307,12 @@ async def write_reports(
     said: Sequence[tuple[Lease, Report]],
     found: dict[Key, Found],
     now: int,
-) -> None:
+) -> bool:
     """Write what running jobs said: log entries, steps, children, and the last progress and phase
-    of each. `found` is brought up to date.
+    of each. `found` is brought up to date. Return whether webhooks are to be delivered for it.
     """
     if not said:
-        return
+        return False
     steps = {
         (*key_of(lease), step.seq): step_row(*key_of(lease), step)
         for lease, what in said
@@ -350,6 +352,9 @@ async def write_reports(
     await db.execute(sql.write_reports, *columns(list(jobs.values()), 5))
     if events:
         await db.execute(sql.insert_events, *columns(events, 5), now)
+    told = [(*place, phase_told(kind, data)) for *place, kind, data in events]
+    phases = [each for each in told if each[-1] is not None]
+    return bool(phases) and bool(await db.fetch(sql.tell_phases, *columns(phases, 4), now))
 
 
 async def count_stale(db: Any, sql: Statements, stale: int) -> None:

@@ -244,6 +244,25 @@ SELECT (SELECT count(*) FROM told), (SELECT count(*) FROM called)
   ) AS wanting
   RETURNING 1
 
+-- name: tell_phases
+-- The same for phases of running jobs, which their reports tell of.
+WITH said AS (
+  SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[])
+  AS column_(tenant, job_id, seq, data)
+)
+INSERT INTO coatcheck.deliveries (
+  tenant, job_id, seq, endpoint, lane, type, at, event, state, attempts, tries, due_at, log
+)
+SELECT said.tenant, said.job_id, said.seq, wanting.id, wanting.lane,
+  'job.phase', $5, said.data, 'pending', 0, 0, $5, '[]'
+FROM said CROSS JOIN LATERAL (
+  SELECT id, lane FROM coatcheck.endpoints
+  WHERE endpoints.tenant = said.tenant AND endpoints.job_id IN ('', said.job_id)
+    AND disabled_at IS NULL AND strpos(events, 'phase') > 0
+  OFFSET 0
+) AS wanting
+RETURNING 1
+
 -- name: lock_standings
 -- What transitions are decided from, locked in the order of their keys, so that two batches that
 -- share jobs never wait for each other in a circle.

@@ -520,14 +520,14 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess, Postgre
         reports = [(lease, report) for lease, report, _ in batch]
         recorded = await self._record(reports, now)
         if recorded is not None:
-            answers, added = [True] * len(batch), recorded
+            answers, added, tells = [True] * len(batch), recorded, False
         else:
-            answers, added = await self._database.run(
+            answers, added, tells = await self._database.run(
                 lambda db: jobs.report(db, self._sql, reports, now)
             )
         for lease, entries in added.items():
             self._handed.said(lease, entries)
-        self._notifications.publish({Topic.REPORTS})
+        self._notifications.publish({Topic.REPORTS, *((Topic.WEBHOOKS,) if tells else ())})
         self._taken_in([child for _, said in reports for child in said.children])
         return answers
 

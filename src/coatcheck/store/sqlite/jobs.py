@@ -21,6 +21,7 @@ from coatcheck.model.state import State
 from coatcheck.model.step import event_sent
 from coatcheck.model.transition import Standing
 from coatcheck.model.usage import bytes_of, submitted
+from coatcheck.model.webhook import PHASE
 from coatcheck.store.base import (
     Deleted,
     Earlier,
@@ -32,6 +33,7 @@ from coatcheck.store.base import (
 from coatcheck.store.rows import (
     encode_progress,
     new_job_row,
+    phase_told,
     report_entries,
     step_entry,
     step_row,
@@ -202,6 +204,8 @@ def _write_report(
     progress = None if said.progress is None else encode_progress(said.progress)
     for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
         tx.execute(_INSERT_EVENT, (lease.tenant, lease.job_id, seq, kind, now, data))
+        if (told := phase_told(kind, data)) is not None:
+            webhooks.tell(tx, lease.tenant, lease.job_id, seq, PHASE, told, now)
     last_event = standing.last_event + len(entries)
     tx.execute(SQL.update_report, (progress, said.phase, last_event, rowid))
     return standing._replace(last_event=last_event)

@@ -825,7 +825,7 @@ DELETE FROM artifacts WHERE tenant = ? AND job_id = ?
 SELECT EXISTS (SELECT 1 FROM endpoints)
 
 -- name: insert_deliveries
--- For every endpoint that wants to hear of the state ?4: a tenant's, or the job's own.
+-- For every endpoint that wants to hear of the state ?4, or of a phase: a tenant's, or the job's own.
 INSERT INTO deliveries (
   tenant, job_id, seq, endpoint, lane, type, at, event, state, attempts, tries, due_at, log
 )

@@ -72,7 +72,7 @@ def write(
     tx.execute(_UPDATE_STANDING, (*standing_row(standing), rowid))
     tx.execute(_INSERT_EVENT, (tenant, job_id, standing.last_event, EventType.STATE, now, event))
     if standing.state is not before.state:
-        webhooks.tell(tx, tenant, job_id, change, now)
+        webhooks.tell(tx, tenant, job_id, standing.last_event, standing.state, event, now)
     if limited and before.state is State.RUNNING and standing.state is not State.RUNNING:
         tx.topics.add(Topic.WORK)  # there is room for another one
     if before.state is State.WAITING:

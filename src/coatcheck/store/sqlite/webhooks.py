@@ -8,7 +8,6 @@ from typing import Any
 import apsw
 
 from coatcheck.model.job import NewJob
-from coatcheck.model.transition import Transition
 from coatcheck.model.webhook import OWN, Delivery, DeliveryKey, Endpoint, Secret
 from coatcheck.store.base import Topic
 from coatcheck.store.rows import (
@@ -28,15 +27,15 @@ from coatcheck.store.webhooks import DeliveriesClaimed, DeliveryClaim, DeliveryF
 _INSERT_DELIVERIES = SQL.insert_deliveries
 
 
-def tell(tx: Transaction, tenant: str, job_id: str, change: Transition, now: int) -> None:
-    """Write a delivery for each endpoint that wants to hear of a job's new state."""
+def tell(
+    tx: Transaction, tenant: str, job_id: str, seq: int, what: str, event: str, now: int
+) -> None:
+    """Write a delivery for each endpoint that wants to hear of a job's new state, or phase."""
     if tx.endpoints is None:  # one look a transaction, and for most that is all
         tx.endpoints = tx.one(SQL.any_endpoint)[0] == 1
     if not tx.endpoints:
         return
-    standing, event = change
-    values = (tenant, job_id, standing.last_event, standing.state, now, event)
-    tx.execute(_INSERT_DELIVERIES, values)
+    tx.execute(_INSERT_DELIVERIES, (tenant, job_id, seq, what, now, event))
     if tx.changed():
         tx.topics.add(Topic.WEBHOOKS)
 

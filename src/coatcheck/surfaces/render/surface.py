@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
@@ -64,6 +65,6 @@ class RenderSurface(Surface):
             else:
                 yield Part(f"{found.format} cannot be drawn by {said}", found.missing)
 
-    def show(self, job: Job) -> Response:
+    async def show(self, request: Request, job: Job) -> Response:  # noqa: ARG002
         """Show a job."""
         return JSONResponse(job_view(job, self.settings.base_url))

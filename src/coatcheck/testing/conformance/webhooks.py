@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from coatcheck.model.job import NewJob
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.job import NewJob, Progress
 from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Released, Succeeded, Waiting
 from coatcheck.model.webhook import (
     OWN,
@@ -284,6 +285,27 @@ class DeliveryConformance(Conformance):
         assert await store.submit(loser, NOW, once) is not None
         await store.cancel(TENANT, job.id, NOW)
         assert await told(store, job.id) == ["job.cancelled"]
+
+    async def test_phases_are_told_to_those_who_want_to_hear_of_them(self, store: Store) -> None:
+        """Each of a report, in order, as part of the report; also those of last words."""
+        await put(store)
+        job = called_back("phase succeeded")
+        lease = await run_job(store, job)
+        loading = NewEvent(EventType.PROGRESS, '{"phase": "loading"}')
+        quoted = NewEvent(EventType.LOG, '{"phase": "in a log"}')
+        said = Report(phase="working", events=(loading, quoted))
+        assert await wakes(store, Topic.WEBHOOKS, store.report(lease, said, NOW))
+        assert await store.report(lease, Report(Progress(1, 2, '"phase": "none"')), NOW)
+        last = Report(Progress(2, 2, "of no concern"), phase="closing")
+        await store.settle([Settlement(lease, Succeeded("1"), last)], NOW)
+        found = await of_job(store, job.id)
+        phases = [json.loads(each.event) for each in found if each.type == "job.phase"]
+        assert phases == [{"phase": name} for name in ("loading", "working", "closing")]
+        assert [each.type for each in found] == [*["job.phase"] * 3, *["job.succeeded"] * 2]
+        log = {event.seq: event.data for event in await store.events(TENANT, job.id, 0, 100)}
+        assert [json.loads(log[each.key.seq])["phase"] for each in found[:3]] == [
+            *("loading", "working", "closing")
+        ]
 
     async def test_a_sender_is_woken(self, store: Store) -> None:
         """By whatever leaves something in the outbox."""

@@ -34,6 +34,7 @@ from coatcheck.worker.operations import (
     ReadPayload,
     Record,
     Spawn,
+    TakePlace,
 )
 from coatcheck.worker.processes.wire import write_step
 
@@ -100,6 +101,8 @@ def write_question(question: Question) -> tuple[dict[str, Any], bytes]:
             return {"what": "payload", "reference": reference}, b""
         case FetchUpload(upload_id):
             return {"what": "upload", "upload": upload_id}, b""
+        case TakePlace(group, names):
+            return {"what": "place", "group": group, "names": names}, b""
 
 
 def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Question:
@@ -124,6 +127,8 @@ def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Quest
             return ReadPayload(str(fields["reference"]))
         case "upload":
             return FetchUpload(str(fields["upload"]))
+        case "place":
+            return TakePlace(str(fields["group"]), tuple(map(str, fields["names"])))
     raise ValueError(f"nobody asks for {fields['what']!r}")
 
 

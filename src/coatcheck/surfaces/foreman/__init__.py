@@ -1,0 +1,1 @@
+"""Foreman: a queue before Ollama, that Ollama's own clients take for Ollama."""

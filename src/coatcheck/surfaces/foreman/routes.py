@@ -1,0 +1,164 @@
+"""The table of the surface's calls."""
+
+from __future__ import annotations
+
+from coatcheck.http.endpoint import (
+    ANY,
+    IDEMPOTENCY_KEY,
+    JSON,
+    TRACEPARENT,
+    Answer,
+    Body,
+    Endpoint,
+    Handler,
+    OpensTo,
+    Parameter,
+    Schema,
+)
+from coatcheck.model.access import Scope
+from coatcheck.surfaces.foreman.call import CHAT, GENERATE, OPENAI_CHAT, OPENAI_COMPLETIONS
+from coatcheck.surfaces.foreman.calls import ForemanCalls
+from coatcheck.surfaces.foreman.folding import EVENTS, NDJSON
+
+TAG = "foreman"
+# Below these the errors are Ollama's; `/jobs` is shared with other surfaces.
+PREFIXES = (
+    *("/api/chat", "/api/generate", "/api/tags", "/api/ps", "/api/show", "/api/version"),
+    *("/api/embed", "/api/embeddings", "/v1/chat", "/v1/completions", "/v1/embeddings"),
+    "/v1/models",
+)
+_TEXT: Schema = {"type": "string"}
+_OBJECT: Schema = {"type": "object"}
+_ERROR = {
+    JSON: {
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {"anyOf": [_TEXT, _OBJECT]}},
+    }
+}
+_CALL = {
+    JSON: {"type": "object", "required": ["model"], "properties": {"model": _TEXT}},
+    ANY: {},  # as Ollama, without a look at what its type is said to be
+}
+_CHAT = {
+    JSON: {
+        "type": "object",
+        "required": ["model"],
+        "properties": {
+            "model": _TEXT,
+            "messages": {"type": "array", "items": _OBJECT},
+            "state_webhook_url": {"type": "string", "format": "uri"},
+        },
+    },
+    ANY: {},
+}
+_JOB_ID = {
+    JSON: {"type": "object", "required": ["job_id"], "properties": {"job_id": _TEXT}},
+}
+_PREFER = Parameter(
+    "Prefer",
+    "`respond-async` answers at once, `wait=N` waits so many seconds at most.",
+    _TEXT,
+    place="header",
+)
+_QUEUED_REFUSALS = (400, 408, 413, 422, 429, 502, 503, 504)
+_STRAIGHT_REFUSALS = (400, 408, 413, 422, 502, 503)
+
+
+def endpoints_for(calls: ForemanCalls) -> list[Endpoint]:
+    """Make the table."""
+    return [
+        _queued(calls, CHAT, "chat", "Chat with a model", NDJSON),
+        _queued(calls, GENERATE, "generate", "Have a model go on with a text", NDJSON),
+        _queued(calls, OPENAI_CHAT, "openaiChat", "Chat, as OpenAI has it", EVENTS),
+        _queued(calls, OPENAI_COMPLETIONS, "openaiComplete", "Go on with a text", EVENTS),
+        Endpoint(
+            "GET",
+            "/",
+            calls.here,
+            "ollamaIsRunning",
+            "Say that Ollama is running, as its command line asks first",
+            TAG,
+            {200: Answer("It is.", {"text/plain": {}})},
+            opens_to=OpensTo.EVERYBODY,
+        ),
+        _looked("/api/tags", calls.tags, "listModels", "List the models of all targets"),
+        _looked("/api/ps", calls.running, "listLoadedModels", "List the models that are loaded"),
+        _looked("/api/version", calls.version, "ollamaVersion", "Say which Ollama answers"),
+        _looked(
+            "/v1/models", calls.openai_models, "openaiModels", "List all models, as OpenAI does"
+        ),
+        _looked("/v1/models/{model:path}", calls.openai_model, "openaiModel", "Show a model"),
+        _straight(calls, "/api/show", "showModel", "Show a model", Scope.READ),
+        _straight(calls, "/api/embed", "embed", "Embed texts, without a queue"),
+        _straight(calls, "/api/embeddings", "embeddings", "Embed a text, without a queue"),
+        _straight(calls, "/v1/embeddings", "openaiEmbeddings", "Embed texts, without a queue"),
+        Endpoint(
+            "POST",
+            "/jobs",
+            calls.submit,
+            "submitChat",
+            "Hand a chat in, and be told how it goes",
+            TAG,
+            {202: Answer("It will be done.", _JOB_ID, ("Location",))},
+            refusals=_QUEUED_REFUSALS,
+            parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
+            body=Body("A chat as Ollama has it, and where to call.", _CHAT),
+            refused_as=_ERROR,
+        ),
+        Endpoint(
+            "GET",
+            "/jobs/{job_id}/artifacts/{file}",
+            calls.artifact,
+            "getCompletion",
+            "Get what a job has left behind",
+            TAG,
+            {200: Answer("It.", {ANY: {}})},
+            refusals=(404,),
+            refused_as=_ERROR,
+        ),
+    ]
+
+
+def _queued(calls: ForemanCalls, path: str, name: str, summary: str, stream: str) -> Endpoint:
+    return Endpoint(
+        "POST",
+        path,
+        calls.queued,
+        name,
+        summary,
+        TAG,
+        {
+            200: Answer("What the model says, in one piece or as it comes.", {stream: {}, ANY: {}}),
+            202: Answer("It takes longer than the caller would wait.", _JOB_ID, ("Location",)),
+        },
+        refusals=(404, *_QUEUED_REFUSALS),
+        parameters=(IDEMPOTENCY_KEY, TRACEPARENT, _PREFER),
+        body=Body("As Ollama has it.", _CALL),
+        refused_as=_ERROR,
+    )
+
+
+def _looked(path: str, handler: Handler, name: str, summary: str) -> Endpoint:
+    answers = {200: Answer("As Ollama has it.", {ANY: {}})}
+    return Endpoint(
+        "GET", path, handler, name, summary, TAG, answers, (404, 502, 503), refused_as=_ERROR
+    )
+
+
+def _straight(
+    calls: ForemanCalls, path: str, name: str, summary: str, needs: Scope | None = None
+) -> Endpoint:
+    return Endpoint(
+        "POST",
+        path,
+        calls.straight,
+        name,
+        summary,
+        TAG,
+        {200: Answer("As Ollama has it.", {ANY: {}})},
+        refusals=(404, *_STRAIGHT_REFUSALS),
+        body=Body("As Ollama has it.", _CALL),
+        needs=needs,
+        refused_as=_ERROR,
+    )

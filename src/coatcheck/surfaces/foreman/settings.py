@@ -1,0 +1,156 @@
+"""What an operator can set of the queue before Ollama, by the names its document gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.model.duration import milliseconds
+from coatcheck.model.size import size_in_bytes
+from coatcheck.surfaces.environment import whole_number
+
+URL = "FOREMAN_OLLAMA_URL"
+ON_HANGUP = ("continue", "cancel")
+# The keys of the `[foreman]` table, and what each is in the environment.
+KEYS = {
+    name: f"FOREMAN_{name.upper()}"
+    for name in (
+        *("ollama_url", "ollama_token", "job_ttl", "max_attempts", "poll_interval", "keep_alive"),
+        *("webhook_secret", "on_hangup", "per_target", "head_start", "job_timeout", "max_body"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class ForemanSettings:
+    """The comments are the reference; each field's name in the environment stands beside it."""
+
+    # FOREMAN_OLLAMA_URL: where Ollama is; several, with commas between.
+    targets: tuple[str, ...]
+    # FOREMAN_OLLAMA_TOKEN: sent to the targets as `Authorization: Bearer ...`.
+    token: str = field(default="", repr=False)
+    # FOREMAN_JOB_TTL: how long a job is kept once it has ended.
+    job_ttl_s: float = 86_400.0
+    # FOREMAN_MAX_ATTEMPTS: how often a job is tried; not being able to connect does not count.
+    max_attempts: int = 3
+    # FOREMAN_POLL_INTERVAL: how often, at the least, a target that was away is looked for.
+    poll_s: float = 30.0
+    # FOREMAN_KEEP_ALIVE: how long a model stays loaded where the caller does not say; -1: for good.
+    keep_alive: int | str = -1
+    # FOREMAN_WEBHOOK_SECRET: what state webhooks are signed with; empty: they are not.
+    webhook_secret: str = field(default="", repr=False)
+    # FOREMAN_ON_HANGUP: what becomes of a job whose caller hangs up: it goes on, or is cancelled.
+    cancels_on_hangup: bool = False
+    # FOREMAN_PER_TARGET: how many jobs a target does at once.
+    per_target: int = 1
+    # FOREMAN_HEAD_START: by how much a job for a model that is loaded counts as older than it is.
+    head_start_s: float = 300.0
+    # FOREMAN_JOB_TIMEOUT: how long one attempt may take.
+    timeout_s: float = 3_600.0
+    # FOREMAN_MAX_BODY: how large a request may be: pictures are part of it.
+    most_bytes: int = 64 * 1024 * 1024
+
+    @property
+    def seats(self) -> int:
+        """How many jobs run at once, on all targets together."""
+        return len(self.targets) * self.per_target
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> ForemanSettings:
+        """Read them; raises ConfigurationError with the name of what is wrong."""
+        hangup = environment.get("FOREMAN_ON_HANGUP", "").strip() or ON_HANGUP[0]
+        if hangup not in ON_HANGUP:
+            raise ConfigurationError(
+                f"FOREMAN_ON_HANGUP is one of {', '.join(ON_HANGUP)}, not {hangup!r}"
+            )
+        size = environment.get("FOREMAN_MAX_BODY", "").strip()
+        return cls(
+            targets=_targets(environment.get(URL, "")),
+            token=_token(environment.get("FOREMAN_OLLAMA_TOKEN", "")),
+            job_ttl_s=_seconds(environment, "FOREMAN_JOB_TTL", cls.job_ttl_s),
+            max_attempts=whole_number(environment, "FOREMAN_MAX_ATTEMPTS", cls.max_attempts, 1),
+            poll_s=_seconds(environment, "FOREMAN_POLL_INTERVAL", cls.poll_s),
+            keep_alive=_keep_alive(environment.get("FOREMAN_KEEP_ALIVE", "")),
+            webhook_secret=environment.get("FOREMAN_WEBHOOK_SECRET", "").strip(),
+            cancels_on_hangup=hangup == "cancel",
+            per_target=whole_number(environment, "FOREMAN_PER_TARGET", cls.per_target, 1),
+            head_start_s=_seconds(environment, "FOREMAN_HEAD_START", cls.head_start_s),
+            timeout_s=_seconds(environment, "FOREMAN_JOB_TIMEOUT", cls.timeout_s),
+            most_bytes=size_in_bytes(size, "FOREMAN_MAX_BODY") if size else cls.most_bytes,
+        )
+
+
+def from_table(table: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the `[foreman]` table of a config file sets, by the names of the environment;
+    raises ConfigurationError.
+    """
+    unknown = sorted(table.keys() - KEYS.keys())
+    if unknown:
+        raise ConfigurationError(f"unknown key {unknown[0]!r}; there are: {', '.join(KEYS)}")
+    found = {}
+    for key, value in table.items():
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            value = ",".join(value)  # noqa: PLW2901 - as the environment has it
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise ConfigurationError(f"{key} is a text or a number, not {value!r}")
+        found[KEYS[key]] = str(value)
+    return found
+
+
+def _targets(given: str) -> tuple[str, ...]:
+    found = tuple(text.strip().rstrip("/") for text in given.split(",") if text.strip())
+    if not found:
+        raise ConfigurationError(f"{URL} says where Ollama is, such as http://127.0.0.1:11434")
+    for url in found:
+        if not _is_address(url):
+            # It may hold a password: it is not repeated.
+            raise ConfigurationError(
+                f"{URL} has addresses such as http://laptop:11434, with commas between, and "
+                "without a name or a password (FOREMAN_OLLAMA_TOKEN is for that)"
+            )
+    if len(set(found)) != len(found):
+        raise ConfigurationError(f"{URL} has the same address twice")
+    return found
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        has_port = parts.port != 0  # raises where it is no number
+    except ValueError:
+        return False
+    extra = not has_port or parts.query or parts.fragment or parts.username is not None
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not extra
+
+
+def _token(given: str) -> str:
+    token = given.strip()
+    if token and not (token.isascii() and token.isprintable()):
+        raise ConfigurationError("FOREMAN_OLLAMA_TOKEN has characters that no header can have")
+    return token
+
+
+def _seconds(environment: Mapping[str, str], name: str, default: float) -> float:
+    text = environment.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        return milliseconds(float(text), name) / 1000
+    except ValueError:
+        return milliseconds(text, name) / 1000
+
+
+def _keep_alive(given: str) -> int | str:
+    """Read it as Ollama does: seconds, or a duration; what is below zero is for good."""
+    text = given.strip()
+    if not text:
+        return ForemanSettings.keep_alive
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    milliseconds(text.removeprefix("-"), "FOREMAN_KEEP_ALIVE")
+    return text

@@ -1,0 +1,245 @@
+"""Targets that are away, asleep, broken, or not what they should be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import httpx2
+import ollama
+import pytest
+
+from coatcheck.model.state import Reason, State
+from tests.surfaces.foreman.conftest import HELLO, Foreman, Serve
+from tests.surfaces.foreman.faulty import (
+    TINY,
+    Answer,
+    Cut,
+    Faulty,
+    Stall,
+    answering,
+    faulty,
+    streaming,
+)
+from tests.surfaces.foreman.ollama_shim import Ollama
+from tests.webhooks.receiver import receiving
+
+pytestmark = pytest.mark.anyio
+
+GOOD = answering(
+    200,
+    json.dumps(
+        {"model": "tiny", "message": {"role": "assistant", "content": "hi"}, "done": True}
+    ).encode(),
+)
+WORD = {"model": "tiny", "message": {"role": "assistant", "content": "hi"}, "done": False}
+FAILS = answering(500, b'{"error":"llama runner process has terminated"}')
+
+
+@contextlib.asynccontextmanager
+async def before(
+    serve: Serve, answer: Answer, probes: bytes = TINY, **set_to: str
+) -> AsyncIterator[tuple[Faulty, Foreman]]:
+    """Serve the queue before an upstream with faults."""
+    async with faulty(answer, probes) as upstream, serve(upstream.url, **set_to) as foreman:
+        yield upstream, foreman
+
+
+# --- away
+
+
+async def test_a_job_waits_for_a_target_that_is_away(serve: Serve) -> None:  # F05, F17
+    """No attempt is used up, and it goes on by itself when the lid opens."""
+    async with faulty(lambda _: GOOD) as upstream:
+        await upstream.stop()
+        async with serve(upstream.url, poll_interval="100ms", max_attempts="1") as foreman:
+            assert (await foreman.http.get("/healthz")).json() == {"status": "ok", "degraded": True}
+            job_id = await foreman.hand_in()
+            asking = asyncio.create_task(foreman.client.chat("tiny", HELLO))
+            job = await foreman.until(job_id, lambda job: job.fence > 3)
+            shown = await foreman.show(job_id)
+            assert (shown["state"], job.attempt <= 1) == ("queued", True)
+            assert "cannot be reached" in (await foreman.show(job_id))["error"]
+            assert not asking.done()
+            await upstream.start()
+            shown = await foreman.ended(job_id)
+            assert (shown["state"], shown["attempt"], shown["error"]) == ("done", 1, None)
+            assert (await asking).message.content == "hi"
+            told = (await foreman.http.get("/healthz")).json()
+            assert told == {"status": "ok", "degraded": False}
+
+
+async def test_while_it_waits_nothing_new_is_told(serve: Serve) -> None:
+    async with faulty(lambda _: GOOD) as upstream, receiving() as receiver:
+        await upstream.stop()
+        async with serve(upstream.url, poll_interval="50ms") as foreman:
+            job_id = await foreman.hand_in(state_webhook_url=receiver.url)
+            await foreman.until(job_id, lambda job: job.fence > 3)
+            assert receiver.calls == []
+            await upstream.start()
+            await foreman.ended(job_id)
+            await foreman.engine.deliverer.deliver_due()
+        states = {json.loads(call.body)["state"] for call in receiver.calls}
+        assert states == {"loading", "working", "done"}
+
+
+async def test_calls_that_are_not_queued_say_so(serve: Serve) -> None:
+    async with faulty(lambda _: GOOD) as upstream:
+        await upstream.stop()
+        async with serve(upstream.url) as foreman:
+            for call in (foreman.client.list(), foreman.client.embed("tiny", "a")):
+                with pytest.raises(ollama.ResponseError, match="cannot be reached") as raised:
+                    await call
+                assert raised.value.status_code == 503
+
+
+async def test_what_answers_there_is_not_ollama(serve: Serve) -> None:
+    async with before(serve, lambda _: GOOD, probes=b"<html>", poll_interval="50ms") as both:
+        upstream, foreman = both
+        job_id = await foreman.hand_in()
+        await foreman.until(job_id, lambda job: job.fence > 2)
+        assert "not JSON" in (await foreman.show(job_id))["error"]
+        assert (await foreman.http.get("/healthz")).json()["degraded"] is True
+        assert upstream.calls == []
+
+
+async def test_a_target_that_falls_asleep_is_not_listened_to_for_ever(serve: Serve) -> None:
+    """It was asked, and says nothing more; when it is back it is asked again."""
+    sleeps: list[bytes | Stall] = [Stall(), GOOD]
+    async with before(serve, lambda _: sleeps.pop(0), poll_interval="100ms") as both:
+        upstream, foreman = both
+        job_id = await foreman.hand_in()
+        await upstream.called.wait()
+        await foreman.until(job_id, lambda job: job.phase == "working")
+        upstream.probes = b"zzz"
+        await foreman.until(job_id, lambda job: job.state is State.QUEUED)
+        assert "does not answer any more" in (await foreman.show(job_id))["error"]
+        upstream.probes = json.dumps({"models": [{"name": "tiny:latest"}]}).encode()
+        shown = await foreman.ended(job_id)
+        assert (shown["state"], shown["attempt"]) == ("done", 2)
+        assert upstream.hung_up.is_set()
+
+
+# --- broken
+
+
+async def test_a_poison_job_fails_after_its_attempts(serve: Serve) -> None:  # F06
+    async with before(serve, lambda _: FAILS, max_attempts="2") as both:
+        upstream, foreman = both
+        shown = await foreman.ended(await foreman.hand_in())
+        assert (shown["state"], shown["attempt"]) == ("failed", 2)
+        assert shown["error"] == "llama runner process has terminated"
+        assert len(upstream.calls) == 2
+        with pytest.raises(ollama.ResponseError, match="has terminated") as raised:
+            await foreman.client.chat("tiny", HELLO)
+        assert raised.value.status_code == 500
+
+
+async def test_what_fails_once_is_tried_again(serve: Serve) -> None:
+    for first in (FAILS, Cut(b""), Cut(b"HTTP/1.1 200 X\r\n"), Cut(b"garbage\r\n\r\n")):
+        answers: list[bytes | Cut] = [first, GOOD]
+        async with before(serve, lambda _, answers=answers: answers.pop(0)) as both:  # type: ignore[misc]
+            _, foreman = both
+            shown = await foreman.ended(await foreman.hand_in())
+            assert (shown["state"], shown["attempt"]) == ("done", 2)
+            assert shown["result"]["message"]["content"] == "hi"
+
+
+async def test_a_stream_that_is_cut_ends_where_the_caller_sees_it(serve: Serve) -> None:
+    """After the first byte nothing is tried again."""
+    async with before(serve, lambda _: Stall(streaming(WORD))) as both:
+        upstream, foreman = both
+        stream = await foreman.client.chat("tiny", HELLO, stream=True)
+        assert (await anext(stream)).message.content == "hi"
+        await upstream.stop()
+        with pytest.raises(httpx.RemoteProtocolError, match="peer closed"):
+            await anext(stream)
+        [job] = (await foreman.http.get("/v1/jobs")).json()["jobs"]
+        shown = await foreman.ended(job["id"])
+        assert (shown["state"], shown["attempt"], len(upstream.calls)) == ("failed", 1, 1)
+        await upstream.start()
+
+
+async def test_an_error_in_a_stream_fails_its_job(serve: Serve) -> None:
+    lines = streaming(WORD, {"error": "out of memory"}) + b"0\r\n\r\n"
+    async with faulty(lambda _: lines) as upstream, serve(upstream.url) as foreman:
+        with pytest.raises(ollama.ResponseError, match="out of memory"):
+            async for _ in await foreman.client.chat("tiny", HELLO, stream=True):
+                continue
+        [job] = (await foreman.http.get("/v1/jobs")).json()["jobs"]
+        shown = await foreman.ended(job["id"])
+        assert (shown["state"], shown["error"]) == ("failed", "out of memory")
+
+
+@pytest.mark.parametrize("media_type", ["text/html", "application/json"])
+async def test_garbage_is_no_answer(serve: Serve, media_type: str) -> None:
+    answers = [answering(200, b"<html>", media_type)] * 2
+    async with before(serve, lambda _: (answers or [GOOD]).pop(0), max_attempts="2") as both:
+        upstream, foreman = both
+        shown = await foreman.ended(await foreman.hand_in())
+        assert (shown["state"], shown["attempt"], shown["result"]) == ("failed", 2, None)
+        assert "what" in shown["error"]
+        assert len(upstream.calls) == 2
+        assert (await foreman.ended(await foreman.hand_in()))["state"] == "done"
+
+
+async def test_an_attempt_takes_so_long_at_most(serve: Serve) -> None:
+    async with before(serve, lambda _: Stall(), job_timeout="200ms", max_attempts="1") as both:
+        upstream, foreman = both
+        shown = await foreman.ended(await foreman.hand_in())
+        assert shown["state"] == "failed"
+        assert "took longer than 0.2 s" in shown["error"]
+        await upstream.hung_up.wait()
+        with pytest.raises(ollama.ResponseError) as raised:
+            await foreman.client.chat("tiny", HELLO)
+        assert raised.value.status_code == 504
+
+
+# --- hanging up
+
+
+@pytest.mark.parametrize("on_hangup", ["continue", "cancel"])
+async def test_a_caller_hangs_up_in_mid_stream(
+    serve: Serve, upstream: Ollama, on_hangup: str
+) -> None:
+    """The job goes on or not, as it is set; the connection to the target never stays open."""
+    async with serve(upstream.url, on_hangup=on_hangup) as foreman:
+        upstream.speaking.shut()
+        body = {"model": "tiny", "messages": HELLO}
+        async with foreman.http.stream("POST", "/api/chat", json=body) as answer:
+            job_id = answer.headers["coatcheck-job"]
+            async for _ in answer.aiter_lines():
+                break
+        if on_hangup == "cancel":
+            job = await foreman.engine.wait(job_id, 60)
+            assert job.state is not State.SUCCEEDED
+            await upstream.closed.wait()
+            upstream.speaking.open()
+        else:
+            upstream.speaking.open()
+            shown = await foreman.ended(job_id)
+            assert (shown["state"], shown["result"]["eval_count"]) == ("done", 8)
+            await upstream.closed.wait()
+        assert upstream.open == 0
+        assert (await foreman.client.chat("tiny", HELLO)).done  # the seat is free
+
+
+@pytest.mark.parametrize("on_hangup", ["continue", "cancel"])
+async def test_a_caller_hangs_up_in_the_queue(
+    serve: Serve, upstream: Ollama, on_hangup: str
+) -> None:
+    async with serve(upstream.url, works=False, on_hangup=on_hangup) as foreman:
+        body = {"model": "tiny", "messages": HELLO}
+        with pytest.raises(httpx2.ReadTimeout):
+            await foreman.http.post("/api/chat", json=body, timeout=0.3)
+        [job] = (await foreman.http.get("/v1/jobs")).json()["jobs"]
+        if on_hangup == "cancel":
+            ended = await foreman.engine.wait(job["id"], 60)
+            assert ended.reason is Reason.CANCELLED
+        async with foreman.working():
+            expected = "done" if on_hangup == "continue" else "failed"
+            assert (await foreman.ended(job["id"]))["state"] == expected
+        assert len(upstream.generated) == (1 if on_hangup == "continue" else 0)

@@ -1,0 +1,96 @@
+"""`ctx.place`: what one running job has, no other has meanwhile, whichever worker runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from coatcheck import App, Context
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
+from coatcheck.errors import InvalidInput
+from coatcheck.model.job import Lease
+from coatcheck.model.outcome import Released, Succeeded
+from coatcheck.store.base import Settlement
+from coatcheck.testing.inline import run_inline
+from tests.http.arrange import worker_info
+
+from .conftest import working
+from .test_running_jobs import run
+
+pytestmark = pytest.mark.anyio
+
+
+async def claimed(engine: Engine, worker: str, count: int) -> list[Lease]:
+    """Have jobs run by a worker that does nothing."""
+    await engine.store.register_worker(worker_info(worker))
+    for _ in range(count):
+        await engine.submit(Submission("sit"))
+    found = await engine.claim(worker, ["sit"], count)
+    assert len(found.claims) == count
+    return [claim.lease for claim in found.claims]
+
+
+@pytest.fixture
+def app() -> App:
+    app = App()
+
+    @app.job
+    async def sit(ctx: Context) -> None: ...
+
+    return app
+
+
+async def test_each_place_has_one_job(engine: Engine) -> None:
+    first, second, third = await claimed(engine, "one", 3)
+    take = engine.places.take
+    assert await take(first, "seats", ["a", "b"]) == "a"
+    assert await take(first, "seats", ["a", "b"]) == "a"  # which it has
+    assert await take(second, "seats", ["a", "b"]) == "b"
+    assert await take(third, "seats", ["a", "b"]) is None
+    assert await take(third, "other", ["a"]) == "a"
+
+
+async def test_of_many_that_want_one_place_one_gets_it(engine: Engine) -> None:
+    leases = await claimed(engine, "one", 20)
+    found = await asyncio.gather(*(engine.places.take(lease, "s", ["a"]) for lease in leases))
+    assert sorted(map(str, found)) == [*["None"] * 19, "a"]
+
+
+@pytest.mark.parametrize("how", ["ends", "is given back", "loses its worker", "is deleted"])
+async def test_a_place_is_free_when_its_job(engine: Engine, how: str) -> None:
+    first, second = await claimed(engine, "one", 2)
+    assert await engine.places.take(first, "s", ["a"]) == "a"
+    if how == "is given back":
+        await engine.store.settle([Settlement(first, Released())], engine.clock.now())
+        [again] = (await engine.claim("one", ["sit"], 1)).claims
+        assert again.lease.job_id == first.job_id  # it runs again, and has to take it anew
+    elif how == "loses its worker":
+        await engine.store.remove_worker("one", None, engine.clock.now())
+        await engine.store.register_worker(worker_info("two"))
+        second = (await engine.claim("two", ["sit"], 1)).claims[0].lease
+    else:
+        await engine.store.settle([Settlement(first, Succeeded("1"))], engine.clock.now())
+        if how == "is deleted":
+            await engine.delete(first.job_id)
+    assert await engine.places.take(second, "s", ["a"]) == "a"
+
+
+async def test_a_handler_takes_a_place(app: App, engine: Engine) -> None:
+    @app.job
+    async def choose(ctx: Context) -> list[str | None]:
+        with pytest.raises(InvalidInput):
+            await ctx.place("no name", ["a"])
+        return [await ctx.place("s", ["a", "b"]), await ctx.place("s", [])]
+
+    @app.job
+    def choose_plainly(ctx: Context) -> str | None:
+        found: str | None = ctx.place("s", ["a", "b"])
+        return found
+
+    async with working(engine):
+        assert json.loads((await run(engine, "choose")).result or "") == ["a", None]
+        assert json.loads((await run(engine, "choose_plainly")).result or "") == "a"
+    assert run_inline(app, "choose_plainly").result == "a"
