@@ -40,12 +40,14 @@ if TYPE_CHECKING:
     )
     from coatcheck.model.upload import Upload
     from coatcheck.worker.context import Context
+    from coatcheck.wrapping.middleware import Coatcheck
 
 __all__ = [
     "App",
     "AsyncClient",
     "AsyncJobHandle",
     "Client",
+    "Coatcheck",
     "CoatcheckError",
     "Conflict",
     "Context",
@@ -115,6 +117,7 @@ _PLACES = {
     ),
     "coatcheck.model.upload": ("Upload",),
     "coatcheck.worker.context": ("Context",),
+    "coatcheck.wrapping.middleware": ("Coatcheck",),
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 

@@ -15,20 +15,12 @@ from typing import Any
 import uvicorn
 
 from coatcheck.app import App
-from coatcheck.blobs.open import blobs_for
-from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import Guard
+from coatcheck.engine import opening
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.pepper import pepper_for
-from coatcheck.engine.sweep import Sweeper
-from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
 from coatcheck.http.patience import PatientProtocol, close_silent
 from coatcheck.http.surface import Surface
-from coatcheck.model.webhook import key_of
-from coatcheck.secrets import resolve, resolver_for
 from coatcheck.settings import Settings
-from coatcheck.store.open import store_for
 from coatcheck.tracing import start_tracing
 from coatcheck.worker.runners import NewLoop
 from coatcheck.worker.worker import Worker
@@ -71,61 +63,11 @@ def surfaces_of(app: App) -> list[Surface]:
 
 @contextlib.asynccontextmanager
 async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
-    """Open the store; sweep it, fire schedules and deliver webhooks for as long as the engine is
-    in use.
-    """
+    """Open an engine for an app, whose surfaces are told what the operator has set."""
     for surface in surfaces_of(app):
         surface.configure(settings)
-    blobs = blobs_for(settings)  # says what is wrong with its address
-    guard = Guard(settings.egress_allow)
-    webhook_secret = _webhook_secret(settings)
-    store = store_for(settings)
-    await store.open()
-    clock = SystemClock()
-    engine = Engine(
-        store,
-        app.kinds,
-        clock,
-        lease_s=settings.lease_s,
-        blobs=blobs,
-        guard=guard,
-        webhook_secret=webhook_secret,
-        pepper=pepper_for(settings).read,
-    )
-    sweeper = Sweeper(
-        store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s, keeping=engine.keeping
-    )
-    tasks: list[asyncio.Task[None]] = []
-    try:
-        await engine.doorkeeper.confirm()
-        await engine.schedules.register(app.schedules.values())
-        chores = (
-            *(sweeper.run(), engine.ticker.run()),
-            *(engine.deliverer.run(), engine.metrics.run()),
-        )
-        tasks += [asyncio.create_task(chore) for chore in chores]
+    async with opening.open_engine(app, settings) as engine:
         yield engine
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await store.close()
-        blobs.close()
-
-
-def _webhook_secret(settings: Settings) -> str:
-    given = settings.webhook_secret
-    if given and settings.is_production and resolver_for(given) is None:
-        raise ConfigurationError(
-            "webhook_secret: in production it is a reference, such as file:/run/secrets/webhooks"
-        )
-    secret = resolve(given)
-    try:
-        if secret:
-            key_of(secret)
-    except ValueError as error:
-        raise ConfigurationError(f"webhook_secret: {error}") from None
-    return secret
 
 
 async def api_process(

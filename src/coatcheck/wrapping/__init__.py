@@ -1,0 +1,1 @@
+"""An ASGI app whose slow endpoints become jobs: see middleware.py."""
