@@ -25,6 +25,7 @@ CONNECT_S = 10.0
 # Most servers keep an idle connection for longer than this.
 KEPT_OPEN_S = 2.0
 PIECE = 64 * 1024
+CUT = "it closed the connection before its answer was complete"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 # What the library would add of its own accord; what the caller sent is what is sent.
 _NOT_OURS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
@@ -76,7 +77,7 @@ class HttpUpstream:
             raise CallBroken(_words(error)) from error
         try:
             head = Head(response.status, pairs_of(response.raw_headers))
-            yield Incoming(head, _chunks(response))
+            yield Incoming(head, _chunks(response, _Ending(response)))
         finally:
             response.close()  # a connection whose answer was read to its end is kept by now
 
@@ -123,12 +124,48 @@ def _as_sent(value: str) -> str:
         return value
 
 
-async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+class _Ending:
+    """Tells how a body ended; the library says too little of it.
+
+    Where a connection was closed because what came could not be parsed, it leaves the reader
+    waiting. Where a body has no length, it takes a connection that was reset for its end.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._content = response.content
+        self._closed: asyncio.Future[None] | None = None
+        self.is_broken = False
+        connection = response.connection
+        if connection is None or connection.protocol is None:
+            return  # all of it is there
+        self._closed = connection.protocol.closed
+        self._content.on_eof(self._ended)
+        if self._closed is None:
+            self._check()
+        else:
+            self._closed.add_done_callback(self._check)
+
+    def _ended(self) -> None:
+        closed = self._closed
+        lost = closed is not None and closed.done() and not closed.cancelled()
+        self.is_broken = lost and closed is not None and closed.exception() is not None
+
+    def _check(self, closed: asyncio.Future[None] | None = None) -> None:
+        if closed is not None and not closed.cancelled():
+            closed.exception()  # what it says is known to whoever reads
+        if not self._content.is_eof() and self._content.exception() is None:
+            self._content.set_exception(aiohttp.ClientPayloadError("closed before its end"))
+
+
+async def _chunks(response: aiohttp.ClientResponse, ending: _Ending) -> AsyncIterator[bytes]:
     try:
         async for chunk in response.content.iter_any():
             yield chunk
-    except (aiohttp.ClientError, OSError) as error:
+    # The library's word for a connection that is gone already is RuntimeError.
+    except (aiohttp.ClientError, OSError, RuntimeError) as error:
         raise CallBroken(_words(error)) from error
+    if ending.is_broken:
+        raise CallBroken(CUT)
 
 
 def _words(error: Exception) -> str:
@@ -143,7 +180,7 @@ def _words(error: Exception) -> str:
         case aiohttp.ConnectionTimeoutError():
             return "it could not be connected to in time"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
-            return "it closed the connection before its answer was complete"
+            return CUT
         case aiohttp.ClientResponseError() | aiohttp.InvalidURL():
             return "what it answered is not HTTP"
     return "the connection broke"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import socket
+import struct
 from typing import Any
 
 import apsw
@@ -15,6 +17,8 @@ from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import Reason, State
 from coatcheck.relay.call import StoredCall
 from coatcheck.store.base import JobFilter
+from coatcheck.surfaces.proxy.rule import read_rules
+from coatcheck.surfaces.proxy.surface import ProxySurface
 from tests.relay.upstreams import Got, in_turn, says
 
 from .conftest import Proxied
@@ -442,3 +446,69 @@ async def test_a_worker_that_is_released_gives_a_get_back(proxied: Proxied) -> N
         async with server.work():
             later = await server.http.get(f"/v1/jobs/{job_id}/result?wait=30")
         assert (later.content, len(up.got)) == (b"hello", 2)
+
+
+@pytest.mark.parametrize("size", [100, 300_000, 8_000_000])
+async def test_a_target_that_answers_before_it_has_read_everything(size: int, serve: Any) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(
+            b"HTTP/1.1 413 Too Large\r\nContent-Length: 8\r\nConnection: close\r\n\r\ntoo much"
+        )
+        await writer.drain()
+        writer.write_eof()
+        await reader.read(1000)
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    rules = read_rules([{"match": "POST /reports/*", "target": target}])
+    async with serve(ProxySurface(rules)) as running:
+        answer = await running.http.post("/reports/x", content=b"x" * size)
+        assert (answer.status_code, answer.content) == (413, b"too much")
+    server.close()
+
+
+async def test_garbage_in_the_middle_of_a_stream(proxied: Proxied) -> None:
+    go_on = asyncio.Event()
+
+    async def script(_got: Got, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+        await writer.drain()
+        await go_on.wait()
+        writer.write(b"this is no length\r\nand this no chunk\r\n")
+        await asyncio.Event().wait()  # and it does not close
+
+    async with proxied(script, "GET /x") as (up, server):
+        async with server.http.stream("GET", "/x") as answer:
+            job_id = answer.headers["coatcheck-job"]
+            chunks = answer.aiter_bytes()
+            assert await anext(chunks) == b"first"
+            go_on.set()
+            with pytest.raises(httpx2.RemoteProtocolError):
+                await anext(chunks)
+        job = await server.engine.wait(job_id, 30)
+        assert (job.error and job.error.code, len(up.got)) == ("broken-off", 1)
+
+
+async def test_a_connection_that_is_reset_in_the_middle_of_a_stream(proxied: Proxied) -> None:
+    go_on = asyncio.Event()
+
+    async def script(_got: Got, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nfirst")  # until it closes
+        await writer.drain()
+        await go_on.wait()
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.transport.abort()
+
+    async with proxied(script, "GET /x") as (_, server):
+        async with server.http.stream("GET", "/x") as answer:
+            job_id = answer.headers["coatcheck-job"]
+            chunks = answer.aiter_bytes()
+            assert await anext(chunks) == b"first"
+            go_on.set()
+            with pytest.raises(httpx2.RemoteProtocolError):
+                await anext(chunks)
+        job = await server.engine.wait(job_id, 30)
+        assert (job.error and job.error.code) == "broken-off"
