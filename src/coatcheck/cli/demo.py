@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +18,14 @@ import httpx2
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from coatcheck.cli.demo_surfaces import Refused, show_command, show_diagram
+from coatcheck.cli.demo_service import slow_service
+from coatcheck.cli.demo_surfaces import (
+    Refused,
+    show_command,
+    show_diagram,
+    show_model,
+    show_slow_service,
+)
 from coatcheck.cli.listen import listen
 from coatcheck.client.client import Client, JobHandle
 from coatcheck.errors import ConfigurationError
@@ -26,7 +35,12 @@ ANNOUNCEMENT = "Coatcheck listens on "
 LIMIT = 20_000_000
 POLL_S = 0.1
 USUAL_PORT = 8080
-SHOWS = {"render": show_diagram, "tasks": show_command}
+SHOWS = {
+    "render": show_diagram,
+    "tasks": show_command,
+    "proxy": show_slow_service,
+    "foreman": show_model,
+}
 
 
 @click.command()
@@ -47,9 +61,9 @@ def run_demo(*, once: bool, port: int | None) -> int:
     """Show the whole path; return the exit code."""
     console = Console()
     console.print("[bold]Coatcheck[/bold]: hand in slow work, get a ticket, come back for it.\n")
-    with _server(port) as (process, url):
+    with _config() as config, _server(port, config) as (process, url):
         console.print(f"The server is up at [bold]{url}[/bold]: an API and a worker process.")
-        succeeded = _show_all(console, url)
+        succeeded = _show_all(console, url, with_service=config is not None)
         if once or not succeeded:
             return 0 if succeeded else 1
         console.print("\nIt stays up. Try, in another terminal:\n")
@@ -61,9 +75,9 @@ def run_demo(*, once: bool, port: int | None) -> int:
         return 0
 
 
-def _show_all(console: Console, url: str) -> bool:
+def _show_all(console: Console, url: str, *, with_service: bool) -> bool:
     shown = [_show_job(console, url)]
-    for name, missing in _surfaces():
+    for name, missing in [*_surfaces(), *([("proxy", "")] if with_service else [])]:
         if missing:
             console.print(f"\n[yellow]{name} is left out[/yellow]: {missing}")
         elif name in SHOWS:
@@ -72,7 +86,10 @@ def _show_all(console: Console, url: str) -> bool:
 
 
 def _surfaces() -> list[tuple[str, str]]:
-    return [(found.name, found.missing) for found in installed_surfaces()]
+    return [
+        (found.name, f"{found.missing}; {found.advice}" if found.missing else "")
+        for found in installed_surfaces()
+    ]
 
 
 def _show_surface(console: Console, url: str, name: str) -> bool:
@@ -125,10 +142,25 @@ def _watch(console: Console, handle: JobHandle) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _server(port: int | None) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def _config() -> Iterator[Path | None]:
+    """Give a config file with a service to stand before; None where there is one already, or the
+    proxy is not installed.
+    """
+    if "COATCHECK_CONFIG" in os.environ or find_spec("aiohttp") is None:
+        yield None
+        return
+    with slow_service() as config:
+        yield config
+
+
+@contextlib.contextmanager
+def _server(port: int | None, config: Path | None) -> Iterator[tuple[subprocess.Popen[str], str]]:
     command = [sys.executable, "-m", "coatcheck", "serve", "coatcheck.cli.demo_app:app"]
     process = subprocess.Popen(  # noqa: S603 - our own command line
-        [*command, "--port", str(_free_port() if port is None else port)],
+        [
+            *(*command, "--port", str(_free_port() if port is None else port)),
+            *(() if config is None else ("--config", str(config))),
+        ],
         env={"COATCHECK_LOG_LEVEL": "warning", **os.environ},
         stdout=subprocess.PIPE,
         text=True,

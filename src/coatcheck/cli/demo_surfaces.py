@@ -55,16 +55,52 @@ def show_command(console: Console, url: str) -> None:
         console.print(f"  {ended['stdout'].strip()}", markup=False)
 
 
+def show_slow_service(console: Console, url: str) -> None:
+    """Call a slow service through the proxy, and come back for its answer."""
+    with httpx2.Client(base_url=url, timeout=PATIENCE_S) as http:
+        answer = http.post("/reports/2030-01", json={"format": "pdf"})
+        if answer.status_code != 202:
+            raise Refused(f"POST /reports/2030-01: {answer.status_code} {answer.text[:200]}")
+        job = answer.headers["location"]
+        console.print("\nPOST /reports/2030-01  ->  202: a service that takes longer than a caller")
+        with console.status(f"GET {job}/result"):
+            kept = http.get(f"{job}/result", params={"wait": "60"})
+        console.print(f"GET {job}/result  ->  {kept.status_code}, as the service answered it:")
+        if kept.status_code != 201:
+            raise Refused(kept.text[:200])
+        console.print(f"  {kept.text}", markup=False)
+
+
+def show_model(console: Console, url: str) -> None:
+    """Ask a model behind Ollama something, through the queue before it."""
+    with httpx2.Client(base_url=url, timeout=PATIENCE_S) as http:
+        models = _ask(http, "GET", "/api/tags")["models"]
+        if not models:
+            console.print("\n[yellow]foreman has nobody to ask[/yellow]: Ollama has no models yet")
+            return
+        asked = {"model": models[0]["name"], "messages": [{"role": "user", "content": "Hello!"}]}
+        job = _ask(http, "POST", "/jobs", asked)
+        console.print(f"\nPOST /jobs  ->  202, [bold]{job['job_id']}[/bold]: {asked['model']}")
+        ended = _follow(console, http, f"/jobs/{job['job_id']}", ("done", "failed"), "state")
+        if ended["state"] != "done":
+            raise Refused(ended["error"])
+        console.print(f"  {ended['result']['message']['content'][:200]}", markup=False)
+
+
 def _follow(
-    console: Console, http: httpx2.Client, path: str, ends: tuple[str, ...]
+    console: Console,
+    http: httpx2.Client,
+    path: str,
+    ends: tuple[str, ...],
+    field: str = "status",
 ) -> dict[str, Any]:
     until = time.monotonic() + PATIENCE_S
     with console.status("…") as status:
         while time.monotonic() < until:
             shown = _ask(http, "GET", path)
-            status.update(f"GET {path}  ->  {shown['status']}")
-            if shown["status"] in ends:
-                console.print(f"GET {path}  ->  {shown['status']}")
+            status.update(f"GET {path}  ->  {shown[field]}")
+            if shown[field] in ends:
+                console.print(f"GET {path}  ->  {shown[field]}")
                 return shown
             time.sleep(POLL_S)
     raise Refused(f"{path} has not ended in {PATIENCE_S:g} seconds")

@@ -138,3 +138,16 @@ async def test_the_doctor_looks_at_the_targets(tmp_path: Path, upstream: Ollama)
     assert away.startswith("Ollama at 127.0.0.1:1 cannot be reached: ")
     plain = of_area(await asyncio.to_thread(diagnose, tmp_path), "parts")
     assert any("foreman is left out" in message for _, message in plain)
+
+
+async def test_the_demo_asks_a_model(tmp_path: Path, upstream: Ollama) -> None:
+    ended = await asyncio.to_thread(
+        run_to_end,
+        *("demo", "--once", "--port", "0"),
+        folder=tmp_path,
+        COLUMNS="200",
+        FOREMAN_OLLAMA_URL=upstream.url,
+    )
+    assert ended.returncode == 0, ended.stdout
+    assert ": tiny:latest" in ended.stdout
+    assert [body["model"] for _, body in upstream.asked if body.get("messages")] == ["tiny:latest"]
