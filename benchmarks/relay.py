@@ -1,12 +1,14 @@
-"""Calls through the proxy beside calling the service directly: `python -m benchmarks.relay`.
+"""Calls through the proxy, and through the queue before Ollama, beside calling the service itself:
+`python -m benchmarks.relay`.
 
-- How long it takes until the first byte of an answer is there, directly and through a rule: what
-  lies between them is a durable job, and a line from the worker to the caller.
+- How long it takes until the first byte of an answer is there, directly and through a rule or the
+  queue: what lies between them is a durable job, and a line from the worker to the caller.
 - How long each chunk of a stream takes from the service's write to the caller's read.
 - 200 streams at once: the same, and what the API and the worker need in memory while they run.
 
 The service is a process of its own and writes into each chunk when it sent it, on the clock that
-all processes of a machine share. Directly and through take turns. Takes less than a minute.
+all processes of a machine share. It speaks as Ollama does where that is asked. Directly and through
+take turns. Takes about a minute.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -35,6 +38,14 @@ PAUSE_S = 0.08
 FILLING = "x" * 1000
 SAMPLE_S = 0.25
 
+MODEL = "bench:latest"
+CHAT = "/api/chat"
+LISTS = {
+    "/api/ps": {"models": [{"name": MODEL, "model": MODEL}]},
+    "/api/tags": {"models": [{"name": MODEL, "model": MODEL}]},
+    "/api/version": {"version": "0.0.0"},
+}
+
 RULES = """
 [[proxy]]
 match = "POST /stream/*"
@@ -45,6 +56,10 @@ wait = "1m"
 match = "GET /stream/*"
 target = "{target}"
 wait = "1m"
+
+[foreman]
+ollama_url = "{target}"
+per_target = {streams}
 """
 
 
@@ -58,11 +73,27 @@ class Taken(NamedTuple):
 # --- the service
 
 
+def chunk(path: str, *, is_last: bool) -> bytes:
+    said: dict[str, object] = {"at": time.monotonic_ns(), "said": FILLING}
+    if path == CHAT:
+        message = {"role": "assistant", "content": FILLING}
+        said = {"model": MODEL, "message": message, "done": is_last, "at": time.monotonic_ns()}
+    return json.dumps(said).encode() + b"\n"
+
+
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            count, pause_ms = (int(part) for part in head.split(" ")[1].split("/")[2:4])
+            length = re.search(r"content-length: *(\d+)", head, re.IGNORECASE)
+            body = await reader.readexactly(int(length[1]) if length else 0)
+            path = head.split(" ")[1]
+            if path in LISTS:
+                said = json.dumps(LISTS[path]).encode()
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(said) + said)
+                continue
+            asked = json.loads(body)["messages"][0]["content"] if path == CHAT else path[8:]
+            count, pause_ms = map(int, asked.split("/"))
             writer.write(
                 b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n"
                 b"Transfer-Encoding: chunked\r\n\r\n"
@@ -70,7 +101,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
             for number in range(count):
                 if number:
                     await asyncio.sleep(pause_ms / 1000)
-                line = json.dumps({"at": time.monotonic_ns(), "said": FILLING}).encode() + b"\n"
+                line = chunk(path, is_last=number == count - 1)
                 writer.write(b"%x\r\n%s\r\n" % (len(line), line))
             writer.write(b"0\r\n\r\n")
             await writer.drain()
@@ -98,11 +129,32 @@ def service() -> Iterator[str]:
 # --- the callers
 
 
-async def call(http: aiohttp.ClientSession, url: str, method: str = "POST") -> Taken:
+class Asking(NamedTuple):
+    """How a service is asked for so many chunks, with so many milliseconds between."""
+
+    name: str
+    method: str
+    is_chat: bool = False
+
+    def at(self, url: str, count: int, pause_ms: float) -> tuple[str, dict[str, object] | None]:
+        asked = f"{count}/{pause_ms:.0f}"
+        if not self.is_chat:
+            return f"{url}/stream/{asked}", None
+        return url + CHAT, {"model": MODEL, "messages": [{"role": "user", "content": asked}]}
+
+
+GET, POST = Asking("GET", "GET"), Asking("POST", "POST")
+OLLAMA = Asking("Ollama's chat", "POST", is_chat=True)
+
+
+async def call(
+    http: aiohttp.ClientSession, asking: Asking, url: str, count: int, pause_ms: float = 0
+) -> Taken:
     """Read a stream to its end."""
+    address, body = asking.at(url, count, pause_ms)
     began = time.monotonic_ns()
     first, chunks = 0, []
-    async with http.request(method, url) as response:
+    async with http.request(asking.method, address, json=body) as response:
         assert response.status == 200, response.status
         async for line in response.content:
             now = time.monotonic_ns()
@@ -116,35 +168,40 @@ def shown(taken: list[float]) -> str:
     return f"{statistics.median(ordered):7.2f} ms  (p95 {ordered[int(len(ordered) * 0.95)]:.2f})"
 
 
-async def one_by_one(http: aiohttp.ClientSession, direct: str, proxy: str, times: int) -> None:
-    for method in ("GET", "POST"):
-        seen: dict[str, list[float]] = {direct: [], proxy: []}
-        for url in (direct, proxy) * 3:
-            await call(http, f"{url}/stream/1/0", method)
+async def one_by_one(http: aiohttp.ClientSession, direct: str, ours: str, times: int) -> None:
+    for asking in (GET, POST, OLLAMA):
+        seen: dict[str, list[float]] = {direct: [], ours: []}
+        for url in (direct, ours) * 3:
+            await call(http, asking, url, 1)
         for number in range(times):
-            for url in (direct, proxy) if number % 2 else (proxy, direct):
-                seen[url].append((await call(http, f"{url}/stream/1/0", method)).first)
-        report(f"{method}, first byte", seen[direct], seen[proxy])
-    chunks: dict[str, list[float]] = {direct: [], proxy: []}
-    for url in (direct, proxy) * 4:
-        chunks[url] += (await call(http, f"{url}/stream/100/5")).chunks[1:]
-    report("each chunk", chunks[direct], chunks[proxy])
+            for url in (direct, ours) if number % 2 else (ours, direct):
+                seen[url].append((await call(http, asking, url, 1)).first)
+        report(f"{asking.name}, first byte", seen[direct], seen[ours])
+    for asking in (POST, OLLAMA):
+        chunks: dict[str, list[float]] = {direct: [], ours: []}
+        for url in (direct, ours) * 4:
+            chunks[url] += (await call(http, asking, url, 100, 5)).chunks[1:]
+        report(f"{asking.name}, each chunk", chunks[direct], chunks[ours])
 
 
-def report(what: str, direct: list[float], proxy: list[float]) -> None:
-    added = statistics.median(proxy) - statistics.median(direct)
-    print(f"{what:18} directly {shown(direct)}   through {shown(proxy)}   added {added:.2f} ms")
+def report(what: str, direct: list[float], ours: list[float]) -> None:
+    added = statistics.median(ours) - statistics.median(direct)
+    print(f"{what:26} directly {shown(direct)}   through {shown(ours)}   added {added:.2f} ms")
 
 
-async def many(http: aiohttp.ClientSession, direct: str, proxy: str, server: Server) -> None:
-    path = f"/stream/{CHUNKS}/{PAUSE_S * 1000:.0f}"
-    alone = await asyncio.gather(*(call(http, direct + path) for _ in range(STREAMS)))
-    # Once before: what a process needs for so many callers it needs once.
-    await asyncio.gather(*(call(http, f"{proxy}/stream/2/50") for _ in range(STREAMS)))
+async def many(
+    http: aiohttp.ClientSession, asking: Asking, direct: str, ours: str, server: Server
+) -> None:
+    async def at_once(url: str, chunks: int, pause_ms: float) -> list[Taken]:
+        calls = (call(http, asking, url, chunks, pause_ms) for _ in range(STREAMS))
+        return await asyncio.gather(*calls)
+
+    alone = await at_once(direct, CHUNKS, PAUSE_S * 1000)
+    await at_once(ours, 2, 50)  # what a process needs for so many callers it needs once
     async with watching(server) as memory:
-        through = await asyncio.gather(*(call(http, proxy + path) for _ in range(STREAMS)))
+        through = await at_once(ours, CHUNKS, PAUSE_S * 1000)
     assert all(len(taken.chunks) == CHUNKS for taken in through), "a chunk is missing"
-    print(f"\n{STREAMS} streams of {CHUNKS} chunks of 1 KB at once:")
+    print(f"\n{asking.name}: {STREAMS} streams of {CHUNKS} chunks of 1 KB at once:")
     for what, pick in (("first byte", _first), ("each chunk", _rest)):
         report(what, *([each for taken in run for each in pick(taken)] for run in (alone, through)))
     for role, samples in memory.items():
@@ -189,12 +246,13 @@ async def watching(server: Server) -> AsyncIterator[dict[str, list[int]]]:
 
 
 async def measure(direct: str, server: Server, times: int) -> None:
-    proxy = f"http://127.0.0.1:{server.port}"
+    ours = f"http://127.0.0.1:{server.port}"
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=120)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
-        await one_by_one(http, direct, proxy, times)
-        await many(http, direct, proxy, server)
+        await one_by_one(http, direct, ours, times)
+        for asking in (POST, OLLAMA):
+            await many(http, asking, direct, ours, server)
 
 
 def main() -> None:
@@ -209,7 +267,7 @@ def main() -> None:
     under.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=under) as folder, service() as direct:
         rules = Path(folder) / "proxy.toml"
-        rules.write_text(RULES.format(target=direct))
+        rules.write_text(RULES.format(target=direct, streams=STREAMS + 10))
         flags = ("--config", str(rules), "--concurrency", str(STREAMS + 20))
         print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
         with serving(Path(folder), *flags, app=None) as server:

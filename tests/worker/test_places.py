@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -94,3 +95,26 @@ async def test_a_handler_takes_a_place(app: App, engine: Engine) -> None:
         assert json.loads((await run(engine, "choose")).result or "") == ["a", None]
         assert json.loads((await run(engine, "choose_plainly")).result or "") == "a"
     assert run_inline(app, "choose_plainly").result == "a"
+
+
+async def test_two_hundred_jobs_find_their_places_with_a_few_looks_each(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leases = await claimed(engine, "one", 200)
+    names = [f"seat-{number}" for number in range(200)]
+    looks = 0
+    get_record = engine.store.get_record
+
+    async def counted(*asked: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await get_record(*asked)
+
+    monkeypatch.setattr(engine.store, "get_record", counted)
+    found = await asyncio.gather(*(engine.places.take(lease, "s", names) for lease in leases))
+    assert sorted(map(str, found)) == sorted(names)
+    assert looks == 200
+    assert await engine.settle([Settlement(leases[7], Succeeded("null"))]) == [True]
+    [late] = await claimed(engine, "one", 1)
+    assert await engine.places.take(late, "s", names) == found[7]
+    assert looks == 201

@@ -487,6 +487,9 @@ class Engine:
         began = self.clock.monotonic()
         answers = await self.store.settle(settlements, self.clock.now())
         self.metrics.store_latency.add(self.clock.monotonic() - began)
+        if self.places.are_used_here:
+            for each in settlements:
+                self.places.ended(each.lease)
         return answers
 
 
