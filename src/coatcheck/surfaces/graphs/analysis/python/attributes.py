@@ -73,6 +73,12 @@ class Attributes(Containers):
         elif kind is Kind.SUPER:
             receiver = self.objects.second[value]
             of = self.classes[self.objects.first[receiver]]
+            if self.classes[first] not in of.line_of_bases:
+                # In a metaclass: what is called is the making of an instance.
+                if attribute == "__call__" and self.objects.kind[receiver] is Kind.CLASS:
+                    maker = self.objects.make(Kind.BUILTIN, "type.__call__")
+                    self.add(result, self.objects.make(Kind.BOUND, maker, receiver))
+                return
             self.look_up((of, receiver, result, attribute, runner, line, self.classes[first]))
         elif kind in _WITH_METHODS:
             self.add(result, self.objects.make(Kind.METHOD_OF, value, attribute))

@@ -82,6 +82,8 @@ class Calls(Attributes):
             self._call_manager_maker(self.objects.first[value], receiver, site)
         else:
             self.call(value, site)
+            if kind is Kind.BUILTIN and self.objects.first[value] == "type.__call__":
+                self._make_instance(self.classes[self.objects.first[receiver]], site)
 
     def _call_manager_maker(self, function: int, receiver: int | None, site: Site) -> None:
         if self.objects.kind[function] is Kind.FUNCTION:
@@ -226,8 +228,23 @@ class Calls(Attributes):
     # --- classes
 
     def _construct(self, cls: LinkedClass, site: Site) -> None:
-        if cls.metaclass:
-            self.watch(cls.metaclass, self._on_metaclass, (cls, site))
+        if self._has_own_call(cls, site):
+            self.add(site.result, self.instance(cls))
+            return
+        self._make_instance(cls, site)
+
+    def _has_own_call(self, cls: LinkedClass, site: Site) -> bool:
+        """Leave the making to a metaclass that has a say in it."""
+        for one in cls.line_of_bases:
+            for value in self.holds[one.metaclass] or () if one.metaclass else ():
+                if self.objects.kind[value] is Kind.CLASS:
+                    place = self.classes[self.objects.first[value]].find("__call__")
+                    if place is not None:
+                        self.watch(place, self._on_metaclass_call, (cls, site))
+                        return True
+        return False
+
+    def _make_instance(self, cls: LinkedClass, site: Site) -> None:
         instance = self.instance(cls)
         if cls.is_enum:
             self.add(site.result, instance)
@@ -257,14 +274,6 @@ class Calls(Attributes):
         if self.objects.kind[value] is Kind.FUNCTION:
             receiver = self.objects.make(Kind.CLASS, cls.index)
             self.call_function(self.functions[self.objects.first[value]], receiver, site)
-
-    def _on_metaclass(self, value: int, data: tuple[LinkedClass, Site]) -> None:
-        cls, site = data
-        if self.objects.kind[value] is not Kind.CLASS:
-            return
-        place = self.classes[self.objects.first[value]].find("__call__")
-        if place is not None:
-            self.watch(place, self._on_metaclass_call, (cls, site))
 
     def _on_metaclass_call(self, value: int, data: tuple[LinkedClass, Site]) -> None:
         cls, site = data

@@ -17,7 +17,7 @@ from coatcheck.surfaces.graphs.analysis.python.summary import Key
 class Container:
     """One place in the code that makes a container."""
 
-    __slots__ = ("all", "any", "appended", "elements", "keys", "kind", "length")
+    __slots__ = ("all", "any", "appended", "elements", "followers", "keys", "kind", "length")
 
     def __init__(self, kind: str, every: int, unknown: int, appended: int, keys: int) -> None:
         self.kind = kind
@@ -26,6 +26,7 @@ class Container:
         self.appended = appended
         self.keys = keys
         self.elements: dict[int | str, int] = {}
+        self.followers: list[Container] = []  # those that take all it has, key by key
         self.length: int | None = None  # as it was written; None where that is not known
 
 
@@ -69,6 +70,8 @@ class Containers(Program):
             self.copy_once(place, container.all)
             if container.kind == "dict":
                 self.add(container.keys, self.objects.make(Kind.CONSTANT, key))
+            for follower in container.followers:
+                self.copy(place, self.element(follower, key))
         return place
 
     def put(self, container: Container, key: Key, value: int) -> None:
@@ -146,12 +149,19 @@ class Containers(Program):
         elif other.kind == "dict" and container.kind == "dict":
             self.copy(other.any, container.any)
             self.copy(other.keys, container.keys)
-            for key in list(other.elements):
-                self.copy(other.elements[key], self.element(container, key))
+            self.follow(other, container)
         elif other.kind == "dict":
             self.copy(other.keys, container.any)
         else:
             self.copy(other.all, container.any)
+
+    def follow(self, source: Container, target: Container) -> None:
+        """Let a container have whatever another has or comes to have, at the same keys."""
+        if source is target or target in source.followers:
+            return
+        source.followers.append(target)
+        for key in list(source.elements):
+            self.copy(source.elements[key], self.element(target, key))
 
     def iterate(self, value: int, result: int, runner: int, line: int) -> None:
         """Send what iterating over a value yields to a place (calls.py)."""

@@ -120,6 +120,10 @@ class Linker(Models):
             function.is_async,
             module.classes + function.owner if function.owner >= 0 else -1,
         )
+        if linked.is_async or linked.yields:
+            # What it returns reaches whoever awaits it, not whoever calls it.
+            for index in linked.passes:
+                self.copy_once(linked.positional[index][1], linked.result)
         linked.by_name = dict(linked.positional + linked.keyword_only)
         self.functions.append(linked)
         for place, kind in ((linked.rest, "tuple"), (linked.keywords, "dict")):
@@ -200,6 +204,13 @@ class Linker(Models):
             if place:
                 self.add(place, self.objects.make(Kind.MODULE, found.index))
             return
+        if found is module:
+            # `from . import part` in the package's own file: the name is what is being made here.
+            part = self.archive.submodule(module, attribute)
+            if part is not None:
+                self.add(place, self.objects.make(Kind.MODULE, part.index))
+                self._note_import(module, part.index, line)
+                return
         self.load_from_module(found, attribute, place)
         has_name = found.summary is not None and attribute in found.summary.exports
         inner = None if has_name else self.archive.submodule(found, attribute)

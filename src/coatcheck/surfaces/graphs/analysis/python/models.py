@@ -219,8 +219,7 @@ class Models(ContainerMethods, Calls):
             container.length = other.length
             self.copy(other.any, container.any)
             self.copy(other.appended, container.appended)
-            for key in list(other.elements):
-                self.copy(other.elements[key], self.element(container, key))
+            self.follow(other, container)
         else:
             self.iterate(value, container.any, site.runner, site.line)
         self.add(site.result, made)
@@ -288,13 +287,14 @@ class Models(ContainerMethods, Calls):
     def _model_reduce(self, _: str, site: Site) -> None:
         function = self._argument(site, 0)
         element = self._elements(self._argument(site, 1), site)
-        total = site.result
+        total = self.place()
         self.copy(element, total)
+        self.copy(site.result, total)
         if start := self._argument(site, 2):
             self.copy(start, total)
         if function:
             self.call_place(
-                function, self.site(site.runner, site.line, total, element, result=total)
+                function, self.site(site.runner, site.line, total, element, result=site.result)
             )
 
     # --- attributes by name
