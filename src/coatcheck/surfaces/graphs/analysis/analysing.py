@@ -1,0 +1,85 @@
+"""The whole way: files in, a graph out."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from coatcheck.surfaces.graphs.analysis.graph import (
+    Graph,
+    GraphBuilder,
+    NodeKind,
+    Skipped,
+    Want,
+)
+from coatcheck.surfaces.graphs.analysis.languages import language_of
+from coatcheck.surfaces.graphs.analysis.python import drawing as python_drawing
+from coatcheck.surfaces.graphs.analysis.source import SourceFile, vendored_folder
+from coatcheck.surfaces.graphs.analysis.summarising import summarise_all
+
+Progress = Callable[[int, int], None]
+
+
+def analyse(
+    files: Iterable[SourceFile],
+    want: AbstractSet[str],
+    *,
+    progress: Progress | None = None,
+    workers: int | None = None,
+) -> Graph:
+    """Return the graph of some files.
+
+    `want` is any of "call", "dependency" and "parse". `progress` is told how many files of how many
+    have been read. `workers` is the number of processes that read them; None: one for each core.
+    """
+    started = time.monotonic()
+    wanted = frozenset(Want(one) for one in want)
+    builder = GraphBuilder()
+    stats = builder.graph.stats
+    ours, others, vendored = _sort(files)
+    stats.skipped.extend(
+        Skipped(folder, f"not the project's own: {count} file{'s' if count > 1 else ''}")
+        for folder, count in sorted(vendored.items())
+    )
+    by_language: dict[str, dict[str, Any]] = {}
+    for done, read in enumerate(summarise_all(ours, workers), 1):
+        if read.reason is not None:
+            stats.skipped.append(Skipped(read.path, read.reason))
+        if read.summary is not None:
+            by_language.setdefault(read.language, {})[read.path] = read.summary
+            builder.add(
+                NodeKind.FILE,
+                read.path,
+                name=read.path.rpartition("/")[2],
+                file=read.path,
+                language=read.language,
+            )
+        if progress is not None:
+            progress(done, len(ours))
+    stats.languages = {name: len(found) for name, found in sorted(by_language.items())}
+    stats.files = sum(stats.languages.values())
+    if "python" in by_language:
+        python_drawing.draw(by_language["python"], others, wanted, builder)
+    graph = builder.finish()
+    stats.ms = round((time.monotonic() - started) * 1000)
+    return graph
+
+
+def _sort(files: Iterable[SourceFile]) -> tuple[list[SourceFile], set[str], Counter[str]]:
+    """Tell apart what is read, what is only there, and whole folders that are left out."""
+    ours: list[SourceFile] = []
+    others: set[str] = set()
+    vendored: Counter[str] = Counter()
+    for file in files:
+        folder = vendored_folder(file.path)
+        if folder is not None:
+            vendored[folder] += 1
+        elif language_of(file.path) is not None:
+            ours.append(file)
+        else:
+            others.add(file.path)
+    ours.sort(key=lambda file: file.path)
+    return ours, others, vendored

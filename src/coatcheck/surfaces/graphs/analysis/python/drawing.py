@@ -1,0 +1,91 @@
+"""From linked files of Python to nodes and edges."""
+
+from __future__ import annotations
+
+from coatcheck.surfaces.graphs.analysis.graph import EdgeKind, GraphBuilder, NodeKind, Want
+from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
+from coatcheck.surfaces.graphs.analysis.python.linking import Linker
+from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
+
+
+def draw(
+    summaries: dict[str, PythonSummary],
+    other_files: set[str],
+    want: frozenset[Want],
+    builder: GraphBuilder,
+) -> None:
+    """Link the files and add what is wanted to the graph."""
+    archive = Archive(summaries, other_files)
+    linker = Linker(archive)
+    linker.link(with_calls=Want.CALL in want)
+    with_definitions = bool(want & {Want.CALL, Want.PARSE})
+    ids: dict[int, str] = {}
+    modules: dict[int, str] = {}
+    for module in archive.modules:
+        if module.summary is not None:
+            _add_module(module, module.summary, with_definitions, builder, ids)
+            modules[module.index] = ids[module.definitions]
+    if Want.PARSE in want:
+        _draw_definitions(linker, builder, ids)
+    if Want.DEPENDENCY in want:
+        _draw_imports(linker, builder, modules)
+    if Want.CALL in want:
+        for (runner, target), line in linker.edges().items():
+            found = ids[target] if isinstance(target, int) else builder.external(target, "python")
+            builder.connect(ids[runner], found, EdgeKind.CALLS, line)
+
+
+def _add_module(
+    module: Module,
+    summary: PythonSummary,
+    with_definitions: bool,
+    builder: GraphBuilder,
+    ids: dict[int, str],
+) -> None:
+    for index, definition in enumerate(summary.definitions):
+        is_module = index == 0
+        if not is_module and not with_definitions:
+            break
+        qualified = (
+            module.name if is_module else f"{module.name}.{definition.qualified_name}"
+        )
+        ids[module.definitions + index] = builder.add(
+            NodeKind(definition.kind),
+            qualified,
+            name=module.name.rpartition(".")[2] if is_module else definition.name,
+            file=module.path,
+            language="python",
+            line=definition.line,
+            end_line=definition.end_line,
+            signature=definition.signature,
+        )
+
+
+def _draw_definitions(linker: Linker, builder: GraphBuilder, ids: dict[int, str]) -> None:
+    for module in linker.archive.modules:
+        if module.summary is None:
+            continue
+        start = module.definitions
+        builder.connect(module.path, ids[start], EdgeKind.DEFINES, 1)
+        for index, definition in enumerate(module.summary.definitions):
+            if index:
+                parent = ids[start + definition.parent]
+                builder.connect(parent, ids[start + index], EdgeKind.DEFINES, definition.line)
+    for cls in linker.classes:
+        for parent_class in cls.parents:
+            target = ids[parent_class.definition]
+            builder.connect(ids[cls.definition], target, EdgeKind.INHERITS, cls.line)
+        for path in cls.outside:
+            target = builder.external(path, "python")
+            builder.connect(ids[cls.definition], target, EdgeKind.INHERITS, cls.line)
+
+
+def _draw_imports(linker: Linker, builder: GraphBuilder, modules: dict[int, str]) -> None:
+    for (importer, target), line in linker.imported.items():
+        if isinstance(target, str):
+            found = builder.external(target, "python")
+        elif target in modules:
+            found = modules[target]
+        else:
+            continue  # a folder without a file of its own
+        builder.connect(modules[importer], found, EdgeKind.IMPORTS, line)

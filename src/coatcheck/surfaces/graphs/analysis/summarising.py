@@ -1,0 +1,120 @@
+"""From a file's bytes to its summary, in this process or in several.
+
+The tree is dropped as soon as the file is read; what goes from process to process are bytes one way
+and summaries the other, a few hundred kilobytes at a time, so that memory does not grow with the
+archive but for the summaries themselves.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import Any, NamedTuple
+
+from tree_sitter import Node
+
+from coatcheck.surfaces.graphs.analysis.languages import language_of, parser_of
+from coatcheck.surfaces.graphs.analysis.python import reading as python_reading
+from coatcheck.surfaces.graphs.analysis.source import SourceFile, Unreadable, read_text
+
+BATCH_BYTES = 512 * 1024
+# Starting processes takes longer than reading this much in this one.
+SMALL_BYTES = 2 * 1024 * 1024
+
+
+class Read(NamedTuple):
+    """A file that was read: its summary, unless it says nothing, and what is to be told of it."""
+
+    path: str
+    language: str
+    summary: Any
+    reason: str | None  # why it is not, or not wholly, in the graph
+
+
+def summarise_one(path: str, content: bytes) -> Read:
+    """Read one file."""
+    language = language_of(path) or ""
+    try:
+        source = read_text(path, content)
+    except Unreadable as problem:
+        return Read(path, language, None, str(problem))
+    root = parser_of(language).parse(source).root_node
+    summary, too_deep = python_reading.summarise(source, root)
+    reason = None
+    if root.has_error:
+        reason = f"syntax error near line {_first_error(root)}; the rest of the file is in the graph"
+    elif too_deep:
+        reason = f"nested too deeply at line {too_deep}; the rest of the file is in the graph"
+    return Read(path, language, summary, reason)
+
+
+def _first_error(root: Node) -> int:
+    node = root
+    while True:
+        broken = next(
+            (child for child in node.children if child.has_error or child.is_missing), None
+        )
+        if broken is None or node.is_error:
+            return node.start_point.row + 1
+        node = broken
+
+
+def _summarise_batch(batch: list[tuple[str, bytes]]) -> list[Read]:
+    return [summarise_one(path, content) for path, content in batch]
+
+
+def summarise_all(files: Iterable[SourceFile], workers: int | None) -> Iterator[Read]:
+    """Read files, in their order, on so many processes; None: as many as there are cores."""
+    count = workers if workers is not None else len(os.sched_getaffinity(0))
+    batches = _batches(files)
+    first: list[list[tuple[str, bytes]]] = []
+    size = 0
+    for batch in batches:
+        first.append(batch)
+        size += sum(len(content) for _, content in batch)
+        if size > SMALL_BYTES:
+            break
+    if count < 2 or size <= SMALL_BYTES:
+        for batch in first:
+            yield from _summarise_batch(batch)
+        for batch in batches:
+            yield from _summarise_batch(batch)
+        return
+    yield from _on_processes(first, batches, count)
+
+
+def _on_processes(
+    first: list[list[tuple[str, bytes]]],
+    batches: Iterator[list[tuple[str, bytes]]],
+    count: int,
+) -> Iterator[Read]:
+    # A fresh interpreter: forking a process that has threads or event loops is not safe.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context) as pool:
+        running: deque[Future[list[Read]]] = deque(
+            pool.submit(_summarise_batch, batch) for batch in first
+        )
+        first.clear()
+        for batch in batches:
+            running.append(pool.submit(_summarise_batch, batch))
+            while len(running) > 2 * count:
+                yield from running.popleft().result()
+        while running:
+            yield from running.popleft().result()
+
+
+def _batches(files: Iterable[SourceFile]) -> Iterator[list[tuple[str, bytes]]]:
+    batch: list[tuple[str, bytes]] = []
+    size = 0
+    for file in files:
+        content = file.read()
+        batch.append((file.path, content))
+        size += len(content)
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
