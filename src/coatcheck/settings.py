@@ -21,6 +21,7 @@ PREFIX = "COATCHECK_"
 # The foreign names that existing deployments use, and what each is here.
 DATABASE_FILE = "JOB_DB_PATH"
 POLL_MS = ("JOB_POLL_INTERVAL_MS", "SUPERMODEL_JOB_POLL_INTERVAL_MS")
+PROCESSES = "SUPERMODEL_JOB_CONCURRENCY"
 
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -146,11 +147,20 @@ def _foreign(environment: Mapping[str, str]) -> dict[str, Any]:
     if DATABASE_FILE in environment:
         found["database"] = f"sqlite:///{environment[DATABASE_FILE]}"
     for name in POLL_MS:
-        if text := environment.get(name, "").strip():
-            if not text.isascii() or not text.isdigit() or int(text) == 0:
-                raise ConfigurationError(f"{name} is a number of milliseconds, not {text!r}")
-            found["poll_s"] = int(text) / 1000
+        if (number := _count(environment, name, "milliseconds")) is not None:
+            found["poll_s"] = number / 1000
+    if (number := _count(environment, PROCESSES, "jobs")) is not None:
+        found["processes"] = number
     return found
+
+
+def _count(environment: Mapping[str, str], name: str, what: str) -> int | None:
+    text = environment.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ConfigurationError(f"{name} is a number of {what}, not {text!r}")
+    return int(text)
 
 
 def _from_file(path: Path) -> dict[str, Any]:
