@@ -49,7 +49,7 @@ from coatcheck.surfaces.graphs.zip_directory import check_directory
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _ENCRYPTED_FLAGS = 0x1 | 0x40 | 0x2000
 _DRIVE = re.compile(r"[A-Za-z]:")
-_ARCHIVES = (
+ARCHIVES = (
     *(".zip", ".tar", ".gz", ".tgz", ".bz2", ".tbz2", ".xz", ".txz", ".zst", ".lz4", ".lzma"),
     *(".7z", ".rar", ".cab", ".iso"),
 )
@@ -210,7 +210,7 @@ def _check_kind(info: zipfile.ZipInfo, path: str) -> int:
     if info.compress_type not in _METHODS:
         said = f"{shown(path)} is compressed in a way that is not read: use deflate"
         raise ArchiveError(UNSUPPORTED, said)
-    if kind != stat.S_IFLNK and path.lower().endswith(_ARCHIVES):
+    if kind != stat.S_IFLNK and path.lower().endswith(ARCHIVES):
         said = f"{shown(path)} is an archive in the archive: leave it out, or send what is in it"
         raise ArchiveError(NESTED, said)
     return kind

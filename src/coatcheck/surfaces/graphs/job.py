@@ -25,15 +25,13 @@ from coatcheck.surfaces.graphs.archive_error import ArchiveError
 from coatcheck.surfaces.graphs.domains import Domain, domains_of, renamed
 from coatcheck.surfaces.graphs.naming import MOST_FILES, ask_for_name
 from coatcheck.surfaces.graphs.settings import NamingSettings
-from coatcheck.surfaces.graphs.words import ARTIFACT, GraphKind
+from coatcheck.surfaces.graphs.words import ARTIFACT, LARGEST_SOURCE, GraphKind
 from coatcheck.surfaces.graphs.writing import write_graph
 from coatcheck.worker.context import Context
 
 log = logging.getLogger(__name__)
 
 LINK = "a symbolic link: what it leads to is in the graph by its own name"
-# The analysis reads no file that is larger; a byte more tells it so.
-LARGEST_READ = 8 * 1024 * 1024 + 1
 TELL_EVERY_S = 0.5
 # Only so many domains are worth a question to somebody else.
 MOST_NAMED = 40
@@ -86,7 +84,7 @@ def _read(archive: Archive, kind: GraphKind, ctx: Context) -> Graph:
 
 
 def _content(archive: Archive, entry: Entry) -> bytes:
-    return archive.read(entry, LARGEST_READ)
+    return archive.read(entry, LARGEST_SOURCE + 1)  # the byte more tells that it is larger
 
 
 def _telling(ctx: Context) -> Callable[[int, int], None]:

@@ -9,6 +9,8 @@ KIND = "graph"
 QUEUE = "graphs"
 ARTIFACT = "graph.json"
 PREFIX = "/v1/graphs"
+# The analysis reads no file that is larger.
+LARGEST_SOURCE = 8 * 1024 * 1024
 
 
 class GraphKind(StrEnum):
