@@ -16,7 +16,13 @@ from coatcheck.surfaces.graphs.analysis.graph import (
     Want,
 )
 from coatcheck.surfaces.graphs.analysis.languages import language_of
-from coatcheck.surfaces.graphs.analysis.python import drawing as python_drawing
+from coatcheck.surfaces.graphs.analysis.javascript.linking import (
+    JavaScriptArchive,
+    JavaScriptLinker,
+)
+from coatcheck.surfaces.graphs.analysis.python.archive import Archive
+from coatcheck.surfaces.graphs.analysis.python.drawing import draw
+from coatcheck.surfaces.graphs.analysis.python.linking import Linker
 from coatcheck.surfaces.graphs.analysis.source import SourceFile, vendored_folder
 from coatcheck.surfaces.graphs.analysis.summarising import summarise_all
 
@@ -61,8 +67,17 @@ def analyse(
             progress(done, len(ours))
     stats.languages = {name: len(found) for name, found in sorted(by_language.items())}
     stats.files = sum(stats.languages.values())
+    languages = {path: name for name, found in by_language.items() for path in found}
     if "python" in by_language:
-        python_drawing.draw(by_language["python"], others, wanted, builder)
+        linker = Linker(Archive(by_language["python"], others))
+        draw(linker, languages, wanted, builder)
+    script = {
+        path: summary
+        for name in ("javascript", "typescript", "tsx")
+        for path, summary in by_language.get(name, {}).items()
+    }
+    if script:
+        draw(JavaScriptLinker(JavaScriptArchive(script, others)), languages, wanted, builder)
     graph = builder.finish()
     stats.ms = round((time.monotonic() - started) * 1000)
     return graph

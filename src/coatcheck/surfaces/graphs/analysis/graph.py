@@ -154,9 +154,7 @@ class GraphBuilder:
         self._times[qualified_name] = times = self._times.get(qualified_name, 0) + 1
         node_id = qualified_name if times == 1 else f"{qualified_name}#{times}"
         self.graph.nodes.append(
-            Node(
-                node_id, kind, name, qualified_name, file, line, end_line, language, signature
-            )
+            Node(node_id, kind, name, qualified_name, file, line, end_line, language, signature)
         )
         return node_id
 

@@ -112,9 +112,7 @@ class Calls(Attributes):
             else:
                 self.copy(arguments.get(name, parameter), site.result)
 
-    def _bind(
-        self, function: LinkedFunction, receiver: int | None, site: Site
-    ) -> dict[str, int]:
+    def _bind(self, function: LinkedFunction, receiver: int | None, site: Site) -> dict[str, int]:
         """Send the arguments to the parameters; return those that are known one by one."""
         arguments: dict[str, int] = {}
         index = 0
