@@ -20,6 +20,8 @@ from coatcheck.surfaces.graphs.analysis.languages import language_of, parser_of
 from coatcheck.surfaces.graphs.analysis.javascript.statements import (
     Statements as JavaScriptStatements,
 )
+from coatcheck.surfaces.graphs.analysis.packages.go import GoReader
+from coatcheck.surfaces.graphs.analysis.packages.java import JavaReader
 from coatcheck.surfaces.graphs.analysis.python.statements import Statements as PythonStatements
 from coatcheck.surfaces.graphs.analysis.source import SourceFile, Unreadable, read_text
 
@@ -27,11 +29,16 @@ BATCH_BYTES = 512 * 1024
 # Starting processes takes longer than reading this much in this one.
 SMALL_BYTES = 2 * 1024 * 1024
 
-_READERS: dict[str, type[PythonStatements] | type[JavaScriptStatements]] = {
+_READERS: dict[
+    str,
+    type[PythonStatements] | type[JavaScriptStatements] | type[JavaReader] | type[GoReader],
+] = {
     "python": PythonStatements,
     "javascript": JavaScriptStatements,
     "typescript": JavaScriptStatements,
     "tsx": JavaScriptStatements,
+    "java": JavaReader,
+    "go": GoReader,
 }
 
 

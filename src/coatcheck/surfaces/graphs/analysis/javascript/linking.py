@@ -12,7 +12,7 @@ from coatcheck.surfaces.graphs.analysis.python.attributes import Load
 from coatcheck.surfaces.graphs.analysis.python.containers import Container
 from coatcheck.surfaces.graphs.analysis.python.linking import Linker
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, LinkedFunction, Site
+from coatcheck.surfaces.graphs.analysis.python.program import LinkedFunction, Site
 from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
 
 _ENDINGS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d.ts")
@@ -68,7 +68,7 @@ class JavaScriptArchive(Archive):
 class JavaScriptLinker(Linker):
     """Links the files of an archive."""
 
-    names_classes = True
+    makes_all_constructors = True
 
     def _link_unknown(self, module: Module, place: int, name: str) -> None:
         if name == CLASS_METHOD:
@@ -146,12 +146,6 @@ class JavaScriptLinker(Linker):
             )  # fmt: skip
         super().call_function(function, receiver, site)
 
-    def _initialise(self, cls: LinkedClass, site: Site) -> None:
-        super()._initialise(cls, site)
-        if not any("__init__" in one.attributes for one in cls.line_of_bases):
-            # A constructor that is not written is made from the class.
-            self.edge(site, cls.definition)
-
     def call_outside(self, value: int, site: Site) -> None:
         """Call a global, or something that was imported."""
         kind = self.objects.kind[value]
@@ -159,7 +153,7 @@ class JavaScriptLinker(Linker):
         if kind is Kind.METHOD_OF:
             self.call_method_of(value, site)
         elif kind is Kind.EXTERNAL:
-            self.edge(site, name)
+            self.edge(site, name.removesuffix(".__init__"))
         elif kind is Kind.BUILTIN and site.is_silent:
             super().call_outside(value, site)
         elif kind is Kind.BUILTIN:

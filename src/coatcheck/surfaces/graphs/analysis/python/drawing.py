@@ -45,6 +45,11 @@ def _add_module(
         if not is_module and not with_definitions:
             break
         qualified = module.name if is_module else f"{module.name}.{definition.qualified_name}"
+        if is_module and not is_own_module(languages[module.path]):
+            known = builder.package(qualified)
+            if known is not None:
+                ids[module.definitions] = known
+                continue
         ids[module.definitions + index] = builder.add(
             NodeKind(definition.kind),
             qualified,
@@ -55,6 +60,11 @@ def _add_module(
             end_line=definition.end_line,
             signature=definition.signature,
         )
+
+
+def is_own_module(language: str) -> bool:
+    """Tell whether each file is a module of its own, rather than a part of a package."""
+    return language not in {"java", "go"}
 
 
 def _draw_definitions(
