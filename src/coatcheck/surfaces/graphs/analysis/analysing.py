@@ -16,7 +16,19 @@ from coatcheck.surfaces.graphs.analysis.graph import (
     Want,
 )
 from coatcheck.surfaces.graphs.analysis.languages import language_of
-from coatcheck.surfaces.graphs.analysis.python import drawing as python_drawing
+from coatcheck.surfaces.graphs.analysis.javascript.linking import (
+    JavaScriptArchive,
+    JavaScriptLinker,
+)
+from coatcheck.surfaces.graphs.analysis.packages.go_packages import by_folder, go_modules
+from coatcheck.surfaces.graphs.analysis.packages.linking import (
+    GoLinker,
+    JavaLinker,
+    PackageArchive,
+)
+from coatcheck.surfaces.graphs.analysis.python.archive import Archive
+from coatcheck.surfaces.graphs.analysis.python.drawing import draw
+from coatcheck.surfaces.graphs.analysis.python.linking import Linker
 from coatcheck.surfaces.graphs.analysis.source import SourceFile, vendored_folder
 from coatcheck.surfaces.graphs.analysis.summarising import summarise_all
 
@@ -39,7 +51,7 @@ def analyse(
     wanted = frozenset(Want(one) for one in want)
     builder = GraphBuilder()
     stats = builder.graph.stats
-    ours, others, vendored = _sort(files)
+    ours, others, vendored, manifests = _sort(files)
     stats.skipped.extend(
         Skipped(folder, f"not the project's own: {count} file{'s' if count > 1 else ''}")
         for folder, count in sorted(vendored.items())
@@ -61,18 +73,36 @@ def analyse(
             progress(done, len(ours))
     stats.languages = {name: len(found) for name, found in sorted(by_language.items())}
     stats.files = sum(stats.languages.values())
+    languages = {path: name for name, found in by_language.items() for path in found}
     if "python" in by_language:
-        python_drawing.draw(by_language["python"], others, wanted, builder)
+        linker = Linker(Archive(by_language["python"], others))
+        draw(linker, languages, wanted, builder)
+    script = {
+        path: summary
+        for name in ("javascript", "typescript", "tsx")
+        for path, summary in by_language.get(name, {}).items()
+    }
+    if script:
+        draw(JavaScriptLinker(JavaScriptArchive(script, set())), languages, wanted, builder)
+    if "java" in by_language:
+        draw(JavaLinker(PackageArchive(by_language["java"])), languages, wanted, builder)
+    if "go" in by_language:
+        modules = go_modules(manifests)
+        archive = PackageArchive(by_folder(by_language["go"]))
+        draw(GoLinker(archive, modules), languages, wanted, builder)
     graph = builder.finish()
     stats.ms = round((time.monotonic() - started) * 1000)
     return graph
 
 
-def _sort(files: Iterable[SourceFile]) -> tuple[list[SourceFile], set[str], Counter[str]]:
+def _sort(
+    files: Iterable[SourceFile],
+) -> tuple[list[SourceFile], set[str], Counter[str], dict[str, bytes]]:
     """Tell apart what is read, what is only there, and whole folders that are left out."""
     ours: list[SourceFile] = []
     others: set[str] = set()
     vendored: Counter[str] = Counter()
+    manifests: dict[str, bytes] = {}
     for file in files:
         folder = vendored_folder(file.path)
         if folder is not None:
@@ -81,5 +111,7 @@ def _sort(files: Iterable[SourceFile]) -> tuple[list[SourceFile], set[str], Coun
             ours.append(file)
         else:
             others.add(file.path)
+            if file.path.rpartition("/")[2] == "go.mod":
+                manifests[file.path] = file.read()
     ours.sort(key=lambda file: file.path)
-    return ours, others, vendored
+    return ours, others, vendored, manifests

@@ -136,6 +136,7 @@ class GraphBuilder:
         self.graph = Graph()
         self._times: dict[str, int] = {}
         self._externals: dict[str, str] = {}
+        self._packages: dict[str, str] = {}
         self._edges: dict[tuple[str, str, EdgeKind], int | None] = {}
 
     def add(
@@ -154,11 +155,19 @@ class GraphBuilder:
         self._times[qualified_name] = times = self._times.get(qualified_name, 0) + 1
         node_id = qualified_name if times == 1 else f"{qualified_name}#{times}"
         self.graph.nodes.append(
-            Node(
-                node_id, kind, name, qualified_name, file, line, end_line, language, signature
-            )
+            Node(node_id, kind, name, qualified_name, file, line, end_line, language, signature)
         )
         return node_id
+
+    def package(self, qualified_name: str) -> str | None:
+        """Return the id of a package that an earlier file is of; remember it for later ones."""
+        known = self._packages.get(qualified_name)
+        if known is None:
+            times = self._times.get(qualified_name, 0) + 1
+            self._packages[qualified_name] = (
+                qualified_name if times == 1 else f"{qualified_name}#{times}"
+            )
+        return known
 
     def external(self, path: str, language: str) -> str:
         """Return the id of something outside the archive, by its import path."""

@@ -17,12 +17,29 @@ from typing import Any, NamedTuple
 from tree_sitter import Node
 
 from coatcheck.surfaces.graphs.analysis.languages import language_of, parser_of
-from coatcheck.surfaces.graphs.analysis.python import reading as python_reading
+from coatcheck.surfaces.graphs.analysis.javascript.statements import (
+    Statements as JavaScriptStatements,
+)
+from coatcheck.surfaces.graphs.analysis.packages.go import GoReader
+from coatcheck.surfaces.graphs.analysis.packages.java import JavaReader
+from coatcheck.surfaces.graphs.analysis.python.statements import Statements as PythonStatements
 from coatcheck.surfaces.graphs.analysis.source import SourceFile, Unreadable, read_text
 
 BATCH_BYTES = 512 * 1024
 # Starting processes takes longer than reading this much in this one.
 SMALL_BYTES = 2 * 1024 * 1024
+
+_READERS: dict[
+    str,
+    type[PythonStatements] | type[JavaScriptStatements] | type[JavaReader] | type[GoReader],
+] = {
+    "python": PythonStatements,
+    "javascript": JavaScriptStatements,
+    "typescript": JavaScriptStatements,
+    "tsx": JavaScriptStatements,
+    "java": JavaReader,
+    "go": GoReader,
+}
 
 
 class Read(NamedTuple):
@@ -42,10 +59,14 @@ def summarise_one(path: str, content: bytes) -> Read:
     except Unreadable as problem:
         return Read(path, language, None, str(problem))
     root = parser_of(language).parse(source).root_node
-    summary, too_deep = python_reading.summarise(source, root)
+    reader = _READERS[language](source)
+    summary = reader.file(root)
+    too_deep = reader.too_deep_line
     reason = None
     if root.has_error:
-        reason = f"syntax error near line {_first_error(root)}; the rest of the file is in the graph"
+        reason = (
+            f"syntax error near line {_first_error(root)}; the rest of the file is in the graph"
+        )
     elif too_deep:
         reason = f"nested too deeply at line {too_deep}; the rest of the file is in the graph"
     return Read(path, language, summary, reason)

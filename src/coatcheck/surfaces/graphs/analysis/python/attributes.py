@@ -100,9 +100,7 @@ class Attributes(Containers):
             self._find_in_module(module, attribute, place, set())
         self.copy(place, result)
 
-    def _find_in_module(
-        self, module: Module, attribute: str, result: int, seen: set[int]
-    ) -> bool:
+    def _find_in_module(self, module: Module, attribute: str, result: int, seen: set[int]) -> bool:
         """Look among a module's names, those it takes with `*`, and its submodules."""
         if module.index in seen:
             return False
@@ -224,9 +222,7 @@ class Attributes(Containers):
         self.add(place, receiver)
         return place
 
-    def _get_property(
-        self, index: int, receiver: int, result: int, runner: int, line: int
-    ) -> None:
+    def _get_property(self, index: int, receiver: int, result: int, runner: int, line: int) -> None:
         key = ("property", result, index)
         is_new = key not in self._receivers_of
         receivers = self._receivers(key, receiver)
@@ -234,9 +230,7 @@ class Attributes(Containers):
             site = self.site(runner, line, receivers, result=result)
             self.call_place(self.properties[index].getter, site)
 
-    def _set_property(
-        self, index: int, receiver: int, source: int, runner: int, line: int
-    ) -> None:
+    def _set_property(self, index: int, receiver: int, source: int, runner: int, line: int) -> None:
         key = ("setter", source, index)
         is_new = key not in self._receivers_of
         receivers = self._receivers(key, receiver)

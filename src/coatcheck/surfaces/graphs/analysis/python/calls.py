@@ -28,6 +28,9 @@ DEEPEST_PARTIAL = 5
 class Calls(Attributes):
     """Knows calls."""
 
+    # Whether a constructor that is not written is made from the class, as in most languages.
+    makes_all_constructors = False
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.constructions: dict[int, list[Site]] = {}
@@ -112,9 +115,7 @@ class Calls(Attributes):
             else:
                 self.copy(arguments.get(name, parameter), site.result)
 
-    def _bind(
-        self, function: LinkedFunction, receiver: int | None, site: Site
-    ) -> dict[str, int]:
+    def _bind(self, function: LinkedFunction, receiver: int | None, site: Site) -> dict[str, int]:
         """Send the arguments to the parameters; return those that are known one by one."""
         arguments: dict[str, int] = {}
         index = 0
@@ -266,6 +267,8 @@ class Calls(Attributes):
             if one.makes_constructor:
                 self._fill_fields(cls, one, site)
                 return
+        if self.makes_all_constructors:
+            self.edge(site, cls.definition)
 
     def _on_new(self, value: int, data: tuple[LinkedClass, Site]) -> None:
         cls, site = data

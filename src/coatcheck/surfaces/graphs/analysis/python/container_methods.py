@@ -66,9 +66,7 @@ class ContainerMethods(Calls):
             self.copy(site.positional[0], target)
         self.add(site.result, owner)
 
-    def _call_of_container(
-        self, value: int, container: Container, name: str, site: Site
-    ) -> None:
+    def _call_of_container(self, value: int, container: Container, name: str, site: Site) -> None:
         given = [place for place in site.positional if place > 0]
         first = given[0] if given else 0
         if name in {"append", "appendleft", "add"} and first:

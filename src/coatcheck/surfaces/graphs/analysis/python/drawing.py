@@ -1,37 +1,34 @@
-"""From linked files of Python to nodes and edges."""
+"""From linked files to nodes and edges: Python, and JavaScript, which is linked the same way."""
 
 from __future__ import annotations
 
 from coatcheck.surfaces.graphs.analysis.graph import EdgeKind, GraphBuilder, NodeKind, Want
-from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
+from coatcheck.surfaces.graphs.analysis.python.archive import Module
 from coatcheck.surfaces.graphs.analysis.python.linking import Linker
 from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
 
 
 def draw(
-    summaries: dict[str, PythonSummary],
-    other_files: set[str],
-    want: frozenset[Want],
-    builder: GraphBuilder,
+    linker: Linker, languages: dict[str, str], want: frozenset[Want], builder: GraphBuilder
 ) -> None:
     """Link the files and add what is wanted to the graph."""
-    archive = Archive(summaries, other_files)
-    linker = Linker(archive)
+    archive = linker.archive
     linker.link(with_calls=Want.CALL in want)
     with_definitions = bool(want & {Want.CALL, Want.PARSE})
     ids: dict[int, str] = {}
     modules: dict[int, str] = {}
     for module in archive.modules:
         if module.summary is not None:
-            _add_module(module, module.summary, with_definitions, builder, ids)
+            _add_module(module, module.summary, with_definitions, builder, ids, languages)
             modules[module.index] = ids[module.definitions]
     if Want.PARSE in want:
-        _draw_definitions(linker, builder, ids)
+        _draw_definitions(linker, builder, ids, languages)
     if Want.DEPENDENCY in want:
-        _draw_imports(linker, builder, modules)
+        _draw_imports(linker, builder, modules, languages)
     if Want.CALL in want:
         for (runner, target), line in linker.edges().items():
-            found = ids[target] if isinstance(target, int) else builder.external(target, "python")
+            language = languages[archive.modules[linker.module_of(runner)].path]
+            found = ids[target] if isinstance(target, int) else builder.external(target, language)
             builder.connect(ids[runner], found, EdgeKind.CALLS, line)
 
 
@@ -41,27 +38,38 @@ def _add_module(
     with_definitions: bool,
     builder: GraphBuilder,
     ids: dict[int, str],
+    languages: dict[str, str],
 ) -> None:
     for index, definition in enumerate(summary.definitions):
         is_module = index == 0
         if not is_module and not with_definitions:
             break
-        qualified = (
-            module.name if is_module else f"{module.name}.{definition.qualified_name}"
-        )
+        qualified = module.name if is_module else f"{module.name}.{definition.qualified_name}"
+        if is_module and not is_own_module(languages[module.path]):
+            known = builder.package(qualified)
+            if known is not None:
+                ids[module.definitions] = known
+                continue
         ids[module.definitions + index] = builder.add(
             NodeKind(definition.kind),
             qualified,
             name=module.name.rpartition(".")[2] if is_module else definition.name,
             file=module.path,
-            language="python",
+            language=languages[module.path],
             line=definition.line,
             end_line=definition.end_line,
             signature=definition.signature,
         )
 
 
-def _draw_definitions(linker: Linker, builder: GraphBuilder, ids: dict[int, str]) -> None:
+def is_own_module(language: str) -> bool:
+    """Tell whether each file is a module of its own, rather than a part of a package."""
+    return language not in {"java", "go"}
+
+
+def _draw_definitions(
+    linker: Linker, builder: GraphBuilder, ids: dict[int, str], languages: dict[str, str]
+) -> None:
     for module in linker.archive.modules:
         if module.summary is None:
             continue
@@ -76,14 +84,17 @@ def _draw_definitions(linker: Linker, builder: GraphBuilder, ids: dict[int, str]
             target = ids[parent_class.definition]
             builder.connect(ids[cls.definition], target, EdgeKind.INHERITS, cls.line)
         for path in cls.outside:
-            target = builder.external(path, "python")
+            target = builder.external(path, languages[cls.module.path])
             builder.connect(ids[cls.definition], target, EdgeKind.INHERITS, cls.line)
 
 
-def _draw_imports(linker: Linker, builder: GraphBuilder, modules: dict[int, str]) -> None:
+def _draw_imports(
+    linker: Linker, builder: GraphBuilder, modules: dict[int, str], languages: dict[str, str]
+) -> None:
     for (importer, target), line in linker.imported.items():
         if isinstance(target, str):
-            found = builder.external(target, "python")
+            language = languages[linker.archive.modules[importer].path]
+            found = builder.external(target, language)
         elif target in modules:
             found = modules[target]
         else:

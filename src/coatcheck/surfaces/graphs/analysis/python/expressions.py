@@ -255,9 +255,7 @@ class Expressions(Names):
         self._call(node, self.outside(self.module, "super"))
         del self.summary.calls[-1]
         self.summary.supers.append((result, self.scope.owner, self.scope.first_parameter))
-        self.summary.calls.append(
-            Call(0, self.outside(self.module, "super"), (), (), runner, line)
-        )
+        self.summary.calls.append(Call(0, self.outside(self.module, "super"), (), (), runner, line))
         return result
 
     # --- operators

@@ -27,9 +27,7 @@ class Names:
         # Names that another scope assigns to: what they stand for is not known from one scope's
         # order of running.
         self.shared = {
-            name.strip().decode()
-            for names in _SHARED.findall(source)
-            for name in names.split(b",")
+            name.strip().decode() for names in _SHARED.findall(source) for name in names.split(b",")
         }
         self.module = Scope("module", None, 0, 0)
         self.scope = self.module

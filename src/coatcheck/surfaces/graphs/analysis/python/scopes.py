@@ -104,9 +104,7 @@ class Scope:
         ended, self.ended = self.ended, False
         return None if ended else changes
 
-    def merge(
-        self, ends: Sequence[Changes | None], join: Callable[[list[Place]], Place]
-    ) -> None:
+    def merge(self, ends: Sequence[Changes | None], join: Callable[[list[Place]], Place]) -> None:
         """Go on after branches that end so."""
         live = [end for end in ends if end is not None]
         if not live:

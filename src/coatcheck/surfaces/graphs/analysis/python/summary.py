@@ -89,6 +89,7 @@ class PythonSummary:
     calls: list[Call] = field(default_factory=list)
     exports: dict[str, Place] = field(default_factory=dict)  # the module's own names
     public: tuple[str, ...] | None = None  # __all__, where it is written out
+    package: str = ""  # as the file says, where files of one package see each other's names
 
     # (from, to)
     copies: list[tuple[Place, Place]] = field(default_factory=list)
