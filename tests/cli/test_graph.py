@@ -22,6 +22,7 @@ CODE = {
     "ignored.py": "import shop\n",
     ".gitignore": "ignored.py\n",
 }
+SHORT = ("cart.items", "cart", "users")
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +110,16 @@ def test_names_cannot_break_out_of_a_diagram() -> None:
     assert as_mermaid(graph).count('"') == 2
     assert len(as_mermaid(graph).splitlines()) == 2
     assert '"a\\"]; click x \\"javascript:alert(1) "' in as_dot(graph)
+
+
+def test_what_all_names_begin_with_is_not_in_the_picture() -> None:
+    names = {"a.py": "shop.cart.items", "b.py": "shop.cart", "c.py": "shop.users"}
+    nodes = [
+        {"id": name, "kind": "module", "file": file, "qualified_name": name}
+        for file, name in names.items()
+    ]
+    drawn = as_mermaid(module_graph(nodes, [])).splitlines()
+    assert drawn == ["flowchart LR", *(f'  m{n}["{s}"]' for n, s in enumerate(SHORT))]
 
 
 def test_what_is_packed_is_what_is_read() -> None:

@@ -61,6 +61,13 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert (names, found.left_out) == (["a.py"], {"symbolic links": 3})
 
 
+def test_a_part_of_a_package_keeps_the_names_it_is_imported_by(tmp_path: Path) -> None:
+    write(tmp_path, "src/shop/__init__.py", "src/shop/cart/__init__.py", "src/shop/cart/items.py")
+    names, _ = packed(tmp_path / "src/shop/cart")
+    assert names == ["shop/cart/__init__.py", "shop/cart/items.py"]
+    assert packed(tmp_path / "src")[0][0] == "shop/__init__.py"
+
+
 def test_the_same_folder_makes_the_same_zip(tmp_path: Path) -> None:
     write(tmp_path, "a.py", "b/c.py")
     one, other = io.BytesIO(), io.BytesIO()

@@ -35,6 +35,7 @@ def pack(folder: Path, into: IO[bytes]) -> Packed:
     """Write a folder's files into a zip."""
     packed = Packed()
     seen: set[str] = set()
+    above = _packages_above(folder)
     with zipfile.ZipFile(into, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for path, name in _walk(folder, packed):
             if name.casefold() in seen:
@@ -47,10 +48,22 @@ def pack(folder: Path, into: IO[bytes]) -> Packed:
                 packed.left_out["unreadable"] += 1
                 continue
             # Neither its times nor its owner matter to anybody.
-            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(above + name), content, zipfile.ZIP_DEFLATED)
             packed.files += 1
             packed.bytes += len(content)
     return packed
+
+
+def _packages_above(folder: Path) -> str:
+    """Return the path that a folder within a package of Python is imported by: without it nothing
+    in there would be found under the names it is imported under.
+    """
+    parts: list[str] = []
+    here = folder.resolve()
+    while (here / "__init__.py").is_file() and here.name:
+        parts.insert(0, here.name)
+        here = here.parent
+    return "".join(f"{part}/" for part in parts)
 
 
 def _walk(root: Path, packed: Packed) -> Iterator[tuple[Path, str]]:

@@ -30,7 +30,8 @@ def as_mermaid(graph: ModuleGraph) -> str:
     number = {file: place for place, file in enumerate(graph.files)}
     red = _in_circles(graph)
     lines = ["flowchart LR"]
-    lines += [f'  m{number[file]}["{_plain(graph.names[file])}"]' for file in graph.files]
+    shared = len(_shared_package([graph.names[file] for file in graph.files]))
+    lines += [f'  m{number[file]}["{_plain(graph.names[file][shared:])}"]' for file in graph.files]
     edges = sorted(graph.uses)
     lines += [f"  m{number[one]} --> m{number[other]}" for one, other in edges]
     circles = ",".join(str(place) for place, edge in enumerate(edges) if edge in red)
@@ -46,6 +47,16 @@ def _in_circles(graph: ModuleGraph) -> set[tuple[str, str]]:
         for one, other in graph.uses
         if one in circle and circle[one] == circle.get(other)
     }
+
+
+def _shared_package(names: list[str]) -> str:
+    """Return the package that all are in, with its dot: it would be written in every box."""
+    shared: list[str] = []
+    for parts in zip(*(name.split(".")[:-1] for name in names), strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return "".join(f"{part}." for part in shared)
 
 
 def _quoted(text: str) -> str:
