@@ -5,7 +5,9 @@ import pytest
 from tests.surfaces.graphs.analysis.ground_truth import Program, programs
 
 LANGUAGES = ("javascript", "java", "go")
-OTHERS = [program for language in LANGUAGES for program in programs(language)]
+# Resolved as far as scopes carry.
+TAGGED = ("rust", "c", "cpp", "csharp", "ruby", "php")
+OTHERS = [program for language in LANGUAGES + TAGGED for program in programs(language)]
 
 
 @pytest.mark.parametrize("program", OTHERS, ids=lambda program: program.name)

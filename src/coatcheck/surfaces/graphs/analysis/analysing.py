@@ -31,6 +31,8 @@ from coatcheck.surfaces.graphs.analysis.python.drawing import draw
 from coatcheck.surfaces.graphs.analysis.python.linking import Linker
 from coatcheck.surfaces.graphs.analysis.source import SourceFile, vendored_folder
 from coatcheck.surfaces.graphs.analysis.summarising import summarise_all
+from coatcheck.surfaces.graphs.analysis.tagged.drawing import TaggedDrawing
+from coatcheck.surfaces.graphs.analysis.tagged.grammar import GRAMMARS
 
 Progress = Callable[[int, int], None]
 
@@ -90,6 +92,8 @@ def analyse(
         modules = go_modules(manifests)
         archive = PackageArchive(by_folder(by_language["go"]))
         draw(GoLinker(archive, modules), languages, wanted, builder)
+    for name in sorted(by_language.keys() & GRAMMARS.keys()):
+        TaggedDrawing(name, by_language[name]).draw(wanted, builder)
     graph = builder.finish()
     stats.ms = round((time.monotonic() - started) * 1000)
     return graph

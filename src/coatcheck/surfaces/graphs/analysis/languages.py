@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from functools import cache
 
 from tree_sitter import Language, Parser
@@ -33,6 +34,10 @@ _GRAMMARS = {
 }
 
 
+# Some grammars take time in the square of what is unusual; nothing that people write takes this.
+LONGEST_PARSE_S = 20
+
+
 def language_of(path: str) -> str | None:
     """Return a file's language by its ending, None if it is none of ours."""
     name = path.rpartition("/")[2]
@@ -44,4 +49,9 @@ def language_of(path: str) -> str | None:
 def parser_of(language: str) -> Parser:
     """Return this process's parser for a language."""
     module, function = _GRAMMARS[language]
-    return Parser(Language(getattr(importlib.import_module(module), function)()))
+    parser = Parser(Language(getattr(importlib.import_module(module), function)()))
+    with warnings.catch_warnings():
+        # What is to come instead ends the process when it is used (0.25.2).
+        warnings.simplefilter("ignore", DeprecationWarning)
+        parser.timeout_micros = LONGEST_PARSE_S * 1_000_000
+    return parser

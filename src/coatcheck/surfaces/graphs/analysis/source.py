@@ -35,6 +35,8 @@ _GENERATED_MARK = re.compile(
 )
 _CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.MULTILINE)
 
+_COMMENTS = re.compile(rb"(?:^[ \t]*#[^\n]*\n){50,}", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class SourceFile:
@@ -69,6 +71,11 @@ def read_text(path: str, content: bytes) -> bytes:
     if _is_minified(text):
         raise Unreadable("minified")
     return text
+
+
+def without_long_comments(text: bytes) -> bytes:
+    """Empty long runs of comment lines: the grammar of Python reads each to the end of all."""
+    return _COMMENTS.sub(lambda found: b"\n" * found.group().count(b"\n"), text)
 
 
 def _as_utf8(content: bytes) -> bytes:

@@ -10,29 +10,44 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tree_sitter import Node
 
-from coatcheck.surfaces.graphs.analysis.languages import language_of, parser_of
+from coatcheck.surfaces.graphs.analysis.languages import (
+    LONGEST_PARSE_S,
+    language_of,
+    parser_of,
+)
 from coatcheck.surfaces.graphs.analysis.javascript.statements import (
     Statements as JavaScriptStatements,
 )
 from coatcheck.surfaces.graphs.analysis.packages.go import GoReader
 from coatcheck.surfaces.graphs.analysis.packages.java import JavaReader
 from coatcheck.surfaces.graphs.analysis.python.statements import Statements as PythonStatements
-from coatcheck.surfaces.graphs.analysis.source import SourceFile, Unreadable, read_text
+from coatcheck.surfaces.graphs.analysis.tagged.grammar import GRAMMARS
+from coatcheck.surfaces.graphs.analysis.tagged.reading import TaggedReader
+from coatcheck.surfaces.graphs.analysis.source import (
+    SourceFile,
+    Unreadable,
+    read_text,
+    without_long_comments,
+)
 
 BATCH_BYTES = 512 * 1024
 # Starting processes takes longer than reading this much in this one.
 SMALL_BYTES = 2 * 1024 * 1024
 
-_READERS: dict[
-    str,
-    type[PythonStatements] | type[JavaScriptStatements] | type[JavaReader] | type[GoReader],
-] = {
+
+class _Reader(Protocol):
+    too_deep_line: int
+
+    def file(self, root: Node) -> Any: ...
+
+
+_READERS: dict[str, Callable[[bytes], _Reader]] = {
     "python": PythonStatements,
     "javascript": JavaScriptStatements,
     "typescript": JavaScriptStatements,
@@ -56,10 +71,20 @@ def summarise_one(path: str, content: bytes) -> Read:
     language = language_of(path) or ""
     try:
         source = read_text(path, content)
+        if language == "python":
+            source = without_long_comments(source)
     except Unreadable as problem:
         return Read(path, language, None, str(problem))
-    root = parser_of(language).parse(source).root_node
-    reader = _READERS[language](source)
+    parser = parser_of(language)
+    try:
+        tree = parser.parse(source)
+    except ValueError:
+        parser.reset()
+        return Read(path, language, None, f"not parsed within {LONGEST_PARSE_S} seconds")
+    root = tree.root_node
+    reader: _Reader = (
+        TaggedReader(source, language) if language in GRAMMARS else _READERS[language](source)
+    )
     summary = reader.file(root)
     too_deep = reader.too_deep_line
     reason = None

@@ -146,3 +146,14 @@ class Flow:
                 for watcher, data in list(watchers):
                     for value in arrived:
                         watcher(value, data)
+
+    def reached_from_overfull(self) -> set[int]:
+        """Return the places that may hold anything: those, and where they are sent on to."""
+        reached = set(self.overfull)
+        waiting = list(reached)
+        while waiting:
+            for target in self._copies[waiting.pop()] or ():
+                if target not in reached:
+                    reached.add(target)
+                    waiting.append(target)
+        return reached

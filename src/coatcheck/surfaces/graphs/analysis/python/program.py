@@ -128,8 +128,9 @@ class Program(Flow):
     def edges(self) -> dict[tuple[int, int | str], int]:
         """Return who calls whom, with the first line; calls of what may be anything are left out."""
         found: dict[tuple[int, int | str], int] = {}
+        unknown = self.reached_from_overfull()
         for site in self.sites:
-            if site.callee in self.overfull:
+            if site.callee in unknown:
                 continue
             for target in site.targets:
                 key = (site.runner, target)
