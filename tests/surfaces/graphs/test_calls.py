@@ -10,10 +10,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from coatcheck.model.access import TenantStatus
 from coatcheck.model.upload import LARGEST_UPLOAD
 from coatcheck.store.base import JobFilter
+from coatcheck.surfaces.graphs.words import GraphKind
 from tests.http.arrange import worker_info
 
 from .conftest import Graphs, Serve
@@ -267,6 +269,14 @@ async def test_one_that_was_cancelled_has_failed(serve: Serve) -> None:
         await graphs.engine.cancel(job_id)
         said = (await graphs.post("call")).json()
         assert (said["status"], said["error"]) == ("failed", "cancelled")
+
+
+async def test_it_is_described(serve: Serve) -> None:
+    async with serve(works=False) as graphs:
+        described = (await graphs.http.get("/openapi.json")).json()
+        OpenAPIV31SpecValidator(described).validate()
+        calls = {path for path in described["paths"] if path.startswith("/v1/graphs/")}
+        assert calls == {f"/v1/graphs/{kind}" for kind in GraphKind}
 
 
 async def test_it_is_a_job_like_any_other(serve: Serve) -> None:  # G34
