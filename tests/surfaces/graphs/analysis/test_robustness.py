@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from coatcheck.surfaces.graphs.analysis import EdgeKind, Graph, SourceFile, analyse
@@ -12,7 +14,7 @@ DEEP = 3_000
 
 def graph_of(**contents: bytes) -> Graph:
     made = [
-        SourceFile(name.replace("__", "/").replace("_dot_", "."), lambda content=content: content)
+        SourceFile(name.replace("__", "/").replace("_dot_", "."), partial(bytes, content))
         for name, content in contents.items()
     ]
     return analyse(made, EVERYTHING, workers=1)

@@ -189,7 +189,7 @@ class Definitions(Expressions):
 
     # --- types
 
-    def hint(self, annotation: Node | None, place: Place) -> None:
+    def hint(self, annotation: Node | None, place: Place) -> None:  # noqa: C901
         """Say what a place is annotated with: believed where nothing else is known of it."""
         if annotation is None or not place:
             return
@@ -276,7 +276,9 @@ class Definitions(Expressions):
             for child in heritage.named_children:
                 if child.type == "implements_clause":
                     continue
-                value = child.child_by_field_name("value") if child.type == "extends_clause" else None
+                value = (
+                    child.child_by_field_name("value") if child.type == "extends_clause" else None
+                )
                 base = value or child
                 bases.append(self.expression(base))
                 if base.type in {"identifier", "member_expression"}:

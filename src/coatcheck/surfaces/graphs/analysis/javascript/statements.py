@@ -363,7 +363,7 @@ class Statements(Definitions):
         source = node.child_by_field_name("source")
         return self.text(source)[1:-1] if source is not None else None
 
-    def _import(self, node: Node) -> None:
+    def _import(self, node: Node) -> None:  # noqa: C901
         source = self._source_of(node)
         line, runner = node.start_point.row + 1, self.scope.runner
         for clause in node.named_children:
@@ -416,9 +416,10 @@ class Statements(Definitions):
     def _export_declaration(self, declaration: Node, *, is_default: bool) -> None:
         before = {name: len(places) for name, places in self.scope.assigned.items()}
         if declaration.type in _HOISTED:
-            name = declaration.child_by_field_name("name")
+            written = declaration.child_by_field_name("name")
             place = self._hoisted.get(declaration.start_byte, 0)
-            self._give("default" if is_default or name is None else self.text(name), place)
+            shown = "default" if is_default or written is None else self.text(written)
+            self._give(shown, place)
             return
         if is_default and declaration.child_by_field_name("name") is None:
             self._give("default", self.named("default", declaration))

@@ -474,7 +474,7 @@ class GoReader(PackageReader):
         return self.instance(self._type(node.child_by_field_name("type")) or self.place())
 
     def _return(self, node: Node) -> Place:
-        places = []
+        places: list[Place] = []
         for child in node.named_children:
             listed = child.named_children if child.type == "expression_list" else [child]
             places.extend(self.expression(one) for one in listed if one.type != "comment")

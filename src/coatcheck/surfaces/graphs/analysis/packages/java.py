@@ -279,8 +279,6 @@ class JavaReader(PackageReader):
             attributes[key] = joined = self.place()
             self.copy(value, joined)
 
-
-
     def _parameters(self, node: Node | None) -> tuple[list[tuple[str, Place]], Place]:
         positional: list[tuple[str, Place]] = []
         rest = 0

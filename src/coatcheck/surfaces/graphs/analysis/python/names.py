@@ -23,6 +23,8 @@ class Names:
 
     def __init__(self, source: bytes) -> None:
         self.source = source
+        # Where a byte is a character, a slice of text is enough.
+        self._plain = source.decode() if source.isascii() else None
         self.summary = PythonSummary()
         # Names that another scope assigns to: what they stand for is not known from one scope's
         # order of running.
@@ -39,6 +41,8 @@ class Names:
 
     def text(self, node: Node) -> str:
         """Return a node's text."""
+        if self._plain is not None:
+            return self._plain[node.start_byte : node.end_byte]
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def place(self) -> Place:

@@ -74,7 +74,8 @@ class Statements(Definitions):
                 reader(statement)
             else:
                 for child in statement.named_children:
-                    self.expression(child)
+                    if child.type != "string":  # what is written for people
+                        self.expression(child)
 
     def _define_function(self, node: Node) -> None:
         name = node.child_by_field_name("name")
@@ -98,10 +99,9 @@ class Statements(Definitions):
             if annotation is not None and left.type == "identifier":
                 place = self.place()
                 self.annotated(annotation, place)
-                if self.scope.kind == "class":
-                    self.scope.assign(self.text(left), place)
-                elif self.scope.kind == "module" or self.text(left) not in self.scope.versions:
-                    self.scope.assign(self.text(left), place)
+                name = self.text(left)
+                if self.scope.kind != "function" or name not in self.scope.versions:
+                    self.scope.assign(name, place)
             return 0
         pairs = self._side_by_side(left, right)
         if pairs is not None:
