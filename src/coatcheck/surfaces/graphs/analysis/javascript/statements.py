@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from coatcheck.surfaces.graphs.analysis.javascript.definitions import Definitions
+from coatcheck.surfaces.graphs.analysis.python.names import not_too_deep
 from coatcheck.surfaces.graphs.analysis.python.scopes import Changes, Loop
 from coatcheck.surfaces.graphs.analysis.python.summary import Definition, Place, PythonSummary
 
@@ -78,6 +79,7 @@ class Statements(Definitions):
         for statement in node.named_children:
             self.statement(statement)
 
+    @not_too_deep(None)
     def statement(self, node: Node) -> None:
         """Read one statement."""
         reader = self._statements.get(node.type)
@@ -138,6 +140,7 @@ class Statements(Definitions):
         elif kind in {"member_expression", "subscript_expression"}:
             self.bind_target(pattern, value)
 
+    @not_too_deep(None)
     def _declare_property(self, node: Node, value: Place) -> None:
         if node.type == "pair_pattern":
             key, inner = node.child_by_field_name("key"), node.child_by_field_name("value")
@@ -149,6 +152,7 @@ class Statements(Definitions):
             left = node.child_by_field_name("left") or node
             self.declare(node, self.load(value, self.text(left), node))
 
+    @not_too_deep(None)
     def _declare_elements(self, pattern: Node, value: Place) -> None:
         line, runner = pattern.start_point.row + 1, self.scope.runner
         index = 0

@@ -9,6 +9,7 @@ from tree_sitter import Node
 from coatcheck.surfaces.graphs.analysis.python.definitions import Definitions
 from coatcheck.surfaces.graphs.analysis.python.imports import read_import, read_import_from
 from coatcheck.surfaces.graphs.analysis.python.matching import read_match
+from coatcheck.surfaces.graphs.analysis.python.names import not_too_deep
 from coatcheck.surfaces.graphs.analysis.python.scopes import Changes, Loop
 from coatcheck.surfaces.graphs.analysis.python.summary import Definition, Place, PythonSummary
 
@@ -66,6 +67,7 @@ class Statements(Definitions):
             self.outside(self.module, name)
         super().finish()
 
+    @not_too_deep(None)
     def block(self, node: Node) -> None:
         """Read statements one after the other."""
         for statement in node.named_children:
@@ -179,6 +181,7 @@ class Statements(Definitions):
             for child in target.named_children:
                 self.bind_target(child, value)
 
+    @not_too_deep(None)
     def _unpack(self, target: Node, value: Place) -> None:
         line, runner = target.start_point.row + 1, self.scope.runner
         targets = [child for child in target.named_children if child.type != "comment"]

@@ -153,7 +153,7 @@ class TaggedReader:
                 continue
             self.summary.bases.append((around.definition, dotted(self.text(child)), line))
 
-    # --- what is imported
+    # --- the imports
 
     def _import(self, node: Node) -> None:
         line = node.start_point.row + 1
