@@ -122,7 +122,9 @@ def test_ids_are_unique_and_the_same_each_time() -> None:
 def test_files_of_one_package_share_a_module() -> None:
     graph = analyse(
         files(
-            go_mod="module m\n", a_go="package main\nfunc f() { g() }\n", b_go="package main\nfunc g() {}\n"
+            go_mod="module m\n",
+            a_go="package main\nfunc f() { g() }\n",
+            b_go="package main\nfunc g() {}\n",
         ),
         EVERYTHING,
     )

@@ -1,21 +1,17 @@
 from __future__ import annotations
 
-import warnings
-
-import pytest
-
 from coatcheck.surfaces.graphs.analysis import SourceFile, analyse
-from coatcheck.surfaces.graphs.analysis.languages import parser_of
+from coatcheck.surfaces.graphs.analysis.languages import (
+    LONGEST_PARSE_S,
+    parser_of,
+    set_longest_parse,
+)
 
 
-def test_a_parse_without_end_skips_the_file_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parse_without_end_skips_the_file_alone() -> None:
+    slow = b"x = f(1, 2)\n" * 100_000
     parser = parser_of("python")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        before = parser.timeout_micros
-        parser.timeout_micros = 200_000
-    # Comments behind code are not emptied, and take time in the square of their number.
-    slow = b"x\n" + b"\n".join([b"#" * 9] * 40 + [b""]) * 400
+    set_longest_parse(parser, 0.005)
     try:
         graph = analyse(
             [
@@ -26,9 +22,7 @@ def test_a_parse_without_end_skips_the_file_alone(monkeypatch: pytest.MonkeyPatc
             workers=1,
         )
     finally:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)
-            parser.timeout_micros = before
+        set_longest_parse(parser, LONGEST_PARSE_S)
     assert [(one.file, one.reason) for one in graph.stats.skipped] == [
         ("slow.py", "not parsed within 20 seconds")
     ]

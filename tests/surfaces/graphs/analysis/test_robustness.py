@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from coatcheck.surfaces.graphs.analysis import EdgeKind, Graph, SourceFile, analyse
+from coatcheck.surfaces.graphs.analysis import source as source_reading
 from coatcheck.surfaces.graphs.analysis.source import LARGEST_FILE
 
 EVERYTHING = {"call", "dependency", "parse"}
@@ -10,9 +13,15 @@ CALLING = "def f():\n    pass\n\n\nf()\n"
 DEEP = 3_000
 
 
+@pytest.fixture
+def long_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let lines be as long as they like: what is tested is how they are read."""
+    monkeypatch.setattr(source_reading, "LONG_LINE", 10**9)
+
+
 def graph_of(**contents: bytes) -> Graph:
     made = [
-        SourceFile(name.replace("__", "/").replace("_dot_", "."), lambda content=content: content)
+        SourceFile(name.replace("__", "/").replace("_dot_", "."), partial(bytes, content))
         for name, content in contents.items()
     ]
     return analyse(made, EVERYTHING, workers=1)
@@ -99,14 +108,34 @@ def test_dependencies_are_left_out_by_folder() -> None:
         ("main_dot_js", "{" * DEEP + "}" * DEEP),
         ("main_dot_js", "if (x) {} " + "else if (x) {} " * DEEP),
         ("main_dot_java", "class A { int x = " + "(" * DEEP + "1" + ")" * DEEP + "; }"),
+        ("main_dot_java", "class A { int x = " + " + ".join(["f()"] * DEEP) + "; }"),
+        ("main_dot_go", "package a\nvar x = " + " + ".join(["f()"] * DEEP)),
+        ("main_dot_js", "x = " + " + ".join(["f()"] * DEEP)),
         ("main_dot_java", "class A " + "{ class B " * DEEP + "{}" + "}" * DEEP),
         ("main_dot_go", "package a\nvar x = " + "(" * DEEP + "1" + ")" * DEEP),
         ("main_dot_go", "package a\nfunc f() " + "{" * DEEP + "}" * DEEP),
+        ("main_dot_py", "x = " + "f(" * DEEP + ")" * DEEP),
+        ("main_dot_py", "x: " + "list[" * DEEP + "int" + "]" * DEEP),
+        ("main_dot_py", "(" * DEEP + "a" + ",)" * DEEP + " = x"),
+        ("main_dot_py", "\n".join(" " * n + "class A:" for n in range(400)) + " pass\n"),
+        ("main_dot_py", "\n".join(" " * n + "if x:" for n in range(400)) + " pass\n"),
+        ("main_dot_py", "\n".join(" " * n + "def f():" for n in range(400)) + " pass\n"),
+        ("main_dot_js", "x = " + "f(" * DEEP + ")" * DEEP),
+        ("main_dot_js", "x = " + "{a: " * DEEP + "1" + "}" * DEEP),
+        ("main_dot_js", "const " + "[" * DEEP + "a" + "]" * DEEP + " = x"),
+        ("main_dot_js", "x = " + "function () { return " * DEEP + "1" + "}" * DEEP),
+        ("main_dot_ts", "let x: " + "A<" * DEEP + "B" + ">" * DEEP),
+        ("main_dot_ts", "let x: A" + "[]" * DEEP),
+        ("main_dot_java", "class A { int x = " + "f(" * DEEP + ")" * DEEP + "; }"),
+        ("main_dot_java", "class A { Object x = " + "() -> " * DEEP + "1; }"),
+        ("main_dot_go", "package a\nvar x " + "[]" * DEEP + "int"),
+        ("main_dot_go", "package a\nvar x = [][]int" + "{" * DEEP + "}" * DEEP),
+        ("main_dot_go", "package a\nvar x = " + "f(" * DEEP + ")" * DEEP),
         ("main_dot_c", "int f() " + "{" * DEEP + "}" * DEEP),
         ("main_dot_rb", "x = " + "(" * DEEP + "1" + ")" * DEEP),
     ],
 )
-def test_deep_nesting_ends(name: str, source: str) -> None:
+def test_deep_nesting_ends(name: str, source: str, long_lines: None) -> None:
     graph = graph_of(**{name: source.encode(), "other_dot_py": CALLING.encode()})
     assert ("other", "other.f") in calls(graph)
 
@@ -141,3 +170,23 @@ def test_long_runs_of_comments_take_no_time_of_their_own() -> None:
     graph = graph_of(main_dot_py=b"# words\n" * 60_000 + CALLING.encode() + b"# words\n" * 60_000)
     assert calls(graph) == {("main", "main.f")}
     assert next(node.line for node in graph.nodes if node.id == "main.f") == 60_001
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("a_dot_py", "def g():\n    pass\n\n\nx = " + "1 + " * DEEP + "g()\n"),
+        ("a_dot_js", "function g() {}\nx = " + "1 + " * DEEP + "g();\n"),
+        (
+            "a_dot_java",
+            "package a; class A { static int g() { return 1; } static int x = "
+            + "1 + " * DEEP
+            + "g(); }",
+        ),
+        ("a_dot_go", "package a\nfunc g() int { return 1 }\nvar x = " + "1 + " * DEEP + "g()\n"),
+    ],
+)
+def test_long_sums_are_read_to_their_end(name: str, source: str, long_lines: None) -> None:
+    graph = graph_of(**{name: source.encode()})
+    assert any(target.endswith(".g") for _, target in calls(graph))
+    assert graph.stats.skipped == []

@@ -15,11 +15,11 @@ from coatcheck.surfaces.graphs.analysis.graph import (
     Skipped,
     Want,
 )
-from coatcheck.surfaces.graphs.analysis.languages import language_of
 from coatcheck.surfaces.graphs.analysis.javascript.linking import (
     JavaScriptArchive,
     JavaScriptLinker,
 )
+from coatcheck.surfaces.graphs.analysis.languages import language_of
 from coatcheck.surfaces.graphs.analysis.packages.go_packages import by_folder, go_modules
 from coatcheck.surfaces.graphs.analysis.packages.linking import (
     GoLinker,

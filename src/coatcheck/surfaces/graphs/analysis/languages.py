@@ -50,8 +50,13 @@ def parser_of(language: str) -> Parser:
     """Return this process's parser for a language."""
     module, function = _GRAMMARS[language]
     parser = Parser(Language(getattr(importlib.import_module(module), function)()))
+    set_longest_parse(parser, LONGEST_PARSE_S)
+    return parser
+
+
+def set_longest_parse(parser: Parser, seconds: float) -> None:
+    """Let a parser give up on a file after this long."""
     with warnings.catch_warnings():
         # What is to come instead ends the process when it is used (0.25.2).
         warnings.simplefilter("ignore", DeprecationWarning)
-        parser.timeout_micros = LONGEST_PARSE_S * 1_000_000
-    return parser
+        setattr(parser, "timeout_micros", round(seconds * 1_000_000))  # noqa: B010 - typed so

@@ -35,7 +35,8 @@ _GENERATED_MARK = re.compile(
 )
 _CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.MULTILINE)
 
-_COMMENTS = re.compile(rb"(?:^[ \t]*#[^\n]*\n){50,}", re.MULTILINE)
+MANY_COMMENTS = 1_000
+_COMMENTS = re.compile(rb"(?:^[ \t]*(?:#[^\n]*)?\n){50,}", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ def read_text(path: str, content: bytes) -> bytes:
 
 def without_long_comments(text: bytes) -> bytes:
     """Empty long runs of comment lines: the grammar of Python reads each to the end of all."""
+    if text.count(b"#") < MANY_COMMENTS:
+        return text
     return _COMMENTS.sub(lambda found: b"\n" * found.group().count(b"\n"), text)
 
 

@@ -16,25 +16,26 @@ from typing import Any, NamedTuple, Protocol
 
 from tree_sitter import Node
 
+from coatcheck.surfaces.graphs.analysis.collecting import without_collecting
+from coatcheck.surfaces.graphs.analysis.javascript.statements import (
+    Statements as JavaScriptStatements,
+)
 from coatcheck.surfaces.graphs.analysis.languages import (
     LONGEST_PARSE_S,
     language_of,
     parser_of,
 )
-from coatcheck.surfaces.graphs.analysis.javascript.statements import (
-    Statements as JavaScriptStatements,
-)
 from coatcheck.surfaces.graphs.analysis.packages.go import GoReader
 from coatcheck.surfaces.graphs.analysis.packages.java import JavaReader
 from coatcheck.surfaces.graphs.analysis.python.statements import Statements as PythonStatements
-from coatcheck.surfaces.graphs.analysis.tagged.grammar import GRAMMARS
-from coatcheck.surfaces.graphs.analysis.tagged.reading import TaggedReader
 from coatcheck.surfaces.graphs.analysis.source import (
     SourceFile,
     Unreadable,
     read_text,
     without_long_comments,
 )
+from coatcheck.surfaces.graphs.analysis.tagged.grammar import GRAMMARS
+from coatcheck.surfaces.graphs.analysis.tagged.reading import TaggedReader
 
 BATCH_BYTES = 512 * 1024
 # Starting processes takes longer than reading this much in this one.
@@ -87,6 +88,8 @@ def summarise_one(path: str, content: bytes) -> Read:
     )
     summary = reader.file(root)
     too_deep = reader.too_deep_line
+    # It refers to itself; let go of it and of the tree now.
+    vars(reader).clear()
     reason = None
     if root.has_error:
         reason = (
@@ -109,7 +112,8 @@ def _first_error(root: Node) -> int:
 
 
 def _summarise_batch(batch: list[tuple[str, bytes]]) -> list[Read]:
-    return [summarise_one(path, content) for path, content in batch]
+    with without_collecting():
+        return [summarise_one(path, content) for path, content in batch]
 
 
 def summarise_all(files: Iterable[SourceFile], workers: int | None) -> Iterator[Read]:

@@ -11,7 +11,7 @@ from coatcheck.surfaces.graphs.analysis.javascript.expressions import (
     PROPERTY,
     Expressions,
 )
-from coatcheck.surfaces.graphs.analysis.python.names import LONGEST_SIGNATURE
+from coatcheck.surfaces.graphs.analysis.python.names import LONGEST_SIGNATURE, not_too_deep
 from coatcheck.surfaces.graphs.analysis.python.scopes import Scope
 from coatcheck.surfaces.graphs.analysis.python.summary import Class, Function, Place
 
@@ -189,7 +189,7 @@ class Definitions(Expressions):
 
     # --- types
 
-    def hint(self, annotation: Node | None, place: Place) -> None:
+    def hint(self, annotation: Node | None, place: Place) -> None:  # noqa: C901
         """Say what a place is annotated with: believed where nothing else is known of it."""
         if annotation is None or not place:
             return
@@ -207,7 +207,7 @@ class Definitions(Expressions):
                     loaded = self.load(loaded, other, node)
                 self.summary.hints.append((place, loaded))
             elif node.type == "array_type":
-                self._hint_elements(node.named_children[:1], place)
+                self._hint_elements(node, place)
             elif node.type == "generic_type":
                 name = node.child_by_field_name("name")
                 arguments = node.child_by_field_name("type_arguments")
@@ -216,13 +216,15 @@ class Definitions(Expressions):
                 if self.text(name) == "Promise":
                     waiting.extend(arguments.named_children)
                 elif self.text(name) in _ARRAYS:
-                    self._hint_elements(arguments.named_children[:1], place)
+                    self._hint_elements(arguments, place)
                 else:
                     waiting.append(name)
 
-    def _hint_elements(self, types: list[Node], place: Place) -> None:
+    @not_too_deep(None)
+    def _hint_elements(self, node: Node, place: Place) -> None:
+        """Hint what is in the brackets as the elements of a place."""
         element = self.place()
-        for one in types:
+        for one in node.named_children[:1]:
             self.hint(one, element)
         holder = self.container("list", [(None, 0, element)])
         self.summary.hints.append((place, -holder))
@@ -276,7 +278,9 @@ class Definitions(Expressions):
             for child in heritage.named_children:
                 if child.type == "implements_clause":
                     continue
-                value = child.child_by_field_name("value") if child.type == "extends_clause" else None
+                value = (
+                    child.child_by_field_name("value") if child.type == "extends_clause" else None
+                )
                 base = value or child
                 bases.append(self.expression(base))
                 if base.type in {"identifier", "member_expression"}:

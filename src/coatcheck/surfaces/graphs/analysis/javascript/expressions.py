@@ -219,7 +219,11 @@ class Expressions(Names):
 
     def _required(self, function: Node | None, arguments: Node | None) -> str | None:
         """Return the module that `require("...")` or `import("...")` names."""
-        if function is None or arguments is None or self.text(function) not in {"require", "import"}:
+        if (
+            function is None
+            or arguments is None
+            or self.text(function) not in {"require", "import"}
+        ):
             return None
         given = arguments.named_children
         written = self.written(given[0]) if len(given) == 1 else None
@@ -239,9 +243,11 @@ class Expressions(Names):
         properties: list[Element] = []
         for child in node.named_children:
             if child.type == "jsx_attribute" and len(child.named_children) == 2:
-                value = self.expression(child.named_children[1].named_children[0]) if (
-                    child.named_children[1].named_children
-                ) else 0
+                value = (
+                    self.expression(child.named_children[1].named_children[0])
+                    if (child.named_children[1].named_children)
+                    else 0
+                )
                 properties.append((self.text(child.named_children[0]), 0, value))
             elif child.type == "jsx_expression":
                 self._discard(child)

@@ -16,16 +16,18 @@ from coatcheck.surfaces.graphs.analysis.python.program import LinkedFunction, Si
 from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
 
 _ENDINGS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d.ts")
-_GLOBALS = frozenset(
-    "console Math JSON Object Array Promise Number String Boolean Symbol Map Set WeakMap WeakSet "
-    "Date RegExp Error TypeError RangeError SyntaxError EvalError URIError Reflect Proxy BigInt "
-    "Intl parseInt parseFloat isNaN isFinite encodeURIComponent decodeURIComponent encodeURI "
-    "decodeURI setTimeout setInterval setImmediate clearTimeout clearInterval clearImmediate "
-    "queueMicrotask structuredClone fetch process Buffer globalThis window document navigator "
-    "localStorage sessionStorage URL URLSearchParams AbortController TextEncoder TextDecoder "
-    "requestAnimationFrame alert performance crypto Function Int8Array Uint8Array Uint16Array "
-    "Int32Array Uint32Array Float32Array Float64Array ArrayBuffer DataView eval".split()
+_GLOBALS_WORDS = (
+    "console Math JSON Object Array Promise Number String Boolean Symbol Map Set WeakMap "
+    "WeakSet Date RegExp Error TypeError RangeError SyntaxError EvalError URIError Reflect "
+    "Proxy BigInt Intl parseInt parseFloat isNaN isFinite encodeURIComponent "
+    "decodeURIComponent encodeURI decodeURI setTimeout setInterval setImmediate clearTimeout "
+    "clearInterval clearImmediate queueMicrotask structuredClone fetch process Buffer "
+    "globalThis window document navigator localStorage sessionStorage URL URLSearchParams "
+    "AbortController TextEncoder TextDecoder requestAnimationFrame alert performance crypto "
+    "Function Int8Array Uint8Array Uint16Array Int32Array Uint32Array Float32Array "
+    "Float64Array ArrayBuffer DataView eval"
 )
+_GLOBALS = frozenset(_GLOBALS_WORDS.split())
 # Methods of arrays that call their first argument with an element, and what they hand back.
 _CALLING = {
     "map": "made", "flatMap": "made", "forEach": None, "filter": "same", "find": "element",
@@ -50,6 +52,7 @@ class JavaScriptArchive(Archive):
     def submodule(self, package: Module, name: str) -> Module | None:
         """Return None: a module of JavaScript holds no others."""
         del package, name
+        return None
 
     def absolute(self, importer: Module, name: str) -> Module | None:
         """Return the file that a specifier names; None for packages."""
@@ -71,6 +74,7 @@ class JavaScriptLinker(Linker):
     makes_all_constructors = True
 
     def _link_unknown(self, module: Module, place: int, name: str) -> None:
+        del module
         if name == CLASS_METHOD:
             self.add(place, self.objects.make(Kind.BUILTIN, "classmethod"))
         elif name == PROPERTY:
@@ -106,9 +110,9 @@ class JavaScriptLinker(Linker):
         container = self.container_of(value)
         if container is not None and container.kind == "object":
             self.get(container, attribute, result)
-        elif kind in _CALLABLE and attribute in {"call", "apply", "bind"}:
-            self.add(result, self.objects.make(Kind.METHOD_OF, value, attribute))
-        elif kind is Kind.COROUTINE and attribute in {"then", "catch", "finally"}:
+        elif (kind in _CALLABLE and attribute in {"call", "apply", "bind"}) or (
+            kind is Kind.COROUTINE and attribute in {"then", "catch", "finally"}
+        ):
             self.add(result, self.objects.make(Kind.METHOD_OF, value, attribute))
         else:
             super().on_load(value, load)
@@ -191,7 +195,7 @@ class JavaScriptLinker(Linker):
         else:
             self.add(data[0], value)
 
-    def call_method_of(self, value: int, site: Site) -> None:
+    def call_method_of(self, value: int, site: Site) -> None:  # noqa: C901
         """Call a method of an array, a map, a promise, a function or a text."""
         owner, name = self.objects.first[value], self.objects.second[value]
         kind = self.objects.kind[owner]
@@ -252,9 +256,7 @@ class JavaScriptLinker(Linker):
         self.call_place(callback, inner)
         self.watch(inner.result, self.on_await, (site.result, site.runner, site.line))
 
-    def _call_of_array(
-        self, owner: int, container: Container, name: str, site: Site
-    ) -> None:
+    def _call_of_array(self, owner: int, container: Container, name: str, site: Site) -> None:  # noqa: C901, PLR0912
         first = site.positional[0] if site.positional and site.positional[0] > 0 else 0
         if name in {"push", "unshift"}:
             for place in site.positional:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from coatcheck.surfaces.graphs.analysis.javascript.definitions import Definitions
+from coatcheck.surfaces.graphs.analysis.python.names import not_too_deep
 from coatcheck.surfaces.graphs.analysis.python.scopes import Changes, Loop
 from coatcheck.surfaces.graphs.analysis.python.summary import Definition, Place, PythonSummary
 
@@ -78,6 +79,7 @@ class Statements(Definitions):
         for statement in node.named_children:
             self.statement(statement)
 
+    @not_too_deep(None)
     def statement(self, node: Node) -> None:
         """Read one statement."""
         reader = self._statements.get(node.type)
@@ -138,6 +140,7 @@ class Statements(Definitions):
         elif kind in {"member_expression", "subscript_expression"}:
             self.bind_target(pattern, value)
 
+    @not_too_deep(None)
     def _declare_property(self, node: Node, value: Place) -> None:
         if node.type == "pair_pattern":
             key, inner = node.child_by_field_name("key"), node.child_by_field_name("value")
@@ -149,6 +152,7 @@ class Statements(Definitions):
             left = node.child_by_field_name("left") or node
             self.declare(node, self.load(value, self.text(left), node))
 
+    @not_too_deep(None)
     def _declare_elements(self, pattern: Node, value: Place) -> None:
         line, runner = pattern.start_point.row + 1, self.scope.runner
         index = 0
@@ -363,7 +367,7 @@ class Statements(Definitions):
         source = node.child_by_field_name("source")
         return self.text(source)[1:-1] if source is not None else None
 
-    def _import(self, node: Node) -> None:
+    def _import(self, node: Node) -> None:  # noqa: C901
         source = self._source_of(node)
         line, runner = node.start_point.row + 1, self.scope.runner
         for clause in node.named_children:
@@ -416,9 +420,10 @@ class Statements(Definitions):
     def _export_declaration(self, declaration: Node, *, is_default: bool) -> None:
         before = {name: len(places) for name, places in self.scope.assigned.items()}
         if declaration.type in _HOISTED:
-            name = declaration.child_by_field_name("name")
+            written = declaration.child_by_field_name("name")
             place = self._hoisted.get(declaration.start_byte, 0)
-            self._give("default" if is_default or name is None else self.text(name), place)
+            shown = "default" if is_default or written is None else self.text(written)
+            self._give(shown, place)
             return
         if is_default and declaration.child_by_field_name("name") is None:
             self._give("default", self.named("default", declaration))

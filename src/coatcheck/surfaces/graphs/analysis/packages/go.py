@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from coatcheck.surfaces.graphs.analysis.packages.reader import PackageReader
+from coatcheck.surfaces.graphs.analysis.python.names import not_too_deep
 from coatcheck.surfaces.graphs.analysis.python.summary import (
     Class,
     Definition,
@@ -32,6 +33,7 @@ class GoReader(PackageReader):
             "composite_literal": self._composite,
             "unary_expression": self._inner,
             "parenthesized_expression": self._inner,
+            "binary_expression": self.read_operands,
             "func_literal": self._literal,
             "type_assertion_expression": self._assertion,
             "index_expression": self._index,
@@ -137,11 +139,15 @@ class GoReader(PackageReader):
             return
         if node.type in {"slice_type", "array_type", "map_type", "channel_type"}:
             element = self.place()
-            self._declare_type(element, node.named_children[-1])
+            self._declare_element(node, element)
             kind = "dict" if node.type == "map_type" else "list"
             self._hold(place, self._container(kind, [(None, 0, element)]))
         else:
             self.believe(place, self._type(node))
+
+    @not_too_deep(None)
+    def _declare_element(self, node: Node, place: Place) -> None:
+        self._declare_type(place, node.named_children[-1])
 
     def _hold(self, place: Place, holder: Place) -> None:
         self.summary.hints.append((place, -holder))
@@ -418,6 +424,7 @@ class GoReader(PackageReader):
             return self._all(node)
         return self._filled(kind, body)
 
+    @not_too_deep(0)
     def _filled(self, kind: Node, body: Node) -> Place:
         """Make what a literal makes: a container, or a struct with its fields."""
         if kind.type in {"slice_type", "array_type", "map_type", "implicit_length_array_type"}:
@@ -474,7 +481,7 @@ class GoReader(PackageReader):
         return self.instance(self._type(node.child_by_field_name("type")) or self.place())
 
     def _return(self, node: Node) -> Place:
-        places = []
+        places: list[Place] = []
         for child in node.named_children:
             listed = child.named_children if child.type == "expression_list" else [child]
             places.extend(self.expression(one) for one in listed if one.type != "comment")

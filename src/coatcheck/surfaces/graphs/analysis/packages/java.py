@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from coatcheck.surfaces.graphs.analysis.packages.reader import PackageReader
+from coatcheck.surfaces.graphs.analysis.python.names import not_too_deep
 from coatcheck.surfaces.graphs.analysis.python.summary import Class, Place
 
 _TYPES = {
@@ -50,6 +51,7 @@ class JavaReader(PackageReader):
             "cast_expression": self._cast,
             "ternary_expression": self._ternary,
             "parenthesized_expression": self._inner,
+            "binary_expression": self.read_operands,
             "local_variable_declaration": self._local_variables,
             "enhanced_for_statement": self._for_each,
             "explicit_constructor_invocation": self._other_constructor,
@@ -110,6 +112,7 @@ class JavaReader(PackageReader):
             return place
         return 0
 
+    @not_too_deep(0)
     def _type_declaration(self, node: Node) -> Place:
         name = node.child_by_field_name("name")
         body = node.child_by_field_name("body")
@@ -278,8 +281,6 @@ class JavaReader(PackageReader):
         else:
             attributes[key] = joined = self.place()
             self.copy(value, joined)
-
-
 
     def _parameters(self, node: Node | None) -> tuple[list[tuple[str, Place]], Place]:
         positional: list[tuple[str, Place]] = []

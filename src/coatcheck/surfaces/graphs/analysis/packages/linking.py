@@ -10,18 +10,21 @@ from coatcheck.surfaces.graphs.analysis.python.objects import Kind
 from coatcheck.surfaces.graphs.analysis.python.program import LinkedFunction, Site
 from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
 
-_JAVA_LANG = frozenset(
-    "Object String StringBuilder StringBuffer System Math Integer Long Short Byte Double Float "
-    "Boolean Character Number Thread Runnable Iterable Comparable Exception RuntimeException Error "
-    "IllegalArgumentException IllegalStateException NullPointerException Throwable Class Enum "
-    "UnsupportedOperationException IndexOutOfBoundsException InterruptedException Process "
-    "ArithmeticException ClassCastException CloneNotSupportedException AutoCloseable Record "
-    "ProcessBuilder Runtime ThreadLocal Void CharSequence StackTraceElement AssertionError".split()
+_JAVA_LANG_WORDS = (
+    "Object String StringBuilder StringBuffer System Math Integer Long Short Byte Double "
+    "Float Boolean Character Number Thread Runnable Iterable Comparable Exception "
+    "RuntimeException Error IllegalArgumentException IllegalStateException "
+    "NullPointerException Throwable Class Enum UnsupportedOperationException "
+    "IndexOutOfBoundsException InterruptedException Process ArithmeticException "
+    "ClassCastException CloneNotSupportedException AutoCloseable Record ProcessBuilder "
+    "Runtime ThreadLocal Void CharSequence StackTraceElement AssertionError"
 )
-_GO_BUILTINS = frozenset(
-    "append cap clear close complex copy delete imag len make max min new panic print println real "
-    "recover".split()
+_JAVA_LANG = frozenset(_JAVA_LANG_WORDS.split())
+_GO_BUILTINS_WORDS = (
+    "append cap clear close complex copy delete imag len make max min new panic print "
+    "println real recover"
 )
+_GO_BUILTINS = frozenset(_GO_BUILTINS_WORDS.split())
 
 
 class PackageArchive(Archive):
@@ -48,6 +51,7 @@ class PackageArchive(Archive):
     def submodule(self, package: Module, name: str) -> Module | None:
         """Return None: packages hold no others."""
         del package, name
+        return None
 
 
 class PackageLinker(Linker):
@@ -182,14 +186,14 @@ class GoLinker(PackageLinker):
         self._note_import(module, files[0].index, line)
         self.add(place, self.objects.make(Kind.MODULE, files[0].index))
 
-    def _find_in_module(
-        self, module: Module, attribute: str, result: int, seen: set[int]
-    ) -> bool:
+    def _find_in_module(self, module: Module, attribute: str, result: int, seen: set[int]) -> bool:
+        del seen
         found = self.archive.in_package(module.name, attribute)
         if found is not None:
             self.copy(found[1], result)
         return found is not None
 
     def _link_language(self, module: Module, place: int, name: str) -> None:
+        del module
         if name in _GO_BUILTINS:
             self.add(place, self.objects.make(Kind.BUILTIN, name))

@@ -144,6 +144,23 @@ class PackageReader(Names):
         """Return a signature on one line, not too long."""
         return _SPACE.sub(" ", text)[:LONGEST_SIGNATURE]
 
+    def read_operands(self, node: Node) -> Place:
+        """Read a sum, which leans to the left as deep as it is long, in a loop."""
+        operands: list[Node] = []
+        inner: Node | None = node
+        while inner is not None and inner.type == "binary_expression":
+            right = inner.child_by_field_name("right")
+            if right is not None:
+                operands.append(right)
+            inner = inner.child_by_field_name("left")
+        for operand in ([inner] if inner is not None else []) + operands[::-1]:
+            self.expression(operand)
+        return 0
+
+    def expression(self, node: Node) -> Place:
+        """Read an expression; return the place of its value."""
+        raise NotImplementedError
+
     def too_deep(self, node: Node) -> bool:
         """Tell whether to go no deeper."""
         if self.depth > DEEPEST:

@@ -9,7 +9,7 @@ from coatcheck.surfaces.graphs.analysis.python.containers import Containers
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
 from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, Site
 
-# (result, attribute, runner, line)
+# With result, attribute, runner, line.
 Load = tuple[int, str, int, int]
 # (class, receiver, result, attribute, runner, line, class after which super() looks)
 Lookup = tuple[LinkedClass, int, int, str, int, int, LinkedClass | None]
@@ -46,7 +46,7 @@ class Attributes(Containers):
 
     # --- loading
 
-    def on_load(self, value: int, load: Load) -> None:
+    def on_load(self, value: int, load: Load) -> None:  # noqa: C901, PLR0912
         """Send `value.attribute` to the load's result."""
         result, attribute, runner, line = load
         kind = self.objects.kind[value]
@@ -100,7 +100,7 @@ class Attributes(Containers):
             self._find_in_module(module, attribute, place, set())
         self.copy(place, result)
 
-    def _find_in_module(self, module: Module, attribute: str, result: int, seen: set[int]) -> bool:
+    def _find_in_module(self, module: Module, attribute: str, result: int, seen: set[int]) -> bool:  # noqa: C901
         """Look among a module's names, those it takes with `*`, and its submodules."""
         if module.index in seen:
             return False

@@ -115,7 +115,7 @@ class Calls(Attributes):
             else:
                 self.copy(arguments.get(name, parameter), site.result)
 
-    def _bind(self, function: LinkedFunction, receiver: int | None, site: Site) -> dict[str, int]:
+    def _bind(self, function: LinkedFunction, receiver: int | None, site: Site) -> dict[str, int]:  # noqa: C901, PLR0912
         """Send the arguments to the parameters; return those that are known one by one."""
         arguments: dict[str, int] = {}
         index = 0
@@ -410,7 +410,7 @@ class Calls(Attributes):
 
     # --- operators
 
-    def on_operator(self, value: int, data: tuple[int, str, tuple[int, ...], int, int]) -> None:
+    def on_operator(self, value: int, data: tuple[int, str, tuple[int, ...], int, int]) -> None:  # noqa: C901
         """Call the special method that an operator stands for."""
         result, method, arguments, runner, line = data
         kind = self.objects.kind[value]
@@ -444,7 +444,7 @@ class Calls(Attributes):
 
     # --- items
 
-    def on_item(self, value: int, data: tuple[int, Any, int, int, int]) -> None:
+    def on_item(self, value: int, data: tuple[int, Any, int, int, int]) -> None:  # noqa: C901, PLR0912
         """Send `value[key]` to a place."""
         result, key, key_place, runner, line = data
         kind = self.objects.kind[value]

@@ -66,7 +66,7 @@ class ContainerMethods(Calls):
             self.copy(site.positional[0], target)
         self.add(site.result, owner)
 
-    def _call_of_container(self, value: int, container: Container, name: str, site: Site) -> None:
+    def _call_of_container(self, value: int, container: Container, name: str, site: Site) -> None:  # noqa: C901
         given = [place for place in site.positional if place > 0]
         first = given[0] if given else 0
         if name in {"append", "appendleft", "add"} and first:
@@ -83,7 +83,7 @@ class ContainerMethods(Calls):
         elif name in {"copy", "__iter__"}:
             self.add(site.result, value)
         elif container.kind == "dict":
-            self._call_of_dict(value, container, name, given, site)
+            self._call_of_dict(container, name, given, site)
         elif name in {"pop", "popleft"}:
             self.copy(container.all, site.result)
         elif name in {"union", "intersection", "difference", "update"}:
@@ -91,9 +91,7 @@ class ContainerMethods(Calls):
             for place in given:
                 self.spread(container, place)
 
-    def _call_of_dict(
-        self, value: int, container: Container, name: str, given: list[int], site: Site
-    ) -> None:
+    def _call_of_dict(self, container: Container, name: str, given: list[int], site: Site) -> None:  # noqa: C901, PLR0912
         if name in {"get", "pop", "setdefault"} and site.positional:
             key = site.positional[0]
             if key > 0:

@@ -11,7 +11,7 @@ import re
 from tree_sitter import Node
 
 from coatcheck.surfaces.graphs.analysis.python.expressions import Expressions
-from coatcheck.surfaces.graphs.analysis.python.names import LONGEST_SIGNATURE
+from coatcheck.surfaces.graphs.analysis.python.names import LONGEST_SIGNATURE, not_too_deep
 from coatcheck.surfaces.graphs.analysis.python.scopes import Scope
 from coatcheck.surfaces.graphs.analysis.python.summary import Class, Function, Place
 
@@ -26,6 +26,9 @@ _HOLDERS = {
     "AsyncIterator": "list", "AsyncIterable": "list",
 }  # fmt: skip
 _ALTERNATIVES = {"Optional", "Union", "Final", "ClassVar", "Annotated", "Required", "NotRequired"}
+
+
+_NOTHING: list[Node] = []
 
 
 class Parameters:
@@ -225,6 +228,7 @@ class Definitions(Expressions):
             elif kind in {"generic_type", "subscript"}:
                 waiting.extend(self._generic(node, place))
 
+    @not_too_deep(_NOTHING)
     def _generic(self, node: Node, place: Place) -> list[Node]:
         """Return the alternatives that `Optional[...]` names; for `list[...]` hint the elements."""
         children = [child for child in node.named_children if child.type != "comment"]

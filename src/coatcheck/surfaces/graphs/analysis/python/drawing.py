@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coatcheck.surfaces.graphs.analysis.collecting import without_collecting
 from coatcheck.surfaces.graphs.analysis.graph import EdgeKind, GraphBuilder, NodeKind, Want
 from coatcheck.surfaces.graphs.analysis.python.archive import Module
 from coatcheck.surfaces.graphs.analysis.python.linking import Linker
@@ -13,7 +14,8 @@ def draw(
 ) -> None:
     """Link the files and add what is wanted to the graph."""
     archive = linker.archive
-    linker.link(with_calls=Want.CALL in want)
+    with without_collecting():
+        linker.link(with_calls=Want.CALL in want)
     with_definitions = bool(want & {Want.CALL, Want.PARSE})
     ids: dict[int, str] = {}
     modules: dict[int, str] = {}

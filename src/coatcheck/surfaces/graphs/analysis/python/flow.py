@@ -123,7 +123,7 @@ class Flow:
             if values:
                 self._told_late.append((watcher, data, values))
 
-    def run(self) -> None:
+    def run(self) -> None:  # noqa: C901
         """Let everything flow until it is still."""
         waiting, all_arrived, told_late = self._waiting, self._arrived, self._told_late
         while waiting or told_late:

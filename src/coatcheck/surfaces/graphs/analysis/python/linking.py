@@ -1,8 +1,8 @@
 """Linking an archive: from what each file says to who calls whom.
 
 In order: places for all files; imports, which name the bases of classes; then everything else,
-until nothing new arrives anywhere. Then come the beliefs that hold only where nothing is known, each
-followed by letting values flow again: a decorator of which nothing is known hands back what it
+until nothing new arrives anywhere. Then come the beliefs that hold only where nothing is known,
+each followed by letting values flow again: a decorator of which nothing is known hands back what it
 decorates; the first parameter of a method that nobody calls is an instance of its class; a
 parameter is what its annotation says; a key is any key; an attribute that no class of the archive
 has is the one base's outside of it.
@@ -341,7 +341,7 @@ class Linker(Models):
             else:
                 self.put(container, None if kind == "set" else key, moved)
 
-    def _link_actions(self, base: int, start: int, summary: PythonSummary) -> None:
+    def _link_actions(self, base: int, start: int, summary: PythonSummary) -> None:  # noqa: C901
         def moved(place: int) -> int:
             return base + place if place > 0 else place and place - base
 
@@ -435,7 +435,8 @@ class Linker(Models):
         return changed
 
     def _settle_receivers(self) -> None:
-        static, of_class = set(), set()
+        static: set[int] = set()
+        of_class: set[int] = set()
         for value, kind in enumerate(self.objects.kind):
             if kind is Kind.STATIC or kind is Kind.CLASS_METHOD:
                 inner = self.objects.first[value]

@@ -38,7 +38,7 @@ def read_match(reader: Statements, node: Node) -> None:
     scope.merge([*ends, {}], reader.join)
 
 
-def _bind_pattern(reader: Statements, pattern: Node, subject: Place) -> None:
+def _bind_pattern(reader: Statements, pattern: Node, subject: Place) -> None:  # noqa: C901
     """Bind the names of a pattern; the parts of the subject that they name wait on a list."""
     waiting: list[tuple[Node, Place]] = [(pattern, subject)]
     line, runner = pattern.start_point.row + 1, reader.scope.runner

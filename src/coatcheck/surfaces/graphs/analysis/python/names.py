@@ -4,18 +4,55 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from tree_sitter import Node
 
 from coatcheck.surfaces.graphs.analysis.python.scopes import Scope
 from coatcheck.surfaces.graphs.analysis.python.summary import Definition, Place, PythonSummary
 
-# Deeper than people nest and than Python itself accepts; long chains and sums are read in a loop
+# Deeper than people nest; a level takes up to five calls of the reader, of the thousand that Python
+# allows. Long chains and sums are read in a loop
 # and do not count.
-DEEPEST = 200
+DEEPEST = 120
 _SHARED = re.compile(rb"\b(?:global|nonlocal)[ \t]+([A-Za-z_][\w, \t]*)")
 LONGEST_CONSTANT = 200
 LONGEST_SIGNATURE = 500
+
+_Reader = TypeVar("_Reader", bound="Names")
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def not_too_deep(
+    otherwise: _Result,
+) -> Callable[
+    [Callable[Concatenate[_Reader, Node, _Arguments], _Result]],
+    Callable[Concatenate[_Reader, Node, _Arguments], _Result],
+]:
+    """Let a method that reads a node, and may come to itself again, give up where it is deep."""
+
+    def decorate(
+        method: Callable[Concatenate[_Reader, Node, _Arguments], _Result],
+    ) -> Callable[Concatenate[_Reader, Node, _Arguments], _Result]:
+        @wraps(method)
+        def guarded(
+            self: _Reader, node: Node, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs
+        ) -> _Result:
+            if self.depth > DEEPEST:
+                self.too_deep_line = self.too_deep_line or node.start_point.row + 1
+                return otherwise
+            self.depth += 1
+            try:
+                return method(self, node, *args, **kwargs)
+            finally:
+                self.depth -= 1
+
+        return guarded
+
+    return decorate
 
 
 class Names:
@@ -23,6 +60,8 @@ class Names:
 
     def __init__(self, source: bytes) -> None:
         self.source = source
+        # Where a byte is a character, a slice of text is enough.
+        self._plain = source.decode() if source.isascii() else None
         self.summary = PythonSummary()
         # Names that another scope assigns to: what they stand for is not known from one scope's
         # order of running.
@@ -39,6 +78,8 @@ class Names:
 
     def text(self, node: Node) -> str:
         """Return a node's text."""
+        if self._plain is not None:
+            return self._plain[node.start_byte : node.end_byte]
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def place(self) -> Place:

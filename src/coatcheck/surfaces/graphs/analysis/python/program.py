@@ -126,7 +126,7 @@ class Program(Flow):
             site.targets.append(target)
 
     def edges(self) -> dict[tuple[int, int | str], int]:
-        """Return who calls whom, with the first line; calls of what may be anything are left out."""
+        """Return who calls whom, with the first line; what may be anything is left out."""
         found: dict[tuple[int, int | str], int] = {}
         unknown = self.reached_from_overfull()
         for site in self.sites:

@@ -9,6 +9,7 @@ from tree_sitter import Node
 from coatcheck.surfaces.graphs.analysis.python.definitions import Definitions
 from coatcheck.surfaces.graphs.analysis.python.imports import read_import, read_import_from
 from coatcheck.surfaces.graphs.analysis.python.matching import read_match
+from coatcheck.surfaces.graphs.analysis.python.names import not_too_deep
 from coatcheck.surfaces.graphs.analysis.python.scopes import Changes, Loop
 from coatcheck.surfaces.graphs.analysis.python.summary import Definition, Place, PythonSummary
 
@@ -66,6 +67,7 @@ class Statements(Definitions):
             self.outside(self.module, name)
         super().finish()
 
+    @not_too_deep(None)
     def block(self, node: Node) -> None:
         """Read statements one after the other."""
         for statement in node.named_children:
@@ -74,7 +76,8 @@ class Statements(Definitions):
                 reader(statement)
             else:
                 for child in statement.named_children:
-                    self.expression(child)
+                    if child.type != "string":  # what is written for people
+                        self.expression(child)
 
     def _define_function(self, node: Node) -> None:
         name = node.child_by_field_name("name")
@@ -98,10 +101,9 @@ class Statements(Definitions):
             if annotation is not None and left.type == "identifier":
                 place = self.place()
                 self.annotated(annotation, place)
-                if self.scope.kind == "class":
-                    self.scope.assign(self.text(left), place)
-                elif self.scope.kind == "module" or self.text(left) not in self.scope.versions:
-                    self.scope.assign(self.text(left), place)
+                name = self.text(left)
+                if self.scope.kind != "function" or name not in self.scope.versions:
+                    self.scope.assign(name, place)
             return 0
         pairs = self._side_by_side(left, right)
         if pairs is not None:
@@ -179,6 +181,7 @@ class Statements(Definitions):
             for child in target.named_children:
                 self.bind_target(child, value)
 
+    @not_too_deep(None)
     def _unpack(self, target: Node, value: Place) -> None:
         line, runner = target.start_point.row + 1, self.scope.runner
         targets = [child for child in target.named_children if child.type != "comment"]

@@ -100,11 +100,11 @@ class PythonSummary:
     constants: list[tuple[Place, int | str]] = field(default_factory=list)
     # (place, name of a builtin type)
     typed: list[tuple[Place, str]] = field(default_factory=list)
-    # (place, type, elements)
+    # With place, type, elements.
     containers: list[tuple[Place, str, tuple[Element, ...]]] = field(default_factory=list)
-    # (result, object, attribute, runner, line)
+    # With result, object, attribute, runner, line.
     loads: list[tuple[Place, Place, str, Runner, int]] = field(default_factory=list)
-    # (object, attribute, value, runner, line)
+    # With object, attribute, value, runner, line.
     stores: list[tuple[Place, str, Place, Runner, int]] = field(default_factory=list)
     # (result, container, key, place of the key, runner, line)
     items: list[tuple[Place, Place, Key, Place, Runner, int]] = field(default_factory=list)
@@ -112,7 +112,7 @@ class PythonSummary:
     item_stores: list[tuple[Place, Key, Place, Place, Runner, int]] = field(default_factory=list)
     # (element, iterable, is it `async for`, runner, line)
     iterations: list[tuple[Place, Place, bool, Runner, int]] = field(default_factory=list)
-    # (result, awaited, runner, line)
+    # With result, awaited, runner, line.
     awaits: list[tuple[Place, Place, Runner, int]] = field(default_factory=list)
     # (what `as` names, manager, is it `async with`, runner, line)
     contexts: list[tuple[Place, Place, bool, Runner, int]] = field(default_factory=list)
@@ -120,7 +120,7 @@ class PythonSummary:
     operators: list[tuple[Place, Place, str, tuple[Place, ...], Runner, int]] = field(
         default_factory=list
     )
-    # (result, decorator, what is decorated, runner, line)
+    # With result, decorator, what is decorated, runner, line.
     decorations: list[tuple[Place, Place, Place, Runner, int]] = field(default_factory=list)
     # (result, index of classes, first parameter of the method)
     supers: list[tuple[Place, int, Place]] = field(default_factory=list)
@@ -131,7 +131,7 @@ class PythonSummary:
     raises: list[tuple[Place, Runner, int]] = field(default_factory=list)
     # (place or 0, dots, module, name or None for the module itself, runner, line)
     imports: list[tuple[Place, int, str, str | None, Runner, int]] = field(default_factory=list)
-    # (dots, module, line)
+    # With dots, module, line.
     stars: list[tuple[int, str, int]] = field(default_factory=list)
     # (place, name): neither local nor the module's own
     unknown_names: list[tuple[Place, str]] = field(default_factory=list)

@@ -188,9 +188,7 @@ class TaggedDrawing:
         other, index = found
         return [name.rpartition(".")[2] for one, name, _ in other.summary.bases if one == index]
 
-    def _member_along(
-        self, file: _File, names: list[str], member: str
-    ) -> tuple[_File, int] | None:
+    def _member_along(self, file: _File, names: list[str], member: str) -> tuple[_File, int] | None:
         seen: set[str] = set()
         waiting = list(names)
         while waiting:
@@ -205,9 +203,7 @@ class TaggedDrawing:
         return None
 
     @staticmethod
-    def _nearest(
-        file: _File, candidates: list[tuple[_File, int]]
-    ) -> tuple[_File, int] | None:
+    def _nearest(file: _File, candidates: list[tuple[_File, int]]) -> tuple[_File, int] | None:
         """Choose what is in the same file, or the only one there is."""
         here = [one for one in candidates if one[0] is file]
         if here:
@@ -221,7 +217,9 @@ class TaggedDrawing:
         runner = file.summary.definitions[mention.runner]
         around = runner.qualified_name
         while True:
-            for index in file.by_path.get(f"{around}.{mention.name}" if around else mention.name, ()):
+            for index in file.by_path.get(
+                f"{around}.{mention.name}" if around else mention.name, ()
+            ):
                 kind = file.summary.definitions[index].kind
                 if kind == "function" or (kind == "method" and self.language in _IMPLICIT_SELF):
                     return file, index
@@ -233,7 +231,9 @@ class TaggedDrawing:
             found = self._member_along(file, [owner], mention.name)
             if found is not None:
                 return found
-        imported = next((path for path, alias, _ in file.summary.imports if alias == mention.name), "")
+        imported = next(
+            (path for path, alias, _ in file.summary.imports if alias == mention.name), ""
+        )
         if imported:
             target = self._nearest(file, self._functions.get(mention.name, []))
             return target if target is not None else imported.removeprefix("crate.")

@@ -73,9 +73,7 @@ GRAMMARS = {
     ),
     "php": Grammar(
         functions=_set("function_definition method_declaration"),
-        classes=_set(
-            "class_declaration interface_declaration trait_declaration enum_declaration"
-        ),
+        classes=_set("class_declaration interface_declaration trait_declaration enum_declaration"),
         namespaces=_set("namespace_definition"),
         bases=_set("base_clause class_interface_clause"),
         imports=_set("namespace_use_declaration"),

@@ -153,7 +153,7 @@ class TaggedReader:
                 continue
             self.summary.bases.append((around.definition, dotted(self.text(child)), line))
 
-    # --- imports
+    # --- the imports
 
     def _import(self, node: Node) -> None:
         line = node.start_point.row + 1
@@ -167,12 +167,11 @@ class TaggedReader:
                 self._rust_use(argument, line)
         else:
             for child in node.named_children:
-                text = self.text(child)
-                path, _, alias = text.partition(" as ")
-                path = dotted(path)
-                if path:
-                    shown = alias.strip() or path.rpartition(".")[2]
-                    self.summary.imports.append((path, shown, line))
+                written, _, alias = self.text(child).partition(" as ")
+                full = dotted(written)
+                if full:
+                    shown = alias.strip() or full.rpartition(".")[2]
+                    self.summary.imports.append((full, shown, line))
 
     def _rust_use(self, node: Node, line: int) -> None:
         waiting: list[tuple[Node, str]] = [(node, "")]
