@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -35,6 +36,8 @@ LINK = "a symbolic link: what it leads to is in the graph by its own name"
 TELL_EVERY_S = 0.5
 # Only so many domains are worth a question to somebody else.
 MOST_NAMED = 40
+# A line of a traceback that came from another process as text.
+_FRAME = re.compile(r'^  File "[^"]*?([^"/]+)", line (\d+), in ', re.MULTILINE)
 
 
 class GraphRequest(BaseModel):
@@ -133,7 +136,13 @@ def _keep(ctx: Context, path: Path, found: Graph, domains: list[Domain] | None) 
 
 
 def _place(error: BaseException) -> str:
+    """Return where in our own code something went wrong, here or in a process that reads."""
+    elsewhere = _FRAME.findall(str(error.__cause__ or ""))
+    if elsewhere:
+        return ":".join(elsewhere[-1])
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    return "" if trace is None else f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}"
+    return (
+        "" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+    )
