@@ -85,12 +85,13 @@ async def test_its_siblings(serve: Serve, path: str, kinds: set[str]) -> None:  
         assert ("domains" in said["result"]) == (path == "all")
 
 
-async def test_domains(serve: Serve) -> None:
+async def test_domains(serve: Serve) -> None:  # G39: nobody is asked for their names, unless told
     async with serve() as graphs:
         said = await graphs.ended("domain", zipped())
         [domain] = said["result"]["domains"]
         assert domain["name"] == "shop"
         assert domain["files"] == ["shop/__init__.py", "shop/prices.py", "shop/till.py"]
+        assert await graphs.engine.steps(said["jobId"]) == []
 
 
 async def test_a_form_does_too(serve: Serve) -> None:  # G01

@@ -12,7 +12,8 @@ import pytest
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.surfaces.graphs import settings
-from coatcheck.surfaces.graphs.naming import tidied
+from coatcheck.surfaces.graphs.domains import Domain, renamed
+from coatcheck.surfaces.graphs.naming import ask_for_name, tidied
 from coatcheck.surfaces.graphs.settings import GraphSettings, NamingSettings
 
 from .conftest import Serve
@@ -79,22 +80,17 @@ async def test_a_model_is_asked_by_paths_alone_and_once(serve: Serve, endpoint: 
         assert (step.id.name, step.result) == ("name_domain", '"Buying and Selling"')
 
 
-@pytest.mark.anyio
 @pytest.mark.parametrize(("status", "says"), [(500, "x"), (200, ""), (200, "x" * 500)])
-async def test_what_cannot_be_had_changes_nothing(
-    serve: Serve, endpoint: Endpoint, status: int, says: str
-) -> None:
+def test_what_cannot_be_had_is_no_name(endpoint: Endpoint, status: int, says: str) -> None:
     endpoint.status, endpoint.says = status, says
-    async with serve() as graphs:
-        said = await graphs.ended("domain", zipped())
-        assert [each["name"] for each in said["result"]["domains"]] == ["shop"]
+    naming = NamingSettings(endpoint.url.rstrip("/"), "small")
+    assert ask_for_name(["a.py"], naming) == ""
+    assert ask_for_name(["a.py"], NamingSettings("http://127.0.0.1:9", "small")) == ""
 
 
-@pytest.mark.anyio
-async def test_nobody_is_asked_unless_told(serve: Serve) -> None:  # G39
-    async with serve() as graphs:
-        said = await graphs.ended("domain", zipped())
-        assert await graphs.engine.steps(said["jobId"]) == []
+def test_a_domain_without_another_name_keeps_its_own() -> None:
+    domains = [Domain(f"domain-{n}", f"folder-{n}", (), (), ()) for n in range(2)]
+    assert [each.name for each in renamed(domains, ["Cart", ""])] == ["Cart", "folder-1"]
 
 
 @pytest.mark.parametrize(

@@ -56,12 +56,11 @@ def left_in(folder: Path) -> list[str]:
     return [name for name in found_in(folder) if not name.startswith("given")]
 
 
-@pytest.mark.parametrize("path", ["call", "dependency", "parse", "all"])
 async def test_after_a_graph_is_made(
-    serve: Serve, path: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    serve: Serve, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:  # G26
     async with serve() as graphs:
-        said = await graphs.ended(path, ARCHIVE)
+        said = await graphs.ended("all", ARCHIVE)
         assert said["status"] == "completed", said
         assert said["result"]["stats"]["files"] >= 1
         assert WORD not in str(said)
