@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from coatcheck.surfaces.graphs.analysis.collecting import without_collecting
 from coatcheck.surfaces.graphs.analysis.graph import (
     Graph,
     GraphBuilder,
@@ -49,8 +50,18 @@ def analyse(
     `want` is any of "call", "dependency" and "parse". `progress` is told how many files of how many
     have been read. `workers` is the number of processes that read them; None: one for each core.
     """
-    started = time.monotonic()
     wanted = frozenset(Want(one) for one in want)
+    with without_collecting():
+        return _analyse(files, wanted, progress, workers)
+
+
+def _analyse(
+    files: Iterable[SourceFile],
+    wanted: frozenset[Want],
+    progress: Progress | None,
+    workers: int | None,
+) -> Graph:
+    started = time.monotonic()
     builder = GraphBuilder()
     stats = builder.graph.stats
     ours, others, vendored, manifests = _sort(files)

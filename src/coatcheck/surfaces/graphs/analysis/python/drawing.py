@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from coatcheck.surfaces.graphs.analysis.collecting import without_collecting
 from coatcheck.surfaces.graphs.analysis.graph import EdgeKind, GraphBuilder, NodeKind, Want
 from coatcheck.surfaces.graphs.analysis.python.archive import Module
 from coatcheck.surfaces.graphs.analysis.python.linking import Linker
@@ -14,8 +13,7 @@ def draw(
 ) -> None:
     """Link the files and add what is wanted to the graph."""
     archive = linker.archive
-    with without_collecting():
-        linker.link(with_calls=Want.CALL in want)
+    linker.link(with_calls=Want.CALL in want)
     with_definitions = bool(want & {Want.CALL, Want.PARSE})
     ids: dict[int, str] = {}
     modules: dict[int, str] = {}
@@ -32,6 +30,8 @@ def draw(
             language = languages[archive.modules[linker.module_of(runner)].path]
             found = ids[target] if isinstance(target, int) else builder.external(target, language)
             builder.connect(ids[runner], found, EdgeKind.CALLS, line)
+    # Its watchers refer to it; let go of all of it now.
+    vars(linker).clear()
 
 
 def _add_module(
