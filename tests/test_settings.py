@@ -124,12 +124,21 @@ def test_our_own_name_wins_over_job_db_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["JOB_POLL_INTERVAL_MS", "SUPERMODEL_JOB_POLL_INTERVAL_MS"])
-# R15: how often a worker looks unasked, by the names of others.
+# R15, G16: how often a worker looks unasked, by the names of others.
 def test_a_poll_interval_of_others_is_the_net_below_the_wake_ups(name: str) -> None:
     assert load_settings({}, {name: "100"}).poll_s == 0.1
     assert load_settings({}, {name: "100", "COATCHECK_POLL_S": "3"}).poll_s == 3
     with pytest.raises(ConfigurationError, match=name):
         load_settings({}, {name: "often"})
+
+
+# G15: how many jobs a worker runs in processes of their own, by the name of others.
+def test_the_concurrency_of_others_is_that_of_processes() -> None:
+    name = "SUPERMODEL_JOB_CONCURRENCY"
+    assert load_settings({}, {name: "4"}).process_slots == 4
+    assert load_settings({}, {name: "4", "COATCHECK_PROCESSES": "3"}).process_slots == 3
+    with pytest.raises(ConfigurationError, match=name):
+        load_settings({}, {name: "0"})
 
 
 # --- bad values, each with a sentence that says what is wrong

@@ -24,6 +24,7 @@ PREFIX = "COATCHECK_"
 # The foreign names that existing deployments use, and what each is here.
 DATABASE_FILE = "JOB_DB_PATH"
 POLL_MS = ("JOB_POLL_INTERVAL_MS", "SUPERMODEL_JOB_POLL_INTERVAL_MS")
+PROCESSES = "SUPERMODEL_JOB_CONCURRENCY"
 
 
 # What may stand in the file beside the settings: [[proxy]], an array of tables, and [foreman].
@@ -154,10 +155,10 @@ def _foreign(environment: Mapping[str, str]) -> dict[str, Any]:
     if DATABASE_FILE in environment:
         found["database"] = f"sqlite:///{environment[DATABASE_FILE]}"
     for name in POLL_MS:
-        if text := environment.get(name, "").strip():
-            if not text.isascii() or not text.isdigit() or int(text) == 0:
-                raise ConfigurationError(f"{name} is a number of milliseconds, not {text!r}")
-            found["poll_s"] = int(text) / 1000
+        if (number := _count(environment, name, "milliseconds")) is not None:
+            found["poll_s"] = number / 1000
+    if (number := _count(environment, PROCESSES, "jobs")) is not None:
+        found["processes"] = number
     return found
 
 
@@ -181,6 +182,15 @@ def read_table(settings: Settings, name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ConfigurationError(f"{settings.config}: write {name} as a table: [{name}]")
     return found
+
+
+def _count(environment: Mapping[str, str], name: str, what: str) -> int | None:
+    text = environment.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ConfigurationError(f"{name} is a number of {what}, not {text!r}")
+    return int(text)
 
 
 def _content_of(path: Path) -> dict[str, Any]:

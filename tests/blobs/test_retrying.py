@@ -51,7 +51,9 @@ def flaky(folder: Path, failures: int) -> tuple[Blobs, Flaky, list[float]]:
 
 
 @pytest.mark.parametrize("what", ["bytes", "file"])
-async def test_a_write_is_tried_three_times_from_its_beginning(tmp_path: Path, what: str) -> None:
+async def test_a_write_is_tried_three_times_from_its_beginning(  # G24
+    tmp_path: Path, what: str
+) -> None:
     blobs, bucket, pauses = flaky(tmp_path, 2)
     source: Source = b"all of it" if what == "bytes" else io.BytesIO(b"all of it")
 
@@ -84,7 +86,7 @@ async def test_what_cannot_be_read_twice_is_tried_once(tmp_path: Path) -> None:
         assert (bucket.asked, pauses) == (1, [])
 
 
-async def test_a_read_is_tried_again_unless_nothing_is_there(tmp_path: Path) -> None:
+async def test_a_read_is_tried_again_unless_nothing_is_there(tmp_path: Path) -> None:  # G24
     blobs, bucket, pauses = flaky(tmp_path, 0)
     put = await blobs.put(KEY, b"x", 100)
     bucket.left, bucket.asked = 1, 0

@@ -23,6 +23,7 @@ SUBCOMMANDS = (
         "demo",
         "doctor",
         "exec",
+        "graph",
         "jobs",
         "keys",
         "kinds",

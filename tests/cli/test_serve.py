@@ -81,6 +81,7 @@ def test_in_process_the_job_runs_where_the_api_answers(tmp_path: Path, app_refer
         assert server.stop() == 0
 
 
+# G30, G31
 def test_a_worker_alone_runs_what_another_process_accepted_and_opens_no_port(
     tmp_path: Path, app_reference: str
 ) -> None:

@@ -51,10 +51,10 @@ def local_links(page: Path) -> list[str]:
     return [link for link in _LINK.findall(page.read_text()) if "://" not in link]
 
 
-def run_curl(command: str) -> httpx2.Response:
-    """Do what a curl command of the documentation says; only the flags the documentation uses."""
+def run_curl(command: str, folder: Path = ROOT) -> httpx2.Response:
+    """Do what a curl command of the documentation says, in a folder; only the flags it uses."""
     arguments = iter(shlex.split(command.replace("\\\n", " "))[1:])
-    url, headers, data, method = "", {}, None, None
+    url, headers, data, method, files = "", {}, None, None, None
     for argument in arguments:
         match argument:
             case "-i" | "-s":
@@ -64,10 +64,13 @@ def run_curl(command: str) -> httpx2.Response:
                 headers[name] = value.strip()
             case "-d":
                 data = next(arguments)
+            case "-F":
+                name, _, path = next(arguments).partition("=@")
+                files = {name: (path, (folder / path).read_bytes())}
             case "-X":
                 method = next(arguments)
             case _:
                 assert not argument.startswith("-"), f"teach run_curl the flag {argument}"
                 url = argument
-    method = method or ("GET" if data is None else "POST")
-    return httpx2.request(method, url, headers=headers, content=data, timeout=60)
+    method = method or ("GET" if data is None and files is None else "POST")
+    return httpx2.request(method, url, headers=headers, content=data, files=files, timeout=60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -40,6 +41,21 @@ def test_drawing_diagrams(server: str, tmp_path: Path) -> None:
     assert made == expected
     with Client(server) as client:
         assert client.wait(job_id)["state"] == "succeeded"
+
+
+def test_graphing_a_codebase(server: str, tmp_path: Path) -> None:
+    _, from_a_shell, over_http = of("graph-a-codebase.md", "sh")
+    assert "shop.prices.price" in run_shell(from_a_shell, tmp_path, server)
+    assert ">till<" in (tmp_path / "modules.svg").read_text()
+    shutil.make_archive(str(tmp_path / "shop"), "zip", tmp_path, "shop")
+    submit, poll = over_http.strip().replace("http://127.0.0.1:8080", server).splitlines()
+    [shown] = of("graph-a-codebase.md", "json")
+    made = run_curl(submit, tmp_path)
+    assert made.status_code == 202
+    assert made.json() == {**json.loads(shown), "jobId": made.json()["jobId"]}
+    with Client(server) as client:
+        assert client.wait(made.json()["jobId"])["state"] == "succeeded"
+    assert run_curl(poll, tmp_path).json()["result"]["stats"]["files"] == 2
 
 
 def test_running_commands(server: str, tmp_path: Path) -> None:

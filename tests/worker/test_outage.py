@@ -42,6 +42,7 @@ class Unreliable:
         return guarded
 
 
+# G23: as often as it takes, not three times only.
 async def test_a_finished_job_is_settled_once_the_store_is_back(app: App, store: Store) -> None:
     unreliable = Unreliable(store, "settle", "report", "beat", "claim")
     engine = Engine(unreliable, app.kinds)

@@ -36,6 +36,7 @@ COMMANDS = {
     "schedules": ("schedules", "schedules"),
     "webhooks": ("webhooks", "webhooks"),
     "render": ("render", "render"),
+    "graph": ("graph", "graph"),
     "exec": ("execute", "execute"),
     "keys": ("keys", "keys"),
     "tenants": ("tenants", "tenants"),

@@ -102,16 +102,23 @@ class Keeping:
         written = await self._blobs.put(blob.key, source, limit)
         return BlobReference(blob.key, written.size, written.sha256)
 
-    async def put_apart(self, blob: BlobName, source: Source, limit: int) -> Written:
-        """Write a blob that no job has named yet; what fails leaves nothing."""
-        return await self._apart(blob, lambda: self._blobs.put(blob.key, source, limit))
+    async def put_apart(
+        self, blob: BlobName, source: Source, limit: int, within_ms: int = RESERVED_MS
+    ) -> Written:
+        """Write a blob that no job has named yet; what fails leaves nothing. It is to be named
+        within so long.
+        """
+        reserved = min(within_ms, RESERVED_MS)
+        return await self._apart(blob, lambda: self._blobs.put(blob.key, source, limit), reserved)
 
     async def copy_apart(self, key: str, blob: BlobName, most: int) -> Written:
         """Copy what somebody else has written, and read the copy; what fails leaves none."""
         return await self._apart(blob, lambda: self._blobs.copy(key, blob.key, most))
 
-    async def _apart(self, blob: BlobName, write: Callable[[], Awaitable[Written]]) -> Written:
-        await self._store.reserve_blob(blob, self._clock.now() + RESERVED_MS)
+    async def _apart(
+        self, blob: BlobName, write: Callable[[], Awaitable[Written]], within_ms: int = RESERVED_MS
+    ) -> Written:
+        await self._store.reserve_blob(blob, self._clock.now() + within_ms)
         try:
             return await write()
         except BaseException:

@@ -70,23 +70,25 @@ class Uploads:
         tenant: str = DEFAULT_TENANT,
         key: str | None = None,
         limit: int | None = None,
+        kept_ms: int = UNUSED_KEPT_MS,
     ) -> Uploaded:
         """Write a file away while it arrives, of at most `limit` bytes; raises TooLarge,
         InvalidInput, KeyReused, UploadUnderWay, and whatever the source does. Nothing is left of
-        one that fails.
+        one that fails. It waits for its job for `kept_ms`; what a crash leaves of it is not kept
+        for longer either.
         """
         most = self.limit if limit is None else limit
         name = check_file_name(name)
         media_type = check_content_type(content_type, name or "")
         upload_id = self._new_id()
         if key is None:
-            upload = await self._receive(upload_id, source, name, media_type, tenant, most)
+            upload = await self._receive(upload_id, source, name, media_type, tenant, most, kept_ms)
             return Uploaded(upload, replayed=False)
         held = await hold(self._store, self._clock, tenant, key, upload_id)
         try:
             if isinstance(source, AsyncIterator):
                 source = held.renewed_by(source)
-            upload = await self._receive(upload_id, source, name, media_type, tenant, most)
+            upload = await self._receive(upload_id, source, name, media_type, tenant, most, kept_ms)
         except BaseException:
             await asyncio.shield(held.release())
             raise
@@ -108,9 +110,10 @@ class Uploads:
         media_type: str,
         tenant: str,
         most: int,
+        kept_ms: int,
     ) -> StoredUpload:
         blob = BlobName(tenant, NOBODY, f"uploads/{upload_id}")
-        written = await self._keeping.put_apart(blob, source, most)
+        written = await self._keeping.put_apart(blob, source, most, kept_ms)
         now = self._clock.now()
         upload = StoredUpload(
             upload_id,
@@ -120,7 +123,7 @@ class Uploads:
             written.sha256,
             blob.key,
             now,
-            now + UNUSED_KEPT_MS,
+            now + kept_ms,
         )
         await self._store.put_upload(tenant, upload)
         return upload

@@ -1,0 +1,1 @@
+"""Code graphs: a codebase in, its structure out."""

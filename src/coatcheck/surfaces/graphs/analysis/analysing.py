@@ -1,0 +1,132 @@
+"""The whole way: files in, a graph out."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from coatcheck.surfaces.graphs.analysis.collecting import without_collecting
+from coatcheck.surfaces.graphs.analysis.graph import (
+    Graph,
+    GraphBuilder,
+    NodeKind,
+    Skipped,
+    Want,
+)
+from coatcheck.surfaces.graphs.analysis.javascript.linking import (
+    JavaScriptArchive,
+    JavaScriptLinker,
+)
+from coatcheck.surfaces.graphs.analysis.languages import language_of
+from coatcheck.surfaces.graphs.analysis.packages.go_packages import by_folder, go_modules
+from coatcheck.surfaces.graphs.analysis.packages.linking import (
+    GoLinker,
+    JavaLinker,
+    PackageArchive,
+)
+from coatcheck.surfaces.graphs.analysis.python.archive import Archive
+from coatcheck.surfaces.graphs.analysis.python.drawing import draw
+from coatcheck.surfaces.graphs.analysis.python.linking import Linker
+from coatcheck.surfaces.graphs.analysis.source import SourceFile, vendored_folder
+from coatcheck.surfaces.graphs.analysis.summarising import summarise_all
+from coatcheck.surfaces.graphs.analysis.tagged.drawing import TaggedDrawing
+from coatcheck.surfaces.graphs.analysis.tagged.grammar import GRAMMARS
+
+Progress = Callable[[int, int], None]
+
+
+def analyse(
+    files: Iterable[SourceFile],
+    want: AbstractSet[str],
+    *,
+    progress: Progress | None = None,
+    workers: int | None = None,
+) -> Graph:
+    """Return the graph of some files.
+
+    `want` is any of "call", "dependency" and "parse". `progress` is told how many files of how many
+    have been read. `workers` is the number of processes that read them; None: one for each core.
+    """
+    wanted = frozenset(Want(one) for one in want)
+    with without_collecting():
+        return _analyse(files, wanted, progress, workers)
+
+
+def _analyse(
+    files: Iterable[SourceFile],
+    wanted: frozenset[Want],
+    progress: Progress | None,
+    workers: int | None,
+) -> Graph:
+    started = time.monotonic()
+    builder = GraphBuilder()
+    stats = builder.graph.stats
+    ours, others, vendored, manifests = _sort(files)
+    stats.skipped.extend(
+        Skipped(folder, f"not the project's own: {count} file{'s' if count > 1 else ''}")
+        for folder, count in sorted(vendored.items())
+    )
+    by_language: dict[str, dict[str, Any]] = {}
+    for done, read in enumerate(summarise_all(ours, workers), 1):
+        if read.reason is not None:
+            stats.skipped.append(Skipped(read.path, read.reason))
+        if read.summary is not None:
+            by_language.setdefault(read.language, {})[read.path] = read.summary
+            builder.add(
+                NodeKind.FILE,
+                read.path,
+                name=read.path.rpartition("/")[2],
+                file=read.path,
+                language=read.language,
+            )
+        if progress is not None:
+            progress(done, len(ours))
+    stats.languages = {name: len(found) for name, found in sorted(by_language.items())}
+    stats.files = sum(stats.languages.values())
+    languages = {path: name for name, found in by_language.items() for path in found}
+    if "python" in by_language:
+        linker = Linker(Archive(by_language["python"], others))
+        draw(linker, languages, wanted, builder)
+    script = {
+        path: summary
+        for name in ("javascript", "typescript", "tsx")
+        for path, summary in by_language.get(name, {}).items()
+    }
+    if script:
+        draw(JavaScriptLinker(JavaScriptArchive(script, set())), languages, wanted, builder)
+    if "java" in by_language:
+        draw(JavaLinker(PackageArchive(by_language["java"])), languages, wanted, builder)
+    if "go" in by_language:
+        modules = go_modules(manifests)
+        archive = PackageArchive(by_folder(by_language["go"]))
+        draw(GoLinker(archive, modules), languages, wanted, builder)
+    for name in sorted(by_language.keys() & GRAMMARS.keys()):
+        TaggedDrawing(name, by_language[name]).draw(wanted, builder)
+    graph = builder.finish()
+    stats.ms = round((time.monotonic() - started) * 1000)
+    return graph
+
+
+def _sort(
+    files: Iterable[SourceFile],
+) -> tuple[list[SourceFile], set[str], Counter[str], dict[str, bytes]]:
+    """Tell apart what is read, what is only there, and whole folders that are left out."""
+    ours: list[SourceFile] = []
+    others: set[str] = set()
+    vendored: Counter[str] = Counter()
+    manifests: dict[str, bytes] = {}
+    for file in files:
+        folder = vendored_folder(file.path)
+        if folder is not None:
+            vendored[folder] += 1
+        elif language_of(file.path) is not None:
+            ours.append(file)
+        else:
+            others.add(file.path)
+            if file.path.rpartition("/")[2] == "go.mod":
+                manifests[file.path] = file.read()
+    ours.sort(key=lambda file: file.path)
+    return ours, others, vendored, manifests

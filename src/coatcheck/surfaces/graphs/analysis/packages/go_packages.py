@@ -1,0 +1,32 @@
+"""Packages of Go: folders, under the paths that go.mod files give them."""
+
+from __future__ import annotations
+
+import re
+
+from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
+
+_MODULE = re.compile(rb"^\s*module\s+\"?([^\s\"]+)", re.MULTILINE)
+
+
+def go_modules(manifests: dict[str, bytes]) -> dict[str, str]:
+    """Return the folder of each module path, the longest path first."""
+    found: dict[str, str] = {}
+    for path in sorted(manifests):
+        written = _MODULE.search(manifests[path])
+        if written is not None:
+            found[written.group(1).decode("utf-8", "replace")] = path.rpartition("/")[0]
+    return dict(sorted(found.items(), key=lambda pair: -len(pair[0])))
+
+
+def by_folder(summaries: dict[str, PythonSummary]) -> dict[str, PythonSummary]:
+    """Name each file's package by its folder; in the root, by what it calls itself.
+
+    Tests of a package from outside (`package x_test`) are a package of their own.
+    """
+    for path, summary in summaries.items():
+        folder = path.rpartition("/")[0].replace("/", ".")
+        is_test = summary.package.endswith("_test")
+        if folder:
+            summary.package = f"{folder}_test" if is_test else folder
+    return summaries

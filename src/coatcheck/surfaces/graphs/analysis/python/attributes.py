@@ -1,0 +1,349 @@
+"""What `value.name` is: modules, classes along their bases, instances, properties, super()."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coatcheck.surfaces.graphs.analysis.python.archive import Module
+from coatcheck.surfaces.graphs.analysis.python.containers import Containers
+from coatcheck.surfaces.graphs.analysis.python.objects import Kind
+from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, Site
+
+# With result, attribute, runner, line.
+Load = tuple[int, str, int, int]
+# (class, receiver, result, attribute, runner, line, class after which super() looks)
+Lookup = tuple[LinkedClass, int, int, str, int, int, LinkedClass | None]
+
+
+class Attributes(Containers):
+    """Knows attributes."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.is_linking = True
+        self.put_off: list[tuple[int, Load]] = []
+        self.not_found: list[Lookup] = []
+        self._lookups: dict[int, dict[str, list[Lookup]]] = {}
+        self._receivers_of: dict[tuple[str, int, int], int] = {}
+        self._written: dict[str, int] = {}
+        self._module_names: dict[tuple[int, str], int] = {}
+
+    def written(self, text: str) -> int:
+        """Return a place that holds a text."""
+        place = self._written.get(text)
+        if place is None:
+            place = self._written[text] = self.place()
+            self.add(place, self.objects.make(Kind.CONSTANT, text))
+        return place
+
+    def call(self, value: int, site: Site) -> None:
+        """Call a value (calls.py)."""
+        raise NotImplementedError
+
+    def call_place(self, place: int, site: Site) -> None:
+        """Call whatever a place holds."""
+        self.watch(place, self.call, site)
+
+    # --- loading
+
+    def on_load(self, value: int, load: Load) -> None:  # noqa: C901, PLR0912
+        """Send `value.attribute` to the load's result."""
+        result, attribute, runner, line = load
+        kind = self.objects.kind[value]
+        first = self.objects.first[value]
+        if kind is Kind.MODULE:
+            self.load_from_module(self.archive.modules[first], attribute, result)
+        elif kind is Kind.EXTERNAL or kind is Kind.BUILTIN:
+            member = self.member(kind, first, attribute)
+            if member is not None:
+                self.add(result, member)
+        elif self.is_linking:
+            # Which bases a class has is not known before the imports are.
+            self.put_off.append((value, load))
+        elif kind is Kind.INSTANCE:
+            self._load_from_instance(value, self.classes[first], load)
+        elif kind is Kind.CLASS:
+            cls = self.classes[first]
+            if attribute == "__dict__":
+                self.add(result, self.objects.make(Kind.NAMESPACE, value))
+            elif attribute == "__name__":
+                self.add(result, self.objects.make(Kind.TYPED, "str"))
+            else:
+                self.look_up((cls, value, result, attribute, runner, line, None))
+        elif kind is Kind.SUPER:
+            receiver = self.objects.second[value]
+            of = self.classes[self.objects.first[receiver]]
+            if self.classes[first] not in of.line_of_bases:
+                # In a metaclass: what is called is the making of an instance.
+                if attribute == "__call__" and self.objects.kind[receiver] is Kind.CLASS:
+                    maker = self.objects.make(Kind.BUILTIN, "type.__call__")
+                    self.add(result, self.objects.make(Kind.BOUND, maker, receiver))
+                return
+            self.look_up((of, receiver, result, attribute, runner, line, self.classes[first]))
+        elif kind in _WITH_METHODS:
+            self.add(result, self.objects.make(Kind.METHOD_OF, value, attribute))
+        elif kind is Kind.BOUND and attribute == "__self__":
+            self.add(result, self.objects.second[value])
+        elif kind is Kind.BOUND and attribute == "__func__":
+            self.add(result, first)
+        elif kind is Kind.PARTIAL and attribute == "func":
+            self.copy(self.partials[first].function, result)
+        else:
+            self.copy(self.field(value, attribute), result)
+
+    def load_from_module(self, module: Module, attribute: str, result: int) -> None:
+        """Send a module's attribute to a place."""
+        key = (module.index, attribute)
+        place = self._module_names.get(key)
+        if place is None:
+            place = self._module_names[key] = self.place()
+            self._find_in_module(module, attribute, place, set())
+        self.copy(place, result)
+
+    def _find_in_module(self, module: Module, attribute: str, result: int, seen: set[int]) -> bool:  # noqa: C901
+        """Look among a module's names, those it takes with `*`, and its submodules."""
+        if module.index in seen:
+            return False
+        seen.add(module.index)
+        summary = module.summary
+        if summary is not None:
+            own = summary.exports.get(attribute)
+            if own is not None:
+                self.copy(module.base + own, result)
+                # A module that imports itself under its own name is all that it says.
+                return True
+        outside = [star for star in module.stars if isinstance(star, str)]
+        for star in module.stars:
+            if isinstance(star, str) or not _is_public(star, attribute):
+                continue
+            if self._find_in_module(star, attribute, result, seen):
+                return True
+        submodule = self.archive.submodule(module, attribute)
+        if submodule is not None:
+            self.add(result, self.objects.make(Kind.MODULE, submodule.index))
+            return True
+        if attribute == "__dict__":
+            value = self.objects.make(Kind.MODULE, module.index)
+            self.add(result, self.objects.make(Kind.NAMESPACE, value))
+            return True
+        if len(outside) == 1 and not attribute.startswith("_"):
+            self.add(result, self.external(f"{outside[0]}.{attribute}"))
+            return True
+        if summary is None:
+            # A folder of that name is not the whole of what may be called so.
+            self.add(result, self.external(f"{module.name}.{attribute}"))
+            return True
+        return False
+
+    def _load_from_instance(self, value: int, cls: LinkedClass, load: Load) -> None:
+        result, attribute, runner, line = load
+        if attribute == "__class__":
+            self.add(result, self.objects.make(Kind.CLASS, cls.index))
+            return
+        if attribute == "__dict__":
+            self.add(result, self.objects.make(Kind.NAMESPACE, value))
+            return
+        self.copy(self.field(value, attribute), result)
+        self.look_up((cls, value, result, attribute, runner, line, None))
+
+    # --- classes
+
+    def look_up(self, lookup: Lookup) -> None:
+        """Find an attribute along the bases, now and whenever a class gets it later."""
+        cls, attribute = lookup[0], lookup[3]
+        self._lookups.setdefault(cls.index, {}).setdefault(attribute, []).append(lookup)
+        self._answer(lookup)
+
+    def _answer(self, lookup: Lookup) -> None:
+        place = lookup[0].find(lookup[3], lookup[6])
+        if place is not None:
+            self.watch(place, self._on_found, lookup)
+        elif lookup[3] == "__new__":
+            self.add(lookup[2], self.objects.make(Kind.BUILTIN, "object.__new__"))
+        else:
+            self.not_found.append(lookup)
+
+    def class_attribute(self, cls: LinkedClass, attribute: str) -> int:
+        """Return the place of a class's own attribute; whoever looked for it hears of it."""
+        place = cls.attributes.get(attribute)
+        if place is None:
+            place = cls.attributes[attribute] = self.place()
+            self.answer_again(cls, attribute)
+        return place
+
+    def answer_again(self, cls: LinkedClass, attribute: str | None = None) -> None:
+        """Look again for what was looked for in a class and those that inherit from it."""
+        seen: set[int] = set()
+        waiting = [cls]
+        while waiting:
+            one = waiting.pop()
+            if one.index in seen:
+                continue
+            seen.add(one.index)
+            waiting.extend(one.children)
+            lookups = self._lookups.get(one.index, {})
+            names = list(lookups) if attribute is None else [attribute]
+            for name in names:
+                for lookup in list(lookups.get(name, ())):
+                    self._answer(lookup)
+
+    def _on_found(self, value: int, lookup: Lookup) -> None:
+        """Bind what a class holds to the receiver, as the descriptors do."""
+        cls, receiver, result, _, runner, line, _ = lookup
+        kind = self.objects.kind[value]
+        through_class = self.objects.kind[receiver] is Kind.CLASS
+        first = self.objects.first[value]
+        if kind is Kind.FUNCTION or kind is Kind.MANAGER_MAKER:
+            if through_class:
+                self.add(result, value)
+            else:
+                self.add(result, self.objects.make(Kind.BOUND, value, receiver))
+        elif kind is Kind.STATIC:
+            self.add(result, first)
+        elif kind is Kind.CLASS_METHOD:
+            of = self.objects.make(Kind.CLASS, self.objects.first[receiver])
+            self.add(result, self.objects.make(Kind.BOUND, first, of))
+        elif kind is Kind.PROPERTY and not through_class:
+            self._get_property(first, receiver, result, runner, line)
+        elif kind is Kind.INSTANCE and self.classes[first].find("__get__") is not None:
+            receivers = self._receivers(("get", result, value), receiver)
+            site = self.implied("__get__", runner, line, receivers, result=result)
+            self.call_method(value, "__get__", site)
+        elif cls.is_enum and through_class and kind is not Kind.CLASS:
+            self.add(result, self.instance(cls))
+        else:
+            self.add(result, value)
+
+    def _receivers(self, key: tuple[str, int, int], receiver: int) -> int:
+        """Return the place of the receivers of one property in one place of the code."""
+        place = self._receivers_of.get(key)
+        if place is None:
+            place = self._receivers_of[key] = self.place()
+        self.add(place, receiver)
+        return place
+
+    def _get_property(self, index: int, receiver: int, result: int, runner: int, line: int) -> None:
+        key = ("property", result, index)
+        is_new = key not in self._receivers_of
+        receivers = self._receivers(key, receiver)
+        if is_new:
+            site = self.site(runner, line, receivers, result=result)
+            self.call_place(self.properties[index].getter, site)
+
+    def _set_property(self, index: int, receiver: int, source: int, runner: int, line: int) -> None:
+        key = ("setter", source, index)
+        is_new = key not in self._receivers_of
+        receivers = self._receivers(key, receiver)
+        if is_new:
+            site = self.site(runner, line, receivers, source)
+            self.call_place(self.properties[index].setter, site)
+
+    def call_method(self, value: int, name: str, site: Site) -> bool:
+        """Call a special method of an instance; tell whether its class has it."""
+        cls = self.classes[self.objects.first[value]]
+        place = cls.find(name)
+        if place is None:
+            return False
+        if (value, name) not in site.methods:
+            site.methods.add((value, name))
+            self.watch(place, self._on_method, (value, site))
+        return True
+
+    def _on_method(self, method: int, data: tuple[int, Site]) -> None:
+        value, site = data
+        kind = self.objects.kind[method]
+        first = self.objects.first[method]
+        if kind is Kind.FUNCTION or kind is Kind.MANAGER_MAKER:
+            self.call(self.objects.make(Kind.BOUND, method, value), site)
+        elif kind is Kind.CLASS_METHOD:
+            cls = self.objects.make(Kind.CLASS, self.objects.first[value])
+            self.call(self.objects.make(Kind.BOUND, first, cls), site)
+        else:
+            self.call(method, site)
+
+    # --- storing
+
+    def on_store(self, value: int, data: tuple[str, int, int, int]) -> None:
+        """Store a place's values in `value.attribute`."""
+        attribute, source, runner, line = data
+        kind = self.objects.kind[value]
+        first = self.objects.first[value]
+        if kind is Kind.INSTANCE:
+            cls = self.classes[first]
+            place = cls.find(attribute)
+            if place is not None:
+                self.watch(place, self._on_store_through, (value, source, runner, line))
+            self.copy(source, self.field(value, attribute))
+            if cls.find("__setattr__") is not None:
+                name = self.written(attribute)
+                site = self.implied(f"set {source}", runner, line, name, source, result=name)
+                self.call_method(value, "__setattr__", site)
+        elif kind is Kind.CLASS:
+            self.copy(source, self.class_attribute(self.classes[first], attribute))
+        elif kind is Kind.MODULE:
+            module = self.archive.modules[first]
+            own = module.summary.exports.get(attribute) if module.summary is not None else None
+            target = self.place()
+            if own is not None:
+                target = module.base + own
+            else:
+                self.load_from_module(module, attribute, target)
+                target = self._module_names[module.index, attribute]
+            self.copy(source, target)
+        elif kind is not Kind.EXTERNAL:
+            self.copy(source, self.field(value, attribute))
+
+    def _on_store_through(self, value: int, data: tuple[int, int, int, int]) -> None:
+        receiver, source, runner, line = data
+        kind = self.objects.kind[value]
+        if kind is Kind.PROPERTY:
+            self._set_property(self.objects.first[value], receiver, source, runner, line)
+        elif kind is Kind.INSTANCE:
+            receivers = self._receivers(("set", source, value), receiver)
+            site = self.implied("__set__", runner, line, receivers, source, result=receivers)
+            self.call_method(value, "__set__", site)
+
+    # --- what was found nowhere
+
+    def settle_attributes(self) -> bool:
+        """Look outside the archive for what no class in it has; tell whether that helped."""
+        waiting, self.not_found = self.not_found, []
+        changed = False
+        for lookup in waiting:
+            cls, receiver, result, attribute, runner, line, after = lookup
+            if self.holds[result] or cls.find(attribute, after) is not None:
+                continue
+            getter = cls.find("__getattr__") if after is None else None
+            if getter is not None and not attribute.startswith("__"):
+                if self.objects.kind[receiver] is Kind.INSTANCE:
+                    name = self.written(attribute)
+                    site = self.implied("__getattr__", runner, line, name, result=result)
+                    changed = self.call_method(receiver, "__getattr__", site) or changed
+            elif len(cls.all_outside) == 1:
+                changed = True
+                self.add(result, self.outside_value(f"{cls.all_outside[0]}.{attribute}"))
+        return changed
+
+    def outside_value(self, path: str) -> int:
+        """Return a value outside the archive: a builtin's path begins with `<builtin>.`."""
+        if path.startswith("<builtin>."):
+            return self.objects.make(Kind.BUILTIN, path.removeprefix("<builtin>."))
+        return self.external(path)
+
+
+_WITH_METHODS = {
+    Kind.CONTAINER,
+    Kind.CONSTANT,
+    Kind.TYPED,
+    Kind.PROPERTY,
+    Kind.GENERATOR,
+    Kind.NAMESPACE,
+}
+
+
+def _is_public(module: Module, name: str) -> bool:
+    if module.summary is None:
+        return True
+    if module.summary.public is not None:
+        return name in module.summary.public
+    return not name.startswith("_")

@@ -1,0 +1,493 @@
+"""Linking an archive: from what each file says to who calls whom.
+
+In order: places for all files; imports, which name the bases of classes; then everything else,
+until nothing new arrives anywhere. Then come the beliefs that hold only where nothing is known,
+each followed by letting values flow again: a decorator of which nothing is known hands back what it
+decorates; the first parameter of a method that nobody calls is an instance of its class; a
+parameter is what its annotation says; a key is any key; an attribute that no class of the archive
+has is the one base's outside of it.
+"""
+
+from __future__ import annotations
+
+import builtins
+from bisect import bisect_right
+from typing import Any
+
+from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
+from coatcheck.surfaces.graphs.analysis.python.bases import order
+from coatcheck.surfaces.graphs.analysis.python.calls import descendants
+from coatcheck.surfaces.graphs.analysis.python.models import Models
+from coatcheck.surfaces.graphs.analysis.python.objects import Kind
+from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, LinkedFunction, Site
+from coatcheck.surfaces.graphs.analysis.python.summary import Definition, Element, PythonSummary
+
+_BUILTINS = {name for name in dir(builtins) if not name.startswith("_")} | {"__import__"}
+_ENUMS = {"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"}
+_FIELD_BASES = {"typing.NamedTuple", "pydantic.BaseModel", "msgspec.Struct"}
+_CLASS_FIRST = {"__new__", "__init_subclass__", "__class_getitem__"}
+MOST_ROUNDS = 6
+
+
+class Linker(Models):
+    """Links the files of an archive."""
+
+    def __init__(self, archive: Archive) -> None:
+        super().__init__(archive)
+        # 0 is nobody.
+        self.definitions: list[Definition | None] = [None]
+        self._starts: list[int] = []
+        self._files: list[Module] = []
+        self._decorations: list[tuple[int, int]] = []
+        self._hints: list[tuple[int, int]] = []
+        self._kept_by: dict[int, tuple[LinkedFunction, str]] = {}
+        # (module, module or import path) -> the first line
+        self.imported: dict[tuple[int, int | str], int] = {}
+
+    def link(self, *, with_calls: bool = True) -> None:
+        """Find imports and bases, and with them who calls whom."""
+        self._files = [module for module in self.archive.modules if module.summary is not None]
+        summaries = [(module, module.summary) for module in self._files if module.summary]
+        for module, summary in summaries:
+            self._make_room(module, summary)
+        for module, summary in summaries:
+            self._find_stars(module, summary)
+        for module, summary in summaries:
+            self._link_names(module, summary)
+        self.run()
+        self._find_bases()
+        if not with_calls:
+            return
+        self.is_linking = False
+        put_off, self.put_off = self.put_off, []
+        for value, load in put_off:
+            self.on_load(value, load)
+        for module, summary in summaries:
+            self._link_values(module.base, module.definitions, summary)
+            self._link_actions(module.base, module.definitions, summary)
+        self.run()
+        self._settle()
+
+    def module_of(self, runner: int) -> int:
+        """Return the index of the module that a definition is in."""
+        return self._files[bisect_right(self._starts, runner) - 1].index
+
+    # --- places
+
+    def _make_room(self, module: Module, summary: PythonSummary) -> None:
+        module.base = base = self.places(summary.places)
+        module.definitions = first = len(self.definitions)
+        module.functions, module.classes = len(self.functions), len(self.classes)
+        self._starts.append(first)
+        self.definitions.extend(summary.definitions)
+        for function in summary.functions:
+            self._add_function(module, base, function)
+        for cls in summary.classes:
+            runner = cls.definition
+            while runner > 0 and summary.definitions[runner].kind == "class":
+                runner = summary.definitions[runner].parent
+            self.classes.append(
+                LinkedClass(
+                    len(self.classes),
+                    first + cls.definition,
+                    module,
+                    tuple(base + place for place in cls.bases),
+                    base + cls.metaclass if cls.metaclass else 0,
+                    {name: base + place for name, place in cls.attributes},
+                    cls.fields,
+                    first + runner,
+                    summary.definitions[cls.definition].line,
+                )
+            )
+
+    def _add_function(self, module: Module, base: int, function: Any) -> None:
+        def moved(pairs: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+            return tuple((name, base + place) for name, place in pairs)
+
+        linked = LinkedFunction(
+            len(self.functions),
+            module.definitions + function.definition,
+            module,
+            moved(function.positional),
+            base + function.rest if function.rest else 0,
+            moved(function.keyword_only),
+            base + function.keywords if function.keywords else 0,
+            {name: base + place for name, place in function.defaults if place},
+            base + function.result,
+            function.passes,
+            function.keeps,
+            base + function.yields if function.yields else 0,
+            function.is_async,
+            module.classes + function.owner if function.owner >= 0 else -1,
+        )
+        if linked.is_async or linked.yields:
+            # What it returns reaches whoever awaits it, not whoever calls it.
+            for index in linked.passes:
+                self.copy_once(linked.positional[index][1], linked.result)
+        linked.by_name = dict(linked.positional + linked.keyword_only)
+        self.functions.append(linked)
+        for place, kind in ((linked.rest, "tuple"), (linked.keywords, "dict")):
+            if place:
+                value, _ = self.make_container(kind)
+                self.add(place, value)
+                if kind == "tuple":
+                    linked.rest_container = len(self.containers) - 1
+                else:
+                    linked.keywords_container = len(self.containers) - 1
+
+    # --- names
+
+    def _find(self, module: Module, dots: int, name: str) -> Module | None:
+        if dots:
+            return self.archive.relative(module, dots, name)
+        return self.archive.absolute(module, name)
+
+    def _note_import(self, module: Module, target: int | str, line: int) -> None:
+        key = (module.index, target)
+        if key not in self.imported or line < self.imported[key]:
+            self.imported[key] = line
+
+    def _find_stars(self, module: Module, summary: PythonSummary) -> None:
+        for dots, name, line in summary.stars:
+            found = self._find(module, dots, name)
+            if found is not None:
+                module.stars.append(found)
+                self._note_import(module, found.index, line)
+            elif not dots:
+                module.stars.append(name)
+                self._note_import(module, name, line)
+
+    def _link_names(self, module: Module, summary: PythonSummary) -> None:
+        base = module.base
+        for source, target in summary.copies:
+            self.copy_once(base + source, base + target)
+        for place, index in summary.function_values:
+            self.add(base + place, self.objects.make(Kind.FUNCTION, module.functions + index))
+        for place, index in summary.class_values:
+            self.add(base + place, self.objects.make(Kind.CLASS, module.classes + index))
+        for place, dots, name, attribute, _, line in summary.imports:
+            self._link_import(module, base + place if place else 0, dots, name, attribute, line)
+        for place, name in summary.unknown_names:
+            self._link_unknown(module, base + place, name)
+        start = module.definitions
+        for result, value, attribute, runner, line in summary.loads:
+            self.watch(base + value, self.on_load, (base + result, attribute, start + runner, line))
+        for result, container, _, key_place, _, _ in summary.items:
+            if key_place >= 0:
+                # Bases may be written as Generic[T].
+                self.watch(base + container, self._on_generic, base + result)
+
+    def _on_generic(self, value: int, result: int) -> None:
+        if self.is_linking and self.objects.kind[value] in {Kind.CLASS, Kind.EXTERNAL}:
+            self.on_item(value, (result, None, 0, 0, 0))
+
+    def _link_import(
+        self,
+        module: Module,
+        place: int,
+        dots: int,
+        name: str,
+        attribute: str | None,
+        line: int,
+    ) -> None:
+        found = self._find(module, dots, name)
+        if found is None:
+            if dots:
+                return  # of the archive, but not in it
+            self._note_import(module, name, line)
+            if place:
+                path = name if attribute is None else f"{name}.{attribute}"
+                self.add(place, self.external(path))
+            return
+        if attribute is None:
+            self._note_import(module, found.index, line)
+            if place:
+                self.add(place, self.objects.make(Kind.MODULE, found.index))
+            return
+        if found is module:
+            # `from . import part` in the package's own file: the name is what is being made here.
+            part = self.archive.submodule(module, attribute)
+            if part is not None:
+                self.add(place, self.objects.make(Kind.MODULE, part.index))
+                self._note_import(module, part.index, line)
+                return
+        self.load_from_module(found, attribute, place)
+        has_name = found.summary is not None and attribute in found.summary.exports
+        inner = None if has_name else self.archive.submodule(found, attribute)
+        target: int | str = found.index if inner is None else inner.index
+        if found.summary is None and inner is None:
+            target = name
+        self._note_import(module, target, line)
+
+    def _link_unknown(self, module: Module, place: int, name: str) -> None:
+        for star in module.stars:
+            if not isinstance(star, str):
+                self.load_from_module(star, name, place)
+                if self.has_name(star, name):
+                    return
+        if name in _BUILTINS:
+            self.add(place, self.objects.make(Kind.BUILTIN, name))
+            return
+        outside = [star for star in module.stars if isinstance(star, str)]
+        if len(outside) == 1 and not name.startswith("_"):
+            self.add(place, self.external(f"{outside[0]}.{name}"))
+
+    def has_name(self, module: Module, name: str) -> bool:
+        """Tell whether a module has a name, of its own or through `*`."""
+        seen: set[int] = set()
+        waiting = [module]
+        while waiting:
+            one = waiting.pop()
+            if one.index in seen:
+                continue
+            seen.add(one.index)
+            if one.summary is not None and name in one.summary.exports:
+                return True
+            waiting.extend(star for star in one.stars if not isinstance(star, str))
+        return False
+
+    # --- bases
+
+    def _find_bases(self) -> None:
+        for cls in self.classes:
+            for place in cls.bases:
+                for value in sorted(self.holds[place] or ()):
+                    self._add_base(cls, value)
+        for cls in self.classes:
+            order(cls)
+        for cls in self.classes:
+            self._note_sort(cls)
+            for place in cls.bases:
+                self.watch(place, self._on_base, cls)
+
+    def _add_base(self, cls: LinkedClass, value: int) -> bool:
+        kind = self.objects.kind[value]
+        first = self.objects.first[value]
+        if kind is Kind.CLASS:
+            parent = self.classes[first]
+            if parent in cls.parents or parent is cls:
+                return False
+            cls.parents.append(parent)
+            parent.children.append(cls)
+            return True
+        if kind is Kind.EXTERNAL or kind is Kind.BUILTIN:
+            path = first if kind is Kind.EXTERNAL else f"<builtin>.{first}"
+            if path not in cls.outside:
+                cls.outside.append(path)
+                return True
+        return False
+
+    def _on_base(self, value: int, cls: LinkedClass) -> None:
+        """Take in a base that is known only now, as one that a function returns."""
+        if not self._add_base(cls, value):
+            return
+        for one in (cls, *descendants(cls)):
+            one.line_of_bases = []
+        for one in (cls, *descendants(cls)):
+            order(one)
+            self._note_sort(one)
+        self.answer_again(cls)
+
+    def _note_sort(self, cls: LinkedClass) -> None:
+        if _ENUMS & set(cls.all_outside):
+            cls.is_enum = True
+        if _FIELD_BASES & set(cls.outside):
+            self.gains_constructor(cls)
+        for one in cls.line_of_bases[1:]:
+            if "__init_subclass__" in one.attributes:
+                for value in sorted(self.holds[one.attributes["__init_subclass__"]] or ()):
+                    if self.objects.kind[value] is Kind.FUNCTION:
+                        function = self.functions[self.objects.first[value]]
+                        self.edge(self.site(cls.runner, cls.line), function.definition)
+                break
+
+    # --- everything else
+
+    def _link_values(self, base: int, start: int, summary: PythonSummary) -> None:
+        for place, written in summary.constants:
+            self.add(base + place, self.objects.make(Kind.CONSTANT, written))
+        for place, name in summary.typed:
+            self.add(base + place, self.objects.make(Kind.TYPED, name))
+        for place, kind, elements in summary.containers:
+            self._link_container(base, place, kind, elements)
+        for place, cls in summary.instances:
+            self.instances_of(base + cls, base + place)
+        for result, index, first in summary.supers:
+            if first:
+                owner = self.module_at(start).classes + index
+                self.watch(base + first, self.on_super, (owner, base + result))
+        for place, cls in summary.hints:
+            if cls:
+                self._hints.append((base + place, base + cls if cls > 0 else cls - base))
+
+    def module_at(self, start: int) -> Module:
+        """Return the module whose definitions start there."""
+        return self.archive.modules[self.module_of(start)]
+
+    def _link_container(
+        self, base: int, place: int, kind: str, elements: tuple[Element, ...]
+    ) -> None:
+        is_ordered = kind in {"list", "tuple"}
+        is_known = is_ordered and all(isinstance(key, int) for key, _, _ in elements)
+        value, container = self.make_container(kind, len(elements) if is_known else None)
+        self.add(base + place, value)
+        for key, key_place, element in elements:
+            moved = base + element if element else 0
+            if key_place > 0:
+                self.put_at(container, base + key_place, moved)
+            elif key_place < 0:
+                if moved:
+                    self.spread(container, moved)
+            else:
+                self.put(container, None if kind == "set" else key, moved)
+
+    def _link_actions(self, base: int, start: int, summary: PythonSummary) -> None:  # noqa: C901
+        def moved(place: int) -> int:
+            return base + place if place > 0 else place and place - base
+
+        for call in summary.calls:
+            self.call_place(
+                base + call.callee,
+                Site(
+                    base + call.result if call.result else self.place(),
+                    tuple(moved(place) for place in call.positional),
+                    tuple((name, moved(place)) for name, place in call.keywords),
+                    start + call.runner,
+                    call.line,
+                    callee=base + call.callee,
+                ),
+            )
+        for target, attribute, source, runner, line in summary.stores:
+            data = (attribute, base + source, start + runner, line)
+            self.watch(base + target, self.on_store, data)
+        for result, container, key, key_place, runner, line in summary.items:
+            place = moved(key_place) if key_place > 0 else key_place
+            self.watch(
+                base + container,
+                self.on_item,
+                (base + result, key, place, start + runner, line),
+            )
+        for container, key, key_place, source, runner, line in summary.item_stores:
+            self.watch(
+                base + container,
+                self.on_item_store,
+                (key, moved(key_place), moved(source), start + runner, line),
+            )
+        for result, iterable, is_async, runner, line in summary.iterations:
+            data_of_loop = (base + result, is_async, start + runner, line)
+            self.watch(base + iterable, self.on_iterate, data_of_loop)
+        for result, awaited, runner, line in summary.awaits:
+            self.watch(base + awaited, self.on_await, (base + result, start + runner, line))
+        for result, manager, is_async, runner, line in summary.contexts:
+            data_of_context = (base + result, is_async, start + runner, line)
+            self.watch(base + manager, self.on_context, data_of_context)
+        for result, operand, method, arguments, runner, line in summary.operators:
+            places = tuple(moved(place) for place in arguments)
+            data_of_operator = (moved(result), method, places, start + runner, line)
+            self.watch(base + operand, self.on_operator, data_of_operator)
+        for place, runner, line in summary.raises:
+            self.watch(base + place, self._on_raise, (start + runner, line))
+        for result, decorator, target, runner, line in summary.decorations:
+            site = Site(base + result, (base + target,), (), start + runner, line)
+            site.is_silent = True
+            self.call_place(base + decorator, site)
+            self._decorations.append((base + result, base + target))
+
+    def _on_raise(self, value: int, data: tuple[int, int]) -> None:
+        if self.objects.kind[value] is Kind.CLASS:
+            self.call(value, self.site(*data))
+
+    # --- beliefs
+
+    def _settle(self) -> None:
+        while self._settle_decorations():
+            self.run()
+        self._settle_receivers()
+        self._kept_by = {
+            function.by_name[name]: (function, attribute)
+            for function in self.functions
+            for attribute, name in function.keeps
+        }
+        self.run()
+        for _ in range(MOST_ROUNDS):
+            changed = [
+                self._settle_decorations(),
+                self._settle_defaults(),
+                self._settle_hints(),
+                self.settle_keys(),
+                self.settle_attributes(),
+            ]
+            self.run()
+            if not any(changed):
+                break
+
+    def _settle_decorations(self) -> bool:
+        waiting, self._decorations = self._decorations, []
+        changed = False
+        for result, target in waiting:
+            if self.holds[result]:
+                continue
+            if self.holds[target]:
+                changed = True
+                self.copy(target, result)
+            else:
+                self._decorations.append((result, target))
+        return changed
+
+    def _settle_receivers(self) -> None:
+        static: set[int] = set()
+        of_class: set[int] = set()
+        for value, kind in enumerate(self.objects.kind):
+            if kind is Kind.STATIC or kind is Kind.CLASS_METHOD:
+                inner = self.objects.first[value]
+                if self.objects.kind[inner] is Kind.FUNCTION:
+                    (static if kind is Kind.STATIC else of_class).add(self.objects.first[inner])
+        unreached = [
+            function
+            for function in self.functions
+            if function.owner >= 0 and function.positional and function.index not in static
+            if not self.holds[function.positional[0][1]]
+        ]
+        for function in unreached:
+            definition = self.definitions[function.definition]
+            takes_class = function.index in of_class or (
+                definition is not None and definition.name in _CLASS_FIRST
+            )
+            kind = Kind.CLASS if takes_class else Kind.INSTANCE
+            value = self.objects.make(kind, function.owner)
+            self.add(function.positional[0][1], value)
+            for attribute, name in function.keeps:
+                line = definition.line if definition is not None else 0
+                data = (attribute, function.by_name[name], function.definition, line)
+                self.on_store(value, data)
+
+    def _settle_defaults(self) -> bool:
+        changed = False
+        for function in self.functions:
+            for name, default in function.defaults.items():
+                parameter = function.by_name[name]
+                if not self.holds[parameter] and self.holds[default]:
+                    changed = True
+                    self.copy(default, parameter)
+        return changed
+
+    def _settle_hints(self) -> bool:
+        changed = False
+        waiting, self._hints = self._hints, []
+        for place, cls in waiting:
+            if self.holds[place]:
+                continue
+            if cls < 0:
+                self.copy(-cls, place)
+            else:
+                self.instances_of(cls, place)
+            changed = True
+            if place in self._kept_by:
+                self._keep_hint(place)
+        return changed
+
+    def _keep_hint(self, place: int) -> None:
+        """Let what a parameter is believed to be reach the attribute that keeps it."""
+        function, attribute = self._kept_by[place]
+        data = (attribute, place, function.definition, 0)
+        self.watch(function.positional[0][1], self.on_store, data)

@@ -1,0 +1,173 @@
+"""From a file's bytes to its summary, in this process or in several.
+
+The tree is dropped as soon as the file is read; what goes from process to process are bytes one way
+and summaries the other, a few hundred kilobytes at a time, so that memory does not grow with the
+archive but for the summaries themselves.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from typing import Any, NamedTuple, Protocol
+
+from tree_sitter import Node
+
+from coatcheck.surfaces.graphs.analysis.collecting import without_collecting
+from coatcheck.surfaces.graphs.analysis.javascript.statements import (
+    Statements as JavaScriptStatements,
+)
+from coatcheck.surfaces.graphs.analysis.languages import (
+    LONGEST_PARSE_S,
+    language_of,
+    parser_of,
+)
+from coatcheck.surfaces.graphs.analysis.packages.go import GoReader
+from coatcheck.surfaces.graphs.analysis.packages.java import JavaReader
+from coatcheck.surfaces.graphs.analysis.python.statements import Statements as PythonStatements
+from coatcheck.surfaces.graphs.analysis.source import (
+    SourceFile,
+    Unreadable,
+    read_text,
+    without_long_comments,
+)
+from coatcheck.surfaces.graphs.analysis.tagged.grammar import GRAMMARS
+from coatcheck.surfaces.graphs.analysis.tagged.reading import TaggedReader
+
+BATCH_BYTES = 512 * 1024
+# Starting processes takes longer than reading this much in this one.
+SMALL_BYTES = 2 * 1024 * 1024
+
+
+class _Reader(Protocol):
+    too_deep_line: int
+
+    def file(self, root: Node) -> Any: ...
+
+
+_READERS: dict[str, Callable[[bytes], _Reader]] = {
+    "python": PythonStatements,
+    "javascript": JavaScriptStatements,
+    "typescript": JavaScriptStatements,
+    "tsx": JavaScriptStatements,
+    "java": JavaReader,
+    "go": GoReader,
+}
+
+
+class Read(NamedTuple):
+    """A file that was read: its summary, unless it says nothing, and what is to be told of it."""
+
+    path: str
+    language: str
+    summary: Any
+    reason: str | None  # why it is not, or not wholly, in the graph
+
+
+def summarise_one(path: str, content: bytes) -> Read:
+    """Read one file."""
+    language = language_of(path) or ""
+    try:
+        source = read_text(path, content)
+        if language == "python":
+            source = without_long_comments(source)
+    except Unreadable as problem:
+        return Read(path, language, None, str(problem))
+    parser = parser_of(language)
+    try:
+        tree = parser.parse(source)
+    except ValueError:
+        parser.reset()
+        return Read(path, language, None, f"not parsed within {LONGEST_PARSE_S} seconds")
+    root = tree.root_node
+    reader: _Reader = (
+        TaggedReader(source, language) if language in GRAMMARS else _READERS[language](source)
+    )
+    try:
+        summary = reader.file(root)
+    except Exception as error:  # noqa: BLE001 - a hole in a reader costs one file, not the graph
+        return Read(path, language, None, f"the reader failed ({type(error).__name__})")
+    too_deep = reader.too_deep_line
+    # It refers to itself; let go of it and of the tree now.
+    vars(reader).clear()
+    reason = None
+    if root.has_error:
+        reason = (
+            f"syntax error near line {_first_error(root)}; the rest of the file is in the graph"
+        )
+    elif too_deep:
+        reason = f"nested too deeply at line {too_deep}; the rest of the file is in the graph"
+    return Read(path, language, summary, reason)
+
+
+def _first_error(root: Node) -> int:
+    node = root
+    while True:
+        broken = next(
+            (child for child in node.children if child.has_error or child.is_missing), None
+        )
+        if broken is None or node.is_error:
+            return node.start_point.row + 1
+        node = broken
+
+
+def _summarise_batch(batch: list[tuple[str, bytes]]) -> list[Read]:
+    with without_collecting():
+        return [summarise_one(path, content) for path, content in batch]
+
+
+def summarise_all(files: Iterable[SourceFile], workers: int | None) -> Iterator[Read]:
+    """Read files, in their order, on so many processes; None: as many as there are cores."""
+    count = workers if workers is not None else len(os.sched_getaffinity(0))
+    batches = _batches(files)
+    first: list[list[tuple[str, bytes]]] = []
+    size = 0
+    for batch in batches:
+        first.append(batch)
+        size += sum(len(content) for _, content in batch)
+        if size > SMALL_BYTES:
+            break
+    if count < 2 or size <= SMALL_BYTES:
+        for batch in first:
+            yield from _summarise_batch(batch)
+        for batch in batches:
+            yield from _summarise_batch(batch)
+        return
+    yield from _on_processes(first, batches, count)
+
+
+def _on_processes(
+    first: list[list[tuple[str, bytes]]],
+    batches: Iterator[list[tuple[str, bytes]]],
+    count: int,
+) -> Iterator[Read]:
+    # A fresh interpreter: forking a process that has threads or event loops is not safe.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(count, mp_context=context) as pool:
+        running: deque[Future[list[Read]]] = deque(
+            pool.submit(_summarise_batch, batch) for batch in first
+        )
+        first.clear()
+        for batch in batches:
+            running.append(pool.submit(_summarise_batch, batch))
+            while len(running) > 2 * count:
+                yield from running.popleft().result()
+        while running:
+            yield from running.popleft().result()
+
+
+def _batches(files: Iterable[SourceFile]) -> Iterator[list[tuple[str, bytes]]]:
+    batch: list[tuple[str, bytes]] = []
+    size = 0
+    for file in files:
+        content = file.read()
+        batch.append((file.path, content))
+        size += len(content)
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

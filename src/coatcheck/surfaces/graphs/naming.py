@@ -1,0 +1,72 @@
+"""Names for domains from a language model, where the operator has set one up (settings.py).
+
+It is told the paths of a domain's files and nothing else, and asked for a few words. Each answer is
+a step of the job: on record once it is there, and not asked for again. What cannot be had changes
+nothing: the name from the paths stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from urllib.parse import urlsplit
+
+from coatcheck.egress.guard import Guard
+from coatcheck.egress.outbound import Outbound
+from coatcheck.errors import CoatcheckError
+from coatcheck.surfaces.graphs.settings import NamingSettings
+
+log = logging.getLogger(__name__)
+
+# Of a large domain the first ones tell enough.
+MOST_FILES = 60
+LONGEST_NAME = 60
+TIMEOUT_S = 30.0
+MOST_BYTES = 256 * 1024
+_ASKED = (
+    "You name parts of codebases. From the paths of its files, answer with a name of two to four "
+    "words for what this part is about, and nothing else."
+)
+
+
+def ask_for_name(paths: list[str], naming: NamingSettings) -> str:
+    """Ask for the name of a domain; empty where none can be had."""
+    try:
+        return asyncio.run(_ask(paths, naming))
+    except (CoatcheckError, ValueError, KeyError, TypeError, IndexError) as error:
+        log.warning("a domain was not named", extra={"why": type(error).__name__})
+        return ""
+
+
+async def _ask(paths: list[str], naming: NamingSettings) -> str:
+    # The operator has named the address, so it may be any, and only it may be called.
+    outbound = Outbound(Guard(urlsplit(naming.url).hostname or ""))
+    headers = {"content-type": "application/json"}
+    if secret := naming.secret:
+        headers["authorization"] = f"Bearer {secret}"
+    said = [
+        {"role": "system", "content": _ASKED},
+        {"role": "user", "content": "\n".join(paths[:MOST_FILES])},
+    ]
+    body = {"model": naming.model, "messages": said, "temperature": 0, "max_tokens": 40}
+    answer = await outbound.send(
+        "POST",
+        f"{naming.url}/chat/completions",
+        headers,
+        json.dumps(body).encode(),
+        timeout_s=TIMEOUT_S,
+        most_bytes=MOST_BYTES,
+    )
+    if answer.status != 200:
+        raise ValueError(f"the endpoint answered {answer.status}")
+    name = json.loads(answer.body)["choices"][0]["message"]["content"]
+    return tidied(name)
+
+
+def tidied(said: str) -> str:
+    """Return what somebody said as a name: one line, without quotes, not too long."""
+    lines = said.strip().splitlines()
+    name = lines[0].strip(" \t\"'`*.#") if lines else ""
+    name = "".join(each for each in name if each.isprintable())
+    return name if len(name) <= LONGEST_NAME else ""

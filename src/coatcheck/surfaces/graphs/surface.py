@@ -1,0 +1,69 @@
+"""The surface itself: kinds, calls, words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from starlette.responses import JSONResponse, Response
+
+from coatcheck.app import App
+from coatcheck.clock import SystemClock, to_rfc3339
+from coatcheck.http.problem import Refusal
+from coatcheck.http.surface import Part, Surface
+from coatcheck.logs import correlation_id
+from coatcheck.surfaces.graphs.job import graph
+from coatcheck.surfaces.graphs.routes import endpoints_for
+from coatcheck.surfaces.graphs.settings import NAMING_URL, GraphSettings
+from coatcheck.surfaces.graphs.words import KIND, PREFIX, QUEUE, SURFACE
+
+# What runs longer has lost its way.
+TIMEOUT = "30m"
+
+
+class GraphSurface(Surface):
+    """Code graphs over HTTP: `POST /v1/graphs/call` and its siblings."""
+
+    name = SURFACE
+    prefixes = (PREFIX,)
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self.settings = GraphSettings.read(os.environ if environment is None else environment)
+        self.endpoints = endpoints_for(self.settings)
+
+    def declare(self, app: App) -> None:
+        """Declare the kind that makes graphs."""
+        settings = self.settings
+        app.job(
+            KIND,
+            retries=0,
+            timeout=TIMEOUT,
+            on_lost="fail",
+            isolation="process",
+            memory=settings.memory,
+            queue=QUEUE,
+            keep_succeeded=f"{settings.completed_hours}h",
+            keep_failed=f"{settings.failed_days}d",
+            payload_ttl=f"{settings.archive_hours}h",
+            drop_input_on_end=True,
+        )(graph)
+
+    def refuse(self, refusal: Refusal, path: str) -> Response:  # noqa: ARG002 - the same everywhere
+        """Write a refusal as the document's errors are written."""
+        said = {
+            "status": refusal.status,
+            "code": refusal.code,
+            "message": refusal.detail,
+            "timestamp": to_rfc3339(SystemClock().now()),
+            "requestId": correlation_id.get(),
+            "details": [{"field": field, "issue": issue} for field, issue in refusal.errors],
+        }
+        return JSONResponse(said, refusal.status, refusal.headers)
+
+    def parts(self) -> Iterable[Part]:
+        """Say who names domains."""
+        naming = self.settings.naming
+        if naming is None:
+            yield Part(f"domains of a codebase are named from its paths ({NAMING_URL} is not set)")
+        else:
+            yield Part(f"domains of a codebase are named by {naming.model} at {naming.url}")

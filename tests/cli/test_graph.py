@@ -1,0 +1,128 @@
+"""`coatcheck graph`: a folder of code becomes the graph of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coatcheck.surfaces.graphs.module_graph import module_graph
+from coatcheck.surfaces.graphs.pictures import MOST_MODULES, as_dot, as_mermaid
+from coatcheck.surfaces.graphs.words import LARGEST_SOURCE
+from tests.cli.processes import COMMAND, Running, environment, running
+
+CODE = {
+    "shop/__init__.py": "",
+    "shop/till.py": "from shop import prices\n\n\ndef pay(what):\n    return prices.price(what)\n",
+    "shop/prices.py": "from shop import till\n\n\ndef price(what):\n    return len(what)\n\n\n"
+    "def total(all):\n    return sum(price(each) for each in all), till\n",
+    "ignored.py": "import shop\n",
+    ".gitignore": "ignored.py\n",
+}
+SHORT = ("cart.items", "cart", "users")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("graphs")
+    with running("serve", "--port", "0", folder=folder) as server:
+        server.stderr.wait_for("worker started")
+        yield server
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    for name, text in CODE.items():
+        path = tmp_path / "code" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "code"
+
+
+def run(server: Running, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, "graph", *arguments],
+        cwd=folder,
+        env=environment(COATCHECK_URL=server.url()),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def test_a_folder_becomes_a_graph_beside_a_summary(
+    server: Running, code: Path, tmp_path: Path
+) -> None:
+    done = run(server, tmp_path, "code")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "graph.json").read_text())
+    assert {node["file"] for node in found["nodes"] if node["kind"] == "module"} == {
+        "shop/__init__.py",
+        "shop/prices.py",
+        "shop/till.py",
+    }
+    assert "4 files, " in done.stderr
+    assert "(not 1 ignored)" in done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["2", "shop.prices.price"] in lines
+    assert ["shop.prices,", "shop.till"] in lines  # a circle
+
+
+def test_it_can_go_to_stdout(server: Running, code: Path, tmp_path: Path) -> None:
+    done = run(server, tmp_path, "code", "--kind", "call", "-o", "-")
+    assert {edge["kind"] for edge in json.loads(done.stdout)["edges"]} >= {"calls"}
+    assert "shop.prices.price" in done.stderr
+
+
+def test_its_modules_can_be_seen(server: Running, code: Path, tmp_path: Path) -> None:
+    done = run(server, tmp_path, "code", "--kind", "dependency", "-o", "modules.svg")
+    assert done.returncode == 0, done.stderr
+    picture = (tmp_path / "modules.svg").read_text()
+    assert picture.startswith("<svg")
+    assert "shop.till" in picture
+    assert run(server, tmp_path, "code", "--format", "dot").returncode == 0
+    assert '"shop/till.py" -> "shop/prices.py"' in (tmp_path / "graph.dot").read_text()
+
+
+def test_what_is_wrong_is_said(server: Running, code: Path, tmp_path: Path) -> None:
+    assert run(server, tmp_path, "nowhere").returncode == 2
+    assert "--format" in run(server, tmp_path, "code", "-o", "graph.txt").stderr
+    (tmp_path / "empty").mkdir()
+    assert "nothing to make a graph of" in run(server, tmp_path, "empty").stderr
+
+
+def test_too_many_modules_are_no_picture(server: Running, tmp_path: Path) -> None:
+    for number in range(MOST_MODULES + 1):
+        (tmp_path / f"m{number}.py").write_text("x = 1\n")
+    done = run(server, tmp_path, ".", "-o", "modules.svg")
+    assert (done.returncode, "--format dot" in done.stderr) == (1, True)
+    assert not (tmp_path / "modules.svg").exists()
+
+
+def test_names_cannot_break_out_of_a_diagram() -> None:
+    name = 'a"]; click x "javascript:alert(1)\n'
+    node = {"id": "a", "kind": "module", "file": name, "qualified_name": name}
+    graph = module_graph([node], [])
+    assert as_mermaid(graph).count('"') == 2
+    assert len(as_mermaid(graph).splitlines()) == 2
+    assert '"a\\"]; click x \\"javascript:alert(1) "' in as_dot(graph)
+
+
+def test_what_all_names_begin_with_is_not_in_the_picture() -> None:
+    names = {"a.py": "shop.cart.items", "b.py": "shop.cart", "c.py": "shop.users"}
+    nodes = [
+        {"id": name, "kind": "module", "file": file, "qualified_name": name}
+        for file, name in names.items()
+    ]
+    drawn = as_mermaid(module_graph(nodes, [])).splitlines()
+    assert drawn == ["flowchart LR", *(f'  m{n}["{s}"]' for n, s in enumerate(SHORT))]
+
+
+def test_what_is_packed_is_what_is_read() -> None:
+    from coatcheck.surfaces.graphs.analysis.source import LARGEST_FILE  # noqa: PLC0415
+
+    assert LARGEST_SOURCE == LARGEST_FILE

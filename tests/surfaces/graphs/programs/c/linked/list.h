@@ -1,0 +1,1 @@
+void list_push(int a);

@@ -1,0 +1,7 @@
+namespace Acme
+{
+    public class Base
+    {
+        protected void Shared() {}
+    }
+}

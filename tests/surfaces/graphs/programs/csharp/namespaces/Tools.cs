@@ -1,0 +1,7 @@
+namespace Acme.Util
+{
+    public static class Tools
+    {
+        public static void Cut() {}
+    }
+}

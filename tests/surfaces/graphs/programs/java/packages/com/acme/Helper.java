@@ -1,0 +1,5 @@
+package com.acme;
+
+class Helper {
+    static void help() {}
+}

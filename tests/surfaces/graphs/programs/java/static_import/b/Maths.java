@@ -1,0 +1,5 @@
+package b;
+
+public class Maths {
+    public static int square(int x) { return x; }
+}

@@ -1,0 +1,5 @@
+package b;
+
+public class Other {
+    public void run() {}
+}

@@ -1,0 +1,5 @@
+function two() {}
+class Three {
+  constructor() {}
+}
+module.exports = { two, Three };

@@ -1,0 +1,6 @@
+exports.first = function () {
+  exports.second();
+};
+module.exports.second = () => third();
+
+function third() {}

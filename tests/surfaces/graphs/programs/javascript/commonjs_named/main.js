@@ -1,0 +1,4 @@
+const lib = require('./lib');
+
+lib.first();
+lib.second();

@@ -1,0 +1,2 @@
+const tool = { run() {} };
+export { tool as default };

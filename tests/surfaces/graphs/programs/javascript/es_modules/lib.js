@@ -1,0 +1,5 @@
+export default function start() {
+  helper();
+}
+
+export function helper() {}

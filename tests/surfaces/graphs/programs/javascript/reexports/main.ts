@@ -1,0 +1,5 @@
+import { cut, Saw, deep } from './tools';
+
+cut();
+new Saw().use();
+deep.dig();

@@ -1,0 +1,3 @@
+export { cut } from './cut';
+export * from './saw';
+export * as deep from './deep';

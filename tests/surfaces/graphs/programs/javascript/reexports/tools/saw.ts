@@ -1,0 +1,3 @@
+export class Saw {
+  use(): void {}
+}

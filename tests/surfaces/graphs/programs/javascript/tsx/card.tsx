@@ -1,0 +1,4 @@
+export function Card({ onClose }: { onClose: () => void }) {
+  onClose();
+  return <div />;
+}

@@ -1,0 +1,6 @@
+<?php
+namespace Acme;
+
+class Base {
+    public function shared() {}
+}

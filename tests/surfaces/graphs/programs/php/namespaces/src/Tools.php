@@ -1,0 +1,6 @@
+<?php
+namespace Acme\Util;
+
+class Tools {
+    public static function cut() {}
+}

@@ -1,0 +1,9 @@
+def hello():
+    pass
+
+
+def call(f):
+    f()
+
+
+call(hello)

@@ -1,0 +1,13 @@
+def target():
+    pass
+
+
+def outer(f):
+    inner(f)
+
+
+def inner(g):
+    g()
+
+
+outer(target)

@@ -1,0 +1,15 @@
+def old():
+    pass
+
+
+def new():
+    pass
+
+
+def run():
+    job = old
+    job = new
+    job()
+
+
+run()

@@ -1,0 +1,5 @@
+text = ",".join(["a"])
+text.upper().split(",")
+numbers = [3]
+numbers.sort()
+{}.get("a")

@@ -1,0 +1,14 @@
+def top():
+    def work():
+        pass
+
+    def middle():
+        def low():
+            work()
+
+        low()
+
+    middle()
+
+
+top()

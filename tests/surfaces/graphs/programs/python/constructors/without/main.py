@@ -1,0 +1,8 @@
+class Plain:
+    def f(self):
+        pass
+
+
+Plain().f()
+made = Plain()
+made.f()

@@ -1,0 +1,13 @@
+def dec(f):
+    def inner():
+        f()
+
+    return inner
+
+
+@dec
+def work():
+    pass
+
+
+work()

@@ -1,0 +1,7 @@
+def usual():
+    pass
+
+
+def run(job=usual, *, then=usual):
+    job()
+    then()

@@ -1,0 +1,14 @@
+def a():
+    b()
+
+
+def b():
+    c()
+    a
+
+
+def c():
+    pass
+
+
+a()

@@ -1,0 +1,17 @@
+def f():
+    old()
+
+
+def f():
+    new()
+
+
+def old():
+    pass
+
+
+def new():
+    pass
+
+
+f()

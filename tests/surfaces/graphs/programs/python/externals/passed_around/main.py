@@ -1,0 +1,12 @@
+import json
+
+dump = json.dumps
+
+
+def save(writer):
+    writer({})
+
+
+save(dump)
+tools = {"load": json.loads}
+tools["load"]("1")

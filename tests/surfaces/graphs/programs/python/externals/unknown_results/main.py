@@ -1,0 +1,8 @@
+import json
+
+data = json.loads("{}")
+data.get("a")
+
+
+def get():
+    pass

@@ -1,0 +1,11 @@
+def work():
+    pass
+
+
+def jobs():
+    yield work
+
+
+for job in jobs():
+    job()
+next(jobs())()

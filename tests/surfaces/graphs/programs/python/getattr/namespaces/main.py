@@ -1,0 +1,9 @@
+import importlib
+
+
+def work():
+    pass
+
+
+globals()["work"]()
+importlib.import_module("other").run()

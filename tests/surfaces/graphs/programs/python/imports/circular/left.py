@@ -1,0 +1,9 @@
+import right
+
+
+def swing():
+    right.catch()
+
+
+def release():
+    pass

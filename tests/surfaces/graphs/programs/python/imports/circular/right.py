@@ -1,0 +1,5 @@
+import left
+
+
+def catch():
+    left.release()

@@ -1,0 +1,6 @@
+def cut():
+    pass
+
+
+def saw():
+    pass

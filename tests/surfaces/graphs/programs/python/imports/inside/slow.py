@@ -1,0 +1,6 @@
+def parse():
+    pass
+
+
+def missing():
+    pass

@@ -1,0 +1,3 @@
+from . import oven
+from .pot import boil
+from .pans.flat import Pan

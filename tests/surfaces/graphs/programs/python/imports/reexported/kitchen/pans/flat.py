@@ -1,0 +1,6 @@
+class Pan:
+    def __init__(self):
+        pass
+
+    def fry(self):
+        pass

@@ -1,0 +1,2 @@
+def boil():
+    pass

@@ -1,0 +1,3 @@
+from shop.front import serve
+
+serve()

@@ -1,0 +1,5 @@
+from app.run import go
+
+
+def test_go():
+    go()

@@ -1,0 +1,11 @@
+from shades import *
+
+__all__ = ["red", "mix"]
+
+
+def red():
+    blue()
+
+
+def hidden():
+    pass

@@ -1,0 +1,4 @@
+from colours import *
+
+red()
+mix()

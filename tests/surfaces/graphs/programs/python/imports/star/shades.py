@@ -1,0 +1,10 @@
+def blue():
+    pass
+
+
+def mix():
+    pass
+
+
+def _private():
+    pass

@@ -1,0 +1,6 @@
+class Shape:
+    def area(self):
+        return self.compute()
+
+    def compute(self):
+        raise NotImplementedError

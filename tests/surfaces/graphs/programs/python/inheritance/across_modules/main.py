@@ -1,0 +1,3 @@
+from shapes import Square
+
+Square(2).area()

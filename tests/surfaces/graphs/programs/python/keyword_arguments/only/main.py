@@ -1,0 +1,13 @@
+def done():
+    pass
+
+
+def run(job, *, after):
+    after()
+
+
+def job():
+    pass
+
+
+run(job, after=done)

@@ -1,0 +1,7 @@
+def work():
+    pass
+
+
+f = lambda: work()
+f()
+(lambda x: x())(work)

@@ -1,0 +1,9 @@
+def load():
+    pass
+
+
+def prepare():
+    pass
+
+
+prepare()

@@ -1,0 +1,16 @@
+def risky():
+    pass
+
+
+def cleanup():
+    pass
+
+
+try:
+    risky()
+except ValueError:
+    cleanup()
+else:
+    cleanup()
+finally:
+    cleanup()

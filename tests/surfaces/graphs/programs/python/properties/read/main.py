@@ -1,0 +1,10 @@
+class User:
+    @property
+    def name(self):
+        return self.load()
+
+    def load(self):
+        return "x"
+
+
+User().name

@@ -1,0 +1,9 @@
+def work():
+    pass
+
+
+def get():
+    return work
+
+
+get()()

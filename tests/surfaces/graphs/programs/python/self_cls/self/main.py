@@ -1,0 +1,9 @@
+class A:
+    def outer(self):
+        self.inner()
+
+    def inner(self):
+        pass
+
+
+A().outer()

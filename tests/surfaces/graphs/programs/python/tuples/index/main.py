@@ -1,0 +1,10 @@
+def a():
+    pass
+
+
+def b():
+    pass
+
+
+both = (a, b)
+both[0]()

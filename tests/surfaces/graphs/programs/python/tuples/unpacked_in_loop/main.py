@@ -1,0 +1,10 @@
+def read():
+    pass
+
+
+def write():
+    pass
+
+
+for name, job in (("r", read), ("w", write)):
+    job()

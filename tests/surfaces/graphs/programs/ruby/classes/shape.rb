@@ -1,0 +1,10 @@
+class Shape
+  def self.register
+  end
+
+  def outline
+  end
+
+  def area(x)
+  end
+end

@@ -1,0 +1,2 @@
+pub fn helper() {}
+pub fn other() {}

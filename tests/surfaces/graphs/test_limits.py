@@ -1,0 +1,66 @@
+"""Archives that are too much for a parser end their own job, and no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from coatcheck.surfaces.graphs import settings
+from coatcheck.surfaces.graphs.surface import GraphSurface
+from tests.http.arrange import worker_info
+
+from .conftest import Serve
+from .zips import zipped
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def crashing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A parser that takes its process along."""
+    folder = tmp_path / "given"
+    folder.mkdir()
+    (folder / "tree_sitter_python.py").write_text(
+        "import os\n\n\ndef language():\n    os.abort()\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
+
+
+@pytest.mark.usefixtures("crashing")
+async def test_a_parser_that_crashes(serve: Serve) -> None:
+    async with serve() as graphs:
+        said = await graphs.ended("call", zipped())
+        assert (said["status"], "error" in said) == ("failed", True)
+        after = await graphs.ended("call", zipped({"readme.txt": b"no code"}), key="next")
+        assert (after["status"], after["result"]["stats"]["files"]) == ("completed", 0)
+
+
+async def test_one_that_needs_too_much_memory(serve: Serve) -> None:
+    text = b"".join(b"def f%d(a, b, c):\n    return a + b + c\n" % each for each in range(40_000))
+    async with serve({settings.MEMORY: "8MB"}) as graphs:
+        said = await graphs.ended("call", zipped({"large.py": text}))
+        assert said["status"] == "failed"
+        assert "memory" in said["error"], said
+
+
+async def test_a_job_is_kept_as_its_document_says(serve: Serve) -> None:  # G18-G21
+    async with serve({"SUPERMODEL_JOB_TTL_BLOB_HOURS": "2"}, works=False) as graphs:
+        await graphs.post("call", zipped())
+        await graphs.engine.store.register_worker(worker_info("w"))
+        [claim] = (await graphs.engine.claim("w", ["graph"], 1)).claims
+        terms = claim.terms
+        assert (terms.max_attempts, terms.on_lost) == (1, "fail")
+        assert terms.timeout_ms == 30 * 60_000
+        assert terms.keep_succeeded_ms == 24 * 3_600_000
+        assert terms.keep_failed_ms == 7 * 86_400_000
+        assert terms.deadline_at is not None
+        assert 0 <= terms.deadline_at - graphs.clock.now() <= 2 * 3_600_000
+
+
+def test_the_doctor_says_who_names_domains() -> None:
+    [part] = GraphSurface({}).parts()
+    assert (settings.NAMING_URL in part.says, part.missing) == (True, "")
+    naming = {settings.NAMING_URL: "http://models.example/v1", settings.NAMING_MODEL: "small"}
+    [part] = GraphSurface(naming).parts()
+    assert "small at http://models.example/v1" in part.says
