@@ -157,6 +157,7 @@ def test_the_demo_shows_a_job_through_each_door_and_ends(tmp_path: Path) -> None
     assert "there are 1,270,607 primes below 20,000,000" in ended.stdout
     assert (tmp_path / "data" / "demo-diagram.svg").read_text().startswith("<svg")
     assert f"  {os.uname().sysname} " in ended.stdout
+    assert "nothing of the code is kept" in ended.stdout
     assert '{"report": "2030-01", "pages": 42}' in ended.stdout
     assert "foreman is left out: nothing asks for it; set FOREMAN_OLLAMA_URL" in ended.stdout
     assert ended.stderr == ""

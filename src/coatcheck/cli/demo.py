@@ -23,6 +23,7 @@ from coatcheck.cli.demo_surfaces import (
     Refused,
     show_command,
     show_diagram,
+    show_graph,
     show_model,
     show_slow_service,
 )
@@ -36,6 +37,7 @@ LIMIT = 20_000_000
 POLL_S = 0.1
 USUAL_PORT = 8080
 SHOWS = {
+    "graphs": show_graph,
     "render": show_diagram,
     "tasks": show_command,
     "proxy": show_slow_service,

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from coatcheck.surfaces.graphs.analysis import EdgeKind, Graph, SourceFile, analyse, summarising
+from coatcheck.surfaces.graphs.analysis import EdgeKind, Graph, SourceFile, analyse
 from coatcheck.surfaces.graphs.analysis import source as source_reading
+from coatcheck.surfaces.graphs.analysis.python.statements import Statements
 from coatcheck.surfaces.graphs.analysis.source import LARGEST_FILE
 
 EVERYTHING = {"call", "dependency", "parse"}
@@ -73,14 +74,14 @@ def test_a_pattern_that_binds_nothing_is_read() -> None:
 
 
 def test_a_reader_that_fails_costs_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    file_of = summarising.PythonStatements.file
+    file_of = Statements.file
 
     def failing(reader: Any, root: Any) -> Any:
         if b"unheard of" in reader.source:
             raise IndexError
         return file_of(reader, root)
 
-    monkeypatch.setattr(summarising.PythonStatements, "file", failing)
+    monkeypatch.setattr(Statements, "file", failing)
     graph = graph_of(bad_dot_py=b"# unheard of\n", good_dot_py=CALLING.encode())
     assert skipped(graph) == {"bad.py": "the reader failed (IndexError)"}
     assert calls_by_name(graph) == {("good", "good.f")}
