@@ -16,6 +16,7 @@ from typing import Any
 
 from coatcheck.cli import running
 from coatcheck.cli.running import api_process, new_event_loop, open_engine, run_process
+from coatcheck.engine import opening
 from coatcheck.logs import configure_logging
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
@@ -97,7 +98,7 @@ def be(order: Order, control: socket.socket, listening: socket.socket | None) ->
         run_process(_work(settings, points))
     else:
         assert listening is not None
-        vars(running)["store_for"] = lambda settings: WatchedStore(store_for(settings), points)
+        vars(opening)["store_for"] = lambda settings: WatchedStore(store_for(settings), points)
         run_process(api_process(app, settings, listening, lambda _: points.say("ready")))
 
 
