@@ -64,7 +64,7 @@ async def check_usage(store: Store) -> None:
     assert added_up(counted) == added_up(told)
 
 
-async def test_usage_is_exact_while_workers_are_killed(
+async def test_usage_is_exact_while_workers_are_killed(  # G37
     place: Place, launcher: Launcher, seed: int
 ) -> None:
     stage = Stage("usage", place, launcher, seed)

@@ -276,7 +276,9 @@ async def test_a_tenant_that_is_suspended_is_told_so_at_once(
     assert (await replica.post("/v1/jobs", json=JOB, headers=headers)).status_code == 202
 
 
-async def test_scopes_may_be_for_some_kinds_only(engine: Engine, http: httpx2.AsyncClient) -> None:
+async def test_scopes_may_be_for_some_kinds_only(  # G37
+    engine: Engine, http: httpx2.AsyncClient
+) -> None:
     all_ = with_key(await make_key(engine))
     some = with_key(
         await make_key(engine, "jobs:read:echo", "jobs:write:echo", "jobs:cancel:nothing")
