@@ -299,18 +299,19 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess, Postgre
         """Queue a job again that failed or was cancelled."""
         key = (tenant, (await self.get(tenant, job_id)).id)
 
-        async def resume(db: Any) -> None:
+        async def resume(db: Any) -> Any:
             moved, _ = await jobs.move(db, self._sql, [key], rules.resumed, now)
             if moved:
                 if await db.fetchval(self._sql.input_of, *key) == "":
                     raise InputGone(f"the input of job {job_id} is gone: it cannot go on")
                 await db.execute(self._sql.drop_passed_deadline, *key, now)
                 await db.execute(self._sql.delete_cascades, [key[0]], [key[1]])
+            return await db.fetchrow(self._sql.job_by_id, *key)
 
-        await self._database.run(resume)
+        row = await self._database.run(resume)
         self._lanes.forget()
         self._notifications.publish({Topic.WORK, Topic.CHANGES, Topic.WEBHOOKS})
-        return await self.get(*key)
+        return await self.get(*key) if row is None else read_job(row)
 
     async def fork(
         self,

@@ -309,8 +309,13 @@ class SQLiteStore(SQLiteSchedules, SQLiteWebhooks, SQLiteAccess, SQLiteResealing
     async def resume(self, tenant: str, job_id: str, now: int) -> Job:
         """Queue a job again that failed or was cancelled."""
         job = await self.get(tenant, job_id)
-        await self._write(lambda tx: jobs.resume(tx, tenant, job.id, now), Urgency.SUBMIT)
-        return await self.get(tenant, job.id)
+        key = (tenant, job.id)
+
+        def resume(tx: Transaction) -> Any:
+            return tx.one(SQL.job_by_id, key) if jobs.resume(tx, *key, now) else None
+
+        row = await self._write(resume, Urgency.SUBMIT)
+        return await self.get(*key) if row is None else read_job(row)
 
     async def fork(
         self,

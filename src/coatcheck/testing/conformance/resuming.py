@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from coatcheck.errors import Gone, NotFound
@@ -29,6 +31,23 @@ from coatcheck.testing.conformance.arrange import (
 
 class ResumeConformance(Conformance):
     """`resume`."""
+
+    async def test_the_answer_is_how_it_was_left_however_soon_it_goes_on(
+        self, store: Store, worker: str
+    ) -> None:
+        """Whoever resumes a job is told so, though it may have ended again by then."""
+        leases = [await run_job(store) for _ in range(20)]
+        for lease in leases:
+            await settle(store, lease, GaveUp(BOOM))
+        resuming = asyncio.gather(*(store.resume(TENANT, one.job_id, NOW) for one in leases))
+        ended = 0
+        while ended < len(leases):
+            for again in await claim(store):
+                await settle(store, again.lease, Succeeded("1"))
+                ended += 1
+        assert {(job.state, job.reason) for job in await resuming} == {
+            (State.QUEUED, Reason.RESUMED)
+        }
 
     @pytest.mark.parametrize("outcome", [GaveUp(BOOM), Cancelled()])
     async def test_a_job_goes_on_with_its_steps_and_all_its_attempts(
