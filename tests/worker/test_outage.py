@@ -98,3 +98,36 @@ async def test_a_worker_starts_while_the_store_is_down(app: App, store: Store) -
         job = await engine.submit(Submission("quick"))
         assert (await engine.wait(job.id, 30)).state is State.SUCCEEDED
     await mending
+
+
+async def test_a_worker_that_is_known_anew_before_it_claims_keeps_what_it_claimed(
+    app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for lost while it looked what it holds: the claim is its new self's."""
+
+    @app.job
+    async def note(ctx: Context) -> int:
+        return 1
+
+    async with working(engine) as worker:
+        held_by, claim = engine.store.held_by, engine.store.claim
+        known_as = worker.id
+        unanswered = iter([True])
+
+        async def lost_meanwhile(worker_id: str) -> Any:
+            found = await held_by(worker_id)
+            if worker.id == known_as:
+                worker._taken_for_lost()
+                await worker._presence.register()
+            return found
+
+        async def claim_unanswered_at_first(*asked: Any) -> Any:
+            if next(unanswered, False):
+                raise StoreUnavailable("switched off")
+            return await claim(*asked)
+
+        monkeypatch.setattr(engine.store, "held_by", lost_meanwhile)
+        monkeypatch.setattr(engine.store, "claim", claim_unanswered_at_first)
+        job = await engine.submit(Submission("note"))
+        assert (await engine.wait(job.id, 10)).state is State.SUCCEEDED
+        assert worker.id != known_as

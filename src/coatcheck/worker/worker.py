@@ -191,11 +191,11 @@ class Worker:
             lane.look = False
             lane.maybe_more = True  # than could be asked for
             return NET_S
-        life = self._lives
         if self._unsure:
             await self._give_back_unknown()
         self._unsure = True
         lane.look = False
+        life = self._lives  # together with the id that claims: it may have changed up to here
         try:
             claimed = await self._engine.claim(self.id, lane.kinds, limit)
         except StoreUnavailable:
