@@ -101,7 +101,7 @@ def test_names_are_tidied(said: str, name: str) -> None:
     assert tidied(said) == name
 
 
-def test_settings() -> None:  # G17-G20
+def test_settings() -> None:  # G17, G18, G19, G20
     plain = GraphSettings.read({})
     assert (plain.archive_hours, plain.completed_hours, plain.failed_days) == (1, 24, 7)
     assert plain.naming is None

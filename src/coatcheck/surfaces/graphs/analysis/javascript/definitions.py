@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 
 from tree_sitter import Node
 
@@ -28,9 +29,9 @@ class Definitions(Expressions):
         # What a parameter is taken apart into, when the body is read: (pattern, place).
         self._patterns: dict[int, list[tuple[Node, Place]]] = {}
 
+    @abstractmethod
     def block(self, node: Node) -> None:
         """Read statements (statements.py)."""
-        raise NotImplementedError
 
     # --- functions
 
@@ -150,9 +151,9 @@ class Definitions(Expressions):
                 self.returned(self.expression(body))
             self.settle(scope)
 
+    @abstractmethod
     def declare(self, pattern: Node, value: Place) -> None:
         """Declare the variables of a pattern (statements.py)."""
-        raise NotImplementedError
 
     def returned(self, place: Place) -> None:
         """Note what the function being read returns."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from tree_sitter import Node
@@ -33,7 +34,7 @@ FUNCTIONS = {
 CLASS_METHOD, PROPERTY = "%classmethod", "%property"
 
 
-class Expressions(Names):
+class Expressions(Names, ABC):
     """Reads expressions."""
 
     def __init__(self, source: bytes) -> None:
@@ -75,25 +76,25 @@ class Expressions(Names):
             counts[name] = counts.get(name, 0) - 1
         return {name.decode() for name, count in counts.items() if count > 0}
 
+    @abstractmethod
     def function(self, node: Node) -> Place:
         """Read a function where it stands (definitions.py)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def class_(self, node: Node) -> Place:
         """Read a class (definitions.py)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def super_(self) -> Place:
         """Return what `super` is here (definitions.py)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bind_target(self, target: Node, value: Place) -> None:
         """Assign to whatever stands on the left (statements.py)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def generator_values(self) -> Place:
         """Return the place of what the function being read yields (definitions.py)."""
-        raise NotImplementedError
 
     def named(self, name: str, node: Node) -> Place:
         """Read an expression whose value takes a name, as functions and classes do."""

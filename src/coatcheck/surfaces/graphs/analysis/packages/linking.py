@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from coatcheck.surfaces.graphs.analysis.packages.java import STATIC
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
 from coatcheck.surfaces.graphs.analysis.python.attributes import Load
@@ -75,9 +77,9 @@ class PackageLinker(Linker):
                 return
         self._link_language(module, place, name)
 
+    @abstractmethod
     def _link_language(self, module: Module, place: int, name: str) -> None:
         """Find a name that the language brings with it."""
-        raise NotImplementedError
 
     def _on_class(self, value: int, result: int) -> None:
         # What is declared as something from outside has the methods that it has there.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 
 from tree_sitter import Node
 
@@ -19,7 +20,7 @@ from coatcheck.surfaces.graphs.analysis.python.summary import (
 _SPACE = re.compile(r"\s+")
 
 
-class PackageReader(Names):
+class PackageReader(Names, ABC):
     """Places, variables and calls of a language with declarations.
 
     A variable is one place, from where it is declared to the end of its block; the order of
@@ -42,9 +43,9 @@ class PackageReader(Names):
         }
         return self.summary
 
+    @abstractmethod
     def read_file(self, root: Node) -> None:
         """Read the declarations of a file."""
-        raise NotImplementedError
 
     def finish(self) -> None:
         """Settle the names, also those that others may ask for."""
@@ -157,9 +158,9 @@ class PackageReader(Names):
             self.expression(operand)
         return 0
 
+    @abstractmethod
     def expression(self, node: Node) -> Place:
         """Read an expression; return the place of its value."""
-        raise NotImplementedError
 
     def too_deep(self, node: Node) -> bool:
         """Tell whether to go no deeper."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from coatcheck.surfaces.graphs.analysis.python.archive import Module
@@ -15,7 +16,7 @@ Load = tuple[int, str, int, int]
 Lookup = tuple[LinkedClass, int, int, str, int, int, LinkedClass | None]
 
 
-class Attributes(Containers):
+class Attributes(Containers, ABC):
     """Knows attributes."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -36,9 +37,9 @@ class Attributes(Containers):
             self.add(place, self.objects.make(Kind.CONSTANT, text))
         return place
 
+    @abstractmethod
     def call(self, value: int, site: Site) -> None:
         """Call a value (calls.py)."""
-        raise NotImplementedError
 
     def call_place(self, place: int, site: Site) -> None:
         """Call whatever a place holds."""

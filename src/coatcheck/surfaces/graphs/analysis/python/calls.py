@@ -5,6 +5,7 @@ Also the calls that are not written as such: iterating, `with`, `await`, operato
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from coatcheck.surfaces.graphs.analysis.python.attributes import Attributes
@@ -37,9 +38,9 @@ class Calls(Attributes):
         self._derived: dict[tuple[str, int], int] = {}
         self._watched: set[tuple[int, str, tuple[Any, ...]]] = set()
 
+    @abstractmethod
     def call_outside(self, value: int, site: Site) -> None:
         """Call something that is not of the archive (models.py)."""
-        raise NotImplementedError
 
     def call(self, value: int, site: Site) -> None:
         """Call a value."""
