@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Any
 
 from coatcheck.surfaces.graphs.analysis.python.archive import Module
@@ -16,7 +16,7 @@ Load = tuple[int, str, int, int]
 Lookup = tuple[LinkedClass, int, int, str, int, int, LinkedClass | None]
 
 
-class Attributes(Containers, ABC):
+class Attributes(Containers):
     """Knows attributes."""
 
     def __init__(self, *arguments: Any) -> None:

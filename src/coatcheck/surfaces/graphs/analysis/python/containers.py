@@ -7,6 +7,7 @@ which all of them flow, for whoever takes any element. Dicts also have a place f
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
@@ -30,7 +31,7 @@ class Container:
         self.length: int | None = None  # as it was written; None where that is not known
 
 
-class Containers(Program):
+class Containers(Program, ABC):
     """Knows what is in containers."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -163,6 +164,6 @@ class Containers(Program):
         for key in list(source.elements):
             self.copy(source.elements[key], self.element(target, key))
 
+    @abstractmethod
     def iterate(self, value: int, result: int, runner: int, line: int) -> None:
         """Send what iterating over a value yields to a place (calls.py)."""
-        raise NotImplementedError

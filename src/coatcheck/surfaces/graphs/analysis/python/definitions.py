@@ -7,6 +7,7 @@ the names around it are all assigned, and is read when the scope around it is do
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 
 from tree_sitter import Node
 
@@ -46,9 +47,9 @@ class Parameters:
 class Definitions(Expressions):
     """Reads definitions."""
 
+    @abstractmethod
     def block(self, node: Node) -> None:
         """Read statements (statements.py)."""
-        raise NotImplementedError
 
     # --- functions
 

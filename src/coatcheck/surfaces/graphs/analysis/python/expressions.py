@@ -6,6 +6,7 @@ read in a loop.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from tree_sitter import Node
@@ -32,7 +33,7 @@ _COMPREHENSIONS = {
 }
 
 
-class Expressions(Names):
+class Expressions(Names, ABC):
     """Reads expressions."""
 
     def __init__(self, source: bytes) -> None:
@@ -72,21 +73,21 @@ class Expressions(Names):
             "type": lambda _: 0,
         }
 
+    @abstractmethod
     def lambda_(self, node: Node) -> Place:
         """Read a lambda (definitions.py)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def assignment(self, node: Node) -> Place:
         """Read an assignment (statements.py)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def augmented_assignment(self, node: Node) -> Place:
         """Read an assignment with an operator (statements.py)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bind_target(self, target: Node, value: Place) -> None:
         """Assign to whatever stands on the left (statements.py)."""
-        raise NotImplementedError
 
     def expression(self, node: Node) -> Place:
         """Read an expression."""
@@ -373,9 +374,9 @@ class Expressions(Names):
         self.copy(value, yields)
         return 0
 
+    @abstractmethod
     def generator_values(self) -> Place:
         """Return the place of what the function being read yields (definitions.py)."""
-        raise NotImplementedError
 
     # --- literals
 

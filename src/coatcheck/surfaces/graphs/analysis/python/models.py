@@ -7,6 +7,7 @@ or function is (`property`, `dataclass`).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -333,9 +334,9 @@ class Models(ContainerMethods, Calls):
         if self.objects.kind[value] in {Kind.INSTANCE, Kind.CLASS, Kind.MODULE}:
             self.add(result, self.objects.make(Kind.NAMESPACE, value))
 
+    @abstractmethod
     def module_of(self, runner: int) -> int:
         """Return the index of the module that a definition is in (linking.py)."""
-        raise NotImplementedError
 
     def _model_import(self, _: str, site: Site) -> None:
         if name := self._argument(site, 0):
