@@ -47,8 +47,12 @@ class _Count:
         self.quotas: Quotas | None = None  # for which it was counted
         self.read_at = -math.inf
         self.rest_s = LEAST_S
+        self.stale_at = -math.inf
         self.jobs = 0
         self.bytes = 0
+        # Up to how much taken in since nothing is over.
+        self.room_for_jobs = -math.inf
+        self.room_for_bytes = -math.inf
         self.reading: asyncio.Task[None] | None = None
 
 
@@ -65,12 +69,13 @@ class QuotaBook:
         count = self._counts.get(tenant)
         if count is None or (count.quotas is not quotas and count.quotas != quotas):
             return False
-        if self._clock.monotonic() - count.read_at >= max(FRESH_S, count.rest_s):
+        if self._clock.monotonic() >= count.stale_at:
             return False
-        if _over(count, quotas, jobs, size) is not None:
+        more, larger = count.jobs + jobs, count.bytes + size
+        if more > count.room_for_jobs or larger > count.room_for_bytes:
             return False
-        count.jobs += jobs
-        count.bytes += size
+        count.jobs = more
+        count.bytes = larger
         return True
 
     async def take(self, tenant: str, quotas: Quotas, jobs: int, size: int) -> None:
@@ -78,8 +83,7 @@ class QuotaBook:
         count = self._counts.get(tenant)
         if count is None:
             count = self._counts[tenant] = _Count()
-        age = self._clock.monotonic() - count.read_at
-        if age >= max(FRESH_S, count.rest_s) or count.quotas != quotas:
+        if self._clock.monotonic() >= count.stale_at or count.quotas != quotas:
             await self._read(tenant, quotas, count)
         over = _over(count, quotas, jobs, size)
         if over is not None and self._clock.monotonic() - count.read_at >= count.rest_s:
@@ -108,8 +112,10 @@ class QuotaBook:
         count.quotas = quotas
         count.read_at = self._clock.monotonic()
         count.rest_s = min(LONGEST_REST_S, max(LEAST_S, REST * (count.read_at - began)))
+        count.stale_at = count.read_at + max(FRESH_S, count.rest_s)
         count.jobs -= jobs
         count.bytes -= size
+        count.room_for_jobs, count.room_for_bytes = _room(count.load, quotas)
 
 
 def _over(count: _Count, quotas: Quotas, jobs: int, size: int) -> str | None:
@@ -127,6 +133,26 @@ def _over(count: _Count, quotas: Quotas, jobs: int, size: int) -> str | None:
     if quotas.stored_bytes is not None and load.stored_bytes + larger > quotas.stored_bytes:
         return "stored_bytes"
     return None
+
+
+def _room(load: Load, quotas: Quotas) -> tuple[float, float]:
+    """Return how many jobs and bytes may be taken in before anything is over."""
+    if quotas.jobs_running is not None and load.jobs_running >= quotas.jobs_running:
+        return -math.inf, -math.inf
+    return (
+        _least(
+            (quotas.jobs_waiting, load.jobs_waiting),
+            (quotas.submits_per_minute, load.submits_per_minute),
+        ),
+        _least(
+            (quotas.payload_bytes, load.payload_bytes),
+            (quotas.stored_bytes, load.stored_bytes),
+        ),
+    )
+
+
+def _least(*limits: tuple[int | None, int]) -> float:
+    return min((limit - has for limit, has in limits if limit is not None), default=math.inf)
 
 
 def _refusal(tenant: str, name: str, quotas: Quotas) -> QuotaExceeded:
