@@ -70,7 +70,8 @@ def _analyse(
         for folder, count in sorted(vendored.items())
     )
     by_language: dict[str, dict[str, Any]] = {}
-    for done, read in enumerate(summarise_all(ours, workers), 1):
+    with_calls = Want.CALL in wanted
+    for done, read in enumerate(summarise_all(ours, workers, with_calls=with_calls), 1):
         if read.reason is not None:
             stats.skipped.append(Skipped(read.path, read.reason))
         if read.summary is not None:

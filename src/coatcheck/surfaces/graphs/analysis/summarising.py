@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from tree_sitter import Node
@@ -48,7 +49,7 @@ class _Reader(Protocol):
     def file(self, root: Node) -> Any: ...
 
 
-_READERS: dict[str, Callable[[bytes], _Reader]] = {
+_READERS: dict[str, type[PythonStatements | JavaScriptStatements | JavaReader | GoReader]] = {
     "python": PythonStatements,
     "javascript": JavaScriptStatements,
     "typescript": JavaScriptStatements,
@@ -67,8 +68,8 @@ class Read(NamedTuple):
     reason: str | None  # why it is not, or not wholly, in the graph
 
 
-def summarise_one(path: str, content: bytes) -> Read:
-    """Read one file."""
+def summarise_one(path: str, content: bytes, *, with_calls: bool = True) -> Read:
+    """Read one file; without the calls, there may be less of it to read."""
     language = language_of(path) or ""
     try:
         source = read_text(path, content)
@@ -83,9 +84,7 @@ def summarise_one(path: str, content: bytes) -> Read:
         parser.reset()
         return Read(path, language, None, f"not parsed within {LONGEST_PARSE_S} seconds")
     root = tree.root_node
-    reader: _Reader = (
-        TaggedReader(source, language) if language in GRAMMARS else _READERS[language](source)
-    )
+    reader = _reader_of(language, source, with_calls)
     try:
         summary = reader.file(root)
     except Exception as error:  # noqa: BLE001 - a hole in a reader costs one file, not the graph
@@ -103,6 +102,14 @@ def summarise_one(path: str, content: bytes) -> Read:
     return Read(path, language, summary, reason)
 
 
+def _reader_of(language: str, source: bytes, with_calls: bool) -> _Reader:
+    if language in GRAMMARS:
+        return TaggedReader(source, language)
+    reader = _READERS[language](source)
+    reader.with_calls = with_calls
+    return reader
+
+
 def _first_error(root: Node) -> int:
     node = root
     while True:
@@ -114,15 +121,18 @@ def _first_error(root: Node) -> int:
         node = broken
 
 
-def _summarise_batch(batch: list[tuple[str, bytes]]) -> list[Read]:
+def _summarise_batch(with_calls: bool, batch: list[tuple[str, bytes]]) -> list[Read]:
     with without_collecting():
-        return [summarise_one(path, content) for path, content in batch]
+        return [summarise_one(path, content, with_calls=with_calls) for path, content in batch]
 
 
-def summarise_all(files: Iterable[SourceFile], workers: int | None) -> Iterator[Read]:
+def summarise_all(
+    files: Iterable[SourceFile], workers: int | None, *, with_calls: bool = True
+) -> Iterator[Read]:
     """Read files, in their order, on so many processes; None: as many as there are cores."""
     count = workers if workers is not None else len(os.sched_getaffinity(0))
     batches = _batches(files)
+    summarise = partial(_summarise_batch, with_calls)
     first: list[list[tuple[str, bytes]]] = []
     size = 0
     for batch in batches:
@@ -132,14 +142,15 @@ def summarise_all(files: Iterable[SourceFile], workers: int | None) -> Iterator[
             break
     if count < 2 or size <= SMALL_BYTES:
         for batch in first:
-            yield from _summarise_batch(batch)
+            yield from summarise(batch)
         for batch in batches:
-            yield from _summarise_batch(batch)
+            yield from summarise(batch)
         return
-    yield from _on_processes(first, batches, count)
+    yield from _on_processes(summarise, first, batches, count)
 
 
 def _on_processes(
+    summarise: Callable[[list[tuple[str, bytes]]], list[Read]],
     first: list[list[tuple[str, bytes]]],
     batches: Iterator[list[tuple[str, bytes]]],
     count: int,
@@ -147,12 +158,10 @@ def _on_processes(
     # A fresh interpreter: forking a process that has threads or event loops is not safe.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, mp_context=context) as pool:
-        running: deque[Future[list[Read]]] = deque(
-            pool.submit(_summarise_batch, batch) for batch in first
-        )
+        running: deque[Future[list[Read]]] = deque(pool.submit(summarise, batch) for batch in first)
         first.clear()
         for batch in batches:
-            running.append(pool.submit(_summarise_batch, batch))
+            running.append(pool.submit(summarise, batch))
             while len(running) > 2 * count:
                 yield from running.popleft().result()
         while running:

@@ -24,6 +24,12 @@ _ACCESS = {"accessibility_modifier", "readonly", "override_modifier"}
 class Definitions(Expressions):
     """Reads definitions."""
 
+    # The last: a method of an object that is written out, as opposed to `if (...) {`.
+    telling = re.compile(
+        rb"=>|\b(?:class|function|import|require|exports?|module)\b"
+        rb"|\b(?!(?:if|for|while|switch|catch|with)\b)[\w$]+\s*\([^{}]*\)\s*[{:]"
+    )
+
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
         # What a parameter is taken apart into, when the body is read: (pattern, place).
@@ -145,10 +151,11 @@ class Definitions(Expressions):
             for pattern, place in self._patterns.pop(scope.function, ()):
                 self.declare(pattern, place)
             body = node.child_by_field_name("body")
-            if body is not None and body.type == "statement_block":
-                self.block(body)
-            elif body is not None:
-                self.returned(self.expression(body))
+            if body is not None and self.says_something(body):
+                if body.type == "statement_block":
+                    self.block(body)
+                else:
+                    self.returned(self.expression(body))
             self.settle(scope)
 
     @abstractmethod

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from coatcheck.surfaces.graphs.analysis.python.names import DEEPEST, LONGEST_CONSTANT, Names
-from coatcheck.surfaces.graphs.analysis.python.summary import Call, Element, Key, Place
+from coatcheck.surfaces.graphs.analysis.python.summary import Element, Key, Place
 
 _CHAINS = {
     "call_expression": "function",
@@ -20,8 +20,9 @@ _CHAINS = {
     "as_expression": None,
     "satisfies_expression": None,
 }
-_ASSIGNED = re.compile(rb"(?<![.\w$])([A-Za-z_$][\w$]*)\s*(?:=(?![=>])|[-+*/|&?]{1,2}=)")
-_DECLARED = re.compile(rb"\b(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*=(?![=>])")
+# Most words are not assigned to: nothing is tried again with a part of one.
+_ASSIGNED = re.compile(rb"(?<![.\w$])([A-Za-z_$][\w$]*+)\s*+(?:=(?![=>])|[-+*/|&?]{1,2}=)")
+_DECLARED = re.compile(rb"\b(?:const|let|var)\s++([A-Za-z_$][\w$]*+)\s*+=(?![=>])")
 FUNCTIONS = {
     "function_expression",
     "arrow_function",
@@ -213,9 +214,7 @@ class Expressions(Names, ABC):
             return 0
         result = self.place()
         line = node.start_point.row + 1
-        self.summary.calls.append(
-            Call(result, callee, tuple(positional), (), self.scope.runner, line)
-        )
+        self.summary.calls.append((result, callee, tuple(positional), (), self.scope.runner, line))
         return result
 
     def _required(self, function: Node | None, arguments: Node | None) -> str | None:
@@ -258,7 +257,7 @@ class Expressions(Names, ABC):
         self.summary.containers.append((given, "object", tuple(properties)))
         result = self.place()
         line = node.start_point.row + 1
-        self.summary.calls.append(Call(result, callee, (given,), (), self.scope.runner, line))
+        self.summary.calls.append((result, callee, (given,), (), self.scope.runner, line))
         return result
 
     # --- operators

@@ -418,7 +418,6 @@ class Statements(Definitions):
             self._export_clause(node, source, line)
 
     def _export_declaration(self, declaration: Node, *, is_default: bool) -> None:
-        before = {name: len(places) for name, places in self.scope.assigned.items()}
         if declaration.type in _HOISTED:
             written = declaration.child_by_field_name("name")
             place = self._hoisted.get(declaration.start_byte, 0)
@@ -428,10 +427,10 @@ class Statements(Definitions):
         if is_default and declaration.child_by_field_name("name") is None:
             self._give("default", self.named("default", declaration))
             return
+        before = self.scope.bound
         self.statement(declaration)
-        for name, places in self.scope.assigned.items():
-            if len(places) > before.get(name, 0):
-                self._give("default" if is_default else name, places[-1])
+        for name, place in self.scope.bound_since(before).items():
+            self._give("default" if is_default else name, place)
 
     def _export_clause(self, node: Node, source: str | None, line: int) -> None:
         runner = self.scope.runner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tree_sitter import Node
@@ -20,6 +21,8 @@ _CHAINS = {"call_expression": "function", "selector_expression": "operand"}
 
 class GoReader(PackageReader):
     """Reads a file of Go."""
+
+    telling = re.compile(rb"\b(?:func|type)\b")
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
@@ -226,7 +229,7 @@ class GoReader(PackageReader):
         self._declare_result(result, node.child_by_field_name("result"))
         self._results.append((result, 0))
         body = node.child_by_field_name("body")
-        if body is not None:
+        if body is not None and self.says_something(body):
             self._all(body)
         self._results.pop()
         self.variables.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tree_sitter import Node
@@ -34,6 +35,8 @@ class _Surrounding:
 
 class JavaReader(PackageReader):
     """Reads a file of Java."""
+
+    telling = re.compile(rb"->|\b(?:class|interface|enum|record)\b|\bnew\b[^;{}]*\{")
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
@@ -260,7 +263,7 @@ class JavaReader(PackageReader):
         before, surrounding.this = surrounding.this, this
         self._results.append(result)
         body = member.child_by_field_name("body")
-        if body is not None:
+        if body is not None and self.says_something(body):
             self._expression_all(body)
         self._results.pop()
         surrounding.this = before

@@ -10,7 +10,6 @@ from tree_sitter import Node
 from coatcheck.surfaces.graphs.analysis.python.names import DEEPEST, LONGEST_SIGNATURE, Names
 from coatcheck.surfaces.graphs.analysis.python.scopes import Scope
 from coatcheck.surfaces.graphs.analysis.python.summary import (
-    Call,
     Definition,
     Function,
     Place,
@@ -93,7 +92,7 @@ class PackageReader(Names, ABC):
             return 0
         result = self.place()
         self.summary.calls.append(
-            Call(
+            (
                 result,
                 callee,
                 tuple(arguments),

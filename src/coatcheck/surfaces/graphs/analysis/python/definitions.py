@@ -28,7 +28,6 @@ _HOLDERS = {
 }  # fmt: skip
 _ALTERNATIVES = {"Optional", "Union", "Final", "ClassVar", "Annotated", "Required", "NotRequired"}
 
-
 _NOTHING: list[Node] = []
 
 
@@ -46,6 +45,8 @@ class Parameters:
 
 class Definitions(Expressions):
     """Reads definitions."""
+
+    telling = re.compile(rb"\b(?:class|def|lambda|import|global|nonlocal)\b")
 
     @abstractmethod
     def block(self, node: Node) -> None:
@@ -107,10 +108,11 @@ class Definitions(Expressions):
             self.scope = scope
             self.depth = 0
             body = node.child_by_field_name("body")
-            if body is not None and node.type == "lambda":
-                self.returned(self.expression(body))
-            elif body is not None:
-                self.block(body)
+            if body is not None and self.says_something(body):
+                if node.type == "lambda":
+                    self.returned(self.expression(body))
+                else:
+                    self.block(body)
             self.settle(scope)
 
     def returned(self, place: Place) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from coatcheck.surfaces.graphs.analysis.python.names import DEEPEST, LONGEST_CONSTANT, Names
-from coatcheck.surfaces.graphs.analysis.python.summary import Call, Element, Key, Place
+from coatcheck.surfaces.graphs.analysis.python.summary import Element, Key, Place
 
 _CHAINS = {"call": "function", "attribute": "object", "subscript": "value"}
 _LEANING = {"binary_operator", "boolean_operator"}
@@ -24,6 +24,7 @@ _BINARY = {
 _COMPARISONS = {
     "==": "__eq__", "!=": "__ne__", "<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__",
 }  # fmt: skip
+_QUOTES = b"'\""
 _UNARY = {"-": "__neg__", "+": "__pos__", "~": "__invert__"}
 _BRACKETS = {"list": "list", "tuple": "tuple", "set": "set", "expression_list": "tuple"}
 _COMPREHENSIONS = {
@@ -38,12 +39,21 @@ class Expressions(Names, ABC):
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
-        self._readers: dict[str, Callable[[Node], Place]] = {
+        # Half of all expressions have none within them.
+        self._leaves: dict[str, Callable[[Node], Place]] = {
             "identifier": lambda node: self.read_name(self.text(node)),
-            "string": self._string,
-            "concatenated_string": self._concatenated,
             "integer": self._integer,
             "float": lambda _: self.typed("float"),
+            "comment": lambda _: 0,
+            "true": lambda _: 0,
+            "false": lambda _: 0,
+            "none": lambda _: 0,
+            "ellipsis": lambda _: 0,
+            "type": lambda _: 0,
+        }
+        self._readers: dict[str, Callable[[Node], Place]] = {
+            "string": self._string,
+            "concatenated_string": self._concatenated,
             "list": self._brackets,
             "tuple": self._brackets,
             "set": self._brackets,
@@ -65,12 +75,6 @@ class Expressions(Names, ABC):
             "augmented_assignment": self.augmented_assignment,
             "list_splat": self._discard,
             "keyword_argument": self._discard,
-            "comment": lambda _: 0,
-            "true": lambda _: 0,
-            "false": lambda _: 0,
-            "none": lambda _: 0,
-            "ellipsis": lambda _: 0,
-            "type": lambda _: 0,
         }
 
     @abstractmethod
@@ -94,8 +98,11 @@ class Expressions(Names, ABC):
         while node.type == "parenthesized_expression" and node.named_child_count:
             node = node.named_children[0]
         kind = node.type
-        if kind == "identifier":
-            return self.read_name(self.text(node))
+        leaf = self._leaves.get(kind)
+        if leaf is not None:
+            return leaf(node)
+        if kind == "string" and self.source[node.start_byte] in _QUOTES:
+            return self._plain_string(node)
         self.depth += 1
         try:
             if self.depth > DEEPEST:
@@ -211,7 +218,7 @@ class Expressions(Names, ABC):
             return 0
         result = self.place()
         self.summary.calls.append(
-            Call(
+            (
                 result,
                 callee,
                 tuple(positional),
@@ -256,7 +263,7 @@ class Expressions(Names, ABC):
         self._call(node, self.outside(self.module, "super"))
         del self.summary.calls[-1]
         self.summary.supers.append((result, self.scope.owner, self.scope.first_parameter))
-        self.summary.calls.append(Call(0, self.outside(self.module, "super"), (), (), runner, line))
+        self.summary.calls.append((0, self.outside(self.module, "super"), (), (), runner, line))
         return result
 
     # --- operators
@@ -381,9 +388,12 @@ class Expressions(Names, ABC):
     # --- literals
 
     def _string(self, node: Node) -> Place:
-        if self.source[node.start_byte : node.start_byte + 2].lower().find(b"f") >= 0:
+        if b"f" in self.source[node.start_byte : node.start_byte + 2].lower():
             self._interpolated(node)
             return self.typed("str")
+        return self._plain_string(node)
+
+    def _plain_string(self, node: Node) -> Place:
         written = self._written_string(node)
         return self.constant(written) if isinstance(written, str) else self.typed("str")
 

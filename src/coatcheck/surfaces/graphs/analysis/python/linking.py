@@ -56,17 +56,23 @@ class Linker(Models):
             self._link_names(module, summary)
         self.run()
         self._find_bases()
-        if not with_calls:
-            return
         self.is_linking = False
         put_off, self.put_off = self.put_off, []
         for value, load in put_off:
             self.on_load(value, load)
         for module, summary in summaries:
-            self._link_values(module.base, module.definitions, summary)
-            self._link_actions(module.base, module.definitions, summary)
+            base = module.base
+            self._decorations += [
+                (base + result, base + target) for result, _, target, _, _ in summary.decorations
+            ]
+            if with_calls:
+                self._link_values(base, module.definitions, summary)
+                self._link_actions(base, module.definitions, summary)
         self.run()
-        self._settle()
+        while self._settle_decorations():
+            self.run()
+        if with_calls:
+            self._settle()
 
     def module_of(self, runner: int) -> int:
         """Return the index of the module that a definition is in."""
@@ -345,16 +351,16 @@ class Linker(Models):
         def moved(place: int) -> int:
             return base + place if place > 0 else place and place - base
 
-        for call in summary.calls:
+        for result, callee, positional, keywords, runner, line in summary.calls:
             self.call_place(
-                base + call.callee,
+                base + callee,
                 Site(
-                    base + call.result if call.result else self.place(),
-                    tuple(moved(place) for place in call.positional),
-                    tuple((name, moved(place)) for name, place in call.keywords),
-                    start + call.runner,
-                    call.line,
-                    callee=base + call.callee,
+                    base + result if result else self.place(),
+                    tuple(moved(place) for place in positional),
+                    tuple((name, moved(place)) for name, place in keywords),
+                    start + runner,
+                    line,
+                    callee=base + callee,
                 ),
             )
         for target, attribute, source, runner, line in summary.stores:
@@ -391,7 +397,6 @@ class Linker(Models):
             site = Site(base + result, (base + target,), (), start + runner, line)
             site.is_silent = True
             self.call_place(base + decorator, site)
-            self._decorations.append((base + result, base + target))
 
     def _on_raise(self, value: int, data: tuple[int, int]) -> None:
         if self.objects.kind[value] is Kind.CLASS:
@@ -400,8 +405,6 @@ class Linker(Models):
     # --- beliefs
 
     def _settle(self) -> None:
-        while self._settle_decorations():
-            self.run()
         self._settle_receivers()
         self._kept_by = {
             function.by_name[name]: (function, attribute)

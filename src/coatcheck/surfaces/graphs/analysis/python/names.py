@@ -56,7 +56,15 @@ def not_too_deep(
 
 
 class Names:
-    """Places are made here, and names looked up as Python would."""
+    """Places are made here, and names looked up as Python would.
+
+    Where nobody asks who calls whom, `with_calls` is False, and the body of a function is not read
+    unless it has something that is `telling`: without that it defines nothing, imports nothing and
+    binds no name of anybody else's.
+    """
+
+    telling: re.Pattern[bytes]
+    with_calls = True
 
     def __init__(self, source: bytes) -> None:
         self.source = source
@@ -65,9 +73,15 @@ class Names:
         self.summary = PythonSummary()
         # Names that another scope assigns to: what they stand for is not known from one scope's
         # order of running.
-        self.shared = {
-            name.strip().decode() for names in _SHARED.findall(source) for name in names.split(b",")
-        }
+        self.shared = (
+            {
+                name.strip().decode()
+                for names in _SHARED.findall(source)
+                for name in names.split(b",")
+            }
+            if b"global" in source or b"nonlocal" in source
+            else set()
+        )
         self.module = Scope("module", None, 0, 0)
         self.scope = self.module
         self.scopes = [self.module]
@@ -75,6 +89,14 @@ class Names:
         self.depth = 0
         self.too_deep_line = 0
         self._constants: dict[int | str, Place] = {}
+        self._typed: dict[str, Place] = {}
+
+    def says_something(self, body: Node) -> bool:
+        """Tell whether the body of a function has to be read."""
+        return (
+            self.with_calls
+            or self.telling.search(self.source, body.start_byte, body.end_byte) is not None
+        )
 
     def text(self, node: Node) -> str:
         """Return a node's text."""
@@ -111,9 +133,11 @@ class Names:
         return place
 
     def typed(self, name: str) -> Place:
-        """Return the place of a value of a builtin type."""
-        place = self.place()
-        self.summary.typed.append((place, name))
+        """Return the place of a value of a builtin type that is not written out."""
+        place = self._typed.get(name)
+        if place is None:
+            place = self._typed[name] = self.place()
+            self.summary.typed.append((place, name))
         return place
 
     # --- names

@@ -55,6 +55,15 @@ class Scope:
         self.versions[name] = (place, len(self.loops))
         self._log.append((name, place))
 
+    @property
+    def bound(self) -> int:
+        """How often a name was bound, for `bound_since`."""
+        return len(self._log)
+
+    def bound_since(self, before: int) -> dict[str, Place]:
+        """Return the names that were bound since, with what each was bound to last."""
+        return dict(self._log[before:])
+
     def assign(self, name: str, place: Place) -> None:
         """Assign to a name."""
         if self.is_binding_local:

@@ -25,6 +25,9 @@ Key = int | str | None
 # What is in a container: (key, place of a key that is not written out, place of the element).
 # The elements of the place itself, where the place of the key is -1: `[*others]`.
 Element = tuple[Key, Place, Place]
+# A call: (result, callee, positional arguments, keyword arguments, runner, line). Positional
+# arguments below 0 are `*` of the place; a keyword None is `**`.
+Call = tuple[Place, Place, tuple[Place, ...], tuple[tuple[str | None, Place], ...], Runner, int]
 
 
 class Definition(NamedTuple):
@@ -65,17 +68,6 @@ class Class(NamedTuple):
     metaclass: Place
     attributes: tuple[tuple[str, Place], ...]
     fields: tuple[str, ...]  # annotated names, in order: the parameters of a dataclass
-
-
-class Call(NamedTuple):
-    """A call. Positional arguments below 0 are `*` of the place; a keyword None is `**`."""
-
-    result: Place
-    callee: Place
-    positional: tuple[Place, ...]
-    keywords: tuple[tuple[str | None, Place], ...]
-    runner: Runner
-    line: int
 
 
 @dataclass(slots=True)

@@ -1,0 +1,74 @@
+"""Where nobody asks for calls, less is read; all else in the graph is the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from coatcheck.surfaces.graphs.analysis import EdgeKind, Graph, NodeKind, SourceFile, analyse
+from tests.surfaces.graphs.analysis.ground_truth import Program, programs
+
+PROGRAMS = [each for name in ("python", "javascript", "java", "go") for each in programs(name)]
+
+Shape = tuple[set[tuple[str, str, str]], set[tuple[str, str, str, str]]]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_program_is_drawn_the_same(program: Program) -> None:
+    assert drawn(program.files(), {"parse", "dependency"}) == drawn(
+        program.files(), {"parse", "dependency", "call"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("a.py", "def f():\n    import os\n    class A: pass\n    return lambda: A\n"),
+        ("a.py", "def f():\n    global B\n    B = int\nclass C(B): pass\n"),
+        ("a.py", "def f():\n    def g():\n        from x import y\n        return y\n"),
+        ("a.js", "function f() { return { m() { return 1 } } }\n"),
+        ("a.js", "function f() { const g = async (x) => x; class A { n() {} } }\n"),
+        ("a.js", "function f() { if (x) { return require('./b') } }\n"),
+        ("a.ts", "function f(): object { return { m(a: number): number { return a } } }\n"),
+        ("A.java", "class A { void f() { Runnable r = () -> {}; } }\n"),
+        ("A.java", "class A { Object f() { return new Object() { int g() { return 1; } }; } }\n"),
+        ("A.java", "class A { void f() { class B extends A {} record C(int x) {} } }\n"),
+        ("a.go", "package a\nfunc f() { g := func() {}; type T struct{}; g() }\n"),
+    ],
+)  # fmt: skip
+def test_what_is_within_a_function_is_found(path: str, source: str) -> None:
+    def files() -> list[SourceFile]:
+        return [SourceFile(path, source.encode)]
+
+    without, whole = drawn(files(), {"parse", "dependency"}), drawn(
+        files(), {"parse", "dependency", "call"}
+    )  # fmt: skip
+    assert without == whole
+    assert len(without[0]) > 2, "more than the file and a function"
+
+
+def test_a_body_that_defines_nothing_is_left_unread() -> None:
+    source = "def f(x):\n    return x.y(1, 'two', [3])\n"
+    graph = analyse([SourceFile("a.py", source.encode)], {"parse"}, workers=1)
+    assert [node.qualified_name for node in graph.nodes if node.kind is NodeKind.FUNCTION] == [
+        "a.f"
+    ]
+
+
+def drawn(files: list[SourceFile], want: set[str]) -> Shape:
+    return shape_of(analyse(files, want, workers=1))
+
+
+def shape_of(graph: Graph) -> Shape:
+    """All that is not about calls."""
+    names = {node.id: node.qualified_name for node in graph.nodes}
+    edges = {
+        (names[edge.source], names[edge.target], str(edge.kind), str(edge.line))
+        for edge in graph.edges
+        if edge.kind is not EdgeKind.CALLS
+    }
+    nodes = {
+        (str(node.kind), node.qualified_name, node.signature or "")
+        for node in graph.nodes
+        if node.kind is not NodeKind.EXTERNAL
+    }
+    return nodes, edges
