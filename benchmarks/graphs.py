@@ -3,9 +3,10 @@
     python -m benchmarks.graphs                    precision and recall over the known programs
     python -m benchmarks.graphs --speed FOLDER ...  megabytes a second on trees of source code
 
-Speed is given beside parsing alone with tree-sitter on as many processes, and the flow of values
-(the points-to) apart, for a part and for the whole of a tree: twice the code should take about
-twice as long.
+Speed is given beside parsing alone with tree-sitter on as many processes, for a quarter, a half and
+the whole of a tree. "All but points-to" is a graph without calls: it is read, linked and drawn, but
+for the flow of values (the points-to), which is the difference to a graph with calls and is given
+for each kilobyte: about as much in a large tree as in a small one.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import resource
 import sys
 import time
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.surfaces.graphs.analysis.ground_truth import PROGRAMS, programs
 
@@ -59,22 +63,25 @@ def speed(folder: Path, workers: int) -> None:
         path for path in sorted(folder.rglob("*")) if path.is_file() and language_of(path.name)
     ]
     files = [(path.relative_to(folder).as_posix(), path.read_bytes()) for path in paths]
-    megabytes = sum(len(content) for _, content in files) / 1e6
     load = os.getloadavg()[0]
-    parsed = parse_alone(files, workers)
-    reading = timed(files, {"dependency", "parse"}, workers)
-    everything = timed(files, {"dependency", "parse", "call"}, workers)
-    half = timed(files[::2], {"dependency", "parse", "call"}, workers)
-    half_reading = timed(files[::2], {"dependency", "parse"}, workers)
+    print(f"{folder.name}: {len(files)} files on {workers} processes, load {load:.1f}")
     print(
-        f"{folder.name}: {megabytes:.1f} MB in {len(files)} files on {workers} processes, "
-        f"load {load:.1f}\n"
-        f"  parsing alone           {parsed:6.1f} s  {megabytes / parsed:5.1f} MB/s\n"
-        f"  all but points-to       {reading:6.1f} s  {megabytes / reading:5.1f} MB/s  "
-        f"{reading / parsed:.1f}x\n"
-        f"  everything              {everything:6.1f} s  {megabytes / everything:5.1f} MB/s\n"
-        f"  points-to, whole / half {everything - reading:6.1f} / {half - half_reading:.1f} s"
+        "| of the tree | MB | parsing alone | all but points-to | | MB/s | with points-to | MB/s "
+        "| points-to us/KB | nodes and edges | memory |\n|" + 11 * "---|"
     )
+    for part in (4, 2, 1):
+        chosen = files[::part]
+        megabytes = sum(len(content) for _, content in chosen) / 1e6
+        parsed = parse_alone(chosen, workers)
+        reading = apart(chosen, {"dependency", "parse"}, workers)
+        everything = apart(chosen, {"dependency", "parse", "call"}, workers)
+        flow = everything.seconds - reading.seconds
+        print(
+            f"| 1/{part} | {megabytes:.1f} | {parsed:.1f} s | {reading.seconds:.1f} s "
+            f"| {reading.seconds / parsed:.1f}x | {megabytes / reading.seconds:.1f} "
+            f"| {everything.seconds:.1f} s | {megabytes / everything.seconds:.1f} "
+            f"| {1000 * flow / megabytes:.0f} | {everything.size:,} | {everything.megabytes} MB |"
+        )
 
 
 def parse_alone(files: list[tuple[str, bytes]], workers: int) -> float:
@@ -96,14 +103,31 @@ def parse_batch(batch: list[tuple[str, bytes]]) -> int:
     return len(batch)
 
 
-def timed(files: list[tuple[str, bytes]], want: set[str], workers: int) -> float:
+class Run(NamedTuple):
+    """What an analysis took, in a process of its own."""
+
+    seconds: float
+    size: int
+    megabytes: int  # at its peak, without the content of the files, which the caller holds
+
+
+def apart(files: list[tuple[str, bytes]], want: set[str], workers: int) -> Run:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(timed, files, want, workers).result()
+
+
+def timed(files: list[tuple[str, bytes]], want: set[str], workers: int) -> Run:
+    given = sum(len(content) for _, content in files)
     started = time.monotonic()
-    analyse(
-        [SourceFile(path, lambda content=content: content) for path, content in files],
+    graph = analyse(
+        [SourceFile(path, partial(bytes, content)) for path, content in files],
         want,
         workers=workers,
     )
-    return time.monotonic() - started
+    seconds = time.monotonic() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return Run(seconds, len(graph.nodes) + len(graph.edges), peak - given // 2**20)
 
 
 if __name__ == "__main__":
