@@ -1,4 +1,4 @@
-"""The faults in large: `make chaos`, or `python -m tests.faults.chaos [FAULT ...]`.
+"""The faults in large: `make chaos`, or `python -m tests.faults.chaos [FAULT[:STORE] ...]`.
 
 `CHAOS_SCALE` (1.0) multiplies how often each fault is tried, `CHAOS_SECONDS` (6000) bounds the
 whole: each fault has a share of it by what it took when it was measured, and runs in rounds until
@@ -223,8 +223,8 @@ def run_all(
     chosen = [
         (fault, store)
         for fault in FAULTS
-        if not names or fault.name in names
         for store in fault.stores
+        if not names or {fault.name, f"{fault.name}:{store}"} & set(names)
     ]
     until = time.monotonic() + seconds
     with TrialServer() as server, Launcher() as launcher:

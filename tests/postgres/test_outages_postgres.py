@@ -6,6 +6,7 @@ What was accepted is not lost, each job ends once, and what was asked for again 
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -359,18 +360,26 @@ async def test_what_had_to_be_asked_for_again_still_wakes_those_who_wait_for_it(
     assert await woken.wait(2) is True
 
 
+# That a statement will come, and that the server is to say when it is ready for it.
+ANNOUNCED = b"P" + struct.pack("!I", 4 + 1 + 9 + 2) + b"\0SELECT 1\0\0\0" + b"H\0\0\0\4"
+
+
+@pytest.mark.parametrize("within_a_statement", [False, True])
 async def test_a_process_frozen_in_a_transaction_does_not_keep_its_jobs_from_others(
-    dsn: str, schema: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    dsn: str, schema: str, store: PostgresStore, within_a_statement: bool
 ) -> None:
-    monkeypatch.setattr(database, "IDLE_IN_TRANSACTION_MS", 200)
+    store._database.stalled_ms = 200
     await store.register_worker(worker_info(WORKER))
     lease = await run_job(store)
     frozen = database.Database(dsn, connections=2)
+    frozen.stalled_ms = 200
     await frozen.open()
     locked, thawed = asyncio.Event(), asyncio.Event()
 
     async def settle_slowly(connection: Any) -> None:
         await connection.fetch(f'SELECT id FROM "{schema}".jobs FOR UPDATE')
+        if within_a_statement:
+            connection._con._transport.write(ANNOUNCED)
         locked.set()
         await thawed.wait()
         await connection.fetch("SELECT 1")

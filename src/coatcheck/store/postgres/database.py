@@ -33,9 +33,13 @@ LONGEST_PAUSE_S = 5.0
 CONNECT_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 60.0
 # A process that is frozen between two statements holds its rows locked, and whoever takes its jobs
-# back would wait for it: the server ends such a transaction. Ours never pause this long. Behind a
-# pooler the setting is the pooler's (docs/how-to/postgresql.md).
+# back would wait for it: the server ends such a transaction. Ours never pause this long. For one
+# that is frozen within a statement, announced and not sent, the server waits: whoever is held up by
+# it ends it (`end_stalled`). Behind a pooler the setting is the pooler's
+# (docs/how-to/postgresql.md).
 IDLE_IN_TRANSACTION_MS = 5_000
+# By this name, unless the address gives another, ours are known among the server's connections.
+APPLICATION = "coatcheck"
 
 # The server or the way to it is in trouble: it may work later, and nothing is wrong with us.
 _TEMPORARY: tuple[type[BaseException], ...] = (
@@ -73,11 +77,14 @@ class Database:
         self._connections = connections
         self._pool: asyncpg.Pool
         self.pooled = False
+        self.stalled_ms = IDLE_IN_TRANSACTION_MS
 
     async def open(self) -> None:
         """Connect once, to see what is there, then make the pool."""
         self.pooled = await is_pooled(self._dsn)
-        settings = {"idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS)}
+        settings = {"idle_in_transaction_session_timeout": str(self.stalled_ms)}
+        if "application_name" not in self._dsn:
+            settings["application_name"] = APPLICATION
         try:
             self._pool = await asyncpg.create_pool(
                 self._dsn,
