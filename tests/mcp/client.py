@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, Literal, cast
 
@@ -121,12 +121,18 @@ async def begun(
 
 @asynccontextmanager
 async def connected(
-    url: str, key: str | None = None, *, tasks: bool = False, mode: str = "auto", **headers: str
+    url: str,
+    key: str | None = None,
+    *,
+    tasks: bool = False,
+    mode: str = "auto",
+    headers: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Client]:
     """Connect over HTTP."""
+    sent = dict(headers or {})
     if key is not None:
-        headers["authorization"] = f"Bearer {key}"
-    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+        sent["authorization"] = f"Bearer {key}"
+    async with httpx2.AsyncClient(headers=sent, timeout=60) as http:
         transport = streamable_http_client(f"{url}/mcp", http_client=http)
         extensions = [KnowsTasks()] if tasks else []
         async with Client(transport, mode=mode, extensions=extensions) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import httpx2
@@ -74,6 +75,28 @@ async def test_another_tenants_jobs_and_tasks_are_not_there(
                 refused = await stranger.call_tool(tool, {"job_id": job.id})
                 assert refused.structured_content["code"] == "not-found"
         assert (await look(client.session, created.task_id)).status == "working"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_job_knows_which_request_it_came_by(url: str, engine: Engine, mode: str) -> None:
+    headers = {"x-correlation-id": "ticket-7"}
+    async with connected(url, mode=mode, headers=headers) as client:
+        told = await client.call_tool("shout", {"input": "ho"})
+    job = await engine.get(told.structured_content["job_id"])
+    assert (job.correlation_id, job.surface) == ("ticket-7", "mcp")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_nothing_of_a_call_is_logged(
+    url: str, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)  # as an operator has it who wants to know all of ours
+    caplog.set_level(logging.DEBUG, "coatcheck")
+    async with connected(url, mode=mode) as client:
+        told = await client.call_tool("shout", {"input": "velvet collar"})
+        assert text_of(told) == "VELVET COLLAR"
+        assert (await client.call_tool("buy", {"item": 1, "count": "velvet"})).is_error
+    assert "velvet" not in caplog.text.lower()
 
 
 async def test_a_quota_is_a_result_that_says_so(url: str, engine: Engine) -> None:

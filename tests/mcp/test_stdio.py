@@ -152,45 +152,54 @@ def kill(server: Running) -> None:
     server.stdout.until_end()
 
 
-@pytest.mark.parametrize("way", ["http", "stdio"])
-async def test_a_task_outlives_the_server(tmp_path: Path, way: str) -> None:
+async def test_what_was_begun_outlives_the_server(tmp_path: Path) -> None:
+    """Killed in the middle of two tasks, and of a call that waits: which is made again under its
+    key, and is still one job.
+    """
     place, coat = Place(tmp_path), tmp_path / "coat"
-    connect = connected if way == "http" else over_stdio
+    arguments, waits = {"input": str(coat)}, asyncio.Event()
+
+    async def told(progress: float, total: float | None, message: str | None) -> None:
+        waits.set()
+
     with place.serving() as server:
         server.url()
-        async with connect(place.url, tasks=True) as client:
-            created = await begun(client, "fetch", {"input": str(coat)})
-            while (await look(client.session, created.task_id)).status_message == "queued":
-                pass
+        async with (
+            connected(place.url, tasks=True) as over_http,
+            over_stdio(place.url, tasks=True) as beside,
+            over_stdio(place.url) as waiting,
+        ):
+            clients = (over_http, beside)
+            created = [await begun(client, "fetch", arguments) for client in clients]
+            call = asyncio.create_task(
+                waiting.call_tool("fetch", arguments, progress_callback=told)
+            )
+            await waits.wait()
+            for client, task in zip(clients, created, strict=True):
+                while (await look(client.session, task.task_id)).status_message == "queued":
+                    pass
             kill(server)
             with place.serving() as again:
                 again.url()
-                assert (await look(client.session, created.task_id)).status == "working"
+                for client, task in zip(clients, created, strict=True):
+                    assert (await look(client.session, task.task_id)).status == "working"
                 coat.write_text("a coat")
-                task = await ended(client.session, created.task_id)
-                assert task.result is not None
-                assert text_of(task.result) == "a coat"
-
-
-async def test_a_call_over_stdio_outlives_the_server(tmp_path: Path) -> None:
-    """Also one that waits: it is made again under its key, and is still one job."""
-    place, coat = Place(tmp_path), tmp_path / "coat"
-    with place.serving() as server:
-        server.url()
-        async with over_stdio(place.url) as client:
-            begun = asyncio.Event()
-
-            async def told(progress: float, total: float | None, message: str | None) -> None:
-                begun.set()
-
-            arguments = {"input": str(coat)}
-            call = asyncio.create_task(client.call_tool("fetch", arguments, progress_callback=told))
-            await begun.wait()
-            kill(server)
-            with place.serving() as again:
-                again.url()
-                coat.write_text("a coat")
+                for client, task in zip(clients, created, strict=True):
+                    result = (await ended(client.session, task.task_id)).result
+                    assert result is not None
+                    assert text_of(result) == "a coat"
                 assert text_of(await call) == "a coat"
                 async with httpx2.AsyncClient() as http:
                     jobs = (await http.get(f"{place.url}/v1/jobs")).json()["jobs"]
-                assert [job["kind"] for job in jobs] == ["fetch"]
+                assert [job["attempt"] for job in jobs] == [2, 2, 2]
+
+
+async def test_a_client_that_does_not_listen_ends_it(url: str) -> None:
+    def nobody_listens(_line: str) -> None:
+        raise BrokenPipeError
+
+    here, there = os.pipe()
+    os.write(there, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    with pytest.raises(BrokenPipeError):  # what the command line makes an end of
+        await Bridge(find_address(url, ""), nobody_listens).run(lines_of(here))
+    os.close(there)

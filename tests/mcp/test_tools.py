@@ -10,6 +10,9 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from coatcheck.engine.engine import Engine
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.state import State
+from coatcheck.store.base import JobFilter
 from tests.mcp.client import connected, text_of, under
 from tests.mcp.kinds import Gate
 
@@ -133,6 +136,19 @@ async def test_a_job_is_cancelled(impatient: str, gate: Gate) -> None:
         ended = await client.call_tool("job_result", {"job_id": job_id, "wait_s": 60})
     assert ended.is_error
     assert ended.structured_content["state"] == "cancelled"
+
+
+@MODES
+async def test_a_client_that_goes_away_cancels_nothing(
+    url: str, engine: Engine, gate: Gate, mode: str
+) -> None:
+    async with connected(url, mode=mode) as client:
+        call = asyncio.create_task(client.call_tool("held", {"input": "coat"}))
+        await gate.entered.wait()
+        call.cancel()
+    [job] = await engine.list_jobs(JobFilter(DEFAULT_TENANT))
+    gate.opened.set()
+    assert (await engine.wait(job.id, 60)).state is State.SUCCEEDED
 
 
 @MODES

@@ -6,7 +6,6 @@ done with it, so nothing runs between two requests and nothing has to be shut do
 
 from __future__ import annotations
 
-import logging
 from importlib.metadata import version
 from typing import Any
 
@@ -26,9 +25,6 @@ INSTRUCTIONS = (
     "answers with the job's id; come back for the result with job_result, which can wait, look at "
     "it with job_status, stop it with job_cancel. Do not call the tool again for the same work."
 )
-
-# It announces every request at "info", as if a server were started for it.
-logging.getLogger("mcp.server").setLevel(logging.WARNING)
 
 
 class Protocol:

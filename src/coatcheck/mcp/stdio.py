@@ -74,6 +74,10 @@ class Bridge:
                     message = self._read(line)
                     if message is not None:
                         self._begin(message, tasks)
+        except BaseExceptionGroup as group:
+            if group.subgroup(BrokenPipeError) is not None:
+                raise BrokenPipeError from None  # nobody listens any more
+            raise
         finally:
             await self._driver.close()
 

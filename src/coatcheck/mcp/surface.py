@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -96,16 +96,19 @@ class McpSurface(Surface):
         """Take a message of the Model Context Protocol (streamable HTTP, without sessions), and
         answer it as JSON or as server-sent events. Every kind that the key may submit is a tool.
         """
-        if library_version() is None:
-            raise HTTPException(501, f"this server does not speak MCP: {MISSING}")
         request.scope["coatcheck.endpoint"] = self.endpoints[0]
         request.scope["coatcheck.tenant"] = caller_of(request).tenant
         message = await read_json(request)
-        if self._protocol is None:
-            # A second of imports, while the loop answers others.
-            module = await asyncio.to_thread(import_module, "coatcheck.mcp.server")
-            self._protocol = module.Protocol(self._wait_s)
-        return self._protocol.answer(dumps(message).encode())
+        protocol = self._protocol or await self._speak()
+        return protocol.answer(dumps(message).encode())
+
+    async def _speak(self) -> Protocol:
+        if library_version() is None:
+            raise HTTPException(501, f"this server does not speak MCP: {MISSING}")
+        # A second of imports, while the loop answers others.
+        module = await asyncio.to_thread(import_module, "coatcheck.mcp.server")
+        self._protocol = protocol = module.Protocol(self._wait_s)
+        return cast("Protocol", protocol)
 
 
 def library_version() -> str | None:
