@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -203,3 +204,9 @@ async def test_a_client_that_does_not_listen_ends_it(url: str) -> None:
     with pytest.raises(BrokenPipeError):  # what the command line makes an end of
         await Bridge(find_address(url, ""), nobody_listens).run(lines_of(here))
     os.close(there)
+
+
+def test_neither_the_command_nor_a_server_that_nobody_asks_needs_the_library() -> None:
+    without = "import sys; sys.modules.update(mcp=None, mcp_types=None); "
+    needed = "import coatcheck.cli.mcp, coatcheck.cli.processes, coatcheck.cli.doctor.command"
+    subprocess.run([sys.executable, "-c", without + needed], check=True)
