@@ -15,6 +15,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.mcp.surface import McpSurface
 from coatcheck.settings import Settings
+from coatcheck.store.base import Store
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker
 from tests.mcp.kinds import Gate, declare_kinds
@@ -45,7 +46,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
 
 
 @pytest.fixture
-def engine(store: SQLiteStore, gate: Gate) -> Engine:
+def engine(store: Store, gate: Gate) -> Engine:
     return Engine(store, declare_kinds(gate).kinds, pepper=lambda: PEPPER)
 
 
@@ -62,7 +63,7 @@ async def worker(engine: Engine, gate: Gate) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-def serving(store: SQLiteStore, gate: Gate) -> Serving:
+def serving(store: Store, gate: Gate) -> Serving:
     """Serve an engine on a port; without one, a further replica on the same store."""
 
     @asynccontextmanager
