@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup run test lint chaos bench bench-postgres clean
+.PHONY: help setup run test lint docs chaos bench bench-postgres clean
 
 help:
 	@echo "make run          set up, start the server and put one real job through it (ONCE=1: then exit)"
 	@echo "make test         set up, then lint, types, layers and every test"
 	@echo "make lint         lint, types and layers only"
+	@echo "make docs         the documentation as a site, into site/; a broken link ends it"
 	@echo "make chaos        faults in large, an hour and a half (CHAOS_SECONDS, CHAOS_SCALE), then half an hour of"
 	@echo "                  mixed load through which nothing may grow; docs/reliability.md"
 	@echo "make bench        the benchmarks on SQLite, beside their peers; writes benchmarks/results/"
@@ -29,6 +30,9 @@ run: setup
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo
 
+docs: setup
+	@$(BIN)/python docs/build.py
+
 test: lint
 	@$(BIN)/pytest -n 4
 
@@ -45,4 +49,4 @@ bench-postgres: setup
 	@$(BIN)/python -m benchmarks.postgres
 
 clean:
-	@rm -rf $(VENV) .bench build dist
+	@rm -rf $(VENV) .bench build dist site

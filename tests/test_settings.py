@@ -32,6 +32,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "drain_s": ("0", 0.0),
     "grace_s": ("1", 1.0),
     "poll_s": ("0.5", 0.5),
+    "mcp_wait_s": ("0", 0.0),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
 }
@@ -160,6 +161,7 @@ def test_the_concurrency_of_others_is_that_of_processes() -> None:
         ("POLL_S", "0", "poll_s must be more than 0"),
         ("DRAIN_S", "-1", "drain_s must not be negative"),
         ("GRACE_S", "-0.1", "grace_s must not be negative"),
+        ("MCP_WAIT_S", "-1", "mcp_wait_s must not be negative"),
         ("LOG_FORMAT", "xml", "log_format is json, text or auto, not 'xml'"),
     ],
 )

@@ -30,6 +30,7 @@ PROCESSES = "SUPERMODEL_JOB_CONCURRENCY"
 # What may stand in the file beside the settings: [[proxy]], an array of tables, and [foreman].
 TABLES = frozenset({"foreman", "proxy"})
 
+COUNTS = ("concurrency", "processes", "process_jobs")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -86,6 +87,9 @@ class Settings:
     # What calls to jobs' own webhooks are signed with: whsec_..., or a reference to it. Empty: a
     # secret that is made when it is needed.
     webhook_secret: str = dataclasses.field(default="", repr=False)
+    # How long the call of a tool by an assistant (MCP) waits for its job before it answers with the
+    # job's id.
+    mcp_wait_s: float = 5.0
     # Log lines as "json" or "text"; "auto" is text on a terminal.
     log_format: str = "auto"
     log_level: str = "info"
@@ -94,7 +98,7 @@ class Settings:
         for name in ("lease_s", "sweep_s", "poll_s"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be more than 0, not {getattr(self, name)}")
-        for name in ("drain_s", "grace_s", "concurrency", "processes", "process_jobs"):
+        for name in ("drain_s", "grace_s", "mcp_wait_s", *COUNTS):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must not be negative: {getattr(self, name)}")
         if self.connections < 2:

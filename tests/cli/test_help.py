@@ -27,6 +27,7 @@ SUBCOMMANDS = (
         "jobs",
         "keys",
         "kinds",
+        "mcp",
         "migrate",
         "queues",
         "render",

@@ -40,6 +40,7 @@ COMMANDS = {
     "exec": ("execute", "execute"),
     "keys": ("keys", "keys"),
     "tenants": ("tenants", "tenants"),
+    "mcp": ("mcp", "mcp"),
     "completion": ("completion", "completion"),
 }
 

@@ -13,6 +13,7 @@ from coatcheck.app import App, load_app
 from coatcheck.cli.listen import url_of
 from coatcheck.cli.running import api_process, run_process, single_process, worker_process
 from coatcheck.errors import CoatcheckError, ConfigurationError
+from coatcheck.mcp.surface import McpSurface
 from coatcheck.settings import Settings
 from coatcheck.store.open import place_of
 from coatcheck.surfaces.configured import configured_surfaces
@@ -25,7 +26,9 @@ def serve_here(
     """Serve HTTP, and work as well if told, until a signal."""
     process = single_process if with_worker else api_process
     announce = _announcement(listening, settings)
-    run_process(process(_load(app, settings), settings, listening, announce))
+    loaded = _load(app, settings)
+    loaded.use(McpSurface())
+    run_process(process(loaded, settings, listening, announce))
 
 
 def work_here(app: str | None, settings: Settings) -> None:

@@ -20,6 +20,12 @@ HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _PRINTABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
+KEY_RULE = "one key of 1 to 255 printable ASCII characters"
+
+
+def is_key(text: str) -> bool:
+    """Tell whether a text can be a key."""
+    return _PRINTABLE.fullmatch(text) is not None
 
 
 def read_key(request: Request) -> str | None:
@@ -30,8 +36,8 @@ def read_key(request: Request) -> str | None:
     key = given[0].strip()
     if len(key) >= 2 and key[0] == key[-1] == '"':
         key = key[1:-1]
-    if len(given) > 1 or not _PRINTABLE.fullmatch(key):
-        raise HTTPException(400, f"{HEADER} takes one key of 1 to 255 printable ASCII characters")
+    if len(given) > 1 or not is_key(key):
+        raise HTTPException(400, f"{HEADER} takes {KEY_RULE}")
     return key
 
 
@@ -40,7 +46,12 @@ def once_for(request: Request, body: Any) -> Once | None:
     key = read_key(request)
     if key is None:
         return None
-    return Once(key, f"{request.method} {request.scope['path']} {_digest(body)}")
+    return once_under(key, request.method, request.scope["path"], body)
+
+
+def once_under(key: str, method: str, path: str, body: Any) -> Once:
+    """Return a key, however it was given, with the fingerprint of its request."""
+    return Once(key, f"{method} {path} {_digest(body)}")
 
 
 def _digest(body: Any) -> str:

@@ -13,6 +13,7 @@ import apsw
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.surface import Part
+from coatcheck.mcp.surface import McpSurface
 from coatcheck.sandbox import Strength, sandbox_in_force
 from coatcheck.settings import Settings
 from coatcheck.surfaces.configured import configured_surfaces
@@ -33,6 +34,7 @@ def check_parts(database_scheme: str, settings: Settings) -> Iterator[Finding]:
     yield _sandbox()
     yield from _surfaces()
     yield from _configured(settings)
+    yield from map(_optional, McpSurface().parts())
     yield _kubernetes()
 
 
@@ -91,6 +93,10 @@ def _part(part: Part) -> Finding:
     if part.missing:
         return warning(AREA, part.says, part.missing)
     return ok(AREA, part.says)
+
+
+def _optional(part: Part) -> Finding:
+    return ok(AREA, part.says, part.missing)
 
 
 def _kubernetes() -> Finding:

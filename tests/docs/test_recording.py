@@ -1,0 +1,35 @@
+"""The terminal session on the front page is a real one, and still looks like that."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from .pages import ROOT
+
+PICTURE = ROOT / "docs/pictures/session.svg"
+
+
+def words_of(svg: str) -> list[str]:
+    """Return what is to be read on a screen, numbers apart: those are of one run."""
+    lines = re.findall(r"<text[^>]*>(.*?)</text>", svg, re.DOTALL)
+    text = html.unescape(" ".join(lines)).replace("\xa0", " ")
+    return re.sub(r"\d+", "0", text).split()
+
+
+def test_it_fetches_nothing_and_is_well_formed() -> None:
+    text = PICTURE.read_text()
+    ET.fromstring(text)
+    assert "url(http" not in text
+    assert "<script" not in text
+    assert "<image" not in text
+
+
+def test_the_same_commands_say_the_same_today(tmp_path: Path) -> None:
+    again = tmp_path / "session.svg"
+    subprocess.run([sys.executable, ROOT / "docs/recording.py", again], check=True)
+    assert words_of(again.read_text()) == words_of(PICTURE.read_text())
