@@ -37,7 +37,7 @@ lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo
 
 test: lint
-	@$(BIN)/pytest -n 4
+	@$(BIN)/pytest -n 4 --dist loadgroup
 
 chaos: setup
 	@$(BIN)/python -m tests.faults.chaos $(FAULTS)
