@@ -38,9 +38,10 @@ class Served:
         arguments = ["serve", "tests.ui.app:app", "--in-process", "--port", port]
         settings = {
             "PYTHONPATH": str(ROOT),
-            "COATCHECK_DATABASE": f"sqlite:///{self.folder / 'jobs.db'}",
+            "COATCHECK_DATABASE": f"sqlite:///{self.database}",
             "COATCHECK_LOG_LEVEL": "warning",
             "COATCHECK_PEPPER": "a pepper for tests",
+            "COATCHECK_EGRESS_ALLOW": "127.0.0.1",
         }
         self._process = subprocess.Popen(
             [*COMMAND, *arguments],
@@ -57,6 +58,10 @@ class Served:
         assert self._process is not None
         self._process.send_signal(number)
         self._process.wait(60)
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "jobs.db"
 
     def open_gate(self, name: str) -> None:
         (self.folder / name).touch()

@@ -10,7 +10,9 @@ from .conftest import TOGETHER, Served, show
 
 pytestmark = TOGETHER
 
-MARKUP = "<img src=/v1/nothing onerror=\"document.title='run'\"><script>document.title='run'</script>"
+MARKUP = (
+    "<img src=/v1/nothing onerror=\"document.title='run'\"><script>document.title='run'</script>"
+)
 TEXT = f"{MARKUP} ${{7*7}} {{{{7*7}}}} \u202e javascript:document.title='run'"
 
 

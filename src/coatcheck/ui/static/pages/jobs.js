@@ -96,7 +96,6 @@ const Filters = ({ query, kinds, queues, note }) => {
       </select>
       <input type="datetime-local" aria-label="Handed in from" title="Handed in from" value=${query.get("from") ?? ""} onChange=${choose("from")} />
       <input type="datetime-local" aria-label="Handed in before" title="Handed in before" value=${query.get("to") ?? ""} onChange=${choose("to")} />
-      ${isOperator() ? html`<${Tenants} />` : null}
       ${note ? html`<span class="filter-note" role="status">${note}</span>` : null}
     </form>
   `;
@@ -132,6 +131,7 @@ export const Jobs = () => {
   const isFiltered = [...query.keys()].length > 0;
   return html`
     <div class="page-head"><h1>Jobs</h1><div class="actions">
+      ${isOperator() ? html`<${Tenants} />` : null}
       <span class=${`live ${error ? "off" : ""}`}>live</span>
     </div></div>
     <div class="stack">

@@ -23,7 +23,10 @@ const options = (width) => {
     legend: { show: false },
     cursor: { drag: { x: false, y: false }, y: false, points: { show: false } },
     padding: [10, 26, 0, 0],
-    scales: { y: { range: (_plot, _low, high) => [0, Math.max(4, high * 1.08)] } },
+    scales: {
+      x: { range: (_plot, first, last) => [first - 40, last + 40] },
+      y: { range: (_plot, _low, high) => [0, Math.max(4, high * 1.08)] },
+    },
     axes: [
       { ...axis, size: 26, grid: { show: false }, values: (_plot, splits) => splits.map(minuteOf) },
       { ...axis, size: 44, values: whole },
