@@ -66,17 +66,18 @@ async def test_a_running_job_is_told(
 async def test_jobs_are_deleted_with_all_they_have(
     http: httpx2.AsyncClient, submit: Submit, clock: StoppedClock
 ) -> None:
+    ids = []
     for n in range(3):
         clock.milliseconds = NOW + 60_000 * n
-        job = await submit("echo", n)
-        await http.post(f"/v1/jobs/{job['id']}/cancel")
+        ids.append((await submit("echo", n))["id"])
+        await http.post(f"/v1/jobs/{ids[-1]}/cancel")
     which = {"state": "cancelled", "created_before": "2033-05-18T03:35:20Z"}
 
     assert (await done(http, "deletions", **which, dry_run=True))["jobs"] == 2
     assert (await done(http, "deletions", **which))["jobs"] == 2
 
     [left] = (await http.get("/v1/jobs")).json()["jobs"]
-    assert left["id"] == job["id"]
+    assert left["id"] == ids[-1]
     assert (await done(http, "deletions", **which))["jobs"] == 0
 
 

@@ -68,7 +68,7 @@ async def order(ctx: Context, asked: Order) -> str:
     await ctx.step(charge, ctx.job_id, asked.price, retries=3)
     await ctx.sleep(0.2)
     await ctx.gather(await ctx.spawn("parcel", asked.item))
-    return await ctx.step(thank, reserved)
+    return str(await ctx.step(thank, reserved))
 
 
 async def reserve(item: str) -> str:

@@ -1,5 +1,5 @@
-"""One server for all tests of the cockpit, a browser for each module; what goes wrong in a page fails
-a test, whatever it looks at.
+"""One server for all tests of the cockpit, a browser for each module. What goes wrong in a page
+fails a test, whatever it looks at.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from typing import Any
 
 from playwright.sync_api import Page, expect
 
@@ -88,8 +89,10 @@ def test_jobs_are_found_and_dealt_with_many_at_a_time(
     expect(jobs).not_to_contain_text(ids[0])
     expect(jobs).to_contain_text("a reason of its own")
     page.get_by_label("State").select_option("queued")
-    page.keyboard.press("Tab")
     find = page.get_by_label("Find jobs")
+    page.get_by_role("main").focus()
+    page.keyboard.press("/")
+    expect(find).to_be_focused()
     find.fill("crowd:a")
     find.press("Enter")
     for job in ids:
@@ -137,6 +140,52 @@ def test_a_key_sees_what_it_is_good_for(door: Page, served: Served, problems: li
     door.get_by_role("button", name="Log out").click()
     expect(door.get_by_label("API key")).to_be_visible()
     problems.clear()
+
+
+def test_the_operator_looks_at_another_tenant(page: Page, served: Served) -> None:
+    key = served.make_key("jobs:read", "jobs:write", tenant="umbrella")
+    body = {"kind": "parcel", "input": "umbrella"}
+    job = served.ask("POST", "/v1/jobs", key, json=body)["id"]
+    show(page, served, "jobs")
+
+    page.get_by_label("Tenant").select_option("umbrella")
+
+    page.get_by_role("region", name="Jobs", exact=True).get_by_text(job).click()
+    state(page, "succeeded")
+    expect(page.get_by_role("region", name="Result")).to_contain_text("parcel with umbrella")
+    expect(page.get_by_role("complementary")).to_contain_text("for umbrella")
+
+
+def test_documents_are_searched_where_they_are_taken_in(page: Page, served: Served) -> None:
+    expect(page.get_by_role("link", name="Collections")).to_have_count(0)
+    # What takes documents in is a surface that may not be installed: its answers are played.
+    info = served.ask("GET", "/v1/server") | {"surfaces": ["ingest"]}
+    document = {"id": "d1", "name": "coat.md", "title": "<b>Coats</b>", "metadata": {"by": "<i>"}}
+    stored = {"passages": 3, "size": 900, "updated_at": "2030-01-01T00:00:00.000Z"}
+    place = {"score": 0.5, "page": 2, "headings": ["Care"], "document": document}
+    answers = {
+        "/v1/server": info,
+        "/v1/collections": {"collections": [{"name": "docs", "documents": 1, "passages": 3}]},
+        "/v1/collections/docs/documents": {"documents": [document | stored], "next_cursor": None},
+        "/v1/collections/docs/search": {"results": [{"text": "<u>Brush</u> it.", **place}]},
+    }
+    for path, answer in answers.items():
+        play(page, served.url + path, answer)
+    page.reload()
+
+    page.get_by_role("link", name="Collections").click()
+    expect(page.get_by_role("region", name="Documents")).to_contain_text("<b>Coats</b>")
+    page.get_by_label("What to search for").fill("how to brush?")
+    page.get_by_role("button", name="Search").click()
+
+    found = page.get_by_role("article")
+    expect(found).to_contain_text("<u>Brush</u> it.")
+    expect(found).to_contain_text("Care › page 2")
+
+
+def play(page: Page, url: str, answer: dict[str, Any]) -> None:
+    """Answer a call in place of the server."""
+    page.route(re.compile(re.escape(url) + r"(\?.*)?$"), lambda route: route.fulfill(json=answer))
 
 
 def test_a_wrong_key_stays_outside(door: Page, problems: list[str]) -> None:

@@ -10,10 +10,9 @@ from .conftest import TOGETHER, Served, show
 
 pytestmark = TOGETHER
 
-MARKUP = (
-    "<img src=/v1/nothing onerror=\"document.title='run'\"><script>document.title='run'</script>"
-)
-TEXT = f"{MARKUP} ${{7*7}} {{{{7*7}}}} \u202e javascript:document.title='run'"
+RUN = "document.title='run'"
+MARKUP = f'<img src=/v1/nothing onerror="{RUN}"><script>{RUN}</script>'
+TEXT = f"{MARKUP} ${{7*7}} {{{{7*7}}}} \u202e javascript:{RUN}"
 
 
 def test_hostile_content_is_shown_as_text(page: Page, served: Served) -> None:

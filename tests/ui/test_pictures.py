@@ -1,5 +1,5 @@
-"""Every page with something on it, in the light and on a phone; the pictures of the documentation are
-written anew where COATCHECK_PICTURES asks for it:
+"""Every page with something on it, in the light and on a phone. The pictures of the documentation
+are written anew where COATCHECK_PICTURES asks for it:
 
     COATCHECK_PICTURES=1 pytest tests/ui/test_pictures.py
 """
@@ -35,7 +35,7 @@ Keep = Callable[[str], None]
 
 @pytest.fixture
 def keep(page: Page) -> Keep:
-    """Write a picture of what is seen, where that is asked for; it must not be empty in any case."""
+    """Write a picture of what is seen, where that is asked for; it is never empty."""
 
     def keep(name: str) -> None:
         page.evaluate("document.fonts.ready")

@@ -39,7 +39,7 @@ const Tools = () => {
         ${named ? html`for <b>${named}</b>` : html`<b>${caller.tenant}</b>`}
         ${caller.key_id ? html`<span class="mono"> ${caller.key_id.slice(0, 6)}</span>` : null}
       </div>
-      <div class="version">Coatcheck ${version} · <a href="/docs">API</a></div>
+      <div class="version">Coatcheck ${version}${info.needs_key ? null : html` · <a href="/docs">API</a>`}</div>
       <div class="side-tools">
         <button type="button" class="bare" onClick=${nextTheme} title=${`Colours: ${shade}`}
           aria-label=${`Colours: ${shade}. Change`}><${Icon} name=${shade} /></button>

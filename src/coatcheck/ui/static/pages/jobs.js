@@ -48,9 +48,11 @@ const Tenants = () => {
 };
 
 const Filters = ({ query, kinds, queues, note }) => {
-  const [text, setText] = useState(query.get("text") ?? "");
+  const [text, setText] = useState("");
   const field = useRef(null);
   const limited = kindsFor("jobs:read");
+  const written = query.get("text") ?? "";
+  useEffect(() => setText(written), [written]);
   useEffect(() => {
     const typed = (event) => {
       if (event.key !== "/" || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
