@@ -44,7 +44,7 @@ export const Steps = ({ job, steps }) => {
   };
   const rows = steps.map((step, index) => ({ ...step, index })).slice(0, all ? undefined : SHOWN_AT_FIRST);
   const columns = [
-    { name: "#", kind: "number quiet", cell: ({ index }) => index },
+    { name: "#", kind: "number quiet away", cell: ({ index }) => index },
     { name: "Step", kind: "whole", cell: ({ name, key, op }) => html`
       ${name}${key ? html` <span class="chip">${key}</span>` : null}${op === "step" ? null : html` <span class="chip">${op}</span>`}` },
     { name: "State", cell: ({ state }) => html`<${State} state=${state} />` },

@@ -48,7 +48,8 @@ const Actions = ({ job, refresh }) => {
 };
 
 const Because = ({ job }) => {
-  const reasons = job.explain ?? [];
+  // That somebody runs it is no news of a job that runs.
+  const reasons = (job.explain ?? []).filter(({ code }) => code !== "leased");
   if (ENDED.includes(job.state) || !reasons.length) return null;
   return html`
     <${Panel} title=${job.state === "running" ? "Why is it still running?" : "Why is it waiting?"}>
@@ -98,6 +99,7 @@ const Facts = ({ job }) => html`
     ${job.parent ? html`<${Fact} name="Spawned by"><a class="mono" href=${to("jobs", job.parent)}>${job.parent}</a><//>` : null}
     ${job.forked_from ? html`<${Fact} name="Forked from"><a class="mono" href=${to("jobs", job.forked_from)}>${job.forked_from}</a><//>` : null}
     ${Object.keys(job.labels).length ? html`<${Fact} name="Labels"><${Labels} labels=${job.labels} /><//>` : null}
+    ${(job.explain ?? []).filter(({ code }) => code === "leased").map(({ message }) => html`<${Fact} name="Who runs it" wide>${message}<//>`)}
   </dl>
 `;
 

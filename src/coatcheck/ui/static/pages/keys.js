@@ -140,7 +140,7 @@ export const Keys = () => {
           <button type="button" disabled=${!value.next_cursor} onClick=${() => setCursors([...cursors, value.next_cursor])}>More</button>
         </div>` : null}
       <//>` : null}
-      ${isOperator() ? html`<${Tenants} />` : null}
+      ${isOperator() ? html`<${Tenants} key=${made?.id ?? ""} />` : null}
     </div>
     ${making ? html`<${NewKey} onClose=${() => setMaking(false)} done=${(key) => {
       setMaking(false);

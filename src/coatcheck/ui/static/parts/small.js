@@ -90,4 +90,4 @@ export const Labels = ({ labels }) => {
   </span>`;
 };
 
-export const Fact = ({ name, children }) => html`<div class="fact"><dt>${name}</dt><dd>${children}</dd></div>`;
+export const Fact = ({ name, wide, children }) => html`<div class=${classes("fact", wide && "whole-row")}><dt>${name}</dt><dd>${children}</dd></div>`;
