@@ -20,8 +20,10 @@ from tests.debian import program_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_MS = 30_000
+# A browser is a large package, where it has to be installed first.
+INSTALLING_S = 500
 # Several files of tests share the server, so they are run by one worker of xdist.
-TOGETHER = pytest.mark.xdist_group("cockpit")
+TOGETHER = [pytest.mark.xdist_group("cockpit"), pytest.mark.timeout(2 * INSTALLING_S)]
 
 
 class Served:
@@ -98,7 +100,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")  # playwright's loop must not be there for tests with their own
 def browser() -> Iterator[Browser]:
-    program = program_of("chromium", "chromium")
+    program = program_of("chromium", "chromium", INSTALLING_S)
     if program is None:
         pytest.skip("there is no Chromium here, and Debian's cannot be installed")
     with sync_playwright() as playwright:

@@ -40,6 +40,7 @@ def test_a_job_is_handed_in_and_watched_to_its_end(
     expect(page.get_by_role("region", name="Result")).to_contain_text('"month": "2030-01"')
     expect(page.get_by_role("region", name="Input")).to_contain_text('"pages": 4')
     expect(page.get_by_role("list", name="States it went through")).to_contain_text("queued")
+    expect(page).to_have_title("report succeeded · Coatcheck")
 
 
 def test_a_job_is_cancelled_and_resumed(page: Page, served: Served) -> None:

@@ -36,6 +36,17 @@ export const usePolled = (ask, inputs, every = 3000) => {
   return { ...state, refresh };
 };
 
+// Whether the page is looked at.
+export const useVisible = () => {
+  const [visible, setVisible] = useState(!document.hidden);
+  useEffect(() => {
+    const look = () => setVisible(!document.hidden);
+    document.addEventListener("visibilitychange", look);
+    return () => document.removeEventListener("visibilitychange", look);
+  }, []);
+  return visible;
+};
+
 // The time, again and again.
 export const useNow = (every = 1000) => {
   const [now, setNow] = useState(Date.now());

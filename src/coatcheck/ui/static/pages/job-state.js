@@ -2,7 +2,7 @@
 // case it goes on after its end (somebody may resume it).
 
 import { get } from "../api.js";
-import { usePolled } from "../polling.js";
+import { usePolled, useVisible } from "../polling.js";
 import { tenant } from "../session.js";
 import { useStore } from "../store.js";
 import { follow } from "../stream.js";
@@ -18,6 +18,7 @@ const ENDED = ["succeeded", "failed", "cancelled"];
 
 export const useJob = (id) => {
   const named = useStore(tenant);
+  const visible = useVisible();
   const path = `/v1/jobs/${encodeURIComponent(id)}`;
   const [events, setEvents] = useState([]);
   const [leftOut, setLeftOut] = useState(0);
@@ -52,7 +53,9 @@ export const useJob = (id) => {
     last.current = 0;
   }, [path, named]);
 
+  // A browser has few connections to one server: a tab that nobody looks at gives its stream up.
   useEffect(() => {
+    if (!visible) return undefined;
     const stop = new AbortController();
     let timer = 0;
     // Several changes that come together are looked at once.
@@ -77,14 +80,15 @@ export const useJob = (id) => {
         }
       }
       await follow(id, last.current, hear, stop.signal);
-      ended.current = true;
     };
-    read().catch(() => (ended.current = true));
+    read()
+      .catch(() => {})
+      .then(() => (ended.current = !stop.signal.aborted || ended.current));
     return () => {
       stop.abort();
       clearTimeout(timer);
     };
-  }, [path, named, turn]);
+  }, [path, named, turn, visible]);
 
   // It was resumed, or the stream could not be opened: it is followed again.
   const state = value?.job.state;

@@ -6,7 +6,7 @@ import { Timeline } from "../parts/timeline.js";
 import { go, to } from "../router.js";
 import { attempt, confirm } from "../saying.js";
 import { may } from "../session.js";
-import { html } from "../view.js";
+import { html, useEffect } from "../view.js";
 import { span } from "../words.js";
 import { Children } from "./job-children.js";
 import { Deliveries } from "./deliveries.js";
@@ -105,6 +105,10 @@ const Facts = ({ job }) => html`
 
 export const Job = ({ id }) => {
   const { job, steps, events, leftOut, error, refresh } = useJob(id);
+  const title = job ? `${job.kind} ${job.state}` : "";
+  useEffect(() => {
+    if (title) document.title = `${title} · Coatcheck`;
+  }, [title]);
   if (!job) {
     return error
       ? html`<div class="stack"><a class="crumb" href="#/jobs">All jobs</a><${Failure} error=${error} /></div>`
