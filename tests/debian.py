@@ -9,18 +9,18 @@ from functools import cache
 
 
 @cache
-def program_of(package: str, name: str) -> str | None:
+def program_of(package: str, name: str, patience_s: float = 100) -> str | None:
     """Return where a program is, installing its package first if need be; None where it cannot be
     had.
     """
-    return _found(name) or _installed(package, name)
+    return _found(name) or _installed(package, name, patience_s)
 
 
 def _found(name: str) -> str | None:
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin")
 
 
-def _installed(package: str, name: str) -> str | None:
+def _installed(package: str, name: str, patience_s: float) -> str | None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return None
     install = ["apt-get", "install", "-y", "--no-install-recommends", package]
@@ -30,7 +30,7 @@ def _installed(package: str, name: str) -> str | None:
             env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=100,
+            timeout=patience_s,
             check=False,
         )
         if _found(name):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from coatcheck import Client
@@ -46,6 +47,9 @@ def test_serve_says_where_it_listens_and_where_jobs_are_kept(
         assert "loopback only" in server.stdout.wait_for(ANNOUNCEMENT)
         assert server.stdout.wait_for("Jobs are kept in").endswith("sqlite:///data/coatcheck.db")
         assert (tmp_path / "data" / "coatcheck.db").exists()
+        cockpit = server.stdout.wait_for("The cockpit is at").split()[-1]
+        assert cockpit == f"{server.url()}/ui"
+        assert httpx2.get(cockpit).status_code == 200
 
 
 def test_serve_listens_on_ipv6_loopback_too(tmp_path: Path, app_reference: str) -> None:

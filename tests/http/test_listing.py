@@ -232,3 +232,35 @@ async def test_the_head_of_a_listing_is_that_of_the_listing(
     assert head.status_code == 200
     assert head.headers["content-length"] == answer.headers["content-length"]
     assert engine.clock.now() == NOW
+
+
+async def test_jobs_are_found_by_when_they_were_submitted(
+    http: httpx2.AsyncClient, submit: Submit, clock: StoppedClock
+) -> None:
+    ids = []
+    for n in range(4):
+        clock.milliseconds = NOW + 1_000 * n
+        ids.append((await submit("echo"))["id"])
+
+    within = {"created_after": "2033-05-18T03:33:21Z", "created_before": "2033-05-18T03:33:23Z"}
+    assert await all_pages(http, **within, limit=1) == [ids[2], ids[1]]
+    assert await all_pages(http, created_before=NOW_TEXT) == []
+    answer = await http.get("/v1/jobs", params={"created_before": "soon"})
+    read_problem(answer, 400, "bad-request")
+
+
+async def test_jobs_are_found_by_the_job_that_spawned_them(
+    http: httpx2.AsyncClient, engine: Engine, submit: Submit, claimer: str
+) -> None:
+    parent = await submit("echo", "parent")
+    await submit("echo", "another")
+    [claim] = (await engine.claim(claimer, ["echo"], 1)).claims
+    children = [engine.child_of(claim, "echo", str(n)) for n in range(3)]
+    for child in children:
+        await engine.store.submit(child, NOW)
+
+    spawned = await all_pages(http, parent=parent["id"], limit=2)
+
+    assert spawned == [child.id for child in reversed(children)]
+    assert await all_pages(http, parent=parent["id"], state="failed") == []
+    assert await all_pages(http, parent=spawned[0]) == []

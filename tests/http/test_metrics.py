@@ -68,8 +68,8 @@ async def test_what_jobs_do_is_counted(
     await submit("echo")
     await http.post("/v1/batches", json={"jobs": [{"kind": "nothing"}] * 3})
     engine.metrics.started("echo", 10)
-    engine.metrics.finished("echo", "succeeded", 20)
-    engine.metrics.finished("echo", "failed", 20)
+    engine.metrics.finished("echo", "default", "succeeded", 20)
+    engine.metrics.finished("echo", "default", "failed", 20)
     await engine.store.register_worker(WorkerInfo("w", "here", 1, ("echo",), 4, NOW))
 
     found = await read(http)
@@ -97,7 +97,7 @@ async def test_histograms_add_up(
     http: httpx2.AsyncClient, engine: Engine, clock: StoppedClock
 ) -> None:
     for milliseconds in (0, 5, 6, 400, 8_000_000):
-        engine.metrics.finished("echo", "succeeded", milliseconds)
+        engine.metrics.finished("echo", "default", "succeeded", milliseconds)
 
     found = await read(http)
 

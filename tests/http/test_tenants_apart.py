@@ -41,6 +41,8 @@ BODIES: dict[str, Any] = {
     "submitJob": {"kind": "echo", "input": 1},
     "submitBatch": {"jobs": [{"kind": "echo"}]},
     "resumeJobs": {"state": "failed"},
+    "cancelJobs": {"state": "running"},
+    "deleteJobs": {"state": "failed"},
     "forkJob": {"from_step": 0},
     "sendEvent": 1,
     "claimJobs": {"kinds": ["echo"]},

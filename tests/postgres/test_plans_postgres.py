@@ -387,6 +387,15 @@ def test_with_several_filters_their_indexes_may_be_combined(
             assert read <= good, (which, plan)
 
 
+@PAGES
+def test_what_a_job_has_spawned_is_found_by_its_own_index(
+    planner: Planner, before: int | None
+) -> None:
+    for which in filters(before):
+        plan = planner.plan(*list_query(SQL, which._replace(parent="x")))
+        assert indexes_read(plan) == {"jobs_by_parent"}, (which, plan)
+
+
 def test_a_common_combination_walks_one_index_whatever_the_others_are(
     database: psycopg.Connection[Any],
 ) -> None:

@@ -186,6 +186,18 @@ def test_so_does_every_later_page_of_it(
     assert listing_index(database, which) in good_indexes(which)
 
 
+@pytest.mark.parametrize(("state", "kind", "queue", "created_after"), FILTERS)
+def test_what_a_job_has_spawned_is_found_by_its_own_index(
+    database: apsw.Connection,
+    state: State | None,
+    kind: str | None,
+    queue: str | None,
+    created_after: int | None,
+) -> None:
+    which = JobFilter("tenant-0", state, kind, queue, created_after, parent="x")
+    assert listing_index(database, which) == "jobs_by_parent"
+
+
 def test_the_queues_are_counted_from_partial_indexes(database: apsw.Connection) -> None:
     steps = plan(database, SQL.queue_status, ())
     read = {

@@ -71,7 +71,8 @@ def run_demo(*, once: bool, port: int | None) -> int:
         console.print("\nIt stays up. Try, in another terminal:\n")
         console.print(f"  curl -i {url}/v1/jobs -H 'content-type: application/json' \\")
         console.print('       -d \'{"kind":"count_primes","input":20000000}\'\n', markup=False)
-        console.print("and then GET what its Location header says. Ctrl-C stops the server.")
+        console.print("and then GET what its Location header says. In a browser the cockpit shows")
+        console.print(f"it all: [bold]{url}/ui[/bold]. Ctrl-C stops the server.")
         with contextlib.suppress(KeyboardInterrupt):
             return process.wait()
         return 0

@@ -18,6 +18,7 @@ from coatcheck.settings import Settings
 from coatcheck.store.open import place_of
 from coatcheck.surfaces.configured import configured_surfaces
 from coatcheck.surfaces.installed import app_of_surfaces
+from coatcheck.ui.pages import PATH as COCKPIT
 
 
 def serve_here(
@@ -61,6 +62,7 @@ def _announcement(listening: socket.socket, settings: Settings) -> Callable[[boo
         note = "" if needs_key else " (loopback only: there are no keys)"
         click.echo(f"Coatcheck listens on {url_of(listening)}{note}")
         click.echo(f"Jobs are kept in {place_of(settings)}")
+        click.echo(f"The cockpit is at {url_of(listening)}{COCKPIT}")
         sys.stdout.flush()
 
     return announce

@@ -22,6 +22,7 @@ from coatcheck.http.patience import PatientProtocol, close_silent
 from coatcheck.http.surface import Surface
 from coatcheck.settings import Settings
 from coatcheck.tracing import start_tracing
+from coatcheck.ui.pages import Cockpit
 from coatcheck.worker.runners import NewLoop
 from coatcheck.worker.worker import Worker
 
@@ -125,7 +126,11 @@ class _Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 create_http_app(
-                    engine, settings.origins, pages=not settings.is_production, surfaces=surfaces
+                    engine,
+                    settings.origins,
+                    pages=not settings.is_production,
+                    surfaces=surfaces,
+                    cockpit=Cockpit().endpoints,
                 ),
                 http=PatientProtocol,
                 ws="none",

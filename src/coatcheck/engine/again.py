@@ -10,7 +10,6 @@ key whose fork is made when the request is repeated.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.engine.large_steps import copied
+from coatcheck.engine.many import DoneToSome, for_each
 from coatcheck.engine.once import Once
 from coatcheck.engine.submission import Submission, prepare_with_uploads
 from coatcheck.errors import Gone, InputGone, InvalidInput, InvalidPayload, NotFound
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from coatcheck.engine.engine import Engine
 
 RESUMABLE = (State.FAILED, State.CANCELLED)
-# How many jobs one call of `resume_some` looks at, and how many of them it resumes at a time.
-MOST_RESUMED = 1_000
-PAGE = 200
-AT_A_TIME = 50
 
 FORKS = "forks"
 
@@ -69,15 +65,6 @@ class Resumed(NamedTuple):
     changed: bool
 
 
-class ResumedSome(NamedTuple):
-    """How many jobs were resumed (or would be), and the last that was looked at where there may be
-    more.
-    """
-
-    jobs: int
-    last: str | None
-
-
 async def resume(engine: Engine, tenant: str, job_id: str) -> Resumed:
     """Queue a job again that failed or was cancelled; any other is left as it is."""
     before = await engine.store.get(tenant, job_id)
@@ -85,35 +72,18 @@ async def resume(engine: Engine, tenant: str, job_id: str) -> Resumed:
     return Resumed(await engine.keeping.with_result(job), before.state in RESUMABLE)
 
 
-async def resume_some(engine: Engine, which: JobFilter, *, dry_run: bool) -> ResumedSome:
+async def resume_some(engine: Engine, which: JobFilter, *, dry_run: bool) -> DoneToSome:
     """Resume the newest jobs that a filter finds, `which.limit` at most; or only count them."""
     if which.state not in RESUMABLE:
         raise InvalidInput("only jobs that failed or were cancelled can be resumed")
-    resumed, left = 0, min(which.limit, MOST_RESUMED)
-    while left:
-        size = min(PAGE, left)
-        found = await engine.store.list_jobs(which._replace(limit=size))
-        ids = [job.id for job in found]
-        resumed += len(ids) if dry_run else await _resume_all(engine, which.tenant, ids)
-        if len(ids) < size:
-            return ResumedSome(resumed, None)
-        which = which._replace(before=ids[-1])
-        left -= size
-    return ResumedSome(resumed, which.before)
 
-
-async def _resume_all(engine: Engine, tenant: str, ids: Sequence[str]) -> int:
     async def resume_one(job_id: str) -> bool:
         try:
-            return (await resume(engine, tenant, job_id)).changed
+            return (await resume(engine, which.tenant, job_id)).changed
         except (NotFound, InputGone):
             return False  # deleted since, or its input is
 
-    resumed = 0
-    for start in range(0, len(ids), AT_A_TIME):
-        some = ids[start : start + AT_A_TIME]
-        resumed += sum(await asyncio.gather(*map(resume_one, some)))
-    return resumed
+    return await for_each(engine, which, resume_one, dry_run=dry_run)
 
 
 async def fork(engine: Engine, tenant: str, asked: Fork, once: Once | None) -> Forked:

@@ -12,16 +12,17 @@ from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.egress.outbound import Outbound
-from coatcheck.engine import again
+from coatcheck.engine import again, many
 from coatcheck.engine.access import Admission, Doorkeeper, Pepper
 from coatcheck.engine.admitting import Admitting
-from coatcheck.engine.again import Fork, Forked, Resumed, ResumedSome
+from coatcheck.engine.again import Fork, Forked, Resumed
 from coatcheck.engine.delivering import Deliverer
 from coatcheck.engine.estimates import Estimates
 from coatcheck.engine.explain import Because, explain, why_it_waits
 from coatcheck.engine.feed import Feed
 from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.large_steps import with_results_shown, with_steps_stored
+from coatcheck.engine.many import DoneToSome
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.once import Once
 from coatcheck.engine.places import Places
@@ -119,7 +120,7 @@ class Engine:
         self.new_id = UlidGenerator(self.clock)
         self.keeping = Keeping(store, blobs, self.clock)
         self.uploads = Uploads(store, self.keeping, self.clock, self.new_id)
-        self.metrics = Metrics(store)
+        self.metrics = Metrics(store, self.clock)
         self.places = Places(store, self.clock)
         self.doorkeeper = Doorkeeper(store, self.clock, pepper)
         self.quotas = QuotaBook(store, self.clock)
@@ -393,9 +394,17 @@ class Engine:
         """Queue a job again that failed or was cancelled; any other is left as it is."""
         return await again.resume(self, tenant, job_id)
 
-    async def resume_all(self, which: JobFilter, *, dry_run: bool = False) -> ResumedSome:
+    async def resume_all(self, which: JobFilter, *, dry_run: bool = False) -> DoneToSome:
         """Resume the newest jobs that a filter finds, a bounded number; or only count them."""
         return await again.resume_some(self, which, dry_run=dry_run)
+
+    async def cancel_all(self, which: JobFilter, *, dry_run: bool = False) -> DoneToSome:
+        """Cancel the newest jobs that a filter finds, a bounded number; or only count them."""
+        return await many.cancel_some(self, which, dry_run=dry_run)
+
+    async def delete_all(self, which: JobFilter, *, dry_run: bool = False) -> DoneToSome:
+        """Delete the newest jobs that a filter finds, a bounded number; or only count them."""
+        return await many.delete_some(self, which, dry_run=dry_run)
 
     async def fork(
         self, asked: Fork, once: Once | None = None, tenant: str = DEFAULT_TENANT
@@ -407,14 +416,19 @@ class Engine:
         """Remove a job that has ended, and all that belongs to it."""
         now = self.clock.now()
         deleted = await self.store.delete(tenant, job_id, now)
+        return Receipt(deleted, now, await self.erase(had_blobs=deleted.blobs > 0))
+
+    async def erase(self, *, had_blobs: bool = True) -> bool:
+        """See that the bytes of what was deleted are gone from the disk; False when the sweep has
+        to go on with it.
+        """
         try:
             await self.keeping.sweep()
-            bytes_left = deleted.blobs and await self.store.unneeded_blobs(now, 1)
-            erased = await self.store.erase() and not bytes_left
+            bytes_left = had_blobs and await self.store.unneeded_blobs(self.clock.now(), 1)
+            return await self.store.erase() and not bytes_left
         except StoreError as error:  # the job is gone, and the sweep will come again
             log.warning("what was deleted is not erased yet", extra={"why": str(error)})
-            erased = False
-        return Receipt(deleted, now, erased)
+            return False
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues and how deep they are: those with jobs, paused ones, the kinds' own."""

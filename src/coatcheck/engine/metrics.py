@@ -19,6 +19,8 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
+from coatcheck.clock import Clock
+from coatcheck.engine.throughput import Throughput
 from coatcheck.errors import StoreError
 from coatcheck.model.outcome import (
     Cancelled,
@@ -62,8 +64,9 @@ class Latency:
 class Metrics:
     """What one process has counted and not written yet."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
+        self.throughput = Throughput(store, clock)
         self._counts: Counter[str] = Counter()
         self.store_latency = Latency()  # of this process alone
 
@@ -80,22 +83,23 @@ class Metrics:
         """Count a call of a webhook: delivered, retried (it will be) or failed."""
         self._counts[f'{DELIVERIES}{{outcome="{outcome}"}}'] += 1
 
-    def finished(self, kind: str, state: str, ran_ms: int) -> None:
+    def finished(self, kind: str, queue: str, state: str, ran_ms: int) -> None:
         """Count a job that has ended, and how long its last attempt ran."""
         self._counts[_of_state(FINISHED, kind, state)] += 1
+        self.throughput.ended(queue, kind, state)
         self._observe(RUN_TIME, kind, ran_ms)
 
-    def settled(self, kind: str, outcome: Outcome, *, last: bool, ran_ms: int) -> None:
+    def settled(self, kind: str, queue: str, outcome: Outcome, *, last: bool, ran_ms: int) -> None:
         """Count how an attempt ended, the last one or not; what was given back is nothing."""
         match outcome:
             case Succeeded():
-                self.finished(kind, "succeeded", ran_ms)
+                self.finished(kind, queue, "succeeded", ran_ms)
             case Cancelled():
-                self.finished(kind, "cancelled", ran_ms)
+                self.finished(kind, queue, "cancelled", ran_ms)
             case Errored() if not last:
                 self.retried(kind)
             case Errored() | GaveUp():
-                self.finished(kind, "failed", ran_ms)
+                self.finished(kind, queue, "failed", ran_ms)
             case Released() | Waiting():
                 pass
 
@@ -105,6 +109,7 @@ class Metrics:
 
     async def flush(self) -> None:
         """Add what was counted to the store; what cannot be written is dropped."""
+        await self.throughput.flush()
         counts, self._counts = self._counts, Counter()
         if not counts:
             return

@@ -153,7 +153,7 @@ class RemoteWork:
         if job.state is State.RUNNING:  # else it was told before
             ran_ms = self._engine.clock.now() - (job.started_at or job.run_at)
             last = job.attempt >= job.terms.max_attempts
-            self._engine.metrics.settled(job.kind, outcome, last=last, ran_ms=ran_ms)
+            self._engine.metrics.settled(job.kind, job.queue, outcome, last=last, ran_ms=ran_ms)
         if job.worker is not None and not await self._engine.store.held_by(job.worker):
             await self._remove(job.worker)
 

@@ -41,15 +41,18 @@ def create_http_app(
     *,
     pages: bool = True,
     surfaces: Iterable[Surface] = (),
+    cockpit: Iterable[Endpoint] = (),
 ) -> Starlette:
     """Build the application over an engine, with surfaces beside the canonical API; pages of the
-    origins named may ask it. Without `pages` it has none of its own.
+    origins named may ask it. Without `pages` it has none of its own, apart from the `cockpit`.
     """
     doors = {surface.name: surface for surface in surfaces}
     endpoints = [*ENDPOINTS, *_endpoints_of(doors)]
     shapes = _shapes_of(doors)
+    endpoints = [each for each in endpoints if pages or not each.hidden]
+    endpoints += cockpit
     app = Starlette(
-        routes=_routes([each for each in endpoints if pages or not each.hidden]),
+        routes=_routes(endpoints),
         middleware=[*_cors(cors_origins), _door(engine, endpoints, shapes)],
         exception_handlers={
             CoatcheckError: answer_error,

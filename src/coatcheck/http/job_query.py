@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from coatcheck.clock import from_rfc3339
 from coatcheck.http.cursor import read_cursor
 from coatcheck.http.prefer import LONGEST_WAIT_S
+from coatcheck.ids import first_ulid_at
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
 
@@ -23,10 +24,19 @@ def read_filter(query: QueryParams, tenant: str) -> JobFilter:
         kind=_name(query.get("kind"), "kind"),
         queue=_name(query.get("queue"), "queue"),
         labels=tuple(_label(text) for text in query.getlist("label")),
-        created_after=_moment(query.get("created_after")),
-        before=None if (cursor := query.get("cursor")) is None else read_cursor(cursor),
+        created_after=_moment(query, "created_after"),
+        before=bound_of(query.get("cursor"), _moment(query, "created_before")),
+        parent=_name(query.get("parent"), "parent"),
         limit=read_number(query, "limit", PAGE, 1, LARGEST_PAGE),
     )
+
+
+def bound_of(cursor: str | None, created_before: int | None) -> str | None:
+    """Return the id before which a listing begins: an id says when its job was submitted."""
+    bounds = [] if cursor is None else [read_cursor(cursor)]
+    if created_before is not None:
+        bounds.append(first_ulid_at(created_before))
+    return min(bounds, default=None)
 
 
 def read_wait(query: QueryParams) -> float:
@@ -83,11 +93,12 @@ def _label(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _moment(text: str | None) -> int | None:
+def _moment(query: QueryParams, name: str) -> int | None:
+    text = query.get(name)
     if text is None:
         return None
     try:
         return from_rfc3339(text.replace(" ", "+"))  # a plus sign that was not encoded
     except ValueError:
-        message = "created_after is a time as RFC 3339, such as 2030-01-31T09:00:00Z"
+        message = f"{name} is a time as RFC 3339, such as 2030-01-31T09:00:00Z"
         raise HTTPException(400, message) from None

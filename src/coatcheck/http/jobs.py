@@ -150,6 +150,15 @@ async def get_result(request: Request) -> Response:
     return answer_job(engine, job, 202)
 
 
+async def get_input(request: Request) -> Response:
+    """Answer with what a job was submitted with, for as long as that is kept."""
+    engine: Engine = request.app.state.engine
+    job = await engine.glance(request.path_params["job_id"], tenant_of(request))
+    if (surface := surface_of(request, job)) is not None:
+        surface.check_reader(request, job)
+    return await answer_payload(engine, request, await engine.store.input_of(job.tenant, job.id))
+
+
 async def answer_payload(engine: Engine, request: Request, result: str) -> Response:
     """Answer with a JSON text as it is kept, wherever that is."""
     if not is_reference(result):

@@ -18,6 +18,7 @@ from coatcheck.http.endpoint import (
     ref,
 )
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, LARGEST_PAGE
+from coatcheck.http.overview_routes import OVERVIEW
 from coatcheck.http.prefer import LONGEST_WAIT_S
 from coatcheck.http.schedule_routes import SCHEDULES
 from coatcheck.http.schemas import ANYTHING, STATE, STREAMED, TEXT, TIME, listed
@@ -119,6 +120,8 @@ _JOBS = (
                 repeated=True,
             ),
             Parameter("created_after", "Only jobs submitted at this time or later.", TIME),
+            Parameter("created_before", "Only jobs submitted before this time.", TIME),
+            Parameter("parent", "Only jobs that the job with this id has spawned.", TEXT),
             Parameter("limit", "How many.", _whole_number(1, LARGEST_PAGE)),
             Parameter("cursor", "`next_cursor` of the page before.", _CURSOR),
         ),
@@ -140,6 +143,16 @@ _JOBS = (
             Parameter("explain", "1: say what holds it.", {"enum": ["0", "1", "true", "false"]}),
             Parameter("If-None-Match", "An ETag given before.", TEXT, place="header"),
         ),
+    ),
+    Endpoint(
+        "GET",
+        "/v1/jobs/{job_id}/input",
+        jobs.get_input,
+        "getInput",
+        "Get what a job was submitted with",
+        "jobs",
+        {200: Answer("The input, as it was taken in.", as_json(ANYTHING))},
+        refusals=(404, 409, 410),
     ),
     Endpoint(
         "GET",
@@ -360,5 +373,5 @@ _PAGES = (
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *(*_JOBS, *ARTIFACTS, *UPLOADS, *STEERING, *WORK, *SCHEDULES, *WEBHOOKS),
-    *(*ACCESS, *_SYSTEM, *_PAGES),
+    *(*ACCESS, *_SYSTEM, *OVERVIEW, *_PAGES),
 )

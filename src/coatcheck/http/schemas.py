@@ -12,6 +12,7 @@ from coatcheck.engine.submission import (
     MAX_ATTEMPTS,
     PRIORITIES,
 )
+from coatcheck.engine.throughput import STATES
 from coatcheck.http.access_request import KeyRequest, QuotasRequest, TenantRequest
 from coatcheck.http.endpoint import Schema, ref
 from coatcheck.http.fields import Fields
@@ -25,9 +26,11 @@ from coatcheck.http.leases import (
     StepRequest,
     StepsRequest,
 )
+from coatcheck.http.many import CancelRequest, DeleteRequest, ResumeRequest
+from coatcheck.http.overview import MOST_NAMED
 from coatcheck.http.queues import QueueRequest
 from coatcheck.http.schedule_request import ScheduleRequest
-from coatcheck.http.steering import ForkRequest, ResumeRequest
+from coatcheck.http.steering import ForkRequest
 from coatcheck.http.uploads import SignedRequest
 from coatcheck.model import artifact
 from coatcheck.model.access import KEY, Quotas, TenantStatus
@@ -325,6 +328,41 @@ _CLAIM = whole(
     }
 )
 
+_CREATED: dict[str, Schema] = {"created_after": maybe(TIME), "created_before": maybe(TIME)}
+_SERVER = whole(
+    {
+        "version": TEXT,
+        "now": TIME,
+        "needs_key": {"type": "boolean"},
+        "surfaces": listed(TEXT),
+        "caller": whole(
+            {
+                "tenant": NAME,
+                "key_id": maybe(KEY_ID),
+                "operator": {"type": "boolean"},
+                "scopes": listed(TEXT),
+            }
+        ),
+    }
+)
+_WORKER = whole(
+    {
+        "id": TEXT,
+        "host": TEXT,
+        "pid": COUNT,
+        "kinds": listed(TEXT),
+        "slots": COUNT,
+        "started_at": TIME,
+        "lost": {"type": "boolean"},
+        "running": COUNT,
+        "jobs": {
+            **listed(whole({"id": TEXT, "tenant": NAME, "kind": TEXT, "started_at": maybe(TIME)})),
+            "description": f"What it runs, the first {MOST_NAMED}.",
+        },
+    }
+)
+_ENDED = whole({"minute": TIME, "queue": TEXT, "kind": TEXT, **dict.fromkeys(STATES, COUNT)})
+
 
 def _described(model: type[Fields], **limits: Schema) -> Schema:
     """Return the schema of a body, with what pydantic cannot tell of its members."""
@@ -393,8 +431,10 @@ def components() -> dict[str, Any]:
         "StepError": _described(StepError),
         "StepsRequest": _described(StepsRequest),
         "ForkRequest": _described(ForkRequest),
-        "ResumeRequest": _described(ResumeRequest, created_after=maybe(TIME)),
-        "Resumption": whole(
+        "ResumeRequest": _described(ResumeRequest, **_CREATED),
+        "CancelRequest": _described(CancelRequest, **_CREATED),
+        "DeleteRequest": _described(DeleteRequest, **_CREATED),
+        "DoneToJobs": whole(
             {"jobs": COUNT, "dry_run": {"type": "boolean"}, "next_cursor": maybe(TEXT)}
         ),
         "Event": _EVENT,
@@ -423,6 +463,9 @@ def components() -> dict[str, Any]:
             {"lease_s": {"type": "number"}, "cancel_requested": {"type": "boolean"}}
         ),
         "Status": whole({"status": TEXT}),
+        "Server": _SERVER,
+        "WorkerPage": whole({"workers": listed(_WORKER)}),
+        "Throughput": whole({"ended": listed(_ENDED)}),
         "Upload": _UPLOAD,
         "SignedUpload": whole(
             {

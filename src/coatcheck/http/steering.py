@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import logging
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coatcheck.engine.again import MOST_RESUMED, Fork
+from coatcheck.engine.again import Fork
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.body import read_json, read_optional_json
-from coatcheck.http.caller import check_kind, quotas_of, tenant_of
-from coatcheck.http.cursor import read_cursor, write_cursor
+from coatcheck.http.caller import quotas_of, tenant_of
 from coatcheck.http.endpoint import JSON
-from coatcheck.http.fields import Fields, check_fields, read_fields, read_moment
+from coatcheck.http.fields import Fields, check_fields
 from coatcheck.http.idempotency import REPLAYED, once_for, read_key
 from coatcheck.http.job_view import dumps, steps_json
 from coatcheck.http.jobs import answer_job, answer_payload, read_traceparent
 from coatcheck.http.leases import LARGEST_SEQ
 from coatcheck.logs import correlation_id
-from coatcheck.model.access import Scope
-from coatcheck.model.state import State
-from coatcheck.store.base import JobFilter
 
 log = logging.getLogger(__name__)
 
@@ -34,19 +30,6 @@ class ForkRequest(Fields):
 
     from_step: Annotated[int, Field(ge=0)] | str
     input: Any = None
-
-
-class ResumeRequest(Fields):
-    """Which jobs to resume, newest first, how many, and whether only to count them."""
-
-    state: Literal["failed", "cancelled"] = "failed"
-    kind: str | None = None
-    queue: str | None = None
-    labels: dict[str, str] = Field(default_factory=dict)
-    created_after: Annotated[int | None, BeforeValidator(read_moment)] = None
-    limit: Annotated[int, Field(ge=1, le=MOST_RESUMED)] = MOST_RESUMED
-    cursor: str | None = None
-    dry_run: bool = False
 
 
 async def get_steps(request: Request) -> Response:
@@ -89,31 +72,6 @@ async def resume_job(request: Request) -> Response:
     if changed:
         log.info("resumed", extra={"job_id": job.id, "kind": job.kind})
     return answer_job(engine, job, 202 if changed else 200)
-
-
-async def resume_jobs(request: Request) -> Response:
-    """Resume all jobs that a filter finds, up to 1,000 a call: `next_cursor` leads to the others.
-    With `dry_run` they are only counted.
-    """
-    engine: Engine = request.app.state.engine
-    asked = await read_fields(request, ResumeRequest)
-    check_kind(request, Scope.WRITE, asked.kind)
-    which = JobFilter(
-        tenant_of(request),
-        state=State(asked.state),
-        kind=asked.kind,
-        queue=asked.queue,
-        labels=tuple(asked.labels.items()),
-        created_after=asked.created_after,
-        before=None if asked.cursor is None else read_cursor(asked.cursor),
-        limit=asked.limit,
-    )
-    resumed = await engine.resume_all(which, dry_run=asked.dry_run)
-    if not asked.dry_run:
-        log.info("resumed jobs", extra={"jobs": resumed.jobs})
-    more = None if resumed.last is None else write_cursor(resumed.last)
-    answer = {"jobs": resumed.jobs, "dry_run": asked.dry_run, "next_cursor": more}
-    return Response(dumps(answer), media_type=JSON)
 
 
 async def fork_job(request: Request) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coatcheck.http import steering
+from coatcheck.http import many, steering
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     TRACEPARENT,
@@ -13,6 +13,7 @@ from coatcheck.http.endpoint import (
     ref,
 )
 from coatcheck.http.schemas import ANYTHING
+from coatcheck.model.access import Scope
 
 _A_JOB = as_json(ref("Job"))
 _BODY_REFUSALS = (408, 413, 415, 422)
@@ -66,13 +67,36 @@ STEERING: tuple[Endpoint, ...] = (
     Endpoint(
         "POST",
         "/v1/resumptions",
-        steering.resume_jobs,
+        many.resume_jobs,
         "resumeJobs",
         "Let all jobs go on that a filter finds",
         "steering",
-        {200: Answer("How many there were.", as_json(ref("Resumption")))},
+        {200: Answer("How many there were.", as_json(ref("DoneToJobs")))},
         refusals=_BODY_REFUSALS,
         body=Body("Which jobs.", as_json(ref("ResumeRequest"))),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/cancellations",
+        many.cancel_jobs,
+        "cancelJobs",
+        "Cancel all jobs that a filter finds",
+        "steering",
+        {200: Answer("How many there were.", as_json(ref("DoneToJobs")))},
+        refusals=_BODY_REFUSALS,
+        body=Body("Which jobs.", as_json(ref("CancelRequest"))),
+        needs=Scope.CANCEL,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/deletions",
+        many.delete_jobs,
+        "deleteJobs",
+        "Delete all jobs that a filter finds",
+        "steering",
+        {200: Answer("How many there were.", as_json(ref("DoneToJobs")))},
+        refusals=_BODY_REFUSALS,
+        body=Body("Which jobs.", as_json(ref("DeleteRequest"))),
     ),
     Endpoint(
         "POST",

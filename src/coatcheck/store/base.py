@@ -152,6 +152,7 @@ class JobFilter(NamedTuple):
     before: str | None = None
     limit: int = 50
     labels: tuple[tuple[str, str], ...] = ()  # all of them
+    parent: str | None = None  # the id of the job that spawned them
 
 
 class QueueStatus(NamedTuple):

@@ -43,4 +43,4 @@ def count(metrics: Metrics, execution: Execution, settlement: Settlement) -> Non
     claim = execution.claim
     ran_ms = round(1000 * max(0.0, execution.ended_at - execution.started_at))
     last = claim.attempt >= claim.terms.max_attempts
-    metrics.settled(claim.kind, settlement.outcome, last=last, ran_ms=ran_ms)
+    metrics.settled(claim.kind, claim.queue, settlement.outcome, last=last, ran_ms=ran_ms)

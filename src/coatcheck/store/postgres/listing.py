@@ -1,7 +1,8 @@
 """Building a listing: one index range, walked from its end. Values are always bound.
 
-What narrows a listing most says where it begins: a label in its own index, a kind or a queue in
-the narrow table `listing`, which no transition touches, else the jobs themselves.
+What narrows a listing most says where it begins: the job that spawned them, a label in its own
+index, a kind or a queue in the narrow table `listing`, which no transition touches, else the jobs
+themselves.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from coatcheck.store.postgres.statements import Statements
 
 def list_query(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]:
     """Return the statement and its values."""
+    if which.parent is not None:
+        return _of_parent(sql, which)
     if which.labels:
         return _by_label(sql, which)
     query = _Query(sql)
@@ -46,6 +49,19 @@ def _by_label(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]:
     for label in others:
         query.add_label(label)
     return query.build(sql.from_labels, "labelled.job_id", which.limit)
+
+
+def _of_parent(sql: Statements, which: JobFilter) -> tuple[str, tuple[Any, ...]]:
+    query = _Query(sql)
+    query.add("jobs.tenant =", which.tenant)
+    query.add("jobs.parent =", which.parent)
+    query.add("state =", which.state)
+    query.add("jobs.kind =", which.kind)
+    query.add("jobs.queue =", which.queue)
+    query.add_bounds("jobs.id", which)
+    for label in which.labels:
+        query.add_label(label)
+    return query.build(sql.from_jobs, "jobs.id", which.limit)
 
 
 class _Query:

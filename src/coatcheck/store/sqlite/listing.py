@@ -21,7 +21,7 @@ _HAS_LABEL = (
 
 def list_query(which: JobFilter) -> tuple[str, tuple[Any, ...]]:
     """Return the statement and its values."""
-    if which.labels and not _is_narrow(which.state):
+    if which.labels and which.parent is None and not _is_narrow(which.state):
         return _by_label(which)
     conditions, values = ["jobs.tenant = ?"], [which.tenant]
     _add_common(which, "jobs.id", which.labels, conditions, values)
@@ -41,7 +41,12 @@ def _by_label(which: JobFilter) -> tuple[str, tuple[Any, ...]]:
 def _add_common(
     which: JobFilter, id_column: str, labels: Any, conditions: list[str], values: list[Any]
 ) -> None:
-    for column, value in (("state", which.state), ("kind", which.kind), ("queue", which.queue)):
+    for column, value in (
+        ("parent", which.parent),
+        ("state", which.state),
+        ("kind", which.kind),
+        ("queue", which.queue),
+    ):
         if value is not None:
             conditions.append(f"jobs.{column} = ?")
             values.append(value)
@@ -62,6 +67,8 @@ def _is_narrow(state: State | None) -> bool:
 
 
 def _index_for(which: JobFilter) -> str:
+    if which.parent is not None:
+        return "INDEXED BY jobs_by_parent"
     if _is_narrow(which.state):
         return "INDEXED BY jobs_by_state"
     if which.kind is not None:

@@ -63,6 +63,31 @@ class ListConformance(Conformance):
             found = await store.list_jobs(which)
             assert [job.id for job in found] == expected, which
 
+    async def test_the_jobs_that_a_job_has_spawned(self, store: Store) -> None:
+        """By their parent, also together with the other filters."""
+        parent, other = new_job(), new_job()
+        children = []
+        for n, kind in enumerate(("mail", "chart", "mail")):
+            job = new_job(kind, created_at=NOW + n, labels=f'{{"n":"{n}"}}')
+            children.append(job._replace(terms=job.terms._replace(parent=parent.id)))
+        stray = new_job("mail")
+        stray = stray._replace(terms=stray.terms._replace(parent=other.id))
+        for job in (parent, other, *children, stray):
+            await store.submit(job, NOW)
+
+        async def found(**which: Any) -> list[str]:
+            jobs = await store.list_jobs(JobFilter(TENANT, parent=parent.id, **which))
+            return [job.id for job in jobs]
+
+        ids = [job.id for job in reversed(children)]
+        assert await found() == ids
+        assert await found(kind="mail") == [ids[0], ids[2]]
+        assert await found(kind="chart", state=State.QUEUED, queue="default") == [ids[1]]
+        assert await found(state=State.FAILED) == []
+        assert await found(before=ids[0], limit=1) == [ids[1]]
+        assert await found(created_after=NOW + 1) == ids[:2]
+        assert await found(labels=(("n", "0"),)) == [ids[2]]
+
     async def _submit_a_mixture(self, store: Store) -> None:
         """Twenty-four jobs of two kinds in two queues, a second apart, in four states."""
         for n in range(24):

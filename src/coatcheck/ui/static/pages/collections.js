@@ -1,0 +1,110 @@
+// Documents that were taken in, and what is found in them.
+
+import { get, remove, withQuery } from "../api.js";
+import { CommandLine, Empty, Failure, Labels, Panel, Time, Waiting } from "../parts/small.js";
+import { Table } from "../parts/table.js";
+import { usePolled } from "../polling.js";
+import { to } from "../router.js";
+import { attempt, confirm } from "../saying.js";
+import { may, tenant } from "../session.js";
+import { useStore } from "../store.js";
+import { html, useState } from "../view.js";
+import { count, plural, size } from "../words.js";
+
+const RESULTS = 10;
+const PAGE = 50;
+
+const pathOf = (name) => `/v1/collections/${encodeURIComponent(name)}`;
+
+const Found = ({ found }) => {
+  const { document, page, headings, text, score } = found;
+  const place = [...headings, page ? `page ${page}` : ""].filter(Boolean).join(" › ");
+  return html`
+    <article class="found">
+      <h3>${document.title || document.name} <span class="quiet">${place}</span></h3>
+      <p>${text}</p>
+      <span class="quiet">${document.name}, score ${score.toFixed(3)} <${Labels} labels=${document.metadata} /></span>
+    </article>
+  `;
+};
+
+const Search = ({ name }) => {
+  const [results, setResults] = useState(null);
+  const [problem, setProblem] = useState(null);
+  const find = async (event) => {
+    event.preventDefault();
+    const form = new FormData(event.target);
+    try {
+      const asked = { q: form.get("q"), k: RESULTS, mode: form.get("mode") };
+      setResults((await get(withQuery(`${pathOf(name)}/search`, asked))).results);
+      setProblem(null);
+    } catch (error) {
+      setProblem(error);
+    }
+  };
+  return html`
+    <${Panel} title=${`Search in ${name}`} flush>
+      <form class="search" role="search" onSubmit=${find}>
+        <input name="q" type="search" required aria-label="What to search for" placeholder="A question, or words" />
+        <select name="mode" aria-label="How to search">
+          <option value="hybrid">both ways</option><option value="text">by words</option><option value="vector">by meaning</option>
+        </select>
+        <button class="main" type="submit">Search</button>
+      </form>
+      <${Failure} error=${problem} />
+      ${results?.map((found) => html`<${Found} found=${found} />`)}
+      ${results && !results.length ? html`<p class="quiet">Nothing was found.</p>` : null}
+    <//>
+  `;
+};
+
+const Documents = ({ name }) => {
+  const [cursors, setCursors] = useState([]);
+  const address = withQuery(`${pathOf(name)}/documents`, { limit: PAGE, cursor: cursors.at(-1) });
+  const { value, error, refresh } = usePolled(() => get(address), [address], 8000);
+  const erase = async (document) => {
+    const yes = await confirm({ title: `Delete ${document.name}?`, text: "It is not found any more, and its passages are gone.", yes: "Delete", danger: true });
+    if (yes) await attempt(() => remove(`/v1/documents/${encodeURIComponent(document.id)}`), "The document is deleted.").then(refresh);
+  };
+  const columns = [
+    { name: "Document", kind: "whole", cell: ({ title, name: file }) => html`${title || file} <span class="quiet">${title ? file : ""}</span>` },
+    { name: "Passages", kind: "number named", cell: ({ passages }) => count(passages) },
+    { name: "Size", kind: "number named", cell: ({ size: bytes }) => size(bytes) },
+    { name: "Changed", kind: "number", cell: ({ updated_at: at }) => html`<${Time} at=${at} />` },
+    { name: "", kind: "tools", cell: (document) => may("jobs:write") ? html`
+      <button type="button" class="small danger" onClick=${() => erase(document)}>Delete</button>` : null },
+  ];
+  return html`
+    <${Panel} title="Documents" flush>
+      <${Failure} error=${value ? null : error} />
+      ${value ? html`<div class="as-list"><${Table} caption="Documents" columns=${columns} rows=${value.documents} keyOf=${({ id }) => id} /></div>` : null}
+      ${cursors.length || value?.next_cursor ? html`<div class="pager">
+        <button type="button" disabled=${!cursors.length} onClick=${() => setCursors(cursors.slice(0, -1))}>Back</button>
+        <button type="button" disabled=${!value?.next_cursor} onClick=${() => setCursors([...cursors, value.next_cursor])}>More</button>
+      </div>` : null}
+    <//>
+  `;
+};
+
+export const Collections = ({ id }) => {
+  const named = useStore(tenant);
+  const { value, error } = usePolled(() => get("/v1/collections"), [named], 8000);
+  const rows = value?.collections ?? [];
+  const name = id ?? (rows.length === 1 ? rows[0].name : undefined);
+  return html`
+    <div class="page-head"><h1>Collections</h1></div>
+    <div class="stack">
+      <${Failure} error=${value ? null : error} />
+      ${!value && !error ? html`<${Waiting} />` : null}
+      ${value && !rows.length ? html`<${Panel} label="Collections"><${Empty} title="No documents yet">
+        <p>A file is read, cut up and made searchable by a job:</p>
+        <${CommandLine} text="coatcheck ingest README.md --collection docs" />
+      <//><//>` : null}
+      ${rows.length ? html`<${Panel} label="Collections"><ul class="files">
+        ${rows.map((each) => html`<li key=${each.name}><a href=${to("collections", each.name)} aria-current=${each.name === name ? "true" : undefined}>${each.name}</a>
+          <span class="quiet">${plural(each.documents, "document")}, ${plural(each.passages, "passage")}</span></li>`)}
+      </ul><//>` : null}
+      ${name ? html`<${Search} key=${`search ${name}`} name=${name} /><${Documents} key=${`documents ${name}`} name=${name} />` : null}
+    </div>
+  `;
+};

@@ -1,0 +1,43 @@
+// The jobs that a job has spawned, and theirs.
+
+import { get, withQuery } from "../api.js";
+import { Panel, Progress, State, Time } from "../parts/small.js";
+import { usePolled } from "../polling.js";
+import { to } from "../router.js";
+import { html, useState } from "../view.js";
+
+const PAGE = 50;
+const DEEPEST = 4;
+
+const Branch = ({ parent, depth }) => {
+  const address = withQuery("/v1/jobs", { parent, limit: PAGE });
+  const { value } = usePolled(() => get(address), [address], 4000);
+  if (!value?.jobs.length) return depth ? html`<p class="quiet">None.</p>` : null;
+  return html`
+    <ul class="files">
+      ${value.jobs.map((job) => html`<${Leaf} key=${job.id} job=${job} depth=${depth} />`)}
+    </ul>
+    ${value.next_cursor ? html`<p class="quiet">The newest ${PAGE} are shown.</p>` : null}
+  `;
+};
+
+const Leaf = ({ job, depth }) => {
+  const [open, setOpen] = useState(false);
+  return html`
+    <li>
+      <a href=${to("jobs", job.id)}>${job.kind} <span class="mono quiet-link">${job.id.slice(-8)}</span></a>
+      <${State} state=${job.state} reason=${job.reason} />
+      ${job.state === "running" ? html`<${Progress} progress=${job.progress} />` : null}
+      <span class="quiet"><${Time} at=${job.created_at} /></span>
+      ${depth < DEEPEST ? html`<button type="button" class="small bare" aria-expanded=${open} onClick=${() => setOpen(!open)}>
+        ${open ? "fold" : "its jobs"}</button>` : null}
+    </li>
+    ${open ? html`<li class="branch"><div><${Branch} parent=${job.id} depth=${depth + 1} /></div></li>` : null}
+  `;
+};
+
+export const Children = ({ job }) => {
+  const { value } = usePolled(() => get(withQuery("/v1/jobs", { parent: job.id, limit: 1 })), [job.id], 5000);
+  if (!value?.jobs.length) return null;
+  return html`<${Panel} title="Jobs it has spawned"><${Branch} parent=${job.id} depth=${0} /><//>`;
+};

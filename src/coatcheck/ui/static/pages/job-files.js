@@ -1,0 +1,32 @@
+// The files a job has left behind: pictures are shown, everything can be saved.
+
+import { Icon } from "../parts/icons.js";
+import { Picture, canBeShown } from "../parts/picture.js";
+import { save } from "../parts/saving.js";
+import { Panel } from "../parts/small.js";
+import { attempt } from "../saying.js";
+import { html } from "../view.js";
+import { size } from "../words.js";
+
+const MOST_PICTURES = 6;
+
+export const Files = ({ job }) => {
+  if (!job.artifacts.length) return null;
+  return html`
+    <${Panel} title="Files">
+      <div class="pictures">
+        ${job.artifacts.filter(canBeShown).slice(0, MOST_PICTURES).map((file) => html`<${Picture} key=${file.name} file=${file} />`)}
+        <ul class="files">
+          ${job.artifacts.map((file) => html`
+            <li>
+              <span class="mono">${file.name}</span>
+              <span class="quiet">${file.content_type}, ${size(file.size)}</span>
+              <button type="button" class="small" onClick=${() => attempt(() => save(file.url, file.name))}>
+                <${Icon} name="download" />Save
+              </button>
+            </li>`)}
+        </ul>
+      </div>
+    <//>
+  `;
+};

@@ -1,0 +1,67 @@
+// What a job was given, and what came of it.
+
+import { get, send } from "../api.js";
+import { save } from "../parts/saving.js";
+import { Payload } from "../parts/payload.js";
+import { Panel } from "../parts/small.js";
+import { attempt } from "../saying.js";
+import { html, useEffect, useState } from "../view.js";
+import { size } from "../words.js";
+
+const LARGEST_SHOWN = 1_000_000;
+
+// Reads a payload, unless it is so large that the reader should say so first.
+const usePayload = (path, version, wanted = true) => {
+  const [state, setState] = useState({});
+  useEffect(() => {
+    if (!wanted) return undefined;
+    const stop = new AbortController();
+    const read = async () => {
+      const answer = await send("GET", path, { headers: { Accept: "*/*" }, signal: stop.signal });
+      const length = Number(answer.headers.get("content-length") ?? 0);
+      const isJson = (answer.headers.get("content-type") ?? "").includes("json");
+      if (!isJson || length > LARGEST_SHOWN) {
+        stop.abort();
+        return setState({ large: length });
+      }
+      return setState({ value: JSON.parse(await answer.text()) });
+    };
+    read().catch((error) => error.name !== "AbortError" && setState({ error }));
+    return () => stop.abort();
+  }, [path, version, wanted]);
+  return state;
+};
+
+const Large = ({ path, name, bytes }) => html`
+  <p><button type="button" onClick=${() => attempt(() => save(path, name))}>
+    Download${bytes ? ` ${size(bytes)}` : ""}
+  </button></p>
+`;
+
+export const Input = ({ job }) => {
+  const path = `/v1/jobs/${encodeURIComponent(job.id)}/input`;
+  const { value, large, error } = usePayload(path, "");
+  return html`
+    <${Panel} title="Input">
+      ${error ? html`<p class="quiet">${error.message}</p>` : null}
+      ${large !== undefined ? html`<${Large} path=${path} name=${`${job.id}-input.json`} bytes=${large} />` : null}
+      ${value !== undefined ? html`<${Payload} value=${value} label="the input" />` : null}
+    <//>
+  `;
+};
+
+export const Result = ({ job }) => {
+  const apart = job.state === "succeeded" && (job.result_omitted === true || job.result === null);
+  const { value, large, error } = usePayload(job.links.result, job.finished_at, apart);
+  const shown = apart ? value : job.result;
+  return html`
+    <${Panel} title="Result">
+      ${job.state !== "succeeded"
+        ? html`<p class="quiet">${job.finished_at ? "There is none." : "There is none yet."}</p>`
+        : html`
+            ${error ? html`<p class="quiet">${error.message}</p>` : null}
+            ${large !== undefined ? html`<${Large} path=${job.links.result} name=${`${job.id}-result`} bytes=${large} />` : null}
+            ${shown !== undefined ? html`<${Payload} value=${shown} label="the result" />` : null}`}
+    <//>
+  `;
+};

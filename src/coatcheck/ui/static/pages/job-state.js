@@ -1,0 +1,104 @@
+// A job as it stands: read, followed by its stream of events, and looked at every few seconds in
+// case it goes on after its end (somebody may resume it).
+
+import { get } from "../api.js";
+import { usePolled, useVisible } from "../polling.js";
+import { tenant } from "../session.js";
+import { useStore } from "../store.js";
+import { follow } from "../stream.js";
+import { useCallback, useEffect, useRef, useState } from "../view.js";
+
+// Of a longer log the beginning and the end are shown.
+const BEGINNING = 400;
+const END = 600;
+const MOST_KEPT = 3000;
+const MOVED_PAUSE_MS = 150;
+
+const ENDED = ["succeeded", "failed", "cancelled"];
+
+export const useJob = (id) => {
+  const named = useStore(tenant);
+  const visible = useVisible();
+  const path = `/v1/jobs/${encodeURIComponent(id)}`;
+  const [events, setEvents] = useState([]);
+  const [leftOut, setLeftOut] = useState(0);
+  const [progress, setProgress] = useState(null);
+  const [turn, setTurn] = useState(0);
+  const last = useRef(0);
+  const ended = useRef(false);
+  const { value, error, refresh } = usePolled(
+    async () => {
+      const [job, found] = await Promise.all([get(`${path}?explain=1`), get(`${path}/steps`)]);
+      return { job, steps: found.steps };
+    },
+    [path, named],
+    4000,
+  );
+  const add = useCallback((found) => {
+    const fresh = found.filter(({ seq }) => seq > last.current);
+    if (!fresh.length) return;
+    last.current = fresh.at(-1).seq;
+    setEvents((before) => {
+      const all = [...before, ...fresh];
+      if (all.length <= MOST_KEPT) return all;
+      setLeftOut((count) => count + all.length - MOST_KEPT);
+      return [...all.slice(0, BEGINNING), ...all.slice(BEGINNING + all.length - MOST_KEPT)];
+    });
+  }, []);
+
+  useEffect(() => {
+    setEvents([]);
+    setLeftOut(0);
+    setProgress(null);
+    last.current = 0;
+  }, [path, named]);
+
+  // A browser has few connections to one server: a tab that nobody looks at gives its stream up.
+  useEffect(() => {
+    if (!visible) return undefined;
+    const stop = new AbortController();
+    let timer = 0;
+    // Several changes that come together are looked at once.
+    const moved = () => {
+      clearTimeout(timer);
+      timer = setTimeout(refresh, MOVED_PAUSE_MS);
+    };
+    const hear = (event) => {
+      if (event.type === "end" || event.type === "reset") return moved();
+      add([event.data]);
+      if (event.type === "progress") setProgress(event.data.data);
+      else if (event.type !== "log" && event.type !== "output") moved();
+    };
+    const read = async () => {
+      ended.current = false;
+      if (!last.current) {
+        const page = await get(`${path}/events?limit=${BEGINNING}`, { signal: stop.signal });
+        add(page.events);
+        if (page.last > BEGINNING + END) {
+          setLeftOut(page.last - BEGINNING - END);
+          last.current = page.last - END;
+        }
+      }
+      await follow(id, last.current, hear, stop.signal);
+    };
+    read()
+      .catch(() => {})
+      .then(() => (ended.current = !stop.signal.aborted || ended.current));
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [path, named, turn, visible]);
+
+  // It was resumed, or the stream could not be opened: it is followed again.
+  const state = value?.job.state;
+  useEffect(() => {
+    if (state && !ENDED.includes(state) && ended.current) setTurn(turn + 1);
+  }, [value]);
+
+  const job = value && {
+    ...value.job,
+    progress: ENDED.includes(state) || progress?.done === undefined ? value.job.progress : progress,
+  };
+  return { job, steps: value?.steps ?? [], events, leftOut, error, refresh };
+};

@@ -1,0 +1,164 @@
+// Every job, newest first: filtered, live, and dealt with many at a time.
+
+import { get, withQuery } from "../api.js";
+import { Icon } from "../parts/icons.js";
+import { CommandLine, Empty, Failure, Labels, Panel, Progress, State, Time, Waiting } from "../parts/small.js";
+import { Table } from "../parts/table.js";
+import { usePolled } from "../polling.js";
+import { go, setQuery, to, useRoute } from "../router.js";
+import { say } from "../saying.js";
+import { isOperator, kindsFor, lookAt, server, tenant } from "../session.js";
+import { useStore } from "../store.js";
+import { html, useEffect, useMemo, useRef, useState } from "../view.js";
+import { span } from "../words.js";
+import { Bulk } from "./bulk.js";
+import { STATES, looksLikeAnId, readFilters } from "./filters.js";
+
+const PAGE = 50;
+
+const took = ({ started_at: began, finished_at: ended }) =>
+  began && ended ? span(new Date(ended) - new Date(began)) : "";
+
+const COLUMNS = [
+  { name: "Job", kind: "whole", cell: ({ id, kind }) => html`
+    <a class="job-link" href=${to("jobs", id)}>${kind}<span class="mono">${id}</span></a>` },
+  { name: "State", cell: ({ state, reason }) => html`<${State} state=${state} reason=${reason} />` },
+  { name: "", kind: "whole", cell: ({ state, progress, error, labels }) => html`
+    ${["running", "waiting"].includes(state) ? html`<${Progress} progress=${progress} />` : null}
+    ${state === "failed" && error ? html`<span class="quiet">${error.message.slice(0, 120)}</span>` : null}
+    <${Labels} labels=${labels} />` },
+  { name: "Queue", kind: "away", cell: ({ queue }) => queue },
+  { name: "Tries", kind: "number away", cell: ({ attempt: tries, max_attempts: most }) =>
+    html`<span class=${tries > 1 ? "" : "quiet"}>${tries} of ${most}</span>` },
+  { name: "Took", kind: "number away", cell: took },
+  { name: "Handed in", kind: "number", cell: ({ created_at: at }) => html`<${Time} at=${at} />` },
+];
+
+const Tenants = () => {
+  const { value } = usePolled(() => get("/v1/tenants?limit=200"), [], 60000);
+  const named = useStore(tenant);
+  const own = server.get().caller.tenant;
+  const names = [own, ...(value?.tenants ?? []).map(({ name }) => name).filter((name) => name !== own)];
+  if (names.length < 2) return null;
+  return html`
+    <select aria-label="Tenant" value=${named || own} onChange=${(event) => lookAt(event.target.value)}>
+      ${names.map((name) => html`<option value=${name}>${name}</option>`)}
+    </select>
+  `;
+};
+
+const Filters = ({ query, kinds, queues, note }) => {
+  const [text, setText] = useState("");
+  const field = useRef(null);
+  const limited = kindsFor("jobs:read");
+  const written = query.get("text") ?? "";
+  useEffect(() => setText(written), [written]);
+  useEffect(() => {
+    const typed = (event) => {
+      if (event.key !== "/" || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+      event.preventDefault();
+      field.current.focus();
+    };
+    addEventListener("keydown", typed);
+    return () => removeEventListener("keydown", typed);
+  }, []);
+  // A whole id is opened at once, also one that a surface has given.
+  const find = async (event) => {
+    event.preventDefault();
+    const wanted = text.trim();
+    setQuery({ text: wanted });
+    if (!wanted || wanted.includes(":") || kinds.includes(wanted)) return;
+    try {
+      const job = await get(`/v1/jobs/${encodeURIComponent(wanted)}`);
+      go(to("jobs", job.id));
+    } catch (error) {
+      if (looksLikeAnId(wanted) && wanted.length === 26) say(error.message, "bad");
+    }
+  };
+  const choose = (name) => (event) => setQuery({ [name]: event.target.value });
+  return html`
+    <form class="filters" role="search" onSubmit=${find}>
+      <div class="grow">
+        <${Icon} name="search" />
+        <input ref=${field} type="search" aria-label="Find jobs by kind, label or id" list="kinds" value=${text}
+          placeholder="Kind, label:value or id (press /)" onInput=${(event) => setText(event.target.value)} />
+        <datalist id="kinds">${kinds.map((kind) => html`<option value=${kind} />`)}</datalist>
+      </div>
+      <select aria-label="State" value=${query.get("state") ?? ""} onChange=${choose("state")}>
+        <option value="">Any state</option>
+        ${STATES.map((state) => html`<option value=${state}>${state}</option>`)}
+      </select>
+      <select aria-label="Kind" value=${query.get("kind") ?? limited?.[0] ?? ""} onChange=${choose("kind")}>
+        ${limited ? null : html`<option value="">Any kind</option>`}
+        ${(limited ?? kinds).map((kind) => html`<option value=${kind}>${kind}</option>`)}
+      </select>
+      <select aria-label="Queue" value=${query.get("queue") ?? ""} onChange=${choose("queue")}>
+        <option value="">Any queue</option>
+        ${queues.map((queue) => html`<option value=${queue}>${queue}</option>`)}
+      </select>
+      <input type="datetime-local" aria-label="Handed in from" title="Handed in from" value=${query.get("from") ?? ""} onChange=${choose("from")} />
+      <input type="datetime-local" aria-label="Handed in before" title="Handed in before" value=${query.get("to") ?? ""} onChange=${choose("to")} />
+      ${note ? html`<span class="filter-note" role="status">${note}</span>` : null}
+    </form>
+  `;
+};
+
+const FirstJob = ({ kinds }) => {
+  const kind = kinds[0] ?? "report";
+  const text = `curl -i ${location.origin}/v1/jobs -H 'content-type: application/json' \\\n     -d '{"kind":"${kind}","input":…}'`;
+  return html`<${Empty} title="No jobs yet">
+    <p>This makes the first one, or <a href="#/try">try it</a> here:</p>
+    <${CommandLine} text=${text} />
+  <//>`;
+};
+
+export const Jobs = () => {
+  const { query } = useRoute();
+  const named = useStore(tenant);
+  const known = usePolled(() => get("/v1/kinds"), [], 60000).value?.kinds ?? [];
+  const kinds = useMemo(() => known.map(({ name }) => name), [known]);
+  const queues = useMemo(() => [...new Set(known.map(({ queue }) => queue))].sort(), [known]);
+  const { filters, note } = useMemo(() => readFilters(query, kinds), [query, kinds]);
+  const { nothing, beginning, ...asked } = filters;
+  const filterText = JSON.stringify([filters, named]);
+  // The cursors of the pages before this one; the last is where this one begins.
+  const [cursors, setCursors] = useState([]);
+  useEffect(() => setCursors([]), [filterText]);
+  const cursor = cursors.at(-1) ?? "";
+  const address = withQuery("/v1/jobs", { ...asked, limit: PAGE, cursor });
+  const { value, error, refresh } = usePolled(
+    () => (nothing ? { jobs: [], next_cursor: null } : get(address)), [address, nothing, named], 2000,
+  );
+  const jobs = (value?.jobs ?? []).filter(({ id }) => !beginning || id.startsWith(beginning));
+  const isFiltered = [...query.keys()].length > 0;
+  return html`
+    <div class="page-head"><h1>Jobs</h1><div class="actions">
+      ${isOperator() ? html`<${Tenants} />` : null}
+      <span class=${`live ${error ? "off" : ""}`}>live</span>
+    </div></div>
+    <div class="stack">
+      <${Filters} query=${query} kinds=${kinds} queues=${queues} note=${note} />
+      <${Bulk} filters=${asked} hidden=${nothing || beginning} done=${refresh} />
+      <${Failure} error=${value ? null : error} />
+      <${Panel} flush label="Jobs">
+        ${!value && !error ? html`<${Waiting} />` : null}
+        ${value && !jobs.length
+          ? isFiltered || cursors.length
+            ? html`<${Empty} title="No such jobs"><p>Nothing fits these filters.</p>
+                <button type="button" onClick=${() => go("#/jobs")}>Show all</button><//>`
+            : html`<${FirstJob} kinds=${kinds} />`
+          : null}
+        ${jobs.length
+          ? html`<div class="as-list jobs"><${Table} caption="Jobs, newest first" columns=${COLUMNS} rows=${jobs} keyOf=${({ id }) => id} /></div>`
+          : null}
+        ${cursors.length || value?.next_cursor
+          ? html`<div class="pager">
+              <span class="quiet">Page ${cursors.length + 1}, newest first</span>
+              <button type="button" disabled=${!cursors.length} onClick=${() => setCursors(cursors.slice(0, -1))}>Newer</button>
+              <button type="button" disabled=${!value?.next_cursor} onClick=${() => setCursors([...cursors, value.next_cursor])}>Older</button>
+            </div>`
+          : null}
+      <//>
+    </div>
+  `;
+};

@@ -1,0 +1,12 @@
+// Saving a file that only the key opens: it is read into memory, and saved from there.
+
+import { getBlob } from "../api.js";
+
+export const save = async (path, name) => {
+  const address = URL.createObjectURL(await getBlob(path));
+  const link = Object.assign(document.createElement("a"), { href: address, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000);
+};

@@ -1,0 +1,26 @@
+// A table that says to screen readers what it is about, and becomes a list on a phone.
+
+import { html } from "../view.js";
+
+// `columns` are [{name, cell, kind?}]; `name` stands beside the value on a narrow screen.
+export const Table = ({ caption, columns, rows, keyOf }) => html`
+  <div class="table-frame">
+    <table>
+      <caption class="unseen">${caption}</caption>
+      <thead>
+        <tr>${columns.map(({ name, kind }) => html`<th scope="col" class=${kind}>${name}</th>`)}</tr>
+      </thead>
+      <tbody>
+        ${rows.map(
+          (row) => html`
+            <tr key=${keyOf(row)}>
+              ${columns.map(
+                ({ name, cell, kind }) => html`<td class=${kind} data-name=${name}>${cell(row)}</td>`,
+              )}
+            </tr>
+          `,
+        )}
+      </tbody>
+    </table>
+  </div>
+`;

@@ -1,0 +1,316 @@
+"""The cockpit in a real browser: what people come for."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from .conftest import TOGETHER, Served, come_in, show, state
+from .receiver import receiver
+
+pytestmark = TOGETHER
+
+
+# I08, I09: a job is submitted, watched, and looked through.
+def test_a_job_is_handed_in_and_watched_to_its_end(
+    page: Page, served: Served, problems: list[str]
+) -> None:
+    page.get_by_role("link", name="Try it").click()
+    page.get_by_label("Kind").select_option("report")
+    page.get_by_label("month").fill("January")
+    page.get_by_label("gate").fill("watched.go")
+    page.get_by_role("button", name="Hand it in").click()
+    expect(page.get_by_role("alert")).to_contain_text("pattern")
+    problems.clear()  # a request that is refused is logged as failed
+
+    page.get_by_label("month").fill("2030-01")
+    page.get_by_role("button", name="Hand it in").click()
+
+    state(page, "running")
+    expect(page.get_by_role("region", name="Progress")).to_contain_text("75%")
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("page 3 is written")
+    expect(log).not_to_contain_text("page 4 is written")
+    served.open_gate("watched.go")
+    expect(log).to_contain_text("page 4 is written")
+    state(page, "succeeded")
+    expect(page.get_by_role("region", name="Result")).to_contain_text('"month": "2030-01"')
+    expect(page.get_by_role("region", name="Input")).to_contain_text('"pages": 4')
+    expect(page.get_by_role("list", name="States it went through")).to_contain_text("queued")
+    expect(page).to_have_title("report succeeded · Coatcheck")
+
+
+def test_a_job_is_cancelled_and_resumed(page: Page, served: Served) -> None:
+    job = served.submit("hold", "resumed.go")
+    show(page, served, f"jobs/{job}")
+    state(page, "running")
+
+    page.get_by_role("button", name="Cancel").click()
+    state(page, "cancelled")
+    served.open_gate("resumed.go")
+    page.get_by_role("button", name="Resume").click()
+
+    state(page, "succeeded")
+    assert served.ask("GET", f"/v1/jobs/{job}")["result"] == "resumed.go"
+
+
+def test_a_job_is_forked_from_a_step(page: Page, served: Served) -> None:
+    job = served.submit("order", {"item": "coat"})
+    served.wait_for_end(job)
+    show(page, served, f"jobs/{job}")
+    drawn = page.get_by_role("img", name=re.compile("Timeline of .*: 6 steps"))
+    expect(drawn).to_be_visible()
+    expect(drawn).to_contain_text("×2")
+    expect(page.get_by_role("region", name="Jobs it has spawned")).to_contain_text("parcel")
+
+    page.get_by_role("button", name="Fork from thank").click()
+    page.get_by_role("dialog").get_by_role("button", name="Fork").click()
+
+    expect(page.get_by_text("Forked from")).to_be_visible()
+    state(page, "succeeded")
+    fork = page.url.rpartition("/")[2]
+    assert served.ask("GET", f"/v1/jobs/{fork}")["forked_from"] == job
+
+
+def test_jobs_are_found_and_dealt_with_many_at_a_time(
+    page: Page, served: Served, problems: list[str]
+) -> None:
+    later = {"run_at": "2099-01-01T00:00:00Z", "labels": {"crowd": "a"}}
+    ids = [served.submit("hold", "never.go", **later) for _ in range(3)]
+    refused = served.submit("refuse", "a reason of its own")
+    served.wait_for_end(refused)
+    jobs = page.get_by_role("region", name="Jobs", exact=True)
+    show(page, served, "jobs")
+    expect(jobs).to_contain_text(refused)
+
+    page.get_by_label("State").select_option("failed")
+    expect(jobs).not_to_contain_text(ids[0])
+    expect(jobs).to_contain_text("a reason of its own")
+    page.get_by_label("State").select_option("queued")
+    find = page.get_by_label("Find jobs")
+    page.get_by_role("main").focus()
+    page.keyboard.press("/")
+    expect(find).to_be_focused()
+    find.fill("crowd:a")
+    find.press("Enter")
+    for job in ids:
+        expect(jobs).to_contain_text(job)
+    expect(jobs.get_by_role("row")).to_have_count(4)
+    # A job that comes in is there by itself.
+    ids.append(served.submit("hold", "never.go", **later))
+    expect(jobs).to_contain_text(ids[-1])
+
+    page.get_by_role("button", name="Cancel …").click()
+    question = page.get_by_role("dialog", name="Cancel 4 jobs?")
+    question.get_by_role("button", name="Cancel 4").click()
+    expect(page.get_by_text("4 jobs cancelled.")).to_be_visible()
+    assert {served.ask("GET", f"/v1/jobs/{job}")["state"] for job in ids} == {"cancelled"}
+
+    find.fill("refus")
+    find.press("Enter")
+    expect(page.get_by_text("jobs of the kind refuse")).to_be_visible()
+    page.get_by_label("State").select_option("")
+    expect(jobs).to_contain_text(refused)
+    find.fill(ids[0][:12])
+    find.press("Enter")
+    expect(jobs).to_contain_text(ids[0])
+    find.fill(ids[0])
+    find.press("Enter")
+    state(page, "cancelled")
+    problems.clear()  # that part of an id is no job was found out by asking
+
+
+def test_a_key_sees_what_it_is_good_for(door: Page, served: Served, problems: list[str]) -> None:
+    served.submit("parcel", "coat")
+    come_in(door, served.make_key("jobs:read:parcel"))
+    problems.clear()
+    links = door.get_by_role("navigation", name="Pages").get_by_role("link")
+
+    expect(links).to_have_text(["Jobs", "Schedules", "Webhooks"])
+    jobs = door.get_by_role("region", name="Jobs", exact=True)
+    expect(jobs.get_by_role("link", name="parcel").first).to_be_visible()
+    expect(door.get_by_label("Kind").locator("option")).to_have_text(["parcel"])
+    jobs.get_by_role("link", name="parcel").first.click()
+    state(door, "succeeded")
+    for name in ("Delete", "Cancel", "Run again as new"):
+        expect(door.get_by_role("button", name=name)).to_have_count(0)
+
+    door.get_by_role("button", name="Log out").click()
+    expect(door.get_by_label("API key")).to_be_visible()
+    problems.clear()
+
+
+def test_the_operator_looks_at_another_tenant(page: Page, served: Served) -> None:
+    key = served.make_key("jobs:read", "jobs:write", tenant="umbrella")
+    body = {"kind": "parcel", "input": "umbrella"}
+    job = served.ask("POST", "/v1/jobs", key, json=body)["id"]
+    show(page, served, "jobs")
+
+    page.get_by_label("Tenant").select_option("umbrella")
+
+    page.get_by_role("region", name="Jobs", exact=True).get_by_text(job).click()
+    state(page, "succeeded")
+    expect(page.get_by_role("region", name="Result")).to_contain_text("parcel with umbrella")
+    expect(page.get_by_role("complementary")).to_contain_text("for umbrella")
+
+
+def test_documents_are_searched_where_they_are_taken_in(page: Page, served: Served) -> None:
+    expect(page.get_by_role("link", name="Collections")).to_have_count(0)
+    # What takes documents in is a surface that may not be installed: its answers are played.
+    info = served.ask("GET", "/v1/server") | {"surfaces": ["ingest"]}
+    document = {"id": "d1", "name": "coat.md", "title": "<b>Coats</b>", "metadata": {"by": "<i>"}}
+    stored = {"passages": 3, "size": 900, "updated_at": "2030-01-01T00:00:00.000Z"}
+    place = {"score": 0.5, "page": 2, "headings": ["Care"], "document": document}
+    answers = {
+        "/v1/server": info,
+        "/v1/collections": {"collections": [{"name": "docs", "documents": 1, "passages": 3}]},
+        "/v1/collections/docs/documents": {"documents": [document | stored], "next_cursor": None},
+        "/v1/collections/docs/search": {"results": [{"text": "<u>Brush</u> it.", **place}]},
+    }
+    for path, answer in answers.items():
+        play(page, served.url + path, answer)
+    page.reload()
+
+    page.get_by_role("link", name="Collections").click()
+    expect(page.get_by_role("region", name="Documents")).to_contain_text("<b>Coats</b>")
+    page.get_by_label("What to search for").fill("how to brush?")
+    page.get_by_role("button", name="Search").click()
+
+    found = page.get_by_role("article")
+    expect(found).to_contain_text("<u>Brush</u> it.")
+    expect(found).to_contain_text("Care › page 2")
+
+
+def play(page: Page, url: str, answer: dict[str, Any]) -> None:
+    """Answer a call in place of the server."""
+    page.route(re.compile(re.escape(url) + r"(\?.*)?$"), lambda route: route.fulfill(json=answer))
+
+
+def test_a_wrong_key_stays_outside(door: Page, problems: list[str]) -> None:
+    door.get_by_label("API key").fill("ck_0123456789ab_" + "0" * 48)
+    door.get_by_role("button", name="Come in").click()
+
+    expect(door.get_by_role("alert")).to_be_visible()
+    expect(door.get_by_role("navigation", name="Pages")).to_have_count(0)
+    problems.clear()
+
+
+def test_a_page_that_is_open_outlives_the_server(
+    page: Page, served: Served, problems: list[str]
+) -> None:
+    job = served.submit("hold", "outlived.go")
+    show(page, served, f"jobs/{job}")
+    state(page, "running")
+
+    served.stop(signal.SIGKILL)
+    expect(page.get_by_text("The server does not answer")).to_be_visible()
+    served.open_gate("outlived.go")
+    served.start()
+
+    expect(page.get_by_text("The server does not answer")).to_have_count(0)
+    # What it ran is run again: the log goes on where it was, and the end is seen.
+    served.ask("POST", f"/v1/jobs/{job}/cancel")
+    expect(page.locator("h1 .state")).to_contain_text(re.compile("cancelled|succeeded|failed"))
+    problems.clear()
+
+
+def test_a_diagram_is_drawn_beside_its_source(page: Page, served: Served) -> None:
+    show(page, served, "try?kind=render")
+    page.get_by_label("The source").fill("flowchart LR\n  a[Alpha] --> b[Beta]")
+    page.get_by_label("The source").press("Control+Enter")
+
+    picture = page.get_by_role("img", name="diagram.svg")
+    expect(picture).to_be_visible()
+    assert str(picture.get_attribute("src")).startswith("blob:")
+    assert picture.evaluate("image => image.naturalWidth") > 20
+
+
+def test_the_overview_tells_of_queues_and_workers(page: Page, served: Served) -> None:
+    job = served.submit("hold", "seen.go")
+    served.wait_for_end(served.submit("refuse", "no"))
+    show(page, served, "overview")
+
+    expect(page.get_by_role("img", name=re.compile("jobs ended, [1-9]"))).to_be_visible()
+    workers = page.get_by_role("region", name="Workers")
+    expect(workers.get_by_title(job)).to_be_visible()
+    queues = page.get_by_role("region", name="Queues")
+    row = queues.get_by_role("row", name=re.compile("^parcels"))
+    row.get_by_role("button", name="Pause").click()
+    expect(row).to_contain_text("paused")
+    row.get_by_role("button", name="Go on").click()
+    expect(row).not_to_contain_text("paused")
+    served.open_gate("seen.go")
+
+
+def test_what_a_webhook_did_not_take_is_sent_again(page: Page, served: Served) -> None:
+    with receiver() as told:
+        told.status = 500
+        job = served.submit("parcel", "coat", webhook={"url": told.url})
+        show(page, served, f"jobs/{job}")
+        deliveries = page.get_by_role("region", name="Webhook deliveries")
+        own = deliveries.get_by_role("row").filter(has_text="the job's own")
+        expect(own).to_contain_text("500")
+
+        told.status = 204
+        own.get_by_role("button", name="Send again").click()
+
+        expect(own).to_contain_text("delivered")
+
+        show(page, served, "webhooks")
+        page.get_by_role("button", name="New webhook").click()
+        page.get_by_role("dialog").get_by_label("Address").fill(told.url)
+        page.get_by_role("dialog").get_by_role("button", name="Make it").click()
+        secret = page.get_by_role("dialog", name="Its secret, shown this once")
+        expect(secret).to_contain_text("whsec_")
+        secret.get_by_role("button", name="I have it").click()
+        page.get_by_role("link", name=told.url).click()
+        served.wait_for_end(served.submit("parcel", "hat"))
+        expect(deliveries).to_contain_text("delivered")
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        expect(page.get_by_role("link", name=told.url)).to_have_count(0)
+
+
+def test_schedules_are_made_run_and_deleted(page: Page, served: Served) -> None:
+    show(page, served, "schedules")
+    page.get_by_role("button", name="New schedule").click()
+    made = page.get_by_role("dialog")
+    made.get_by_label("Name").fill("nightly")
+    made.get_by_label("Kind").select_option("parcel")
+    made.get_by_label("When").fill("0 3 * * *")
+    made.get_by_label("Input").fill('"coat"')
+    made.get_by_role("button", name="Make it").click()
+    row = page.get_by_role("row", name=re.compile("^nightly"))
+    expect(row).to_contain_text("0 3 * * *")
+
+    row.get_by_role("button", name="Pause").click()
+    expect(row).to_contain_text("paused")
+    row.get_by_role("button", name="Run now").click()
+    state(page, "succeeded")
+    show(page, served, "schedules")
+    row.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(row).to_have_count(0)
+
+
+def test_a_key_is_made_shown_once_and_revoked(page: Page, served: Served) -> None:
+    show(page, served, "keys")
+    page.get_by_role("button", name="New key").click()
+    made = page.get_by_role("dialog", name="A new key")
+    made.get_by_label("Tenant").fill("acme")
+    made.get_by_label("jobs:read").check()
+    made.get_by_label("What it is for").fill("a trial")
+    made.get_by_role("button", name="Make it").click()
+    shown = page.get_by_role("dialog", name="The key, shown this once")
+    key = shown.locator("code").inner_text()
+    assert served.ask("GET", "/v1/server", key)["caller"]["tenant"] == "acme"
+    shown.get_by_role("button", name="I have it").click()
+
+    row = page.get_by_role("row", name=re.compile("a trial"))
+    row.get_by_role("button", name="Revoke").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+    expect(row).to_contain_text("revoked")
+    expect(page.get_by_role("region", name="Tenants")).to_contain_text("acme")

