@@ -321,6 +321,10 @@ class Engine:
         job = await self.store.get(tenant, job_id)
         return await with_results_shown(self.keeping, await self.store.steps(tenant, job.id))
 
+    async def outline(self, job: Job) -> list[Step]:
+        """Read a job's steps, and leave results that are kept apart where they are."""
+        return await self.store.steps(job.tenant, job.id)
+
     async def step(self, job_id: str, seq: int, tenant: str = DEFAULT_TENANT) -> Step:
         """Read a step, and leave a result that is kept apart where it is; raises NotFound, Gone."""
         job = await self.store.get(tenant, job_id)
@@ -338,6 +342,10 @@ class Engine:
     def retry_after(self, job: Job | NewJob) -> int:
         """Return in how many seconds it is worth asking about a job again."""
         return self._estimates.retry_after(job)
+
+    def seconds_left(self, job: Job) -> int | None:
+        """Return in how many seconds a job will have ended; None where nothing tells."""
+        return self._estimates.left_s(job)
 
     async def explain(self, job: Job) -> list[Because]:
         """Say what holds a job."""

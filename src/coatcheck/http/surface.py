@@ -10,6 +10,7 @@ what may follow what. It brings
 - the way in which a refusal is written on its paths (`prefixes`), whoever refuses;
 - how one of its jobs is shown at `GET /jobs/{id}`, an address that several surfaces share: the job
   says whose it is;
+- which steps its jobs go through, where their card is to show those to come (`planned`);
 - where a result of its jobs is something else than JSON, how it is answered at
   `GET /v1/jobs/{id}/result`, and to whom (`result`, `check_reader`).
 
@@ -29,6 +30,7 @@ from starlette.responses import Response
 
 from coatcheck.app import App
 from coatcheck.errors import NotFound
+from coatcheck.http.card_view import PlannedStep
 from coatcheck.http.endpoint import Endpoint
 from coatcheck.http.problem import Refusal, as_problem
 from coatcheck.model.job import Job
@@ -73,6 +75,10 @@ class Surface(ABC):
 
     def check_reader(self, request: Request, job: Job) -> None:  # noqa: B027 - for most anybody may
         """Raise NotFound unless a caller may have the files of one of its jobs."""
+
+    def planned(self, job: Job) -> Sequence[PlannedStep]:  # noqa: ARG002 - most do not know
+        """List the steps that one of its jobs goes through, in order, for the job's card."""
+        return ()
 
     def refuse(self, refusal: Refusal, path: str) -> Response:
         """Write a refusal in the words of its document."""
