@@ -135,6 +135,11 @@ class Context:
         return self._claim.lease.job_id
 
     @property
+    def tenant(self) -> str:
+        """Whose job it is."""
+        return self._claim.lease.tenant
+
+    @property
     def attempt(self) -> int:
         """Which attempt this is, from 1."""
         return self._claim.attempt
