@@ -1,0 +1,10 @@
+"""Passages to vectors.
+
+    base.py         what an embedder is
+    settings.py     what an operator can set
+    open.py         from settings to an embedder
+    offline.py      the model that is installed with us
+    endpoint.py     what calls to an endpoint have in common, and what its errors mean
+    ollama.py       /api/embed
+    openai.py       /v1/embeddings
+"""
