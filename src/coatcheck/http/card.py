@@ -8,8 +8,9 @@ each is the whole truth. The number of an event is that of the job's log, so who
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,7 +19,7 @@ from coatcheck.engine.again import RESUMABLE
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound, StoreUnavailable, Unauthorized
 from coatcheck.http.caller import admit_again, caller_of, tenant_of
-from coatcheck.http.card_view import card_view
+from coatcheck.http.card_view import PlannedStep, card_view
 from coatcheck.http.checks import accepted_types
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_view import dumps
@@ -31,9 +32,11 @@ from coatcheck.http.stream import (
     read_after,
     streamed,
 )
-from coatcheck.http.surface_of import surface_of
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
+
+if TYPE_CHECKING:  # a surface is made of calls, and this is one
+    from coatcheck.http.surface import Surface
 
 
 async def get_card(request: Request) -> Response:
@@ -77,11 +80,17 @@ async def _stream(request: Request, job: Job, key: OpenedWith) -> AsyncIterator[
 
 async def _card(request: Request, job: Job) -> str:
     engine: Engine = request.app.state.engine
-    surface = surface_of(request, job)
-    planned = () if surface is None else surface.planned(job)
     steps = await engine.outline(job)
     left = engine.seconds_left(job)
-    return dumps(card_view(job, steps, planned, left, _actions(request, job)))
+    return dumps(card_view(job, steps, _planned(request, job), left, _actions(request, job)))
+
+
+def _planned(request: Request, job: Job) -> Sequence[PlannedStep]:
+    """Return the steps that a job goes through, where a surface knows them, whichever way it came
+    in.
+    """
+    surfaces: Mapping[str, Surface] = request.app.state.surfaces
+    return next(filter(None, (each.planned(job) for each in surfaces.values())), ())
 
 
 def _actions(request: Request, job: Job) -> dict[str, str | None]:

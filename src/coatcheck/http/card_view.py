@@ -5,7 +5,7 @@ whoever draws it, a page or an assistant, has nothing to work out:
 
 - The *title* is the label `title` of the job, else its kind.
 - Steps of one name are one *line* with how many of how many. Which steps are still to come is known
-  to the surface that the job came in by (`planned`), or to nobody.
+  to the surface that has declared its kind (`planned`), or to nobody.
 - A step is on record once it is done. The one under way is told by the job's phase, where that has
   the name of a step.
 - An *action* is the address to post to where the job's state and the caller's key allow it now, and

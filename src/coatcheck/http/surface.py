@@ -67,6 +67,9 @@ class Surface(ABC):
     def configure(self, settings: Settings) -> None:  # noqa: B027 - most need nothing of it
         """Take what the operator has set; called in each process before anything is served."""
 
+    async def close(self) -> None:  # noqa: B027 - most have nothing open
+        """Let go of what it has opened; called in each process when it stops."""
+
     async def result(self, request: Request, job: Job) -> Response | None:  # noqa: ARG002
         """Answer with the result of one of its jobs that succeeded; None: as JSON, like any other.
         Raises NotFound for a caller that it is not for.
@@ -77,7 +80,9 @@ class Surface(ABC):
         """Raise NotFound unless a caller may have the files of one of its jobs."""
 
     def planned(self, job: Job) -> Sequence[PlannedStep]:  # noqa: ARG002 - most do not know
-        """List the steps that one of its jobs goes through, in order, for the job's card."""
+        """List the steps that a job goes through, in order, for its card; none for a job of a kind
+        that is not its own.
+        """
         return ()
 
     def refuse(self, refusal: Refusal, path: str) -> Response:
