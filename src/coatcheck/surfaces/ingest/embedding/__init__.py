@@ -1,5 +1,7 @@
 """Passages to vectors.
 
+The model that is installed with us needs nobody; an endpoint is what many have already.
+
     base.py         what an embedder is
     settings.py     what an operator can set
     open.py         from settings to an embedder

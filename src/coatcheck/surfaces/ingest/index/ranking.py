@@ -1,0 +1,76 @@
+"""What a search does on every store alike: checking the question, and one ranking out of two."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from coatcheck.errors import InvalidInput, NotFound
+from coatcheck.surfaces.ingest.index.base import (
+    MOST_RESULTS,
+    CollectionRow,
+    EmbedderMismatch,
+    Mode,
+    Query,
+    Vector,
+)
+
+# Reciprocal rank fusion: far enough down a ranking, one place more or less says little.
+FUSION = 60
+# Up to so many passages every vector is compared. Beyond it, their signs are compared first, which
+# are a thirty-second of the bytes, and of the nearest by those so many are compared in full.
+EXACT_UP_TO = 10_000
+SHORTLIST = 1_000
+
+
+def check_query(query: Query) -> None:
+    """Raise InvalidInput unless the question can be answered."""
+    if not 1 <= query.k <= MOST_RESULTS:
+        raise InvalidInput(f"k is between 1 and {MOST_RESULTS}, not {query.k}")
+    if query.mode is Mode.TEXT:
+        return
+    if query.vector is None or query.embedder is None:
+        raise InvalidInput(f"a search by {query.mode} needs the vector of its text, and by whom")
+    if query.vector.ndim != 1 or not np.isfinite(query.vector).all():
+        raise InvalidInput("the vector of a search is a row of finite numbers")
+
+
+def check_collection(collection: CollectionRow | None, name: str, query: Query) -> CollectionRow:
+    """Return the collection; raise unless it is there and has vectors to compare with."""
+    if collection is None:
+        raise NotFound(f"there is no collection {name!r}")
+    if query.mode is not Mode.TEXT:
+        assert query.vector is not None
+        assert query.embedder is not None
+        if (query.embedder, len(query.vector)) != (collection.embedder, collection.dimensions):
+            raise EmbedderMismatch(
+                f"the collection {name!r} has vectors by {collection.embedder} "
+                f"({collection.dimensions} dimensions), and the search one by {query.embedder} "
+                f"({len(query.vector)}): search by text, or ingest its documents again"
+            )
+    return collection
+
+
+def depth_of(query: Query) -> int:
+    """Return how far down each ranking is read."""
+    return query.k if query.mode is not Mode.HYBRID else max(50, 2 * query.k)
+
+
+def fuse(rankings: Sequence[Sequence[int]], k: int) -> list[tuple[int, float]]:
+    """Return the best of several rankings of keys with their scores, from 0 to 1.
+
+    A passage gets of each ranking what its place is worth; first in all of them is 1.
+    """
+    scores: dict[int, float] = defaultdict(float)
+    for ranking in rankings:
+        for place, key in enumerate(ranking):
+            scores[key] += (FUSION + 1) / (FUSION + 1 + place) / len(rankings)
+    best = sorted(scores.items(), key=lambda each: (-each[1], each[0]))
+    return [(key, round(score, 6)) for key, score in best[:k]]
+
+
+def signs(vectors: Vector) -> Vector:
+    """Return the signs of vectors, eight in a byte, what is missing to the last one 0."""
+    return np.packbits(vectors > 0, axis=-1)

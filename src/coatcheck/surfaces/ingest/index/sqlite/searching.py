@@ -1,0 +1,103 @@
+"""The search, on one connection and in one transaction."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import apsw
+
+from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, CollectionRow, Found, Mode, Query
+from coatcheck.surfaces.ingest.index.ranking import check_collection, depth_of, fuse, signs
+from coatcheck.surfaces.ingest.index.rows import read_found
+from coatcheck.surfaces.ingest.index.sqlite.connection import SQL
+from coatcheck.surfaces.ingest.index.sqlite.publishing import PASSAGES_EACH
+from coatcheck.surfaces.ingest.index.staging import can_match, unit
+from coatcheck.surfaces.ingest.index.words import choices, most_passages, query_words
+
+
+class Search:
+    """One search; where a filter is given, only among the documents that have what it asks for."""
+
+    def __init__(
+        self, connection: apsw.Connection, query: Query, exact_up_to: int, shortlist: int
+    ) -> None:
+        self._connection = connection
+        self._query = query
+        self._exact_up_to = exact_up_to
+        self._shortlist = shortlist
+        self._key = 0
+        self._whole = 0  # passages of the collection
+        self._passages = 0  # those of them that the filter leaves
+        self._among: list[int] | None = None  # documents
+
+    def run(self, tenant: str, name: str) -> list[Found]:
+        """Find passages of a collection."""
+        self._choose(tenant, name)
+        if self._among == []:
+            return []
+        depth = depth_of(self._query)
+        rankings = []
+        if self._query.mode is not Mode.VECTOR:
+            rankings.append(self._by_words(depth))
+        if self._query.mode is not Mode.TEXT:
+            rankings.append(self._by_vectors(depth))
+        return self._found(fuse(rankings, self._query.k))
+
+    def _choose(self, tenant: str, name: str) -> None:
+        row = self._connection.execute(SQL.collections, {"tenant": tenant, "name": name}).fetchone()
+        collection = None if row is None else CollectionRow(*row[1:])
+        self._whole = check_collection(collection, name, self._query).passages
+        self._passages = self._whole
+        assert row is not None
+        self._key = row[0]
+        if self._query.filter:
+            values = {"collection": self._key, "filter": json.dumps(dict(self._query.filter))}
+            matching = []
+            if can_match(self._query.filter):
+                matching = self._connection.execute(SQL.matching, values).fetchall()
+            self._among = [key for key, _ in matching]
+            self._passages = sum(passages for _, passages in matching)
+
+    def _by_words(self, depth: int) -> list[int]:
+        words = query_words(self._query.text[:LONGEST_QUERY])
+        prefixed = [f"{self._key}.{word}" for word in words]
+        counts = dict(
+            self._connection.execute(SQL.how_many_have, {"words": json.dumps(prefixed)}).fetchall()
+        )
+        in_order = {word: counts.get(word, 0) for word in prefixed}
+        for choice in choices(in_order, most_passages(self._whole)):
+            between = " AND " if choice.every else " OR "
+            match = between.join(f'"{word}"' for word in choice.words)
+            found = self._keys(SQL.by_words, match=match, depth=depth)
+            if found:
+                return found
+        return []
+
+    def _by_vectors(self, depth: int) -> list[int]:
+        assert self._query.vector is not None
+        vector = unit(self._query.vector)
+        if vector is None:
+            return []
+        first = self._key * PASSAGES_EACH
+        last = first + PASSAGES_EACH - 1
+        written = vector.tobytes()
+        if self._passages <= self._exact_up_to:
+            return self._keys(SQL.by_vectors, first=first, last=last, vector=written, depth=depth)
+        near = self._keys(
+            SQL.by_signs,
+            first=first,
+            last=last,
+            signs=signs(vector).tobytes(),
+            depth=self._shortlist,
+        )
+        return self._keys(SQL.by_vectors_near, near=json.dumps(near), vector=written, depth=depth)
+
+    def _keys(self, sql: str, **values: Any) -> list[int]:
+        among = None if self._among is None else json.dumps(self._among)
+        return [key for (key,) in self._connection.execute(sql, {**values, "among": among})]
+
+    def _found(self, best: list[tuple[int, float]]) -> list[Found]:
+        keys = json.dumps([key for key, _ in best])
+        rows = {row[0]: row[1:] for row in self._connection.execute(SQL.passages, {"keys": keys})}
+        return [read_found(score, rows[key]) for key, score in best]
