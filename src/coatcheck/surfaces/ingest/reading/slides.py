@@ -1,0 +1,85 @@
+"""PPTX: a page for each slide, its title as a heading, its texts, tables and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pptx
+from pptx.shapes.base import BaseShape
+from pptx.shapes.graphfrm import GraphicFrame
+from pptx.shapes.group import GroupShape
+from pptx.slide import Slide
+from pptx.text.text import TextFrame
+
+from coatcheck.surfaces.ingest.reading.draft import Draft, Full, on_one_line
+from coatcheck.surfaces.ingest.reading.unreadable import NO_TEXT, UNSUPPORTED, Unreadable
+
+_DEEPEST_GROUP = 20
+
+
+def read_pptx(path: Path, draft: Draft) -> None:
+    """Read a presentation, hidden slides as well."""
+    try:
+        presentation = pptx.Presentation(str(path))
+    except ValueError as error:
+        said = "this is no PPTX presentation, but a template or a show: save it as PPTX"
+        raise Unreadable(UNSUPPORTED, said) from error
+    draft.title = on_one_line(presentation.core_properties.title)
+    # python-pptx writes this into what it makes from its own template.
+    if draft.title == "PowerPoint Presentation":
+        draft.title = ""
+    # One by one, as going over the slides ends at the first that is damaged.
+    slides = list(presentation.slides._sldIdLst)
+    for entry in slides:
+        draft.begin_page()
+        try:
+            _add(presentation.part.related_slide(entry.rId), draft)
+        except Full:
+            raise
+        except Exception:  # noqa: BLE001 - whatever is wrong with a slide, the others are read
+            draft.problem("this slide is damaged")
+    if not draft.text.strip():
+        raise Unreadable(
+            NO_TEXT, f"no text: {len(slides)} slides, with nothing on them that is text"
+        )
+
+
+def _add(slide: Slide, draft: Draft) -> None:
+    title = slide.shapes.title
+    if title is not None:
+        draft.heading(1, title.text_frame.text)
+        draft.title = draft.title or on_one_line(title.text_frame.text)
+    for shape in _shapes(iter(slide.shapes)):
+        if title is not None and shape.shape_id == title.shape_id:
+            continue
+        if isinstance(shape, GraphicFrame) and shape.has_table:
+            draft.end_table()
+            for row in shape.table.rows:
+                draft.row("" if cell.is_spanned else cell.text_frame.text for cell in row.cells)
+            draft.end_table()
+        elif shape.has_text_frame:
+            _add_text(shape.text_frame, draft)  # type: ignore[attr-defined]
+    if slide.has_notes_slide:
+        notes = slide.notes_slide.notes_text_frame
+        if notes is not None and notes.text.strip():
+            draft.paragraph(f"Notes: {notes.text}")
+
+
+def _add_text(frame: TextFrame, draft: Draft) -> None:
+    """Add a frame's paragraphs: one is a paragraph, several are mostly a list."""
+    texts = [(paragraph.text, paragraph.level) for paragraph in frame.paragraphs]
+    texts = [(text, level) for text, level in texts if text.strip()]
+    if len(texts) == 1:
+        draft.paragraph(on_one_line(texts[0][0]))
+    for text, level in texts if len(texts) > 1 else []:
+        draft.item(text, level)
+
+
+def _shapes(shapes: Iterator[BaseShape], depth: int = 0) -> Iterator[BaseShape]:
+    """Yield shapes, and in place of groups what is in them."""
+    for shape in shapes:
+        if not isinstance(shape, GroupShape):
+            yield shape
+        elif depth < _DEEPEST_GROUP:
+            yield from _shapes(iter(shape.shapes), depth + 1)

@@ -1,0 +1,78 @@
+"""E-mail: headers, body, and the names of what is attached."""
+
+from __future__ import annotations
+
+from email.message import EmailMessage
+from pathlib import Path
+
+from .documents import reading, refusal
+
+
+def letter(
+    body: str | None = None, html: str | None = None, charset: str = "utf-8"
+) -> EmailMessage:
+    message = EmailMessage()
+    message["From"] = "Porter <porter@example.org>"
+    message["To"] = "guests@example.org"
+    message["Date"] = "Mon, 02 Nov 2026 10:00:00 +0000"
+    message["Subject"] = "Mäntel und Hüte"
+    if body is not None:
+        message.set_content(body, charset=charset)
+    if html is not None and body is None:
+        message.set_content(html, subtype="html")
+    elif html is not None:
+        message.add_alternative(html, subtype="html")
+    return message
+
+
+HEADERS = (
+    "From: Porter <porter@example.org>\nTo: guests@example.org\n"
+    "Date: Mon, 02 Nov 2026 10:00:00 +0000\nSubject: Mäntel und Hüte"
+)
+
+
+def test_headers_body_and_names_of_attachments_are_read(tmp_path: Path) -> None:  # I02
+    message = letter("Alle Mäntel sind da.\n\n# kein Titel\n", "<p>The same in HTML</p>")
+    message.add_attachment(b"%PDF-", maintype="application", subtype="pdf", filename="preise.pdf")
+    found = reading(tmp_path, message.as_bytes(), "letter.eml")
+    assert (found.format, found.title, found.language) == ("email", "Mäntel und Hüte", "de")
+    assert found.text == (
+        f"{HEADERS}\n\nAlle Mäntel sind da.\n\n\\# kein Titel\n\n"
+        "- Attachment: preise.pdf (application/pdf)"
+    )
+
+
+def test_html_is_read_where_there_is_no_other_body(tmp_path: Path) -> None:
+    content = letter(html="<title>x</title><h1>News</h1><p>All <b>here</b>.").as_bytes()
+    found = reading(tmp_path, content, "letter.eml")
+    assert found.text == f"{HEADERS}\n\n# News\n\nAll here."
+    assert found.title == "Mäntel und Hüte"
+
+
+def test_a_body_in_another_encoding_is_read(tmp_path: Path) -> None:
+    content = letter("Grüße vom Empfang", charset="iso-8859-1").as_bytes()
+    assert "Grüße vom Empfang" in reading(tmp_path, content, "a.eml").text
+
+
+def test_a_message_is_known_by_its_headers(tmp_path: Path) -> None:
+    assert reading(tmp_path, letter("Text.").as_bytes(), "message").format == "email"
+    assert reading(tmp_path, b"From: the door\nthe way is long", "message").format == "text"
+
+
+def test_a_message_without_headers_worth_showing_is_its_body(tmp_path: Path) -> None:
+    found = reading(tmp_path, b"X-Odd: 1\n\nOnly this.", "a.eml")
+    assert (found.title, found.text) == ("a.eml", "Only this.")
+
+
+def test_an_unknown_encoding_of_a_body_is_guessed(tmp_path: Path) -> None:
+    content = b"Subject: a\nContent-Type: text/plain; charset=nonsense\n\nGr\xc3\xbc\xc3\x9fe"
+    assert reading(tmp_path, content, "a.eml").text == "Subject: a\n\nGrüße"
+
+
+def test_parts_within_parts_without_end_are_refused(tmp_path: Path) -> None:
+    lines = [b"Subject: deep", b"MIME-Version: 1.0"]
+    for depth in range(3000):
+        lines += [b'Content-Type: multipart/mixed; boundary="b%d"' % depth, b"", b"--b%d" % depth]
+    code, message = refusal(tmp_path, b"\n".join(lines), "deep.eml")
+    assert code == "document-damaged"
+    assert message == "the e-mail file is damaged (RecursionError)"

@@ -1,0 +1,63 @@
+"""PPTX: slide by slide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pptx.presentation import Presentation
+from pptx.util import Inches
+
+from coatcheck.surfaces.ingest.chunking import chunk
+
+from .documents import reading, refusal, slides, with_part
+
+
+def fill(presentation: Presentation) -> None:
+    first = presentation.slides.add_slide(presentation.slide_layouts[1])
+    assert first.shapes.title is not None
+    first.shapes.title.text = "The cloakroom"
+    first.placeholders[1].text_frame.text = "Coats are taken\nHats too"
+    notes = first.notes_slide.notes_text_frame
+    assert notes is not None
+    notes.text = "Say it slowly."
+    second = presentation.slides.add_slide(presentation.slide_layouts[6])
+    group = second.shapes.add_group_shape()
+    group.shapes.add_textbox(0, 0, Inches(1), Inches(1)).text_frame.text = "In a group"
+    table = second.shapes.add_table(2, 2, 0, 0, Inches(2), Inches(2)).table
+    for place, text in enumerate(("What", "Price", "Coat", "3")):
+        table.cell(place // 2, place % 2).text = text
+
+
+def test_titles_texts_groups_tables_and_notes_are_read_by_slide(tmp_path: Path) -> None:  # I02
+    found = reading(tmp_path, slides(fill), "talk.pptx")
+    assert (found.format, found.title) == ("pptx", "The cloakroom")
+    first, second = found.text[: found.page_starts[1]], found.text[found.page_starts[1] :]
+    assert first == (
+        "# The cloakroom\n\n- Coats are taken\n- Hats too\n\nNotes: Say it slowly.\n\n"
+    )
+    assert second == "In a group\n\n| What | Price |\n| Coat | 3 |"
+
+
+def test_a_passage_is_of_one_slide(tmp_path: Path) -> None:
+    passages = chunk(reading(tmp_path, slides(fill)))
+    assert [(passage.page, passage.headings) for passage in passages] == [(1, ()), (2, ())]
+
+
+def test_a_damaged_slide_never_loses_the_rest(tmp_path: Path) -> None:  # I02
+    def broken(part: bytes) -> bytes:
+        return part.replace(b"<a:off ", b"<a:gone ").replace(b"<p:cNvPr", b"<p:gone")
+
+    content = with_part(slides(fill), "ppt/slides/slide1.xml", broken)
+    found = reading(tmp_path, content)
+    assert [(problem.page, problem.reason) for problem in found.problems] == [
+        (1, "this slide is damaged")
+    ]
+    assert "In a group" in found.text
+    assert found.page_at(found.text.index("In a group")) == 2
+
+
+def test_slides_without_text_have_none(tmp_path: Path) -> None:
+    def empty(presentation: Presentation) -> None:
+        presentation.slides.add_slide(presentation.slide_layouts[6])
+
+    assert refusal(tmp_path, slides(empty))[0] == "document-no-text"
