@@ -52,7 +52,8 @@ def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(database=f"sqlite:///{tmp_path}/jobs.db", processes=1, drain_s=0)
+    database = f"sqlite:///{tmp_path}/jobs.db"
+    return Settings(database=database, pepper="p" * 32, processes=1, drain_s=0)
 
 
 @pytest.fixture

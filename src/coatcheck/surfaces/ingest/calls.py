@@ -15,11 +15,12 @@ from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_query import LARGEST_PAGE, PAGE, read_number
 from coatcheck.http.job_view import dumps
 from coatcheck.model.access import Scope
+from coatcheck.surfaces.ingest.document import is_document_name
 from coatcheck.surfaces.ingest.embedding.base import EmbedderRefused
 from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, MOST_RESULTS, Mode, Query
 from coatcheck.surfaces.ingest.opened import Opened
 from coatcheck.surfaces.ingest.showing import collection_view, document_view, found_view
-from coatcheck.surfaces.ingest.words import KIND, LONGEST_NAME
+from coatcheck.surfaces.ingest.words import KIND
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class Calls:
         query, tenant = request.query_params, tenant_of(request)
         limit = read_number(query, "limit", PAGE, 1, LARGEST_PAGE)
         cursor = query.get("cursor")
-        after = None if cursor is None else read_cursor(cursor, _is_document_name)
+        after = None if cursor is None else read_cursor(cursor, is_document_name)
         name = request.path_params["collection"]
         index = await self._opened.index()
         if await index.collection(tenant, name) is None:
@@ -112,10 +113,6 @@ def _read_query(request: Request) -> Query:
         wanted[key] = value
     k = read_number(query, "k", RESULTS, 1, MOST_RESULTS)
     return Query(text, k, Mode(mode), filter=wanted)
-
-
-def _is_document_name(text: str) -> bool:
-    return 0 < len(text) <= LONGEST_NAME and text.isprintable()
 
 
 def _json(value: object) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Annotated, Self
 
 from pydantic import (
@@ -26,14 +27,25 @@ from coatcheck.surfaces.ingest.words import (
 CollectionName = Annotated[str, StringConstraints(pattern=f"^{NAME_PATTERN}$")]
 
 
-def _printable(name: str) -> str:
-    if not name.strip() or not all(letter.isprintable() for letter in name):
-        raise ValueError("a document's name has letters that can be seen, and no line breaks")
+# Control characters, half pairs, and what breaks a line.
+_NOT_IN_NAMES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+
+
+def is_document_name(text: str) -> bool:
+    """Tell whether a text can be a document's name; a path can be one."""
+    if not text.strip() or len(text) > LONGEST_NAME:
+        return False
+    return not any(unicodedata.category(letter) in _NOT_IN_NAMES for letter in text)
+
+
+def _checked(name: str) -> str:
+    if not is_document_name(name):
+        raise ValueError("a document's name can be seen, and has no line breaks")
     return name
 
 
 DocumentName = Annotated[
-    str, StringConstraints(min_length=1, max_length=LONGEST_NAME), AfterValidator(_printable)
+    str, StringConstraints(min_length=1, max_length=LONGEST_NAME), AfterValidator(_checked)
 ]
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}$")]
 Value = Annotated[str, StringConstraints(max_length=LONGEST_METADATA)]
