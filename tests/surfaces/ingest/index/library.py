@@ -25,7 +25,7 @@ new_version = UlidGenerator()
 def vector_of(text: str) -> NDArray[np.float32]:
     total = np.zeros(DIMENSIONS, dtype=np.float32)
     for word in text.lower().split():
-        seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4])
+        seed = int.from_bytes(hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()[:4])
         total += np.random.default_rng(seed).standard_normal(DIMENSIONS).astype(np.float32)
     return total
 
@@ -129,11 +129,11 @@ class Library:
         k: int = 10,
         tenant: str = "ann",
         collection: str = "docs",
-        filter: Mapping[str, str] | None = None,
+        only: Mapping[str, str] | None = None,
         embedder: str = EMBEDDER,
     ) -> list[Found]:
         vector = None if mode is Mode.TEXT else vector_of(text)
-        query = Query(text, k, mode, vector, embedder, filter or {})
+        query = Query(text, k, mode, vector, embedder, only or {})
         return await self.index.search(tenant, collection, query)
 
     async def names(self, text: str, mode: Mode = Mode.TEXT, **how: object) -> set[str]:

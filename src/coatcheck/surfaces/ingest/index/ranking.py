@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,9 +16,14 @@ from coatcheck.surfaces.ingest.index.base import (
     Query,
     Vector,
 )
+from coatcheck.surfaces.ingest.index.words import share
 
-# Reciprocal rank fusion: far enough down a ranking, one place more or less says little.
-FUSION = 60
+Placed = tuple[int, float]  # a passage, and how much its place counts
+
+# Reciprocal rank fusion: far enough down a ranking, one place more or less says little. Where that
+# begins, and how a place by words is weighed, was chosen on a labelled set; see
+# docs/decisions/0024-embedding-and-search.md.
+FUSION = 10
 # Up to so many passages every vector is compared. Beyond it, their signs are compared first, which
 # are a thirty-second of the bytes, and of the nearest by those so many are compared in full.
 EXACT_UP_TO = 10_000
@@ -58,17 +63,35 @@ def depth_of(query: Query) -> int:
     return query.k if query.mode is not Mode.HYBRID else max(50, 2 * query.k)
 
 
-def fuse(rankings: Sequence[Sequence[int]], k: int) -> list[tuple[int, float]]:
-    """Return the best of several rankings of keys with their scores, from 0 to 1.
+def fuse(rankings: Sequence[Sequence[Placed]], k: int) -> list[tuple[int, float]]:
+    """Return the best of several rankings with their scores, from 0 to 1.
 
-    A passage gets of each ranking what its place is worth; first in all of them is 1.
+    A passage gets of each ranking what its place is worth there, times its weight; first in all of
+    them, with all the weight, is 1.
     """
     scores: dict[int, float] = defaultdict(float)
     for ranking in rankings:
-        for place, key in enumerate(ranking):
-            scores[key] += (FUSION + 1) / (FUSION + 1 + place) / len(rankings)
+        for place, (key, weight) in enumerate(ranking):
+            scores[key] += weight * (FUSION + 1) / (FUSION + 1 + place) / len(rankings)
     best = sorted(scores.items(), key=lambda each: (-each[1], each[0]))
     return [(key, round(score, 6)) for key, score in best[:k]]
+
+
+def by_words(
+    found: Iterable[tuple[int, Collection[str]]],
+    counts: Mapping[str, int],
+    passages: int,
+    mode: Mode,
+) -> list[Placed]:
+    """Return the ranking by words of what was found, from the words that each passage has.
+
+    Beside the ranking by vectors, a passage weighs by the share it has of the query, squared: of a
+    question in other words than the answer's only the commonplace ones are found, in passages that
+    have nothing to do with it, and without the weight these took half of the best places.
+    """
+    if mode is Mode.TEXT:
+        return [(key, 1.0) for key, _ in found]
+    return [(key, share(counts, passages, words) ** 2) for key, words in found]
 
 
 def signs(vectors: Vector) -> Vector:

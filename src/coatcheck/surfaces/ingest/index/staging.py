@@ -48,7 +48,7 @@ def check_staged(staged: tuple[int, int, int], passages: int, dimensions: int) -
             f"{count} of {passages} passages are staged: the others have to be embedded again"
         )
     if of_other_length:
-        raise InvalidInput(f"{of_other_length} staged vectors have not {dimensions} dimensions")
+        raise InvalidInput(f"{of_other_length} staged vectors do not have {dimensions} dimensions")
 
 
 def unit(vector: Vector) -> Vector | None:

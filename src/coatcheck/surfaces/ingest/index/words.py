@@ -11,16 +11,24 @@ Which words a search goes by is decided here as well (`Choice`), from how many p
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 LONGEST_WORD = 64
 MOST_WORDS = 64  # of a query
 
-_RUN = re.compile(r"[^\W_]+")
+# Letters and digits, and in the scripts of India and South-East Asia the signs that are vowels
+# there (to Python no letters), but not the danda that ends a sentence.
+_RUN = re.compile("(?:[^\\W_]|[\u0900-\u0963\u0966-\u0dff\u0e00-\u109f\u1780-\u17ff])+")
+# Accents: those of Latin, Greek and Cyrillic, the points of Hebrew, and the vowel signs of Arabic.
+_ACCENTS = re.compile(
+    "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]"
+)
 # Scripts without spaces: Thai, Lao, Tibetan, Myanmar, Khmer; kana; Han with its extensions.
 _UNSPACED = re.compile(
     "([\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff"
@@ -48,10 +56,7 @@ def query_words(text: str) -> list[str]:
 
 
 def _without_accents(text: str) -> str:
-    # Composed again, since marks may be all that some scripts have of a vowel: only those that
-    # follow Latin, Greek and Cyrillic letters are accents (the blocks of combining diacritics).
-    marked = unicodedata.normalize("NFKD", text.casefold())
-    bare = re.sub("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]", "", marked)
+    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold()))
     return unicodedata.normalize("NFC", bare).casefold()
 
 
@@ -87,3 +92,15 @@ def choices(counts: Mapping[str, int], most: int) -> Iterable[Choice]:
     elif common:
         yield Choice(common, every=True)
         yield Choice(common, every=False)
+
+
+def share(counts: Mapping[str, int], passages: int, words: Collection[str]) -> float:
+    """Return how much of a query a passage has, from 0 to 1, rare words counting for more.
+
+    A word that no passage has counts, too: what is asked for is then not wholly here.
+    """
+    worth = {
+        word: math.log1p((passages - count + 0.5) / (count + 0.5)) for word, count in counts.items()
+    }
+    total = sum(worth.values())
+    return sum(worth[word] for word in worth if word in words) / total if total else 0.0

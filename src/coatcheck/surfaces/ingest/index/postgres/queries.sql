@@ -127,7 +127,7 @@ FROM unnest($1::text[]) AS word
 -- name: by_words
 -- What a word is worth in a passage grows ever less with how often it is there, and is less in a
 -- long passage; how rare it is comes in as its weight. So the rankings are of BM25's kind.
-SELECT p.key
+SELECT p.key, tsvector_to_array(p.words)
 FROM coatcheck.search_passages p,
      LATERAL (SELECT sum(weight * ts_rank('{1, 1, 1, 1}', p.words, format('''%s''', word)::tsquery, 1))
               FROM unnest($2::text[], $3::real[]) AS w (word, weight)) AS r (rank)

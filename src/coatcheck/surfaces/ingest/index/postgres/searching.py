@@ -8,7 +8,13 @@ from typing import Any
 
 from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, CollectionRow, Found, Mode, Query
 from coatcheck.surfaces.ingest.index.postgres.schema import Statements
-from coatcheck.surfaces.ingest.index.ranking import check_collection, depth_of, fuse
+from coatcheck.surfaces.ingest.index.ranking import (
+    Placed,
+    by_words,
+    check_collection,
+    depth_of,
+    fuse,
+)
 from coatcheck.surfaces.ingest.index.rows import read_found
 from coatcheck.surfaces.ingest.index.staging import can_match, unit
 from coatcheck.surfaces.ingest.index.words import choices, most_passages, query_words
@@ -57,40 +63,38 @@ class Search:
             self._among = [row["key"] for row in matching]
             self._passages = sum(row["passages"] for row in matching)
 
-    async def _by_words(self, depth: int) -> list[int]:
-        words = query_words(self._query.text[:LONGEST_QUERY])
-        prefixed = [f"{self._key}.{word}" for word in words]
-        if not prefixed:
-            return []
+    async def _by_words(self, depth: int) -> list[Placed]:
+        words = [f"{self._key}.{word}" for word in query_words(self._query.text[:LONGEST_QUERY])]
         most = most_passages(self._whole)
-        rows = await self._connection.fetch(self._sql.how_many_have, prefixed, most + 1)
+        rows = await self._connection.fetch(self._sql.how_many_have, words, most + 1)
         counts: dict[str, int] = dict(rows)
         for choice in choices(counts, most):
             between = " & " if choice.every else " | "
-            found = await self._keys(
+            found = await self._connection.fetch(
                 self._sql.by_words,
                 between.join(f"'{word}'" for word in choice.words),
                 list(choice.words),
-                [math.log(1 + self._whole / counts[word]) for word in choice.words],
+                [math.log1p(self._whole / counts[word]) for word in choice.words],
                 self._among,
                 depth,
             )
             if found:
-                return found
+                of_passages = ((key, set(words)) for key, words in found)
+                return by_words(of_passages, counts, self._whole, self._query.mode)
         return []
 
-    async def _by_vectors(self, depth: int) -> list[int]:
+    async def _by_vectors(self, depth: int) -> list[Placed]:
         assert self._query.vector is not None
         vector = unit(self._query.vector)
         if vector is None:
             return []
         values = (self._key, vector.tolist(), self._among, depth)
         if self._passages <= self._exact_up_to:
-            return await self._keys(self._sql.by_vectors, *values)
-        return await self._keys(self._sql.by_signs, *values, self._shortlist)
+            return await self._placed(self._sql.by_vectors, *values)
+        return await self._placed(self._sql.by_signs, *values, self._shortlist)
 
-    async def _keys(self, sql: str, *values: Any) -> list[int]:
-        return [row[0] for row in await self._connection.fetch(sql, *values)]
+    async def _placed(self, sql: str, *values: Any) -> list[Placed]:
+        return [(row[0], 1.0) for row in await self._connection.fetch(sql, *values)]
 
     async def _found(self, best: list[tuple[int, float]]) -> list[Found]:
         rows = await self._connection.fetch(self._sql.passages, [key for key, _ in best])

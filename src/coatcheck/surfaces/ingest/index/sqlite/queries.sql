@@ -128,11 +128,14 @@ WHERE d.collection = :collection AND NOT EXISTS (
 SELECT term, doc FROM word_counts WHERE term IN (SELECT value FROM json_each(:words))
 
 -- name: by_words
-SELECT w.rowid FROM word_index w
-WHERE w.words MATCH :match
-  AND (:among IS NULL OR (SELECT document FROM passages WHERE key = w.rowid)
-                         IN (SELECT value FROM json_each(:among)))
-ORDER BY w.rank, w.rowid LIMIT :depth
+SELECT best.rowid, p.words
+FROM (SELECT w.rowid, w.rank FROM word_index w
+      WHERE w.words MATCH :match
+        AND (:among IS NULL OR (SELECT document FROM passages WHERE key = w.rowid)
+                               IN (SELECT value FROM json_each(:among)))
+      ORDER BY w.rank, w.rowid LIMIT :depth) AS best
+JOIN passages p ON p.key = best.rowid
+ORDER BY best.rank, best.rowid
 
 -- name: by_vectors
 SELECT passage FROM vectors

@@ -8,7 +8,14 @@ from typing import Any
 import apsw
 
 from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, CollectionRow, Found, Mode, Query
-from coatcheck.surfaces.ingest.index.ranking import check_collection, depth_of, fuse, signs
+from coatcheck.surfaces.ingest.index.ranking import (
+    Placed,
+    by_words,
+    check_collection,
+    depth_of,
+    fuse,
+    signs,
+)
 from coatcheck.surfaces.ingest.index.rows import read_found
 from coatcheck.surfaces.ingest.index.sqlite.connection import SQL
 from coatcheck.surfaces.ingest.index.sqlite.publishing import PASSAGES_EACH
@@ -59,22 +66,22 @@ class Search:
             self._among = [key for key, _ in matching]
             self._passages = sum(passages for _, passages in matching)
 
-    def _by_words(self, depth: int) -> list[int]:
-        words = query_words(self._query.text[:LONGEST_QUERY])
-        prefixed = [f"{self._key}.{word}" for word in words]
-        counts = dict(
-            self._connection.execute(SQL.how_many_have, {"words": json.dumps(prefixed)}).fetchall()
-        )
-        in_order = {word: counts.get(word, 0) for word in prefixed}
-        for choice in choices(in_order, most_passages(self._whole)):
+    def _by_words(self, depth: int) -> list[Placed]:
+        words = [f"{self._key}.{word}" for word in query_words(self._query.text[:LONGEST_QUERY])]
+        asked = {"words": json.dumps(words)}
+        known = dict(self._connection.execute(SQL.how_many_have, asked).fetchall())
+        counts = {word: known.get(word, 0) for word in words}
+        for choice in choices(counts, most_passages(self._whole)):
             between = " AND " if choice.every else " OR "
             match = between.join(f'"{word}"' for word in choice.words)
-            found = self._keys(SQL.by_words, match=match, depth=depth)
-            if found:
-                return found
+            values = {"match": match, "depth": depth, "among": self._among_documents()}
+            rows = self._connection.execute(SQL.by_words, values).fetchall()
+            if rows:
+                found = ((key, set(written.split())) for key, written in rows)
+                return by_words(found, counts, self._whole, self._query.mode)
         return []
 
-    def _by_vectors(self, depth: int) -> list[int]:
+    def _by_vectors(self, depth: int) -> list[Placed]:
         assert self._query.vector is not None
         vector = unit(self._query.vector)
         if vector is None:
@@ -83,19 +90,27 @@ class Search:
         last = first + PASSAGES_EACH - 1
         written = vector.tobytes()
         if self._passages <= self._exact_up_to:
-            return self._keys(SQL.by_vectors, first=first, last=last, vector=written, depth=depth)
-        near = self._keys(
+            return self._placed(SQL.by_vectors, first=first, last=last, vector=written, depth=depth)
+        near = self._placed(
             SQL.by_signs,
             first=first,
             last=last,
             signs=signs(vector).tobytes(),
             depth=self._shortlist,
         )
-        return self._keys(SQL.by_vectors_near, near=json.dumps(near), vector=written, depth=depth)
+        return self._placed(
+            SQL.by_vectors_near,
+            near=json.dumps([key for key, _ in near]),
+            vector=written,
+            depth=depth,
+        )
 
-    def _keys(self, sql: str, **values: Any) -> list[int]:
-        among = None if self._among is None else json.dumps(self._among)
-        return [key for (key,) in self._connection.execute(sql, {**values, "among": among})]
+    def _placed(self, sql: str, **values: Any) -> list[Placed]:
+        given = {**values, "among": self._among_documents()}
+        return [(key, 1.0) for (key,) in self._connection.execute(sql, given)]
+
+    def _among_documents(self) -> str | None:
+        return None if self._among is None else json.dumps(self._among)
 
     def _found(self, best: list[tuple[int, float]]) -> list[Found]:
         keys = json.dumps([key for key, _ in best])
