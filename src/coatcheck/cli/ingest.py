@@ -102,7 +102,7 @@ def ingest(
     \b
     Examples:
         coatcheck ingest docs README.md --collection docs
-        coatcheck ingest report.pdf --metadata year=2026
+        coatcheck ingest README.md --metadata year=2026
     """
     said = dict(label_pairs(metadata))
     left_out: Counter[str] = Counter()

@@ -75,9 +75,9 @@ def on_each_store(
     request: pytest.FixtureRequest, settings: Settings, tmp_path: Path, embedder: EmbeddingServer
 ) -> Iterator[Serve]:
     """Serve on SQLite, and on PostgreSQL."""
+    dsn, schema = "", f"ingest_{new_id().lower()}"
     if request.param == "postgres":
         dsn = request.getfixturevalue("dsn")
-        schema = f"ingest_{new_id().lower()}"
         settings = Settings(
             database=dsn,
             schema=schema,
@@ -90,6 +90,6 @@ def on_each_store(
         return ingest_at(settings, tmp_path, **options)
 
     yield serving
-    if request.param == "postgres":
+    if dsn:
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')

@@ -75,7 +75,7 @@ async def test_json_that_makes_no_sense(idle: Ingest, body: Any, status: int, co
 async def test_forms_that_make_no_sense(
     idle: Ingest, files: list[tuple[str, bytes]], fields: dict[str, str], status: int
 ) -> None:
-    parts = [("files", each) for each in files] or [("files", (None, b"no file"))]
+    parts: list[Any] = [("files", each) for each in files] or [("files", (None, b"no file"))]
     answer = await idle.http.post("/v1/ingest", data=fields, files=parts)
     assert answer.status_code == status, answer.text
     assert await nothing_is_left(idle)
