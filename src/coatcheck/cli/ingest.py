@@ -19,6 +19,7 @@ from coatcheck.cli.options import SERVER_OPTIONS, address_hint, label_pairs, opt
 from coatcheck.cli.terminal import complain, err, plain, say
 from coatcheck.cli.walking import walk
 from coatcheck.client.client import Client
+from coatcheck.errors import CoatcheckError, ServerError, Unauthorized
 
 KIND = "ingest.document"
 # Documents that are under way at once: enough to keep a server busy.
@@ -163,6 +164,10 @@ class _Sending:
         except ApiError as error:
             if error.exit_code in (exits.UNREACHABLE, exits.NOT_ALLOWED):
                 raise
+            self._tally.failures.append((file.name, str(error)))
+        except (Unauthorized, ServerError):
+            raise  # it is not about this file
+        except CoatcheckError as error:
             self._tally.failures.append((file.name, str(error)))
         else:
             self._under_way.append((file.name, job["id"]))
