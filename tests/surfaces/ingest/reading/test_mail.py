@@ -69,9 +69,21 @@ def test_an_unknown_encoding_of_a_body_is_guessed(tmp_path: Path) -> None:
     assert reading(tmp_path, content, "a.eml").text == "Subject: a\n\nGrüße"
 
 
+def test_headers_are_read_however_they_are_written(tmp_path: Path) -> None:
+    for subject in (
+        "Mäntel".encode(),
+        "Mäntel".encode("cp1252"),
+        b"=?utf-8?q?M=C3=A4ntel?=",
+        b"=?iso-8859-1?b?TeRu?=\n =?iso-8859-1?q?tel?=",
+    ):
+        assert reading(tmp_path, b"Subject: " + subject + b"\n\nText", "a.eml").title == "Mäntel"
+    unknown = b"Subject: =?nonsense?q?a?=\nSubject: second\n\nText"
+    assert reading(tmp_path, unknown, "a.eml").title == "=?nonsense?q?a?="
+
+
 def test_parts_within_parts_without_end_are_refused(tmp_path: Path) -> None:
     lines = [b"Subject: deep", b"MIME-Version: 1.0"]
-    for depth in range(3000):
+    for depth in range(2000):
         lines += [b'Content-Type: multipart/mixed; boundary="b%d"' % depth, b"", b"--b%d" % depth]
     code, message = refusal(tmp_path, b"\n".join(lines), "deep.eml")
     assert code == "document-damaged"
