@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pptx.presentation import Presentation
 from pptx.util import Inches
 
@@ -43,17 +44,15 @@ def test_a_passage_is_of_one_slide(tmp_path: Path) -> None:
     assert [(passage.page, passage.headings) for passage in passages] == [(1, ()), (2, ())]
 
 
-def test_a_damaged_slide_never_loses_the_rest(tmp_path: Path) -> None:  # I02
-    def broken(part: bytes) -> bytes:
-        return part.replace(b"<a:off ", b"<a:gone ").replace(b"<p:cNvPr", b"<p:gone")
-
-    content = with_part(slides(fill), "ppt/slides/slide1.xml", broken)
+@pytest.mark.parametrize("broken", [b"<other/>", b"<open>", b"no XML at all"])
+def test_a_damaged_slide_never_loses_the_rest(tmp_path: Path, broken: bytes) -> None:  # I02
+    content = with_part(slides(fill), "ppt/slides/slide1.xml", lambda _: broken)
     found = reading(tmp_path, content)
     assert [(problem.page, problem.reason) for problem in found.problems] == [
         (1, "this slide is damaged")
     ]
-    assert "In a group" in found.text
-    assert found.page_at(found.text.index("In a group")) == 2
+    assert found.text.startswith("In a group")
+    assert found.page_at(0) == 2
 
 
 def test_slides_without_text_have_none(tmp_path: Path) -> None:

@@ -9,13 +9,13 @@ header that says what a part is, and a message may have any number of parts.
 
 from __future__ import annotations
 
-from email.errors import HeaderParseError
+from collections.abc import Iterator
+from email.errors import MessageError
 from email.header import decode_header, make_header
-from email.message import EmailMessage
+from email.message import Message
 from email.parser import BytesParser
 from email.policy import compat32
 from pathlib import Path
-from typing import cast
 
 from coatcheck.surfaces.ingest.reading.draft import Draft, on_one_line
 from coatcheck.surfaces.ingest.reading.encodings import decode
@@ -28,17 +28,14 @@ _SHOWN = ("From", "To", "Cc", "Date", "Subject")
 def read_email(path: Path, draft: Draft) -> None:
     """Read a message as mail programs save it (.eml)."""
     with path.open("rb") as file:
-        parser = BytesParser(EmailMessage, policy=compat32)
-        message = cast("EmailMessage", parser.parse(file))
+        message = BytesParser(policy=compat32).parse(file)
     headers = {name.lower(): value for name, value in reversed(list(message.raw_items()))}
     shown = {name: _written(headers.get(name.lower(), "")) for name in _SHOWN}
     draft.paragraph("\n".join(f"{name}: {value}" for name, value in shown.items() if value))
-    body = message.get_body(("plain", "html"))
-    if body is not None:
-        _add(cast("EmailMessage", body), draft)
-    for part in message.iter_attachments():
+    for part in _parts(message):
         name = _written(part.get_filename() or "")
-        if part.get_content_maintype() == "text" and not name:
+        # Where something says that it has parts and has none, it is a text.
+        if not name and part.get_content_maintype() in ("text", "multipart"):
             _add(part, draft)
         else:
             kind = part.get_content_type()
@@ -46,7 +43,25 @@ def read_email(path: Path, draft: Draft) -> None:
     draft.title = shown["Subject"]
 
 
-def _add(part: EmailMessage, draft: Draft) -> None:
+def _parts(message: Message) -> Iterator[Message]:
+    """Yield what a message is made of; of several forms of the same the one that is read."""
+    inner = message.get_payload()
+    if not isinstance(inner, list) or message.get_content_maintype() != "multipart":
+        yield message
+        return
+    parts = [part for part in inner if isinstance(part, Message)]
+    if message.get_content_subtype() == "alternative" and parts:
+        parts = [min(parts, key=_preference)]
+    for part in parts:
+        yield from _parts(part)
+
+
+def _preference(part: Message) -> int:
+    kinds = [inner.get_content_type() for inner in _parts(part)]
+    return 0 if "text/plain" in kinds else 1 if "text/html" in kinds else 2
+
+
+def _add(part: Message, draft: Draft) -> None:
     raw = part.get_payload(decode=True)
     if not isinstance(raw, bytes):
         return
@@ -72,5 +87,5 @@ def _written(value: str) -> str:
         return ""
     try:
         return on_one_line(str(make_header(decode_header(text))))
-    except (HeaderParseError, LookupError, ValueError):
+    except (MessageError, LookupError, ValueError):
         return on_one_line(text)

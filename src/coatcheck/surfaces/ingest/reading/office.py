@@ -37,6 +37,10 @@ _LARGEST_TREE = 64 * 1024 * 1024
 _STREAMED = ("xl/worksheets/", "xl/sharedStrings.xml")
 _ENCRYPTED_FLAGS = 0x1 | 0x40 | 0x2000
 _PIECE = 65_536
+_CANNOT_BE_READ = (
+    *(expat.ExpatError, zipfile.BadZipFile, zlib.error, NotImplementedError),
+    *(EOFError, LookupError, OSError, RuntimeError, ValueError),
+)
 _CODES = {archive_error.BOMB: BOMB, archive_error.TOO_MANY_ENTRIES: BOMB}
 _CODES[archive_error.TOO_LARGE] = TOO_LARGE
 
@@ -117,6 +121,6 @@ def _declares_a_type(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
                 parser.Parse(piece, False)
     except _Seen as seen:
         return seen.declares
-    except (expat.ExpatError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
-        return False  # Whoever reads it says so.
+    except _CANNOT_BE_READ:
+        return False  # Whoever reads it next says so.
     return False

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pptx
+from lxml import etree
+from pptx.oxml import parse_xml
+from pptx.presentation import Presentation
 from pptx.shapes.base import BaseShape
 from pptx.shapes.graphfrm import GraphicFrame
 from pptx.shapes.group import GroupShape
@@ -16,12 +22,13 @@ from coatcheck.surfaces.ingest.reading.draft import Draft, Full, on_one_line
 from coatcheck.surfaces.ingest.reading.unreadable import NO_TEXT, UNSUPPORTED, Unreadable
 
 _DEEPEST_GROUP = 20
+_BROKEN = b"<broken/>"
 
 
 def read_pptx(path: Path, draft: Draft) -> None:
     """Read a presentation, hidden slides as well."""
     try:
-        presentation = pptx.Presentation(str(path))
+        presentation = _opened(path)
     except ValueError as error:
         said = "this is no PPTX presentation, but a template or a show: save it as PPTX"
         raise Unreadable(UNSUPPORTED, said) from error
@@ -43,6 +50,34 @@ def read_pptx(path: Path, draft: Draft) -> None:
         raise Unreadable(
             NO_TEXT, f"no text: {len(slides)} slides, with nothing on them that is text"
         )
+
+
+def _opened(path: Path) -> Presentation:
+    try:
+        return pptx.Presentation(str(path))
+    except etree.XMLSyntaxError:
+        return pptx.Presentation(_without_broken_parts(path))
+
+
+def _without_broken_parts(path: Path) -> IO[bytes]:
+    """Return a presentation with something else in place of each part that is no XML.
+
+    All parts are parsed when it is opened, so that one broken slide would lose the others. What is
+    no text (pictures, films) is left out: the file is only made to be read here.
+    """
+    made = io.BytesIO()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(made, "w") as new:
+        for info in old.infolist():
+            content = b""
+            if info.filename.lower().endswith((".xml", ".rels")):
+                content = old.read(info)
+                try:
+                    parse_xml(content)
+                except etree.XMLSyntaxError:
+                    content = _BROKEN
+            new.writestr(info.filename, content)
+    made.seek(0)
+    return made
 
 
 def _add(slide: Slide, draft: Draft) -> None:
