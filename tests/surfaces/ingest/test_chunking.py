@@ -182,6 +182,11 @@ def test_code_from_within_a_class_keeps_its_indentation_and_knows_the_class() ->
     assert all(passage.text.startswith("    def take") for passage in passages[1:])
 
 
+def test_blanks_without_end_in_a_heading_are_no_trouble() -> None:
+    blanks = " " * 200_000
+    cut(f"# a{blanks}b{blanks}#\n\n|{blanks}|\n|{blanks}|\n\na.{blanks}b")
+
+
 @pytest.mark.parametrize(
     "piece",
     ["\n", " ", "#", "# a\n", "|\n", "`", "```\n", ". ", "!", "a.\n", "- ", "\n \n", "a\n---\n"],

@@ -55,6 +55,22 @@ def test_a_damaged_slide_never_loses_the_rest(tmp_path: Path, broken: bytes) -> 
     assert found.page_at(0) == 2
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        "docProps/core.xml",
+        "ppt/theme/theme1.xml",
+        "ppt/slides/_rels/slide2.xml.rels",
+        "ppt/slideLayouts/slideLayout7.xml",
+        "ppt/slideLayouts/_rels/slideLayout7.xml.rels",
+    ],
+)
+def test_what_is_damaged_beside_the_slides_loses_none(tmp_path: Path, part: str) -> None:
+    found = reading(tmp_path, with_part(slides(fill), part, lambda _: b"<open>"))
+    assert found.text.startswith("# The cloakroom")
+    assert found.text.endswith("| What | Price |\n| Coat | 3 |")
+
+
 def test_slides_without_text_have_none(tmp_path: Path) -> None:
     def empty(presentation: Presentation) -> None:
         presentation.slides.add_slide(presentation.slide_layouts[6])

@@ -75,7 +75,8 @@ def _damage(error: Exception, format_: str) -> Exception:
     """Return what is to be raised for an error: a disk that fails does not make a file damaged, but
     a file can ask to be read at places that no file has.
     """
-    if isinstance(error, OSError) and error.errno != errno.EINVAL:
+    # openpyxl raises one without a number for a file that is no workbook.
+    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
         return error
     said = f"the {_SHOWN.get(format_, format_)} file is damaged ({type(error).__name__})"
     return Unreadable(DAMAGED, said)

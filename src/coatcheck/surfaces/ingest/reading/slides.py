@@ -23,6 +23,9 @@ from coatcheck.surfaces.ingest.reading.unreadable import NO_TEXT, UNSUPPORTED, U
 
 _DEEPEST_GROUP = 20
 _BROKEN = b"<broken/>"
+_NO_RELATIONS = (
+    b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"/>'
+)
 
 
 def read_pptx(path: Path, draft: Draft) -> None:
@@ -32,10 +35,7 @@ def read_pptx(path: Path, draft: Draft) -> None:
     except ValueError as error:
         said = "this is no PPTX presentation, but a template or a show: save it as PPTX"
         raise Unreadable(UNSUPPORTED, said) from error
-    draft.title = on_one_line(presentation.core_properties.title)
-    # python-pptx writes this into what it makes from its own template.
-    if draft.title == "PowerPoint Presentation":
-        draft.title = ""
+    draft.title = _title(presentation)
     # One by one, as going over the slides ends at the first that is damaged.
     slides = list(presentation.slides._sldIdLst)
     for entry in slides:
@@ -50,6 +50,15 @@ def read_pptx(path: Path, draft: Draft) -> None:
         raise Unreadable(
             NO_TEXT, f"no text: {len(slides)} slides, with nothing on them that is text"
         )
+
+
+def _title(presentation: Presentation) -> str:
+    try:
+        title = on_one_line(presentation.core_properties.title)
+    except AttributeError:  # the part that has it is broken
+        return ""
+    # PowerPoint writes this where nobody has written anything.
+    return "" if title == "PowerPoint Presentation" else title
 
 
 def _opened(path: Path) -> Presentation:
@@ -74,7 +83,7 @@ def _without_broken_parts(path: Path) -> IO[bytes]:
                 try:
                     parse_xml(content)
                 except etree.XMLSyntaxError:
-                    content = _BROKEN
+                    content = _NO_RELATIONS if info.filename.endswith(".rels") else _BROKEN
             new.writestr(info.filename, content)
     made.seek(0)
     return made
