@@ -71,6 +71,15 @@ def test_what_is_damaged_beside_the_slides_loses_none(tmp_path: Path, part: str)
     assert found.text.endswith("| What | Price |\n| Coat | 3 |")
 
 
+def test_slides_that_are_all_damaged_are_damage(tmp_path: Path) -> None:
+    content = slides(fill)
+    for number in (1, 2):
+        content = with_part(content, f"ppt/slides/slide{number}.xml", lambda _: b"<other/>")
+    code, message = refusal(tmp_path, content)
+    assert code == "document-damaged"
+    assert message == "the PPTX file is damaged: of 2 slides none is whole"
+
+
 def test_slides_without_text_have_none(tmp_path: Path) -> None:
     def empty(presentation: Presentation) -> None:
         presentation.slides.add_slide(presentation.slide_layouts[6])

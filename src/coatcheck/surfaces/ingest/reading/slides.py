@@ -19,7 +19,7 @@ from pptx.slide import Slide
 from pptx.text.text import TextFrame
 
 from coatcheck.surfaces.ingest.reading.draft import Draft, Full, on_one_line
-from coatcheck.surfaces.ingest.reading.unreadable import NO_TEXT, UNSUPPORTED, Unreadable
+from coatcheck.surfaces.ingest.reading.unreadable import DAMAGED, NO_TEXT, UNSUPPORTED, Unreadable
 
 _DEEPEST_GROUP = 20
 _BROKEN = b"<broken/>"
@@ -46,10 +46,13 @@ def read_pptx(path: Path, draft: Draft) -> None:
             raise
         except Exception:  # noqa: BLE001 - whatever is wrong with a slide, the others are read
             draft.problem("this slide is damaged")
-    if not draft.text.strip():
+    if draft.text.strip():
+        return
+    if slides and len(draft.problems) == len(slides):
         raise Unreadable(
-            NO_TEXT, f"no text: {len(slides)} slides, with nothing on them that is text"
+            DAMAGED, f"the PPTX file is damaged: of {len(slides)} slides none is whole"
         )
+    raise Unreadable(NO_TEXT, f"no text: {len(slides)} slides, with nothing on them that is text")
 
 
 def _title(presentation: Presentation) -> str:
