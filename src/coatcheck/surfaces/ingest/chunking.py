@@ -3,8 +3,8 @@
 A text is cut at its outermost headings, what is still too long at the next ones, then between
 paragraphs, items of lists and rows of tables, sentences, lines, words, and last between characters:
 never deeper than it takes. Pieces of one kind are put together again while they fit. Source code is
-cut before what is defined at its top level, then at empty lines, then between lines. Slides and
-sheets are never put into one passage.
+cut before what is defined at its top level, then within that, at empty lines and between lines.
+Slides and sheets are never put into one passage.
 
 A passage is text[start:end] exactly, without the blanks around it, and all that is not blank is in
 just one. A heading begins the passage under it; `headings` are those above that are not in it, so
@@ -39,9 +39,13 @@ _SENTENCE = re.compile(r"[.!?…][\"'”’»)\]*_]*\s++(?=[^a-z])|[。！？｡
 _LINE = re.compile(r"\n")
 _BLANK = re.compile(r"\s++")
 _DEFINITION = re.compile(r"\n[ \t\r]*\n(?=[^\s})\]])")
+_INNER_DEFINITION = re.compile(
+    r"\n[ \t\r]*\n(?=[ \t]+(?:@|/\*\*|///|(?:async|class|def|fn|func|function|override|pub|public"
+    r"|private|protected|internal|static|constructor)\b))"
+)
 
 _PROSE = (_EMPTY_LINE, _ITEM_OR_ROW, _SENTENCE, _LINE, _BLANK)
-_CODE = (_DEFINITION, _EMPTY_LINE, _LINE, _BLANK)
+_CODE = (_DEFINITION, _INNER_DEFINITION, _EMPTY_LINE, _LINE, _BLANK)
 _PAGES_APART = ("pptx", "xlsx")
 
 

@@ -22,7 +22,6 @@ _HEADING = re.compile(
     r"|(?P<over>[^\s#>|`~*+-][^\n]*)\n {0,3}(?P<under>=+|-{2,})[ \t]*\r?$)",
     re.MULTILINE,
 )
-_END_MARKS = re.compile(r"[ \t]+#*[ \t\r]*$|[ \t\r]+$")
 _TABLE = re.compile(r"^\|[^\n]*(?:\n\|[^\n]*)+", re.MULTILINE)
 _TOP_LEVEL = re.compile(r"^[^\s{}()\[\]]", re.MULTILINE)
 _DEFINES = re.compile(
@@ -81,6 +80,13 @@ class Outline:
         return chain
 
 
+def heading_text(line: str) -> str:
+    """Return what follows a heading's marks, without those that may be at its end as well."""
+    line = line.strip()
+    shorter = line.rstrip("#")
+    return shorter.rstrip() if not shorter or shorter[-1].isspace() else line
+
+
 def _headings(text: str) -> Iterator[Heading]:
     above: list[tuple[int, str]] = []
     fence = ""
@@ -94,7 +100,7 @@ def _headings(text: str) -> Iterator[Heading]:
         if fence:
             continue
         if match["marks"]:
-            level, title = len(match["marks"]), _END_MARKS.sub("", match["title"])
+            level, title = len(match["marks"]), heading_text(match["title"])
             start = match.start("marks")
         else:
             if not _after_empty_line(text, match.start()):

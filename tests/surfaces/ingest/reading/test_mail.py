@@ -69,9 +69,38 @@ def test_an_unknown_encoding_of_a_body_is_guessed(tmp_path: Path) -> None:
     assert reading(tmp_path, content, "a.eml").text == "Subject: a\n\nGrüße"
 
 
+def test_one_whose_parts_are_missing_is_read_as_it_is(tmp_path: Path) -> None:
+    content = b"Subject: a\nContent-Type: multipart/mixed; boundary=x\n\nNo part begins here."
+    assert reading(tmp_path, content, "a.eml").text == "Subject: a\n\nNo part begins here."
+
+
+def test_messages_in_messages_are_named_and_inline_texts_read(tmp_path: Path) -> None:
+    message = letter("First.")
+    message.add_attachment(letter("Inner."))
+    message.add_attachment("A footer.", disposition="inline")
+    text = reading(tmp_path, message.as_bytes(), "a.eml").text
+    assert text == (
+        f"{HEADERS}\n\nFirst.\n\n- Attachment: without a name (message/rfc822)\n\nA footer."
+    )
+
+
+def test_headers_are_read_however_they_are_written(tmp_path: Path) -> None:
+    for subject in (
+        "Mäntel".encode(),
+        "Mäntel".encode("cp1252"),
+        b"=?utf-8?q?M=C3=A4ntel?=",
+        b"=?iso-8859-1?b?TeRu?=\n =?iso-8859-1?q?tel?=",
+    ):
+        assert reading(tmp_path, b"Subject: " + subject + b"\n\nText", "a.eml").title == "Mäntel"
+    broken = b"Subject: =?\xc3\xa4?q?a?=\n\nText"
+    assert reading(tmp_path, broken, "a.eml").title == "=?ä?q?a?="
+    unknown = b"Subject: =?nonsense?q?a?=\nSubject: second\n\nText"
+    assert reading(tmp_path, unknown, "a.eml").title == "=?nonsense?q?a?="
+
+
 def test_parts_within_parts_without_end_are_refused(tmp_path: Path) -> None:
     lines = [b"Subject: deep", b"MIME-Version: 1.0"]
-    for depth in range(3000):
+    for depth in range(2000):
         lines += [b'Content-Type: multipart/mixed; boundary="b%d"' % depth, b"", b"--b%d" % depth]
     code, message = refusal(tmp_path, b"\n".join(lines), "deep.eml")
     assert code == "document-damaged"

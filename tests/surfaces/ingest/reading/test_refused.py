@@ -116,11 +116,30 @@ def test_xml_that_declares_entities_is_refused(
         )
 
 
-def test_parts_that_are_missing_or_no_xml_are_damage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("broken", [b"", b"no xml", b"<open>"])
+def test_parts_that_are_no_xml_are_damage(tmp_path: Path, broken: bytes) -> None:
     for content, part in office_files()[:2]:
-        for broken in (b"", b"no xml", b"<open>"):
-            found = refusal(tmp_path, with_part(content, part, lambda _, part=broken: part))
-            assert found[0] == "document-damaged"
+        # Of a presentation other parts are read without the one that is broken; this one is needed.
+        found = refusal(tmp_path, with_part(content, part, lambda _: broken))
+        assert found[0] == "document-damaged"
+
+
+def test_a_zip_that_leads_before_its_beginning_is_damage(tmp_path: Path) -> None:
+    for content, _ in office_files():
+        # The end record says that the directory is longer than it is.
+        end = content.rindex(b"PK\5\6")
+        lies = bytearray(content)
+        place = int.from_bytes(content[end + 16 : end + 20], "little")
+        lies[end + 16 : end + 20] = (place + 5000).to_bytes(4, "little")
+        code, message = refusal(tmp_path, bytes(lies), "a.docx")
+        assert code == "document-damaged"
+        assert "damaged" in message
+
+
+def test_a_part_in_an_unknown_encoding_is_damage(tmp_path: Path) -> None:
+    content, part = office_files()[0]
+    odd = with_part(content, part, lambda _: b'<?xml version="1.0" encoding="UTF-odd"?><x/>')
+    assert refusal(tmp_path, odd)[0] == "document-damaged"
 
 
 def test_a_reason_goes_from_one_process_to_another() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pptx.presentation import Presentation
 from pptx.util import Inches
 
@@ -43,17 +44,40 @@ def test_a_passage_is_of_one_slide(tmp_path: Path) -> None:
     assert [(passage.page, passage.headings) for passage in passages] == [(1, ()), (2, ())]
 
 
-def test_a_damaged_slide_never_loses_the_rest(tmp_path: Path) -> None:  # I02
-    def broken(part: bytes) -> bytes:
-        return part.replace(b"<a:off ", b"<a:gone ").replace(b"<p:cNvPr", b"<p:gone")
-
-    content = with_part(slides(fill), "ppt/slides/slide1.xml", broken)
+@pytest.mark.parametrize("broken", [b"<other/>", b"<open>", b"no XML at all"])
+def test_a_damaged_slide_never_loses_the_rest(tmp_path: Path, broken: bytes) -> None:  # I02
+    content = with_part(slides(fill), "ppt/slides/slide1.xml", lambda _: broken)
     found = reading(tmp_path, content)
     assert [(problem.page, problem.reason) for problem in found.problems] == [
         (1, "this slide is damaged")
     ]
-    assert "In a group" in found.text
-    assert found.page_at(found.text.index("In a group")) == 2
+    assert found.text.startswith("In a group")
+    assert found.page_at(0) == 2
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "docProps/core.xml",
+        "ppt/theme/theme1.xml",
+        "ppt/slides/_rels/slide2.xml.rels",
+        "ppt/slideLayouts/slideLayout7.xml",
+        "ppt/slideLayouts/_rels/slideLayout7.xml.rels",
+    ],
+)
+def test_what_is_damaged_beside_the_slides_loses_none(tmp_path: Path, part: str) -> None:
+    found = reading(tmp_path, with_part(slides(fill), part, lambda _: b"<open>"))
+    assert found.text.startswith("# The cloakroom")
+    assert found.text.endswith("| What | Price |\n| Coat | 3 |")
+
+
+def test_slides_that_are_all_damaged_are_damage(tmp_path: Path) -> None:
+    content = slides(fill)
+    for number in (1, 2):
+        content = with_part(content, f"ppt/slides/slide{number}.xml", lambda _: b"<other/>")
+    code, message = refusal(tmp_path, content)
+    assert code == "document-damaged"
+    assert message == "the PPTX file is damaged: of 2 slides none is whole"
 
 
 def test_slides_without_text_have_none(tmp_path: Path) -> None:

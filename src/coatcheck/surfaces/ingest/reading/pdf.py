@@ -142,7 +142,7 @@ def _why_not(error: pdfium.PdfiumError) -> Unreadable:
 
 def _nothing(count: int, pictures: int, failed: int) -> Unreadable:
     if failed == count:
-        return Unreadable(DAMAGED, f"the PDF is damaged: none of its {_pages(count)} can be read")
+        return Unreadable(DAMAGED, f"the PDF is damaged: of {_pages(count)} none can be read")
     if pictures:
         are = "is a picture" if pictures == 1 else "are pictures"
         return Unreadable(NO_TEXT, f"no text: {_pages(pictures)} {are}")

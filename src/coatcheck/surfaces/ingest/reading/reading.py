@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
@@ -39,7 +40,10 @@ def read(
     `name` is what the sender calls it, `media_type` what he says it is; of a text longer than
     `most` characters only its beginning is read, which is then among the problems.
     """
-    found = detect(path, name, media_type)
+    try:
+        found = detect(path, name, media_type)
+    except OSError as error:
+        raise _damage(error, "zip") from None
     draft = Draft(most)
     try:
         if found.format in _FILES:
@@ -48,12 +52,11 @@ def read(
             _read_text(path, found, draft)
     except Full:
         pass
-    except (Unreadable, OSError, MemoryError):
+    except (Unreadable, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - of a damaged file a library raises what it likes
-        said = f"the {_SHOWN.get(found.format, found.format)} file is damaged"
         # Without its cause: what a parser raises may quote the document.
-        raise Unreadable(DAMAGED, f"{said} ({type(error).__name__})") from None
+        raise _damage(error, found.format) from None
     text = draft.text
     if not text.strip():
         raise Unreadable(NO_TEXT, "no text: there is nothing in the file that is text")
@@ -66,6 +69,17 @@ def read(
         encoding=draft.encoding,
         problems=tuple(draft.problems),
     )
+
+
+def _damage(error: Exception, format_: str) -> Exception:
+    """Return what is to be raised for an error: a disk that fails does not make a file damaged, but
+    a file can ask to be read at places that no file has.
+    """
+    # openpyxl raises one without a number for a file that is no workbook.
+    if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+        return error
+    said = f"the {_SHOWN.get(format_, format_)} file is damaged ({type(error).__name__})"
+    return Unreadable(DAMAGED, said)
 
 
 def _read_text(path: Path, found: Detected, draft: Draft) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pptx
+from lxml import etree
+from pptx.oxml import parse_xml
+from pptx.presentation import Presentation
 from pptx.shapes.base import BaseShape
 from pptx.shapes.graphfrm import GraphicFrame
 from pptx.shapes.group import GroupShape
@@ -13,22 +19,23 @@ from pptx.slide import Slide
 from pptx.text.text import TextFrame
 
 from coatcheck.surfaces.ingest.reading.draft import Draft, Full, on_one_line
-from coatcheck.surfaces.ingest.reading.unreadable import NO_TEXT, UNSUPPORTED, Unreadable
+from coatcheck.surfaces.ingest.reading.unreadable import DAMAGED, NO_TEXT, UNSUPPORTED, Unreadable
 
 _DEEPEST_GROUP = 20
+_BROKEN = b"<broken/>"
+_NO_RELATIONS = (
+    b'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"/>'
+)
 
 
 def read_pptx(path: Path, draft: Draft) -> None:
     """Read a presentation, hidden slides as well."""
     try:
-        presentation = pptx.Presentation(str(path))
+        presentation = _opened(path)
     except ValueError as error:
         said = "this is no PPTX presentation, but a template or a show: save it as PPTX"
         raise Unreadable(UNSUPPORTED, said) from error
-    draft.title = on_one_line(presentation.core_properties.title)
-    # python-pptx writes this into what it makes from its own template.
-    if draft.title == "PowerPoint Presentation":
-        draft.title = ""
+    draft.title = _title(presentation)
     # One by one, as going over the slides ends at the first that is damaged.
     slides = list(presentation.slides._sldIdLst)
     for entry in slides:
@@ -39,10 +46,50 @@ def read_pptx(path: Path, draft: Draft) -> None:
             raise
         except Exception:  # noqa: BLE001 - whatever is wrong with a slide, the others are read
             draft.problem("this slide is damaged")
-    if not draft.text.strip():
+    if draft.text.strip():
+        return
+    if slides and len(draft.problems) == len(slides):
         raise Unreadable(
-            NO_TEXT, f"no text: {len(slides)} slides, with nothing on them that is text"
+            DAMAGED, f"the PPTX file is damaged: of {len(slides)} slides none is whole"
         )
+    raise Unreadable(NO_TEXT, f"no text: {len(slides)} slides, with nothing on them that is text")
+
+
+def _title(presentation: Presentation) -> str:
+    try:
+        title = on_one_line(presentation.core_properties.title)
+    except AttributeError:  # the part that has it is broken
+        return ""
+    # PowerPoint writes this where nobody has written anything.
+    return "" if title == "PowerPoint Presentation" else title
+
+
+def _opened(path: Path) -> Presentation:
+    try:
+        return pptx.Presentation(str(path))
+    except etree.XMLSyntaxError:
+        return pptx.Presentation(_without_broken_parts(path))
+
+
+def _without_broken_parts(path: Path) -> IO[bytes]:
+    """Return a presentation with something else in place of each part that is no XML.
+
+    All parts are parsed when it is opened, so that one broken slide would lose the others. What is
+    no text (pictures, films) is left out: the file is only made to be read here.
+    """
+    made = io.BytesIO()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(made, "w") as new:
+        for info in old.infolist():
+            content = b""
+            if info.filename.lower().endswith((".xml", ".rels")):
+                content = old.read(info)
+                try:
+                    parse_xml(content)
+                except etree.XMLSyntaxError:
+                    content = _NO_RELATIONS if info.filename.endswith(".rels") else _BROKEN
+            new.writestr(info.filename, content)
+    made.seek(0)
+    return made
 
 
 def _add(slide: Slide, draft: Draft) -> None:

@@ -3,10 +3,12 @@
 Scripts, styles, navigation and whatever is hidden are left out; of a link stays its text, of a
 picture what is said in its place. Nothing that a page refers to is ever fetched.
 
-The tree is walked without recursion, as a hostile page is nested as deep as it likes. Tables are
-rows of cells unless something in a cell has a structure of its own (a table, a heading, a list):
-then the table only places things on the page, as in most e-mail, and its cells are read one after
-another.
+A hostile page is nested as deep as it likes. What it takes to parse one grows with the square of
+that, so one that is too deep is refused before; the tree is walked without recursion.
+
+Tables are rows of cells unless something in a cell has a structure of its own (a table, a heading,
+a list): then the table only places things on the page, as in most e-mail, and its cells are read
+one after another.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass, field
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from coatcheck.surfaces.ingest.reading.draft import Draft, on_one_line
+from coatcheck.surfaces.ingest.reading.unreadable import HOSTILE, Unreadable
 
 _SKIPPED = {
     *("script", "style", "nav", "noscript", "template", "svg", "math", "iframe", "object", "head"),
@@ -41,6 +44,28 @@ _CHARSET = re.compile(
 )
 
 
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)([^<>]*)")
+# Elements that nothing is in, and those that the next of their kind ends.
+_NOT_NESTED = {
+    *(
+        "area",
+        "base",
+        "br",
+        "col",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "link",
+        "meta",
+        "param",
+        "source",
+    ),
+    *("track", "wbr", "p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot", "option"),
+}
+_DEEPEST = 5_000
+
+
 def declared_charset(raw: bytes) -> str | None:
     """Return the encoding that a page itself says it is in."""
     found = _CHARSET.search(raw[:4096])
@@ -49,6 +74,9 @@ def declared_charset(raw: bytes) -> str | None:
 
 def read_html(text: str, draft: Draft) -> None:
     """Read a page, or the part of one that an e-mail has."""
+    if _depth(text) > _DEEPEST:
+        said = f"the page has more than {_DEEPEST:,} elements within each other"
+        raise Unreadable(HOSTILE, said)
     page = LexborHTMLParser(text)
     title = page.css_first("head > title")
     if title is not None and not draft.title:
@@ -57,6 +85,17 @@ def read_html(text: str, draft: Draft) -> None:
         return
     draft.language = draft.language or _language(page.root)
     _Walk(draft).over(page.root)
+
+
+def _depth(text: str) -> int:
+    """Return about how deep a page is nested."""
+    depth = deepest = 0
+    for tag in _TAG.finditer(text):
+        if tag[2].lower() in _NOT_NESTED or tag[3].endswith("/"):
+            continue
+        depth = max(0, depth + (-1 if tag[1] else 1))
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _language(root: LexborNode) -> str | None:
