@@ -121,12 +121,12 @@ class _Layer:
         length = len(state)
         split = self._attend(state).reshape(length, 3, HEADS, -1).transpose(1, 2, 0, 3)
         query, key, value = split
-        scores = query @ key.transpose(0, 2, 1)
+        scores: Array = query @ key.transpose(0, 2, 1)
         scores *= np.float32(1 / math.sqrt(DIMENSIONS // HEADS))
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=-1, keepdims=True)
-        mixed = (scores @ value).transpose(1, 0, 2).reshape(length, DIMENSIONS)
+        mixed: Array = (scores @ value).transpose(1, 0, 2).reshape(length, DIMENSIONS)
         state = self._attended_norm(state + self._attended(mixed))
         return self._norm(state + self._narrow(_gelu(self._widen(state))))
 
