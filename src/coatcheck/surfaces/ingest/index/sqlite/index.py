@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import apsw
 
+from coatcheck.errors import StoreUnavailable
 from coatcheck.store.sqlite.connection import translate
 from coatcheck.surfaces.ingest.index.base import (
     CollectionRow,
@@ -50,8 +51,10 @@ class SQLiteIndex:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with closing(connect(self._file)) as connection:
                 migrate(connection)
-        except (apsw.Error, OSError) as error:
+        except apsw.Error as error:
             raise translate(error) from error
+        except OSError as error:
+            raise StoreUnavailable(f"the search index cannot be made: {error}") from error
         self._reading = Threads(self._file, READERS, read_only=True)
         self._writing = Threads(self._file, 1, read_only=False)
         return self
