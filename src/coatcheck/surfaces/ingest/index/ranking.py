@@ -28,7 +28,7 @@ FUSION = 10
 # Up to so many passages every vector is compared. Beyond it, their signs are compared first, which
 # are a thirty-second of the bytes, and of the nearest by those so many are compared in full.
 EXACT_UP_TO = 10_000
-SHORTLIST = 1_000
+SHORTLIST = 2_000
 
 
 def check_query(query: Query) -> None:
