@@ -132,9 +132,11 @@ class SQLiteIndex:
 
     async def publish(self, document: NewDocument, version: str, passages: int, now: int) -> bool:
         """Make a version the document; False where a later one is it."""
-        return await self._writing.run(
+        stands = await self._writing.run(
             lambda connection: publishing.publish(connection, document, version, passages, now)
         )
+        await self._writing.erase()
+        return stands
 
     async def discard(self, tenant: str, document: str, version: str) -> None:
         """Remove what is staged of a version."""
@@ -151,9 +153,11 @@ class SQLiteIndex:
 
     async def delete(self, tenant: str, document: str) -> bool:
         """Remove a document with its passages; False where there is none."""
-        return await self._writing.run(
+        was_there = await self._writing.run(
             lambda connection: publishing.delete(connection, tenant, document)
         )
+        await self._writing.erase()
+        return was_there
 
     async def sweep(self, before: int) -> int:
         """Remove what was staged before a time, of all tenants; return how many passages."""
