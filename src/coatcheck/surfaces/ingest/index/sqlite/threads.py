@@ -40,7 +40,7 @@ class Threads:
         return await loop.run_in_executor(self._pool, self._run, transaction)
 
     async def erase(self) -> None:
-        """Empty the write-ahead log, in which what was deleted still lies (store/sqlite/erasing.py).
+        """Empty the write-ahead log, where what was deleted still lies (store/sqlite/erasing.py).
 
         Where somebody reads or writes just then, it is left to the next time.
         """
