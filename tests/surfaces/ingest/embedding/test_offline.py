@@ -65,9 +65,15 @@ async def test_many_can_ask_at_once(embedder: OfflineEmbedder) -> None:
         np.testing.assert_allclose(vector, both[number % 2], atol=1e-6)
 
 
-def test_other_weights_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"something else")
-    with pytest.raises(ConfigurationError, match="published weights"):
+@pytest.mark.parametrize("name", ["model.safetensors", "vocab.txt"])
+def test_other_files_than_the_published_are_refused(tmp_path: Path, name: str) -> None:
+    for file in ("model.safetensors", "vocab.txt"):
+        (tmp_path / file).symlink_to(installed_weights() / file)
+    (tmp_path / name).unlink()
+    with pytest.raises(ConfigurationError, match="cannot be read"):
+        MiniLM.load(tmp_path)
+    (tmp_path / name).write_bytes(b"something else")
+    with pytest.raises(ConfigurationError, match=f"{name} is not the one that was published"):
         MiniLM.load(tmp_path)
 
 

@@ -29,8 +29,12 @@ LAYERS = 6
 HEADS = 12
 WINDOW = 256
 EPSILON = np.float32(1e-12)
-# Of the weights that their authors published, whoever handed them on.
-SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+# Of the files that their authors published, whoever handed them on.
+WEIGHTS, VOCABULARY = "model.safetensors", "vocab.txt"
+SHA256 = {
+    WEIGHTS: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    VOCABULARY: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+}
 
 Array = NDArray[np.float32]
 
@@ -51,12 +55,8 @@ class MiniLM:
     @classmethod
     def load(cls, folder: Path) -> MiniLM:
         """Read the model; raises ConfigurationError unless it is the one that was published."""
-        content = (folder / "model.safetensors").read_bytes()
-        if hashlib.sha256(content).hexdigest() != SHA256:
-            raise ConfigurationError(
-                f"{folder} does not hold the published weights of all-MiniLM-L6-v2"
-            )
-        return cls(_read_tensors(content), WordPieces.read(folder / "vocab.txt"))
+        pieces = _published(folder, VOCABULARY).decode().removesuffix("\n").split("\n")
+        return cls(_read_tensors(_published(folder, WEIGHTS)), WordPieces(pieces))
 
     def embed(self, text: str) -> Vector:
         """Return the vector of a text."""
@@ -121,12 +121,12 @@ class _Layer:
         length = len(state)
         split = self._attend(state).reshape(length, 3, HEADS, -1).transpose(1, 2, 0, 3)
         query, key, value = split
-        scores = query @ key.transpose(0, 2, 1)
+        scores: Array = query @ key.transpose(0, 2, 1)
         scores *= np.float32(1 / math.sqrt(DIMENSIONS // HEADS))
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=scores)
         scores /= scores.sum(axis=-1, keepdims=True)
-        mixed = (scores @ value).transpose(1, 0, 2).reshape(length, DIMENSIONS)
+        mixed: Array = (scores @ value).transpose(1, 0, 2).reshape(length, DIMENSIONS)
         state = self._attended_norm(state + self._attended(mixed))
         return self._norm(state + self._narrow(_gelu(self._widen(state))))
 
@@ -155,6 +155,18 @@ def _gelu(x: Array) -> Array:
     result: Array = np.where(x < 0, tail, 1 - tail)
     result *= x
     return result
+
+
+def _published(folder: Path, name: str) -> bytes:
+    try:
+        content = (folder / name).read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"the model all-MiniLM-L6-v2 cannot be read: {error}") from error
+    if hashlib.sha256(content).hexdigest() != SHA256[name]:
+        raise ConfigurationError(
+            f"{folder / name} is not the one that was published with all-MiniLM-L6-v2"
+        )
+    return content
 
 
 def _read_tensors(content: bytes) -> dict[str, Array]:

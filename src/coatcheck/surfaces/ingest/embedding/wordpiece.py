@@ -9,7 +9,6 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 UNKNOWN, START, END = "[UNK]", "[CLS]", "[SEP]"
 LONGEST_WORD = 100
@@ -35,11 +34,6 @@ class WordPieces:
         self._unknown = self._numbers[UNKNOWN]
         # Words come again and again, and most of the time is spent here.
         self._pieces = lru_cache(CACHED_WORDS)(self._pieces_of)
-
-    @classmethod
-    def read(cls, file: Path) -> WordPieces:
-        """Read a vocabulary, one piece a line."""
-        return cls(file.read_text(encoding="utf-8").removesuffix("\n").split("\n"))
 
     def numbers(self, text: str) -> list[int]:
         """Return the numbers of a text's pieces."""

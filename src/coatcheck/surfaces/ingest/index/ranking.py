@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coatcheck.errors import InvalidInput, NotFound
 from coatcheck.surfaces.ingest.index.base import (
@@ -27,7 +28,7 @@ FUSION = 10
 # Up to so many passages every vector is compared. Beyond it, their signs are compared first, which
 # are a thirty-second of the bytes, and of the nearest by those so many are compared in full.
 EXACT_UP_TO = 10_000
-SHORTLIST = 1_000
+SHORTLIST = 2_000
 
 
 def check_query(query: Query) -> None:
@@ -94,6 +95,6 @@ def by_words(
     return [(key, share(counts, passages, words) ** 2) for key, words in found]
 
 
-def signs(vectors: Vector) -> Vector:
+def signs(vectors: Vector) -> NDArray[np.uint8]:
     """Return the signs of vectors, eight in a byte, what is missing to the last one 0."""
     return np.packbits(vectors > 0, axis=-1)

@@ -10,8 +10,9 @@ from coatcheck.surfaces.ingest.index.base import DocumentRow, Found
 
 def read_document(row: tuple[Any, ...]) -> DocumentRow:
     """Read a row of the queries `documents` and `document`."""
-    *before, metadata, version, passages, created_at, updated_at = row
-    return DocumentRow(*before, json.loads(metadata), version, passages, created_at, updated_at)
+    values = list(row)
+    values[9] = json.loads(values[9])  # the metadata
+    return DocumentRow(*values)
 
 
 def read_found(score: float, row: tuple[Any, ...]) -> Found:

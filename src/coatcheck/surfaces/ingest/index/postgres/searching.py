@@ -73,7 +73,7 @@ class Search:
             found = await self._connection.fetch(
                 self._sql.by_words,
                 between.join(f"'{word}'" for word in choice.words),
-                list(choice.words),
+                [f"'{word}'" for word in choice.words],
                 [math.log1p(self._whole / counts[word]) for word in choice.words],
                 self._among,
                 depth,

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import apsw
 
+from coatcheck.errors import StoreUnavailable
 from coatcheck.store.sqlite.connection import translate
 from coatcheck.surfaces.ingest.index.base import (
     CollectionRow,
@@ -50,8 +51,10 @@ class SQLiteIndex:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with closing(connect(self._file)) as connection:
                 migrate(connection)
-        except (apsw.Error, OSError) as error:
+        except apsw.Error as error:
             raise translate(error) from error
+        except OSError as error:
+            raise StoreUnavailable(f"the search index cannot be made: {error}") from error
         self._reading = Threads(self._file, READERS, read_only=True)
         self._writing = Threads(self._file, 1, read_only=False)
         return self
@@ -129,9 +132,11 @@ class SQLiteIndex:
 
     async def publish(self, document: NewDocument, version: str, passages: int, now: int) -> bool:
         """Make a version the document; False where a later one is it."""
-        return await self._writing.run(
+        stands = await self._writing.run(
             lambda connection: publishing.publish(connection, document, version, passages, now)
         )
+        await self._writing.erase()
+        return stands
 
     async def discard(self, tenant: str, document: str, version: str) -> None:
         """Remove what is staged of a version."""
@@ -148,9 +153,11 @@ class SQLiteIndex:
 
     async def delete(self, tenant: str, document: str) -> bool:
         """Remove a document with its passages; False where there is none."""
-        return await self._writing.run(
+        was_there = await self._writing.run(
             lambda connection: publishing.delete(connection, tenant, document)
         )
+        await self._writing.erase()
+        return was_there
 
     async def sweep(self, before: int) -> int:
         """Remove what was staged before a time, of all tenants; return how many passages."""

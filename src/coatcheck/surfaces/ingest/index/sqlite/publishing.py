@@ -28,6 +28,7 @@ def publish(
     staged = connection.execute(
         SQL.staged_whole, {**of_version, "dimensions": new.dimensions}
     ).fetchone()
+    assert staged is not None
     check_staged(staged, passages, new.dimensions)
     if before is not None:
         _forget_passages(connection, before[0])

@@ -60,22 +60,22 @@ class Search:
         self._key = row[0]
         if self._query.filter:
             values = {"collection": self._key, "filter": json.dumps(dict(self._query.filter))}
-            matching = []
+            matching: list[Any] = []
             if can_match(self._query.filter):
-                matching = self._connection.execute(SQL.matching, values).fetchall()
+                matching = self._rows(SQL.matching, values)
             self._among = [key for key, _ in matching]
             self._passages = sum(passages for _, passages in matching)
 
     def _by_words(self, depth: int) -> list[Placed]:
         words = [f"{self._key}.{word}" for word in query_words(self._query.text[:LONGEST_QUERY])]
         asked = {"words": json.dumps(words)}
-        known = dict(self._connection.execute(SQL.how_many_have, asked).fetchall())
+        known = dict(self._rows(SQL.how_many_have, asked))
         counts = {word: known.get(word, 0) for word in words}
         for choice in choices(counts, most_passages(self._whole)):
             between = " AND " if choice.every else " OR "
             match = between.join(f'"{word}"' for word in choice.words)
             values = {"match": match, "depth": depth, "among": self._among_documents()}
-            rows = self._connection.execute(SQL.by_words, values).fetchall()
+            rows = self._rows(SQL.by_words, values)
             if rows:
                 found = ((key, set(written.split())) for key, written in rows)
                 return by_words(found, counts, self._whole, self._query.mode)
@@ -107,12 +107,15 @@ class Search:
 
     def _placed(self, sql: str, **values: Any) -> list[Placed]:
         given = {**values, "among": self._among_documents()}
-        return [(key, 1.0) for (key,) in self._connection.execute(sql, given)]
+        return [(key, 1.0) for (key,) in self._rows(sql, given)]
+
+    def _rows(self, sql: str, values: dict[str, Any]) -> list[Any]:
+        return self._connection.execute(sql, values).fetchall()
 
     def _among_documents(self) -> str | None:
         return None if self._among is None else json.dumps(self._among)
 
     def _found(self, best: list[tuple[int, float]]) -> list[Found]:
         keys = json.dumps([key for key, _ in best])
-        rows = {row[0]: row[1:] for row in self._connection.execute(SQL.passages, {"keys": keys})}
+        rows = {row[0]: row[1:] for row in self._rows(SQL.passages, {"keys": keys})}
         return [read_found(score, rows[key]) for key, score in best]

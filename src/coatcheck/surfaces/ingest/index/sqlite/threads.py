@@ -16,10 +16,12 @@ from typing import TypeVar
 import apsw
 
 from coatcheck.store.sqlite.connection import translate
-from coatcheck.surfaces.ingest.index.sqlite.connection import connect
+from coatcheck.surfaces.ingest.index.sqlite.connection import BUSY_TIMEOUT_MS, connect
 
 T = TypeVar("T")
 Transaction = Callable[[apsw.Connection], T]
+
+ERASE_TIMEOUT_MS = 1_000
 
 
 class Threads:
@@ -36,6 +38,14 @@ class Threads:
         """Run a transaction to its end, also when nobody waits for it any more."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, self._run, transaction)
+
+    async def erase(self) -> None:
+        """Empty the write-ahead log, where what was deleted still lies (store/sqlite/erasing.py).
+
+        Where somebody reads or writes just then, it is left to the next time.
+        """
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._pool, self._erase)
 
     def close(self) -> None:
         """Wait for what is under way, and close the connections."""
@@ -57,6 +67,16 @@ class Threads:
         except apsw.Error as error:
             raise translate(error) from error
         return answer
+
+    def _erase(self) -> None:
+        connection = self._connection()
+        try:
+            connection.set_busy_timeout(ERASE_TIMEOUT_MS)
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.Error:
+            return  # what was to be done is committed; trouble with the disk shows with the next
+        finally:
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
 
     def _connection(self) -> apsw.Connection:
         connection: apsw.Connection | None = getattr(self._own, "connection", None)
