@@ -7,9 +7,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from tests.cli.processes import COMMAND, Running, environment, running
+from tests.cli.shell import Shell
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -89,3 +91,26 @@ def test_where_nothing_is_there(server: Running, folder: Path) -> None:
     assert (done.returncode, done.stderr) == (2, "coatcheck: there is nothing to bring in\n")
     assert run(server, folder, "ingest", "not-there").returncode == 2
     assert run(server, folder, "search", "x", "--collection", "not-there").returncode == 3
+
+
+def test_on_a_terminal_somebody_sees_how_far_it_is(server: Running, folder: Path) -> None:
+    queue = f"{server.url()}/v1/queues/ingest"
+    assert httpx2.post(f"{queue}/pause").status_code == 200
+    shell = Shell(server.url(), folder)
+    with shell.on_terminal("ingest", "notes", "--collection", "e") as screen:
+        screen.wait_for("0 of 2  notes/bread.md 0%  queued")
+        assert httpx2.post(f"{queue}/resume").status_code == 200
+        screen.wait_for("2 documents to 'e': 2 brought in (2 passages)")
+        assert screen.end() == 0
+    assert "  notes/deep/otters.txt  1 passages\n" in screen.text
+
+
+def test_ctrl_c_leaves_what_was_sent_to_go_on(server: Running, folder: Path) -> None:
+    queue = f"{server.url()}/v1/queues/ingest"
+    assert httpx2.post(f"{queue}/pause").status_code == 200
+    with Shell(server.url(), folder).on_terminal("ingest", "notes", "--collection", "f") as screen:
+        screen.wait_for("0 of 2")
+        screen.press_ctrl_c()
+        assert screen.end() == 130
+    assert "What was sent goes on: coatcheck jobs list --kind ingest.document" in screen.text
+    assert httpx2.post(f"{queue}/resume").status_code == 200

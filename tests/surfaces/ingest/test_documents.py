@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import apsw
@@ -10,11 +13,12 @@ import httpx2
 import pytest
 
 from coatcheck.model.event import EventType
+from coatcheck.settings import Settings
 from tests.http.problems import read_problem
 
 from .conftest import Serve
 from .embedding_server import EmbeddingServer
-from .serving import Ingest
+from .serving import Ingest, ingest_at
 from .texts import long_text
 
 pytestmark = pytest.mark.anyio
@@ -246,3 +250,16 @@ async def test_documents_are_listed_and_deleted(on_each_store: Serve) -> None:
 async def names_of(http: httpx2.AsyncClient) -> list[str]:
     page = (await http.get("/v1/collections/c/documents")).json()
     return [each["name"] for each in page["documents"]]
+
+
+async def test_the_database_may_be_named_by_a_reference(  # I14
+    settings: Settings, tmp_path: Path, embedder: EmbeddingServer
+) -> None:
+    """The process that reads a document is told the reference, too, and not what it stands for."""
+    secret = tmp_path / "dsn"
+    secret.write_text(settings.database)
+    async with ingest_at(replace(settings, database=f"file:{secret}"), tmp_path) as ingest:
+        assert os.environ["COATCHECK_DATABASE"] == f"file:{secret}"
+        await ingest.bring("a.txt", "An apple.")
+        assert len(await ingest.search("apple")) == 1
+    assert (tmp_path / "jobs-search.db").exists()
