@@ -71,3 +71,12 @@ async def test_cancelled_together(serve: Serve) -> None:
 async def kinds_there(ingest: Ingest) -> list[str]:
     jobs = await ingest.engine.list_jobs(JobFilter(DEFAULT_TENANT))
     return sorted(job.kind for job in jobs)
+
+
+async def test_nobody_else_makes_a_batch(ingest: Ingest) -> None:
+    """It would have the results of jobs that a key may not read."""
+    other = await ingest.ended(await ingest.send(("a.txt", b"About apples.")))
+    body = {"kind": BATCH_KIND, "input": {"jobs": [other["id"]]}}
+    job = await ingest.ended(await ingest.http.post("/v1/jobs", json=body))
+    assert (job["state"], job["error"]["code"]) == ("failed", "not-handed-in")
+    assert (await ingest.http.get(f"/v1/jobs/{job['id']}/steps")).json() == {"steps": []}

@@ -43,7 +43,7 @@ async def nothing_is_left(ingest: Ingest) -> bool:
         ({"text": "a", "collection": "no/name"}, 422, "invalid-payload"),
         ({"text": "a", "collection": ""}, 422, "invalid-payload"),
         ({"text": "a", "name": "two\nlines"}, 422, "invalid-payload"),
-        ({"text": "a", "name": "n" * 1001}, 422, "invalid-payload"),
+        ({"text": "a", "name": "n" * 2049}, 422, "invalid-payload"),
         ({"text": "a", "metadata": {"year": 2026}}, 422, "invalid-payload"),
         ({"text": "a", "metadata": {"a:b": "c"}}, 422, "invalid-payload"),
         ({"text": "a", "metadata": {f"k{n}": "v" for n in range(33)}}, 422, "invalid-payload"),

@@ -2,24 +2,29 @@
 
 It is done when they all are, whatever became of each: one that cannot be read leaves the others
 where they are, and stands in the result with its reason.
+
+It has the results of the jobs that its input names, so it is made by the surface alone, which has
+made those jobs: whoever could name others would read what their key is not for.
 """
 
 from __future__ import annotations
 
-from coatcheck.errors import JobCancelled, JobFailed
+from coatcheck.errors import Fail, JobCancelled, JobFailed
 from coatcheck.surfaces.ingest.document import (
     BatchedDocument,
     BatchIngested,
     BatchRequest,
     Ingested,
 )
-from coatcheck.surfaces.ingest.words import KIND
+from coatcheck.surfaces.ingest.words import KIND, SURFACE
 from coatcheck.worker.context import Context
 from coatcheck.worker.operations import ChildJob
 
 
 async def ingest_batch(ctx: Context, asked: BatchRequest) -> BatchIngested:
     """Wait for documents, and return what became of them in order."""
+    if ctx.surface != SURFACE:
+        raise Fail("not-handed-in", "several documents are handed in by POST /v1/ingest")
     documents: list[BatchedDocument] = []
     for number, job_id in enumerate(asked.jobs):
         await ctx.progress(number, len(asked.jobs), "documents")

@@ -280,8 +280,11 @@ class Pipeline:
 
 def _read(source: _Source) -> Extracted:
     # The parsers are for the process of a document alone: no API and no worker loads them.
-    from coatcheck.surfaces.ingest.reading import Unreadable, read  # noqa: PLC0415
-
+    try:
+        from coatcheck.surfaces.ingest.reading import Unreadable, read  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        words = f"reading documents needs {error.name}: pip install 'coatcheck[ingest]'"
+        raise Fail(ConfigurationError.code, words) from None
     try:
         return read(source.path, source.name, source.media_type)
     except Unreadable as error:

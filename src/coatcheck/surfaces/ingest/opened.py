@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-from coatcheck.errors import ConfigurationError
+from coatcheck.errors import ConfigurationError, StoreUnavailable
 from coatcheck.settings import Settings
 from coatcheck.surfaces.ingest.embedding.base import Embedder
 from coatcheck.surfaces.ingest.embedding.open import open_embedder
@@ -30,21 +31,23 @@ class Opened:
         self._settings = settings
 
     async def index(self) -> Index:
-        """Return the index; raises what stands against opening it."""
+        """Return the index; raises StoreUnavailable where it cannot be opened."""
         async with self._opening:
             if self._index is None:
                 if self._settings is None:
                     words = "a surface is configured before it is served: configure(settings)"
                     raise ConfigurationError(words)
-                index = open_index(self._settings)
-                await index.__aenter__()
+                with _as_unavailable():
+                    index = open_index(self._settings)
+                    await index.__aenter__()
                 self._index = index
             return self._index
 
     def embedder(self) -> Embedder:
         """Return who embeds queries."""
         if self._embedder is None:
-            self._embedder = open_embedder(self.embedding)
+            with _as_unavailable():
+                self._embedder = open_embedder(self.embedding)
         return self._embedder
 
     async def close(self) -> None:
@@ -55,3 +58,12 @@ class Opened:
         if self._embedder is not None:
             embedder, self._embedder = self._embedder, None
             await embedder.close()
+
+
+@contextmanager
+def _as_unavailable() -> Iterator[None]:
+    """Have what an operator has to mend be none of the caller's mistakes."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise StoreUnavailable(str(error)) from error

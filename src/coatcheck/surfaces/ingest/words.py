@@ -12,7 +12,7 @@ DEFAULT_COLLECTION = "default"
 BATCH = 64
 # Files that are taken in one form.
 MOST_FILES = 100
-LONGEST_NAME = 1_000
+LONGEST_NAME = 2_048  # of a name that was not given, an address
 MOST_METADATA = 32
 LONGEST_METADATA = 1_000
 
