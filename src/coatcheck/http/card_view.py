@@ -1,7 +1,7 @@
 """A job as a card shows it: a title, how far it is, a line for each step, and what can be done.
 
 Everything on it is known elsewhere (the job, its steps, the caller's key); here it is put so that
-whoever draws it, a page or an assistant, has nothing to work out:
+whoever draws it, a page or a chat, has nothing to work out:
 
 - The *title* is the label `title` of the job, else its kind.
 - Steps of one name are one *line* with how many of how many. Which steps are still to come is known
