@@ -54,7 +54,8 @@ def local_links(page: Path) -> list[str]:
 def run_curl(command: str, folder: Path = ROOT) -> httpx2.Response:
     """Do what a curl command of the documentation says, in a folder; only the flags it uses."""
     arguments = iter(shlex.split(command.replace("\\\n", " "))[1:])
-    url, headers, data, method, files = "", {}, None, None, None
+    url, headers, data, method = "", {}, None, None
+    files, fields = {}, {}
     for argument in arguments:
         match argument:
             case "-i" | "-s":
@@ -65,12 +66,23 @@ def run_curl(command: str, folder: Path = ROOT) -> httpx2.Response:
             case "-d":
                 data = next(arguments)
             case "-F":
-                name, _, path = next(arguments).partition("=@")
-                files = {name: (path, (folder / path).read_bytes())}
+                name, _, value = next(arguments).partition("=")
+                if value.startswith("@"):
+                    files[name] = (Path(value).name, (folder / value[1:]).read_bytes())
+                else:
+                    fields[name] = value
             case "-X":
                 method = next(arguments)
             case _:
                 assert not argument.startswith("-"), f"teach run_curl the flag {argument}"
                 url = argument
-    method = method or ("GET" if data is None and files is None else "POST")
-    return httpx2.request(method, url, headers=headers, content=data, files=files, timeout=60)
+    method = method or ("GET" if data is None and not files else "POST")
+    return httpx2.request(
+        method,
+        url,
+        headers=headers,
+        content=data,
+        data=fields or None,
+        files=files or None,
+        timeout=60,
+    )

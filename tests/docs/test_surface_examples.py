@@ -78,3 +78,28 @@ def test_the_policy_of_the_page_can_be_read(tmp_path: Path) -> None:
     assert found.check(["echo", "x"]) is None
     assert found.check(["git", "status", "-s"]) is None
     assert found.check(["curl", "x"]) is not None
+
+
+@pytest.mark.timeout(300)
+def test_bringing_documents_in(server: str, tmp_path: Path) -> None:
+    _, from_a_shell, over_http, look = of("ingest-documents.md", "sh")
+    said = run_shell(from_a_shell, tmp_path, server)
+    assert said.startswith("1. notes/bread.md")
+    form, text, search = over_http.strip().replace("http://127.0.0.1:8080", server).splitlines()
+    made = run_curl(form, tmp_path)
+    assert made.status_code == 202
+    with Client(server) as client:
+        for answer in (made, run_curl(text)):
+            assert client.wait(answer.json()["id"])["state"] == "succeeded"
+    shown, card = (json.loads(each) for each in of("ingest-documents.md", "json"))
+    [found] = run_curl(search).json()["results"]
+    [expected] = shown["results"]
+    assert {**found, "score": 0, "document": found["document"]["title"]} == {
+        **expected,
+        "score": 0,
+        "document": expected["document"]["title"],
+    }
+    told = look.replace("http://127.0.0.1:8080", server).replace("JOB_ID", made.json()["id"])
+    seen = run_curl(told.strip()).json()
+    assert [line["name"] for line in seen["steps"]] == [line["name"] for line in card["steps"]]
+    assert seen.keys() == card.keys()

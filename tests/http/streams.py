@@ -32,11 +32,13 @@ def parse(block: str) -> Event:
 
 
 class Stream:
-    """One open connection to `/v1/jobs/{id}/events`."""
+    """One open connection to `/v1/jobs/{id}/events`, or to another stream of a job."""
 
-    def __init__(self, app: Starlette, job_id: str, *, query: str = "", **headers: str) -> None:
+    def __init__(
+        self, app: Starlette, job_id: str, *, of: str = "events", query: str = "", **headers: str
+    ) -> None:
         self._app = app
-        path = f"/v1/jobs/{job_id}/events"
+        path = f"/v1/jobs/{job_id}/{of}"
         given = {"host": "localhost", "accept": "text/event-stream", **headers}
         self._scope: Scope = {
             "type": "http",

@@ -6,7 +6,7 @@ import pytest
 
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Failure, Lease, Progress, Terms
-from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
+from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.state import Reason
 from coatcheck.store.base import Report
 from coatcheck.worker.processes.wire import (
@@ -48,6 +48,9 @@ def test_nonsense_is_refused(nonsense: bytes) -> None:
         Succeeded('{"a": "ü"}'),
         GaveUp(Failure("code", "words")),
         Errored(Failure("code", "words", "detail", retryable=True), 17, Reason.TIMEOUT),
+        Released(),
+        Released(17, Failure("retry", "nobody is there", retryable=True)),
+        Waiting(5, (("a", "b"), ("c",))),
     ],
 )
 def test_outcomes_pass(outcome: Outcome) -> None:

@@ -127,6 +127,10 @@ class Api:
         """Read what a job has done so far."""
         return self._call(Request("GET", f"{_job(job_id)}/steps"), "steps")
 
+    def card(self, job_id: str) -> Json:
+        """Read a job as a progress card."""
+        return self._call(Request("GET", f"{_job(job_id)}/card"), "title")
+
     def send(self, job_id: str, event: str, data: Any, key: str) -> Json:
         """Send an event to a job, once under a key."""
         path = f"{_job(job_id)}/events/{quote(event, safe='')}"
@@ -147,6 +151,14 @@ class Api:
     def delete(self, job_id: str) -> Json:
         """Delete a job that has ended."""
         return self._call(Request("DELETE", _job(job_id)), "id")
+
+    # --- documents
+
+    def search(self, collection: str, query: list[tuple[str, str]]) -> list[Json]:
+        """Find passages of a collection."""
+        path = f"/v1/collections/{quote(collection, safe='')}/search"
+        found: list[Json] = self._call(Request("GET", path, tuple(query)), "results")["results"]
+        return found
 
     # --- kinds and queues
 

@@ -25,6 +25,7 @@ from coatcheck.cli.demo_surfaces import (
     show_diagram,
     show_graph,
     show_model,
+    show_search,
     show_slow_service,
 )
 from coatcheck.cli.listen import listen
@@ -38,6 +39,7 @@ POLL_S = 0.1
 USUAL_PORT = 8080
 SHOWS = {
     "graphs": show_graph,
+    "ingest": show_search,
     "render": show_diagram,
     "tasks": show_command,
     "proxy": show_slow_service,

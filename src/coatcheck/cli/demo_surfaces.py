@@ -6,6 +6,8 @@ import io
 import time
 import uuid
 import zipfile
+from collections.abc import Iterator
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,13 @@ from rich.console import Console
 
 POLL_S = 0.1
 PATIENCE_S = 60.0
+# Embedding takes its time on a busy machine.
+LONG_PATIENCE_S = 300.0
+PAGES = (
+    "docs/guarantees.md",
+    *(f"docs/how-to/{name}.md" for name in ("retention", "resume-and-fork", "keys-and-tenants")),
+)
+QUESTION = "What happens to a job when its worker dies?"
 DIAGRAM = """flowchart LR
   You -- "POST /render" --> API
   API -- "202 and an id" --> You
@@ -87,6 +96,50 @@ def show_graph(console: Console, url: str) -> None:
             f"POST {path}  ->  {answer.status_code}, "
             f"{len(found['nodes']):,} nodes and {calls:,} calls; nothing of the code is kept"
         )
+
+
+def show_search(console: Console, url: str) -> None:
+    """Bring pages about this very project into a collection, and ask them a question."""
+    files = [("files", (name, text)) for name, text in _own_pages()]
+    asked = {"q": QUESTION, "k": "1"}
+    with httpx2.Client(base_url=url, timeout=PATIENCE_S) as http:
+        answer = http.post("/v1/ingest", data={"collection": "coatcheck"}, files=files)
+        if answer.status_code != 202:
+            raise Refused(f"POST /v1/ingest: {answer.status_code} {answer.text[:200]}")
+        console.print(f"\nPOST /v1/ingest  ->  202: {len(files)} pages of our own documentation")
+        job = answer.headers["location"]
+        card = _follow_card(console, http, f"{job}/card")
+        if card["state"] != "succeeded":
+            raise Refused(card["message"])
+        path = "/v1/collections/coatcheck/search"
+        [best] = _ask(http, "GET", f"{path}?{httpx2.QueryParams(asked)}")["results"]
+        console.print(f"GET {path}?q={QUESTION}", markup=False)
+        words = " ".join(best["text"].split())
+        console.print(f"  {best['document']['name']}: {words[:300]}", markup=False)
+
+
+def _own_pages() -> Iterator[tuple[str, str]]:
+    """Yield pages of the documentation, where they are beside us; else what the package says."""
+    root = Path(__file__).parents[3]
+    pages = [root / page for page in PAGES]
+    if all(page.is_file() for page in pages):
+        for page in pages:
+            yield page.relative_to(root).as_posix(), page.read_text(encoding="utf-8")
+    else:
+        yield "README.md", metadata("coatcheck").get_payload()  # type: ignore[attr-defined]
+
+
+def _follow_card(console: Console, http: httpx2.Client, path: str) -> dict[str, Any]:
+    until = time.monotonic() + LONG_PATIENCE_S
+    with console.status("…") as status:
+        while time.monotonic() < until:
+            card = _ask(http, "GET", path)
+            status.update(f"GET {path}  ->  {card['state']} {card['message'] or ''}")
+            if card["state"] in ("succeeded", "failed", "cancelled"):
+                console.print(f"GET {path}  ->  {card['state']}, {card['percent']}%")
+                return card
+            time.sleep(POLL_S)
+    raise Refused(f"{path} has not ended in {LONG_PATIENCE_S:g} seconds")
 
 
 def show_slow_service(console: Console, url: str) -> None:

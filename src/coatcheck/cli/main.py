@@ -37,6 +37,8 @@ COMMANDS = {
     "webhooks": ("webhooks", "webhooks"),
     "render": ("render", "render"),
     "graph": ("graph", "graph"),
+    "ingest": ("ingest", "ingest"),
+    "search": ("search", "search"),
     "exec": ("execute", "execute"),
     "keys": ("keys", "keys"),
     "tenants": ("tenants", "tenants"),

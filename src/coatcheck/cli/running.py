@@ -67,8 +67,12 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
     """Open an engine for an app, whose surfaces are told what the operator has set."""
     for surface in surfaces_of(app):
         surface.configure(settings)
-    async with opening.open_engine(app, settings) as engine:
-        yield engine
+    try:
+        async with opening.open_engine(app, settings) as engine:
+            yield engine
+    finally:
+        for surface in surfaces_of(app):
+            await surface.close()
 
 
 async def api_process(

@@ -30,7 +30,6 @@ from coatcheck.engine.quota import QuotaBook
 from coatcheck.engine.remote import RemoteWork
 from coatcheck.engine.schedules import Schedules, submission_of
 from coatcheck.engine.submission import (
-    Prepared,
     Submission,
     as_submitted,
     prepare,
@@ -227,14 +226,41 @@ class Engine:
         jobs, _ = await self._submit_batch(submissions, None)
         return jobs
 
+    async def submit_family(
+        self,
+        children: Sequence[Submission],
+        parent_of: Callable[[Sequence[str]], Submission],
+        once: Once | None = None,
+    ) -> Submitted:
+        """Make jobs durable together with one that is theirs, all or none, and return that one. It
+        is made of their ids: its handler waits for them, as for jobs that it had spawned.
+        """
+        ids = self.new_id.consecutive(len(children) + 1)
+        # The parent comes last, so that its children are there when it is.
+        submissions = [*children, parent_of(ids[:-1])]
+        jobs, earlier = await self._submit_batch(submissions, once, ids, is_family=True)
+        if earlier is not None and once is not None:
+            found = await self._replayed(earlier, once, jobs[0].tenant)
+            return found._replace(jobs=found.jobs[-1:])
+        return Submitted([as_submitted(jobs[-1])], replayed=False)
+
     async def _submit_batch(
-        self, submissions: Sequence[Submission], once: Once | None
+        self,
+        submissions: Sequence[Submission],
+        once: Once | None,
+        ids: Sequence[str] | None = None,
+        *,
+        is_family: bool = False,
     ) -> tuple[list[NewJob], Earlier | None]:
         if len(submissions) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
         now = self.clock.now()
-        prepared = await self._apart(submissions, self._prepare_all, submissions, now)
+        ids = ids or self.new_id.consecutive(len(submissions))
+        prepared = await self._apart(submissions, prepare_all, submissions, self.kinds, ids, now)
         jobs = [each.job for each in prepared]
+        if is_family:
+            parent = jobs[-1].id
+            jobs[:-1] = [job._replace(terms=job.terms._replace(parent=parent)) for job in jobs[:-1]]
         if any(each.uploads for each in prepared):
             jobs = await self.uploads.taken_over(jobs, [each.uploads for each in prepared])
         if any(asked.webhook is not None for asked in submissions):
@@ -257,10 +283,6 @@ class Engine:
         if len(what) <= DONE_AT_ONCE:
             return work(*arguments)
         return await asyncio.to_thread(work, *arguments)
-
-    def _prepare_all(self, submissions: Sequence[Submission], now: int) -> list[Prepared]:
-        ids = self.new_id.consecutive(len(submissions))
-        return prepare_all(submissions, self.kinds, ids, now)
 
     async def _replayed(self, earlier: Earlier, once: Once, tenant: str) -> Submitted:
         once.check(earlier.fingerprint)
@@ -322,6 +344,10 @@ class Engine:
         job = await self.store.get(tenant, job_id)
         return await with_results_shown(self.keeping, await self.store.steps(tenant, job.id))
 
+    async def outline(self, job: Job) -> list[Step]:
+        """Read a job's steps, and leave results that are kept apart where they are."""
+        return await self.store.steps(job.tenant, job.id)
+
     async def step(self, job_id: str, seq: int, tenant: str = DEFAULT_TENANT) -> Step:
         """Read a step, and leave a result that is kept apart where it is; raises NotFound, Gone."""
         job = await self.store.get(tenant, job_id)
@@ -339,6 +365,10 @@ class Engine:
     def retry_after(self, job: Job | NewJob) -> int:
         """Return in how many seconds it is worth asking about a job again."""
         return self._estimates.retry_after(job)
+
+    def seconds_left(self, job: Job) -> int | None:
+        """Return in how many seconds a job will have ended; None where nothing tells."""
+        return self._estimates.left_s(job)
 
     async def explain(self, job: Job) -> list[Because]:
         """Say what holds a job."""

@@ -46,15 +46,34 @@ class Estimates:
 
     def retry_after(self, job: Job | NewJob) -> int:
         """Return in how many seconds it is worth asking about a job again."""
-        now = self._clock.monotonic()
-        if now >= self._next_reading and self._reading is None:
-            self._next_reading = now + REFRESH_S
-            self._reading = asyncio.create_task(self._read(), name="coatcheck-estimates")
+        self._refresh()
         if isinstance(job, Job) and job.state is State.RUNNING:
             seconds = self._until_it_ends(job)
         else:
             seconds = self._until_it_has_run(job)
         return max(SHORTEST_S, min(LONGEST_S, math.ceil(seconds)))
+
+    def left_s(self, job: Job) -> int | None:
+        """Return in how many seconds a job will have ended, as far as anything tells: how far it
+        says it has come, or how long others of its kind took.
+        """
+        self._refresh()
+        ran = (self._clock.now() - (job.started_at or job.run_at)) / 1000
+        seconds: float | None = None
+        match job.state:
+            case State.RUNNING if (share := _share_done(job)) is not None:
+                seconds = ran / share - ran
+            case State.RUNNING if (takes := self._takes_s.get(job.kind)) is not None:
+                seconds = takes - ran if ran < takes else None
+            case State.QUEUED if job.kind in self._takes_s:
+                seconds = self._until_it_has_run(job)
+        return None if seconds is None else math.ceil(seconds)
+
+    def _refresh(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._next_reading and self._reading is None:
+            self._next_reading = now + REFRESH_S
+            self._reading = asyncio.create_task(self._read(), name="coatcheck-estimates")
 
     def takes_s(self, kind: str) -> float | None:
         """Return how long jobs of a kind have been taking lately, if any have run."""
@@ -102,3 +121,11 @@ class Estimates:
                 known = self._takes_s.get(kind, lately)
                 self._takes_s[kind] = (known + lately) / 2
             self._seen[kind] = (milliseconds, runs)
+
+
+def _share_done(job: Job) -> float | None:
+    """Return which part of itself a job says it has done; None where that tells nothing."""
+    progress = job.progress
+    if progress is None or progress.total is None or not 0 < progress.done <= progress.total:
+        return None
+    return progress.done / progress.total

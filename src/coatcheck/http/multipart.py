@@ -1,9 +1,12 @@
-"""A form with one file in it (RFC 7578), read as it comes.
+"""Forms (RFC 7578), read as they come.
 
-The file is the first part that has a file name; its bytes are passed on a piece at a time, and
-never gathered. Fields beside it are refused rather than dropped, and so is a second file. What the
-form says of itself is bounded: a boundary of 70 characters, part headers of `HEADERS_LIMIT` bytes,
-and `AROUND` bytes in all that are not the file's, also before it and after it.
+The parts of a form are taken one after the other. The bytes of a file are passed on a piece at a
+time, and never gathered; a field is gathered, and is as small as what a form says of itself: a
+boundary of 70 characters, part headers of `HEADERS_LIMIT` bytes, and `AROUND` bytes in all that are
+no file's. A part that has a file name is a file, any other a field.
+
+Where a call takes one file and nothing else (`read_file`), what is beside it is refused rather than
+dropped.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ from starlette.exceptions import HTTPException
 
 HEADERS_LIMIT = 8 * 1024
 LONGEST_BOUNDARY = 70
-# What a form is longer than the file in it, at most.
+# What a form is longer than the files in it, at most.
 AROUND = 64 * 1024
+ALONE = "the form has something beside its file: send the file alone"
 
 
 class FormFile(NamedTuple):
@@ -30,19 +34,65 @@ class FormFile(NamedTuple):
     pieces: AsyncIterator[bytes]
 
 
+class FormField(NamedTuple):
+    """A field of a form."""
+
+    name: str
+    value: str
+
+
 async def read_file(content_type: str, body: AsyncIterator[bytes]) -> FormFile:
     """Read a form up to where its file begins; raises the 4xx that fits what is wrong with it."""
+    form = _open(content_type, body)
+    part = await form.next_part()
+    if part is None:
+        raise _bad("the form has no file in it: give its part a file name")
+    if not part.is_file:
+        raise _bad(ALONE)
+    return FormFile(part.name, part.content_type, _alone(form))
+
+
+async def read_parts(
+    content_type: str, body: AsyncIterator[bytes]
+) -> AsyncIterator[FormFile | FormField]:
+    """Iterate over the files and fields of a form, in order. What is not read of a file by the time
+    the next part is asked for is passed over. Raises the 4xx that fits what is wrong with it.
+    """
+    form = _open(content_type, body)
+    while (part := await form.next_part()) is not None:
+        if part.is_file:
+            yield FormFile(part.name, part.content_type, form.pieces())
+        else:
+            value = b"".join([piece async for piece in form.pieces()])
+            try:
+                yield FormField(part.name, value.decode())
+            except UnicodeDecodeError:
+                raise _bad(f"the field {part.name!r} is not UTF-8") from None
+
+
+def _open(content_type: str, body: AsyncIterator[bytes]) -> _Form:
     media_type, options = parse_options_header(content_type)
     boundary = options.get(b"boundary", b"")
     if media_type != b"multipart/form-data" or not 0 < len(boundary) <= LONGEST_BOUNDARY:
         raise _bad("a form has a Content-Type of multipart/form-data with a boundary")
-    form = _Form(boundary, body)
-    await form.until_file()
-    return FormFile(form.name, form.content_type, form.pieces())
+    return _Form(boundary, body)
+
+
+async def _alone(form: _Form) -> AsyncIterator[bytes]:
+    async for piece in form.pieces():
+        yield piece
+    if await form.next_part() is not None:
+        raise _bad(ALONE)
+
+
+class _Part(NamedTuple):
+    name: str  # of a file, its file name
+    is_file: bool
+    content_type: str | None
 
 
 class _Form:
-    """Follows a form with a parser that calls back."""
+    """Follows a form with a parser that calls back: what it finds is queued, and taken in order."""
 
     def __init__(self, boundary: bytes, body: AsyncIterator[bytes]) -> None:
         self._body = body
@@ -63,29 +113,37 @@ class _Form:
         self._header_bytes = 0
         self._file_bytes = 0
         self._around = 0
-        self._pieces: deque[bytes] = deque()
-        self._has_file = False
+        self._in_file = False
+        self._found: deque[_Part | bytes] = deque()
         self._ended = False
-        self.name: str | None = None
-        self.content_type: str | None = None
 
-    async def until_file(self) -> None:
-        while not self._has_file:
+    async def next_part(self) -> _Part | None:
+        """Return the next part, past what is left of the one before; None at the form's end."""
+        while True:
+            while self._found:
+                found = self._found.popleft()
+                if isinstance(found, _Part):
+                    return found
             if not await self._feed():
-                raise _bad("the form has no file in it: give its part a file name")
+                return None
 
     async def pieces(self) -> AsyncIterator[bytes]:
+        """Iterate over the bytes of the part that was returned last."""
         while True:
-            while self._pieces:
-                yield self._pieces.popleft()
+            while self._found:
+                if isinstance(self._found[0], _Part):
+                    return
+                piece = self._found.popleft()
+                assert isinstance(piece, bytes)
+                yield piece
             if not await self._feed():
-                break
-        if not self._ended:
-            raise _bad("the form breaks off in the middle")
+                return
 
     async def _feed(self) -> bool:
         piece = await anext(self._body, b"")
         if not piece:
+            if not self._ended:
+                raise _bad("the form breaks off in the middle")
             return False
         before = self._file_bytes
         try:
@@ -94,15 +152,14 @@ class _Form:
             raise _bad("this is not a form as its boundary says") from None
         self._around += len(piece) - (self._file_bytes - before)
         if self._around > AROUND:
-            raise _bad(f"the form has more than {AROUND:,} bytes beside its file")
+            raise _bad(f"the form has more than {AROUND:,} bytes beside its files")
         return True
 
     # --- called by the parser
 
     def _part_begins(self) -> None:
-        if self._has_file:
-            raise _bad("the form has something beside its file: send the file alone")
         self._headers = {}
+        self._header_bytes = 0
 
     def _header_name(self, data: bytes, start: int, end: int) -> None:
         self._field += data[start:end]
@@ -123,18 +180,18 @@ class _Form:
 
     def _headers_end(self) -> None:
         _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
-        if b"filename" not in options:
-            raise _bad("the form has something beside its file: send the file alone")
         if b"content-transfer-encoding" in self._headers:
-            raise _bad("send the file as it is, without Content-Transfer-Encoding")
-        self._has_file = True
-        self.name = options[b"filename"].decode("utf-8", "replace")
+            raise _bad("send the parts as they are, without Content-Transfer-Encoding")
+        self._in_file = b"filename" in options
+        name = options.get(b"filename" if self._in_file else b"name", b"")
         given = self._headers.get(b"content-type")
-        self.content_type = None if given is None else given.decode("latin-1")
+        content_type = None if given is None else given.decode("latin-1")
+        self._found.append(_Part(name.decode("utf-8", "replace"), self._in_file, content_type))
 
     def _data(self, data: bytes, start: int, end: int) -> None:
-        self._pieces.append(data[start:end])
-        self._file_bytes += end - start
+        self._found.append(data[start:end])
+        if self._in_file:
+            self._file_bytes += end - start
 
     def _ends(self) -> None:
         self._ended = True

@@ -14,6 +14,7 @@ from coatcheck.engine.submission import (
 )
 from coatcheck.engine.throughput import STATES
 from coatcheck.http.access_request import KeyRequest, QuotasRequest, TenantRequest
+from coatcheck.http.card_view import CARD
 from coatcheck.http.endpoint import Schema, ref
 from coatcheck.http.fields import Fields
 from coatcheck.http.job_request import JobRequest
@@ -424,6 +425,7 @@ def components() -> dict[str, Any]:
         "JobPage": whole({"jobs": listed(ref("Job")), "next_cursor": maybe(TEXT)}),
         "Artifact": _ARTIFACT,
         "ArtifactPage": whole({"artifacts": listed(ref("Artifact"))}),
+        "Card": CARD,
         "Batch": whole({"jobs": listed(_BATCHED)}),
         "Step": _STEP,
         "StepPage": whole({"steps": listed(ref("Step"))}),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from coatcheck.http import many, steering
+from coatcheck.http import card, many, steering
+from coatcheck.http.card_view import STREAMED_CARD
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     TRACEPARENT,
     Answer,
     Body,
     Endpoint,
+    Parameter,
     as_json,
     ref,
 )
 from coatcheck.http.schemas import ANYTHING
+from coatcheck.http.stream import EVENT_STREAM
 from coatcheck.model.access import Scope
 
 _A_JOB = as_json(ref("Job"))
@@ -38,6 +41,31 @@ STEERING: tuple[Endpoint, ...] = (
         "steering",
         {200: Answer("The result alone, as JSON.", as_json(ANYTHING))},
         refusals=(404, 410),
+    ),
+    Endpoint(
+        "GET",
+        "/v1/jobs/{job_id}/card",
+        card.get_card,
+        "getCard",
+        "See a job as a progress card",
+        "steering",
+        {
+            200: Answer(
+                "The card; to those who accept server-sent events, a `card` whenever it has "
+                "changed, and the last one as `end`.",
+                {"application/json": ref("Card"), EVENT_STREAM: STREAMED_CARD},
+            ),
+            204: Answer("It has ended, and you have seen its last card.", {}),
+        },
+        refusals=(404, 410),
+        parameters=(
+            Parameter(
+                "Last-Event-ID",
+                "The last event of the stream that you saw.",
+                {"type": "string", "pattern": "^[0-9]{1,18}$"},
+                place="header",
+            ),
+        ),
     ),
     Endpoint(
         "POST",

@@ -38,7 +38,7 @@ _LARGEST = 2**63 - 1
 async def get_events(request: Request) -> Response:
     """Stream a job's log, or answer with a page of it to those who take JSON and no stream."""
     engine: Engine = request.app.state.engine
-    after = _read_after(request)
+    after = read_after(request)
     limit = read_number(request.query_params, "limit", PAGE, 1, LARGEST_LOG_PAGE)
     wait = read_wait(request.query_params)
     job = await engine.get(request.path_params["job_id"], tenant_of(request))
@@ -46,10 +46,15 @@ async def get_events(request: Request) -> Response:
         return await _page(engine, job, after or 0, limit, wait)
     if after is not None and job.state.is_terminal and after == job.last_event:
         return Response(status_code=204)
+    key = OpenedWith(partial(admit_again, request))
+    return streamed(request, _stream(engine, job, after or 0, key))
+
+
+def streamed(request: Request, stream: AsyncIterator[str]) -> Response:
+    """Answer with a stream; with its head alone where no more is asked for."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     if request.method == "HEAD":
         return Response(status_code=200, headers=headers, media_type=EVENT_STREAM)
-    stream = _stream(engine, job, after or 0, _Key(partial(admit_again, request)))
     return StreamingResponse(stream, 200, headers, EVENT_STREAM)
 
 
@@ -68,7 +73,7 @@ async def _page(engine: Engine, job: Job, after: int, limit: int, wait: float) -
     return Response(events_json(events, job), media_type=JSON)
 
 
-class _Key:
+class OpenedWith:
     """What a stream was opened with: it is looked at every so often, however much there is to tell,
     so that nobody goes on for long whose key was revoked.
     """
@@ -84,7 +89,7 @@ class _Key:
             self._checked = time.monotonic()
 
 
-async def _stream(engine: Engine, job: Job, after: int, key: _Key) -> AsyncIterator[str]:
+async def _stream(engine: Engine, job: Job, after: int, key: OpenedWith) -> AsyncIterator[str]:
     yield _opening(job, after)
     after = min(after, job.last_event)
     looked_in_vain = False
@@ -94,18 +99,18 @@ async def _stream(engine: Engine, job: Job, after: int, key: _Key) -> AsyncItera
             events = await engine.events(job.id, after, PAGE, job.tenant)
             if _is_cut_off(events, after) or (looked_in_vain and not events):
                 job = await engine.get(job.id, job.tenant)
-                yield _message("reset", job.last_event, job_json(job))
+                yield message("reset", job.last_event, job_json(job))
                 after = job.last_event
             for event in events:
                 if event.seq > after:
-                    yield _message(event.type, event.seq, event_json(event))
+                    yield message(event.type, event.seq, event_json(event))
                     after = event.seq
             # Either there is more, or the read began before the event was written: look once more.
             looked_in_vain = not events and job.last_event > after
             if job.last_event > after or len(events) == PAGE:
                 continue
             if job.state.is_terminal:
-                yield _message("end", after, job_json(job))
+                yield message("end", after, job_json(job))
                 return
             moved = await engine.wait_for_event(job, after, HEARTBEAT_S)
         except (NotFound, StoreUnavailable, Unauthorized):
@@ -120,7 +125,7 @@ async def _stream(engine: Engine, job: Job, after: int, key: _Key) -> AsyncItera
 
 def _opening(job: Job, after: int) -> str:
     """Write what a stream begins with; a caller who names an event that never was starts anew."""
-    reset = _message("reset", job.last_event, job_json(job)) if after > job.last_event else ""
+    reset = message("reset", job.last_event, job_json(job)) if after > job.last_event else ""
     return f"retry: {RECONNECT_MS}\n\n{reset}"
 
 
@@ -129,12 +134,14 @@ def _is_cut_off(events: Sequence[Event], after: int) -> bool:
     return bool(events) and events[0].seq > after + 1
 
 
-def _message(event: str, number: int, data: str) -> str:
+def message(event: str, number: int, data: str) -> str:
+    """Write one event of a stream."""
     # Our JSON has no line breaks: they are escaped inside strings.
     return f"id: {number}\nevent: {event}\ndata: {data}\n\n"
 
 
-def _read_after(request: Request) -> int | None:
+def read_after(request: Request) -> int | None:
+    """Read the number of the last event that a caller has seen."""
     query = request.query_params
     after = read_number(query, "after", 0, 0, _LARGEST) if "after" in query else None
     given = request.headers.get("last-event-id")

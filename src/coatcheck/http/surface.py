@@ -10,6 +10,7 @@ what may follow what. It brings
 - the way in which a refusal is written on its paths (`prefixes`), whoever refuses;
 - how one of its jobs is shown at `GET /jobs/{id}`, an address that several surfaces share: the job
   says whose it is;
+- which steps its jobs go through, where their card is to show those to come (`planned`);
 - where a result of its jobs is something else than JSON, how it is answered at
   `GET /v1/jobs/{id}/result`, and to whom (`result`, `check_reader`).
 
@@ -29,6 +30,7 @@ from starlette.responses import Response
 
 from coatcheck.app import App
 from coatcheck.errors import NotFound
+from coatcheck.http.card_view import PlannedStep
 from coatcheck.http.endpoint import Endpoint
 from coatcheck.http.problem import Refusal, as_problem
 from coatcheck.model.job import Job
@@ -65,6 +67,9 @@ class Surface(ABC):
     def configure(self, settings: Settings) -> None:  # noqa: B027 - most need nothing of it
         """Take what the operator has set; called in each process before anything is served."""
 
+    async def close(self) -> None:  # noqa: B027 - most have nothing open
+        """Let go of what it has opened; called in each process when it stops."""
+
     async def result(self, request: Request, job: Job) -> Response | None:  # noqa: ARG002
         """Answer with the result of one of its jobs that succeeded; None: as JSON, like any other.
         Raises NotFound for a caller that it is not for.
@@ -73,6 +78,12 @@ class Surface(ABC):
 
     def check_reader(self, request: Request, job: Job) -> None:  # noqa: B027 - for most anybody may
         """Raise NotFound unless a caller may have the files of one of its jobs."""
+
+    def planned(self, job: Job) -> Sequence[PlannedStep]:  # noqa: ARG002 - most do not know
+        """List the steps that a job goes through, in order, for its card; none for a job of a kind
+        that is not its own.
+        """
+        return ()
 
     def refuse(self, refusal: Refusal, path: str) -> Response:
         """Write a refusal in the words of its document."""

@@ -135,6 +135,16 @@ class Context:
         return self._claim.lease.job_id
 
     @property
+    def tenant(self) -> str:
+        """Whose job it is."""
+        return self._claim.lease.tenant
+
+    @property
+    def surface(self) -> str:
+        """By which door it came in: `api`, or a surface's name."""
+        return self._claim.surface
+
+    @property
     def attempt(self) -> int:
         """Which attempt this is, from 1."""
         return self._claim.attempt

@@ -130,7 +130,7 @@ class Archive:
 
     def _look_over(self, archive_bytes: int, limits: Limits) -> tuple[list[Entry], list[str]]:
         infos = self._zip.infolist()
-        _check_sizes(infos, archive_bytes, limits)
+        check_sizes(infos, archive_bytes, limits)
         files: list[Entry] = []
         links: list[Entry] = []
         names = _Names()
@@ -161,7 +161,8 @@ class Archive:
                 raise ArchiveError(SYMLINK, said)
 
 
-def _check_sizes(infos: list[zipfile.ZipInfo], archive_bytes: int, limits: Limits) -> None:
+def check_sizes(infos: list[zipfile.ZipInfo], archive_bytes: int, limits: Limits) -> None:
+    """Raise ArchiveError where the entries of an archive say that they unpack to too much."""
     packed = total = 0
     for info in infos:
         packed += info.compress_size

@@ -8,7 +8,7 @@ the place of the document's old ones, so that a search sees either and never bot
 
     values.py       what goes from one stage to the next
     reading/        a file of any format to its text
-    chunking.py     a text to passages that follow its structure
+    chunking.py     a text to passages that follow its structure (outline.py: what each is under)
     embedding/      passages to vectors: the offline model, or an endpoint
     index/          documents, passages and vectors, and the search over them; on SQLite and
                     PostgreSQL, a seam of its own beside the store of jobs

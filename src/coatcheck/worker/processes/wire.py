@@ -47,7 +47,7 @@ from typing import Any, NamedTuple
 
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Failure, Lease, Progress, Terms
-from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded, Waiting
+from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.state import Reason
 from coatcheck.model.step import Step
 from coatcheck.store.base import Report
@@ -153,6 +153,9 @@ def outcome_fields(outcome: Outcome) -> tuple[dict[str, Any], bytes]:
         case Errored():
             error, after = astuple(outcome.error), outcome.retry_after_ms
             return {"how": "errored", "error": error, "after": after, "why": outcome.reason}, b""
+        case Released():
+            given = None if outcome.error is None else astuple(outcome.error)
+            return {"how": "released", "error": given, "after": outcome.retry_after_ms}, b""
         case Waiting():
             return {"how": "waiting", "until": outcome.until, "groups": outcome.groups}, b""
     raise TypeError(f"a handler cannot end with {outcome!r}")
@@ -167,6 +170,9 @@ def read_outcome(fields: dict[str, Any], body: bytes) -> Outcome:
             return GaveUp(Failure(*fields["error"]))
         case "errored":
             return Errored(Failure(*fields["error"]), fields["after"], Reason(fields["why"]))
+        case "released":
+            error = None if fields["error"] is None else Failure(*fields["error"])
+            return Released(fields["after"], error)
         case "waiting":
             return Waiting(fields["until"], tuple(tuple(group) for group in fields["groups"]))
     raise ValueError(f"an attempt cannot end with {fields['how']!r}")

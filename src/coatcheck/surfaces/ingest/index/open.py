@@ -1,0 +1,49 @@
+"""From settings to an index: beside the jobs, wherever they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.secrets import resolve
+from coatcheck.settings import Settings
+from coatcheck.surfaces.ingest.index.base import Index
+
+
+def open_index(settings: Settings) -> Index:
+    """Return the index that belongs to the store of these settings: `async with` opens it."""
+    url = resolve(settings.database)
+    scheme, _, rest = url.partition("://")
+    if scheme in ("postgresql", "postgres"):
+        return _postgres(url, settings)
+    if scheme == "sqlite" and len(rest) > 1:
+        return _sqlite(search_file(Path(rest[1:])))
+    raise ConfigurationError("the search index needs the jobs in SQLite or PostgreSQL")
+
+
+def search_file(jobs: Path) -> Path:
+    """Return the file of the index that belongs to a file of jobs."""
+    return jobs.with_name(f"{jobs.stem}-search.db")
+
+
+def _sqlite(file: Path) -> Index:
+    try:
+        # Optional parts, both: only who ingests documents needs what they need.
+        from coatcheck.surfaces.ingest.index.sqlite.index import SQLiteIndex  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    return SQLiteIndex(file)
+
+
+def _postgres(url: str, settings: Settings) -> Index:
+    try:
+        from coatcheck.surfaces.ingest.index.postgres.index import PostgresIndex  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    return PostgresIndex(url, schema=settings.schema, connections=settings.connections)
+
+
+def _missing(error: ModuleNotFoundError) -> ConfigurationError:
+    return ConfigurationError(
+        f"the search index needs {error.name}: pip install 'coatcheck[ingest]'"
+    )

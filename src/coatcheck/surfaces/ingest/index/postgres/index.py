@@ -1,0 +1,171 @@
+"""PostgresIndex: the Index protocol in the schema of the jobs, for any number of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from coatcheck.store.postgres.database import Database
+from coatcheck.surfaces.ingest.index.base import (
+    CollectionRow,
+    DocumentRow,
+    Found,
+    NewDocument,
+    Query,
+    Vectors,
+    document_id,
+)
+from coatcheck.surfaces.ingest.index.postgres import publishing
+from coatcheck.surfaces.ingest.index.postgres.schema import Statements, prepare
+from coatcheck.surfaces.ingest.index.postgres.searching import Search
+from coatcheck.surfaces.ingest.index.ranking import EXACT_UP_TO, SHORTLIST, check_query
+from coatcheck.surfaces.ingest.index.rows import read_document
+from coatcheck.surfaces.ingest.index.staging import to_stage, written_metadata
+from coatcheck.surfaces.ingest.values import Chunk
+
+
+class PostgresIndex:
+    """Documents and passages in a PostgreSQL schema."""
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        schema: str = "coatcheck",
+        connections: int = 4,
+        exact_up_to: int = EXACT_UP_TO,
+        shortlist: int = SHORTLIST,
+    ) -> None:
+        self._dsn = dsn
+        self._schema = schema
+        self._exact_up_to = exact_up_to
+        self._shortlist = shortlist
+        self._database = Database(dsn, connections=connections)
+        self._sql: Statements
+
+    async def __aenter__(self) -> Self:
+        """Make the tables where they are missing, and connect."""
+        self._sql = await prepare(self._dsn, self._schema)
+        await self._database.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Finish what is under way and close the connections."""
+        await self._database.close()
+
+    async def collections(self, tenant: str) -> list[CollectionRow]:
+        """List a tenant's collections by name."""
+        return [
+            CollectionRow(*tuple(row)[1:])
+            for row in await self._rows(self._sql.collections, tenant, None)
+        ]
+
+    async def collection(self, tenant: str, name: str) -> CollectionRow | None:
+        """Read a collection; None where there is none."""
+        rows = await self._rows(self._sql.collections, tenant, name)
+        return CollectionRow(*tuple(rows[0])[1:]) if rows else None
+
+    async def documents(
+        self, tenant: str, collection: str, after: str | None = None, limit: int = 50
+    ) -> list[DocumentRow]:
+        """List a collection's documents by name, from the one after a name on."""
+        rows = await self._rows(self._sql.documents, tenant, collection, after or "", limit)
+        return [read_document(tuple(row)) for row in rows]
+
+    async def document(self, tenant: str, collection: str, name: str) -> DocumentRow | None:
+        """Read a document by its name."""
+        return await self.document_by_id(tenant, document_id(tenant, collection, name))
+
+    async def document_by_id(self, tenant: str, id: str) -> DocumentRow | None:  # noqa: A002
+        """Read a document by its id."""
+        rows = await self._rows(self._sql.document, tenant, id)
+        return read_document(tuple(rows[0])) if rows else None
+
+    async def stage(
+        self,
+        tenant: str,
+        document: str,
+        version: str,
+        chunks: Sequence[Chunk],
+        vectors: Vectors,
+        now: int,
+    ) -> None:
+        """Write passages of a version, all or none, where nobody finds them yet."""
+        rows = [
+            (
+                tenant,
+                document,
+                version,
+                each.ordinal,
+                each.text,
+                each.start,
+                each.end,
+                each.page,
+                each.headings,
+                # A word and its place, as a tsvector is written.
+                " ".join(f"{word}:{place}" for place, word in enumerate(each.words, 1)),
+                None if each.vector is None else each.vector.tolist(),
+                now,
+            )
+            for each in to_stage(chunks, vectors)
+        ]
+        await self._database.run(lambda connection: connection.executemany(self._sql.stage, rows))
+
+    async def staged(self, tenant: str, document: str, version: str) -> set[int]:
+        """Return the ordinals of the passages that are staged of a version."""
+        rows = await self._rows(self._sql.staged, tenant, document, version)
+        return {row["ordinal"] for row in rows}
+
+    async def publish(self, document: NewDocument, version: str, passages: int, now: int) -> bool:
+        """Make a version the document; False where a later one is it."""
+        return await self._database.run(
+            lambda connection: publishing.publish(
+                connection, self._sql, document, version, passages, now
+            )
+        )
+
+    async def discard(self, tenant: str, document: str, version: str) -> None:
+        """Remove what is staged of a version."""
+        await self._rows(self._sql.discard, tenant, document, version)
+
+    async def describe(self, tenant: str, document: str, metadata: Mapping[str, str]) -> bool:
+        """Give a document other metadata and leave the rest; False where there is none."""
+        written = written_metadata(metadata)
+        return bool(await self._rows(self._sql.describe, tenant, document, written))
+
+    async def delete(self, tenant: str, document: str) -> bool:
+        """Remove a document with its passages; False where there is none."""
+        return await self._database.run(
+            lambda connection: publishing.delete(connection, self._sql, tenant, document)
+        )
+
+    async def sweep(self, before: int) -> int:
+        """Remove what was staged before a time, of all tenants; return how many passages."""
+        told = await self._database.run(
+            lambda connection: connection.execute(self._sql.sweep, before)
+        )
+        return int(told.rpartition(" ")[2])
+
+    async def search(self, tenant: str, collection: str, query: Query) -> list[Found]:
+        """Find passages, best first."""
+        check_query(query)
+
+        async def search(connection: Any) -> list[Found]:
+            # One state of the tables from the first statement to the last.
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                one = Search(connection, self._sql, query, self._exact_up_to, self._shortlist)
+                return await one.run(tenant, collection)
+
+        return await self._database.run(search, transaction=False)
+
+    async def _rows(self, sql: str, *values: Any) -> list[Any]:
+        found: list[Any] = await self._database.run(
+            lambda connection: connection.fetch(sql, *values), transaction=False
+        )
+        return found

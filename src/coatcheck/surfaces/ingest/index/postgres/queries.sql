@@ -1,0 +1,165 @@
+-- name: collections
+SELECT c.key, c.name, c.embedder, c.dimensions, count(d.key), coalesce(sum(d.passages), 0)::bigint,
+       c.created_at
+FROM coatcheck.search_collections c LEFT JOIN coatcheck.search_documents d ON d.collection = c.key
+WHERE c.tenant = $1 AND ($2::text IS NULL OR c.name = $2)
+GROUP BY c.key ORDER BY c.name
+
+-- name: documents
+SELECT d.id, c.name, d.name, d.title, d.format, d.language, d.sha256, d.size, c.embedder,
+       d.metadata::text, d.version, d.passages, d.created_at, d.updated_at
+FROM coatcheck.search_collections c JOIN coatcheck.search_documents d ON d.collection = c.key
+WHERE c.tenant = $1 AND c.name = $2 AND d.name > $3
+ORDER BY d.name LIMIT $4
+
+-- name: document
+SELECT d.id, c.name, d.name, d.title, d.format, d.language, d.sha256, d.size, c.embedder,
+       d.metadata::text, d.version, d.passages, d.created_at, d.updated_at
+FROM coatcheck.search_documents d JOIN coatcheck.search_collections c ON c.key = d.collection
+WHERE d.tenant = $1 AND d.id = $2
+
+-- name: stage
+INSERT INTO coatcheck.search_staged (tenant, document, version, ordinal, text, starts, ends, page,
+                                     headings, words, vector, staged_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+ON CONFLICT (tenant, document, version, ordinal) DO UPDATE SET
+  text = excluded.text, starts = excluded.starts, ends = excluded.ends, page = excluded.page,
+  headings = excluded.headings, words = excluded.words, vector = excluded.vector,
+  staged_at = excluded.staged_at
+
+-- name: staged
+SELECT ordinal FROM coatcheck.search_staged WHERE tenant = $1 AND document = $2 AND version = $3
+
+-- name: staged_whole
+-- The ordinals are from 0 without a gap when there are as many as expected, and none is beyond.
+SELECT count(*), coalesce(max(ordinal), -1) + 1,
+       count(*) FILTER (WHERE vector IS NOT NULL AND cardinality(vector) <> $4)
+FROM coatcheck.search_staged WHERE tenant = $1 AND document = $2 AND version = $3
+
+-- name: discard
+DELETE FROM coatcheck.search_staged WHERE tenant = $1 AND document = $2 AND version = $3
+
+-- name: sweep
+DELETE FROM coatcheck.search_staged WHERE staged_at < $1
+
+-- name: lock_collection
+-- Whoever changes the documents of a collection holds its row: of two that publish, or publish and
+-- delete, one goes first. A collection that is deleted while this waits is made anew.
+INSERT INTO coatcheck.search_collections (tenant, name, embedder, dimensions, created_at)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (tenant, name) DO UPDATE SET name = excluded.name
+RETURNING key, embedder, dimensions
+
+-- name: lock_collection_of
+SELECT c.key FROM coatcheck.search_collections c
+WHERE c.key = (SELECT collection FROM coatcheck.search_documents WHERE tenant = $1 AND id = $2)
+FOR UPDATE
+
+-- name: version
+SELECT key, version FROM coatcheck.search_documents WHERE tenant = $1 AND id = $2
+
+-- name: put_document
+INSERT INTO coatcheck.search_documents (tenant, id, collection, name, title, format, language,
+  sha256, size, metadata, version, passages, created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::text::jsonb, $11, $12, $13, $13)
+ON CONFLICT (tenant, id) DO UPDATE SET
+  title = excluded.title, format = excluded.format, language = excluded.language,
+  sha256 = excluded.sha256, size = excluded.size, metadata = excluded.metadata,
+  version = excluded.version, passages = excluded.passages, updated_at = excluded.updated_at
+RETURNING key
+
+-- name: put_passages
+-- Every word gets the collection's number before it; each has its place in the text behind it.
+WITH came AS (
+  SELECT * FROM coatcheck.search_staged WHERE tenant = $1 AND document = $2 AND version = $3
+), passages AS (
+  INSERT INTO coatcheck.search_passages (document, ordinal, text, starts, ends, page, headings,
+                                         words)
+  SELECT $4::bigint, ordinal, text, starts, ends, page, headings,
+         replace(' ' || words, ' ', ' ' || $5::bigint || '.')::tsvector
+  FROM came WHERE words <> ''
+  UNION ALL
+  SELECT $4::bigint, ordinal, text, starts, ends, page, headings, ''::tsvector
+  FROM came WHERE words = ''
+  RETURNING key, ordinal
+), vectors AS (
+  SELECT p.key, c.vector::pgvector.vector AS vector
+  FROM passages p JOIN came c USING (ordinal) WHERE c.vector IS NOT NULL
+), signed AS (
+  INSERT INTO coatcheck.search_signs (collection, passage, document, signs)
+  SELECT $5::bigint, key, $4::bigint, pgvector.binary_quantize(vector) FROM vectors
+)
+INSERT INTO coatcheck.search_vectors (collection, passage, document, vector)
+SELECT $5::bigint, key, $4::bigint, vector FROM vectors
+
+-- name: forget_vectors
+DELETE FROM coatcheck.search_vectors WHERE document = $1
+
+-- name: forget_signs
+DELETE FROM coatcheck.search_signs WHERE document = $1
+
+-- name: forget_passages
+DELETE FROM coatcheck.search_passages WHERE document = $1
+
+-- name: forget_document
+DELETE FROM coatcheck.search_documents WHERE key = $1
+
+-- name: forget_empty_collection
+DELETE FROM coatcheck.search_collections c
+WHERE c.key = $1
+  AND NOT EXISTS (SELECT 1 FROM coatcheck.search_documents d WHERE d.collection = c.key)
+
+-- name: describe
+UPDATE coatcheck.search_documents SET metadata = $3::text::jsonb
+WHERE tenant = $1 AND id = $2 RETURNING key
+
+-- name: matching
+SELECT key, passages FROM coatcheck.search_documents
+WHERE collection = $1 AND metadata @> $2::text::jsonb
+
+-- name: how_many_have
+-- No further than to where it is clear that a word is common.
+SELECT word, (SELECT count(*) FROM (SELECT 1 FROM coatcheck.search_passages
+                                    WHERE words @@ format('''%s''', word)::tsquery
+                                    LIMIT $2) AS such)
+FROM unnest($1::text[]) AS word
+
+-- name: by_words
+-- What a word is worth in a passage grows ever less with how often it is there, and is less in a
+-- long passage; how rare it is comes in as its weight. So the rankings are of BM25's kind. The
+-- words of a passage lie compressed apart from its row; joined with nothing they are a value in
+-- memory, fetched once and not anew for each word that is asked for.
+SELECT best.key, tsvector_to_array(p.words)
+FROM (
+  SELECT f.key, r.rank
+  FROM (SELECT key, words || ''::tsvector AS words FROM coatcheck.search_passages
+        WHERE words @@ $1::tsquery AND ($4::bigint[] IS NULL OR document = ANY ($4))
+        OFFSET 0) AS f,
+       LATERAL (SELECT sum(weight * ts_rank('{1, 1, 1, 1}', f.words, query, 1))
+                FROM unnest($2::text[]::tsquery[], $3::real[]) AS w (query, weight)) AS r (rank)
+  ORDER BY r.rank DESC, f.key LIMIT $5
+) AS best JOIN coatcheck.search_passages p ON p.key = best.key
+ORDER BY best.rank DESC, best.key
+
+-- name: by_vectors
+SELECT passage FROM coatcheck.search_vectors
+WHERE collection = $1 AND ($3::bigint[] IS NULL OR document = ANY ($3))
+ORDER BY pgvector.cosine_distance(vector, $2::real[]::pgvector.vector), passage LIMIT $4
+
+-- name: by_signs
+WITH near AS MATERIALIZED (
+  SELECT passage FROM coatcheck.search_signs
+  WHERE collection = $1 AND ($3::bigint[] IS NULL OR document = ANY ($3))
+  ORDER BY pgvector.hamming_distance(
+    signs, pgvector.binary_quantize($2::real[]::pgvector.vector)), passage
+  LIMIT $5
+)
+SELECT v.passage FROM near JOIN coatcheck.search_vectors v
+  ON v.collection = $1 AND v.passage = near.passage
+ORDER BY pgvector.cosine_distance(v.vector, $2::real[]::pgvector.vector), v.passage LIMIT $4
+
+-- name: passages
+SELECT p.key, p.text, p.ordinal, p.starts, p.ends, p.page, p.headings, d.id, d.name, d.title,
+       d.metadata::text
+FROM coatcheck.search_passages p JOIN coatcheck.search_documents d ON d.key = p.document
+WHERE p.key = ANY ($1::bigint[])

@@ -1,0 +1,33 @@
+"""Rows of the index's queries, read into its values; every store's have the same columns."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from coatcheck.surfaces.ingest.index.base import DocumentRow, Found
+
+
+def read_document(row: tuple[Any, ...]) -> DocumentRow:
+    """Read a row of the queries `documents` and `document`."""
+    values = list(row)
+    values[9] = json.loads(values[9])  # the metadata
+    return DocumentRow(*values)
+
+
+def read_found(score: float, row: tuple[Any, ...]) -> Found:
+    """Read a row of the query `passages`, without its key."""
+    text, ordinal, start, end, page, headings, document, name, title, metadata = row
+    return Found(
+        score=score,
+        text=text,
+        ordinal=ordinal,
+        start=start,
+        end=end,
+        page=page,
+        headings=tuple(json.loads(headings)),
+        document_id=document,
+        name=name,
+        title=title,
+        metadata=json.loads(metadata),
+    )

@@ -1,0 +1,90 @@
+-- Documents, their passages with words and vectors, and what is staged.
+--
+-- The number of a passage begins with that of its collection (its upper half), so that a collection
+-- is one range of every table by passage, and a search touches nothing of other collections.
+
+CREATE TABLE collections (
+  key INTEGER PRIMARY KEY AUTOINCREMENT,
+  tenant TEXT NOT NULL,
+  name TEXT NOT NULL,
+  embedder TEXT NOT NULL,
+  dimensions INTEGER NOT NULL,
+  next_passage INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  UNIQUE (tenant, name)
+) STRICT;
+
+CREATE TABLE documents (
+  key INTEGER PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  id TEXT NOT NULL,
+  collection INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  title TEXT NOT NULL,
+  format TEXT NOT NULL,
+  language TEXT,
+  sha256 TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  metadata TEXT NOT NULL,
+  version TEXT NOT NULL,
+  passages INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  updated_at INTEGER NOT NULL,
+  UNIQUE (tenant, id),
+  UNIQUE (collection, name)
+) STRICT;
+
+CREATE TABLE passages (
+  key INTEGER PRIMARY KEY,
+  document INTEGER NOT NULL,
+  ordinal INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  starts INTEGER NOT NULL,
+  ends INTEGER NOT NULL,
+  page INTEGER,
+  headings TEXT NOT NULL,
+  -- Each word with the number of its collection before it, so that the words of one collection are
+  -- not looked through, or counted, for another.
+  words TEXT NOT NULL
+) STRICT;
+CREATE INDEX passages_by_document ON passages (document);
+
+-- Words are made in Python (index/words.py); here only the space between them separates.
+CREATE VIRTUAL TABLE word_index USING fts5(
+  words, content = 'passages', content_rowid = 'key',
+  tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* P* S* C*'"
+);
+-- What is deleted is taken out of the index at once, not only marked.
+INSERT INTO word_index (word_index, rank) VALUES ('secure-delete', 1);
+CREATE VIRTUAL TABLE word_counts USING fts5vocab('word_index', 'row');
+
+-- Apart from the passages, and the signs apart from the vectors: to compare them all, nothing else
+-- is read.
+CREATE TABLE vectors (
+  passage INTEGER PRIMARY KEY,
+  document INTEGER NOT NULL,
+  vector BLOB NOT NULL
+) STRICT;
+CREATE TABLE signs (
+  passage INTEGER PRIMARY KEY,
+  document INTEGER NOT NULL,
+  signs BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE staged (
+  tenant TEXT NOT NULL,
+  document TEXT NOT NULL,
+  version TEXT NOT NULL,
+  ordinal INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  starts INTEGER NOT NULL,
+  ends INTEGER NOT NULL,
+  page INTEGER,
+  headings TEXT NOT NULL,
+  words TEXT NOT NULL,
+  vector BLOB,
+  signs BLOB,
+  staged_at INTEGER NOT NULL,
+  PRIMARY KEY (tenant, document, version, ordinal)
+) STRICT;
+CREATE INDEX staged_by_age ON staged (staged_at);

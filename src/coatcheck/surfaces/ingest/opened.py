@@ -1,0 +1,69 @@
+"""The index and the embedder of one process: opened when they are first asked for, and kept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from coatcheck.errors import ConfigurationError, StoreUnavailable
+from coatcheck.settings import Settings
+from coatcheck.surfaces.ingest.embedding.base import Embedder
+from coatcheck.surfaces.ingest.embedding.open import open_embedder
+from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
+from coatcheck.surfaces.ingest.index.base import Index
+from coatcheck.surfaces.ingest.index.open import open_index
+
+
+class Opened:
+    """What the calls of the surface ask. A process that serves none opens nothing."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self.embedding = EmbeddingSettings.read(os.environ if environment is None else environment)
+        self._settings: Settings | None = None
+        self._index: Index | None = None
+        self._embedder: Embedder | None = None
+        self._opening = asyncio.Lock()
+
+    def configure(self, settings: Settings) -> None:
+        """Take what the operator has set."""
+        self._settings = settings
+
+    async def index(self) -> Index:
+        """Return the index; raises StoreUnavailable where it cannot be opened."""
+        async with self._opening:
+            if self._index is None:
+                if self._settings is None:
+                    words = "a surface is configured before it is served: configure(settings)"
+                    raise ConfigurationError(words)
+                with _as_unavailable():
+                    index = open_index(self._settings)
+                    await index.__aenter__()
+                self._index = index
+            return self._index
+
+    def embedder(self) -> Embedder:
+        """Return who embeds queries."""
+        if self._embedder is None:
+            with _as_unavailable():
+                self._embedder = open_embedder(self.embedding)
+        return self._embedder
+
+    async def close(self) -> None:
+        """Let go of both; they are opened again when somebody asks."""
+        if self._index is not None:
+            index, self._index = self._index, None
+            await index.__aexit__(None, None, None)
+        if self._embedder is not None:
+            embedder, self._embedder = self._embedder, None
+            await embedder.close()
+
+
+@contextmanager
+def _as_unavailable() -> Iterator[None]:
+    """Have what an operator has to mend be none of the caller's mistakes."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise StoreUnavailable(str(error)) from error

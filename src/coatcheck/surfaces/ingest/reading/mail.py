@@ -1,0 +1,91 @@
+"""E-mail: its headers as text, its body, and the names of what is attached.
+
+Of a body in several forms the plain one is read, or the HTML where that is all there is. What is
+attached is named and not read: whoever wants it found sends it as a document of its own.
+
+Headers are taken by the standard library's older rules: its newer ones take milliseconds for each
+header that says what a part is, and a message may have any number of parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from email.errors import MessageError
+from email.header import decode_header, make_header
+from email.message import Message
+from email.parser import BytesParser
+from email.policy import compat32
+from pathlib import Path
+
+from coatcheck.surfaces.ingest.reading.draft import Draft, on_one_line
+from coatcheck.surfaces.ingest.reading.encodings import decode
+from coatcheck.surfaces.ingest.reading.unreadable import Unreadable
+from coatcheck.surfaces.ingest.reading.web import declared_charset, read_html
+
+_SHOWN = ("From", "To", "Cc", "Date", "Subject")
+
+
+def read_email(path: Path, draft: Draft) -> None:
+    """Read a message as mail programs save it (.eml)."""
+    with path.open("rb") as file:
+        message = BytesParser(policy=compat32).parse(file)
+    headers = {name.lower(): value for name, value in reversed(list(message.raw_items()))}
+    shown = {name: _written(headers.get(name.lower(), "")) for name in _SHOWN}
+    draft.paragraph("\n".join(f"{name}: {value}" for name, value in shown.items() if value))
+    for part in _parts(message):
+        name = _written(part.get_filename() or "")
+        # Where something says that it has parts and has none, it is a text.
+        if not name and part.get_content_maintype() in ("text", "multipart"):
+            _add(part, draft)
+        else:
+            kind = part.get_content_type()
+            draft.item(f"Attachment: {name or 'without a name'} ({kind})")
+    draft.title = shown["Subject"]
+
+
+def _parts(message: Message) -> Iterator[Message]:
+    """Yield what a message is made of; of several forms of the same the one that is read."""
+    inner = message.get_payload()
+    if not isinstance(inner, list) or message.get_content_maintype() != "multipart":
+        yield message
+        return
+    parts = [part for part in inner if isinstance(part, Message)]
+    if message.get_content_subtype() == "alternative" and parts:
+        parts = [min(parts, key=_preference)]
+    for part in parts:
+        yield from _parts(part)
+
+
+def _preference(part: Message) -> int:
+    kinds = [inner.get_content_type() for inner in _parts(part)]
+    return 0 if "text/plain" in kinds else 1 if "text/html" in kinds else 2
+
+
+def _add(part: Message, draft: Draft) -> None:
+    raw = part.get_payload(decode=True)
+    if not isinstance(raw, bytes):
+        return
+    is_html = part.get_content_subtype() == "html"
+    declared = part.get_content_charset() or (declared_charset(raw) if is_html else None)
+    try:
+        text = decode(raw, declared).text
+    except Unreadable:
+        draft.problem("a part of the message's body is no text")
+        return
+    if is_html:
+        read_html(text, draft)
+        return
+    for paragraph in text.replace("\r\n", "\n").split("\n\n"):
+        draft.paragraph(paragraph)
+
+
+def _written(value: str) -> str:
+    """Return a header as its writer meant it: with its words decoded, and what is no ASCII."""
+    try:
+        text = decode(value.encode("utf-8", "surrogateescape")).text
+    except Unreadable:
+        return ""
+    try:
+        return on_one_line(str(make_header(decode_header(text))))
+    except (MessageError, LookupError, ValueError):
+        return on_one_line(text)

@@ -1,0 +1,223 @@
+"""The table of the surface's calls."""
+
+from __future__ import annotations
+
+from coatcheck.http.endpoint import (
+    IDEMPOTENCY_KEY,
+    TRACEPARENT,
+    Answer,
+    Body,
+    Endpoint,
+    Parameter,
+    Schema,
+    as_json,
+    ref,
+)
+from coatcheck.http.job_query import LARGEST_PAGE
+from coatcheck.http.schemas import COUNT, NAME, TEXT, TIME, listed, maybe, whole
+from coatcheck.surfaces.ingest.calls import Calls
+from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, MOST_RESULTS, Mode
+from coatcheck.surfaces.ingest.submitting import ingest
+from coatcheck.surfaces.ingest.taking_in import IngestRequest
+from coatcheck.surfaces.ingest.words import LONGEST_NAME, MOST_FILES
+
+TAG = "documents"
+_METADATA: Schema = {"type": "object", "additionalProperties": TEXT}
+_LINKS: Schema = {"type": "object", "additionalProperties": TEXT}
+_COLLECTION = whole(
+    {
+        "name": NAME,
+        "documents": COUNT,
+        "passages": COUNT,
+        "embedder": TEXT,
+        "dimensions": COUNT,
+        "created_at": TIME,
+        "links": _LINKS,
+    }
+)
+_DOCUMENT = whole(
+    {
+        "id": TEXT,
+        "collection": NAME,
+        "name": TEXT,
+        "title": TEXT,
+        "format": TEXT,
+        "language": maybe(TEXT),
+        "sha256": TEXT,
+        "size": COUNT,
+        "passages": COUNT,
+        "metadata": _METADATA,
+        "created_at": TIME,
+        "updated_at": TIME,
+        "links": _LINKS,
+    }
+)
+_FOUND = whole(
+    {
+        "text": TEXT,
+        "score": {"type": "number"},
+        "page": maybe(COUNT),
+        "start": COUNT,
+        "end": COUNT,
+        "headings": listed(TEXT),
+        "document": whole({"id": TEXT, "name": TEXT, "title": TEXT, "metadata": _METADATA}),
+    }
+)
+_FORM: Schema = {
+    "type": "object",
+    "properties": {
+        "files": {
+            **listed({"type": "string", "format": "binary"}),
+            "minItems": 1,
+            "maxItems": MOST_FILES,
+        },
+        "collection": NAME,
+        "metadata": {"type": "string", "description": "A JSON object of texts."},
+        "name": {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME},
+    },
+    "required": ["files"],
+}
+_PREFER = Parameter(
+    "Prefer",
+    "`wait=N` waits up to N seconds for the result, `respond-async` answers at once (RFC 7240).",
+    TEXT,
+    place="header",
+)
+_A_JOB = as_json(ref("Job"))
+_CURSOR: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
+
+
+def endpoints_for(calls: Calls) -> list[Endpoint]:
+    """List the calls of a server."""
+    return [_ingest(), *_collections(calls), *_documents(calls)]
+
+
+def _ingest() -> Endpoint:
+    return Endpoint(
+        "POST",
+        "/v1/ingest",
+        ingest,
+        "ingest",
+        "Bring documents into a collection",
+        TAG,
+        {
+            200: Answer(
+                "It has ended: the wait was long enough, or the request was a repeated one.",
+                _A_JOB,
+                ("Location", "Preference-Applied", "Idempotency-Replayed"),
+            ),
+            202: Answer(
+                "They are durable, and will be brought in.",
+                _A_JOB,
+                ("Location", "Retry-After", "Preference-Applied", "Idempotency-Replayed"),
+                links_to_job=True,
+            ),
+        },
+        refusals=(408, 409, 410, 413, 415, 422, 429),
+        parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
+        body=Body(
+            "Files in a form, or a url or a text as JSON.",
+            {"multipart/form-data": _FORM, "application/json": IngestRequest.model_json_schema()},
+        ),
+        description=(
+            "One document is one job, several are a job each and one that waits for them and has "
+            "what became of each, in order. A document of a name that the collection has replaces "
+            "that one once it is whole; the same bytes again cost nothing."
+        ),
+    )
+
+
+def _collections(calls: Calls) -> list[Endpoint]:
+    return [
+        Endpoint(
+            "GET",
+            "/v1/collections",
+            calls.collections,
+            "listCollections",
+            "List collections",
+            TAG,
+            {200: Answer("All, by name.", as_json(whole({"collections": listed(_COLLECTION)})))},
+        ),
+        Endpoint(
+            "GET",
+            "/v1/collections/{collection}/documents",
+            calls.documents,
+            "listDocuments",
+            "List the documents of a collection",
+            TAG,
+            {
+                200: Answer(
+                    "A page of documents, by name.",
+                    as_json(whole({"documents": listed(_DOCUMENT), "next_cursor": maybe(TEXT)})),
+                )
+            },
+            refusals=(404,),
+            parameters=(
+                Parameter(
+                    "limit",
+                    "How many.",
+                    {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE},
+                ),
+                Parameter("cursor", "`next_cursor` of the page before.", _CURSOR),
+            ),
+        ),
+        Endpoint(
+            "GET",
+            "/v1/collections/{collection}/search",
+            calls.search,
+            "searchCollection",
+            "Find passages of a collection",
+            TAG,
+            {200: Answer("Passages, best first.", as_json(whole({"results": listed(_FOUND)})))},
+            refusals=(404, 409),
+            parameters=(
+                Parameter(
+                    "q",
+                    "What to look for. Required.",
+                    {"type": "string", "minLength": 1, "maxLength": LONGEST_QUERY},
+                ),
+                Parameter(
+                    "k",
+                    "How many passages (10).",
+                    {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS},
+                ),
+                Parameter(
+                    "filter",
+                    "Only documents with this in their metadata, as key:value; several must all "
+                    "be there.",
+                    listed({"type": "string", "pattern": "^[^:]+:"}),
+                    repeated=True,
+                ),
+                Parameter(
+                    "mode",
+                    "Compare words, vectors, or both (hybrid).",
+                    {"type": "string", "enum": list(Mode)},
+                ),
+            ),
+        ),
+    ]
+
+
+def _documents(calls: Calls) -> list[Endpoint]:
+    return [
+        Endpoint(
+            "GET",
+            "/v1/documents/{document_id}",
+            calls.document,
+            "getDocument",
+            "Look at a document",
+            TAG,
+            {200: Answer("What is known of it.", as_json(_DOCUMENT))},
+            refusals=(404,),
+        ),
+        Endpoint(
+            "DELETE",
+            "/v1/documents/{document_id}",
+            calls.delete,
+            "deleteDocument",
+            "Remove a document from its collection",
+            TAG,
+            {204: Answer("It is gone, and not found any more.", {})},
+            refusals=(404,),
+        ),
+    ]

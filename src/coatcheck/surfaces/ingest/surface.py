@@ -1,0 +1,84 @@
+"""The surface itself: kinds, calls, cards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from coatcheck.app import App
+from coatcheck.http.card_view import PlannedStep
+from coatcheck.http.surface import Part, Surface
+from coatcheck.model.job import Job
+from coatcheck.settings import Settings
+from coatcheck.surfaces.ingest.batch import ingest_batch
+from coatcheck.surfaces.ingest.calls import Calls
+from coatcheck.surfaces.ingest.job import ingest_document
+from coatcheck.surfaces.ingest.opened import Opened
+from coatcheck.surfaces.ingest.routes import endpoints_for
+from coatcheck.surfaces.ingest.settings import IngestSettings, hand_down
+from coatcheck.surfaces.ingest.words import (
+    BATCH,
+    BATCH_KIND,
+    FROM_URL,
+    KIND,
+    QUEUE,
+    SOURCE_LABEL,
+    SURFACE,
+)
+
+# A document of thousands of pages, embedded without a graphics card.
+TIMEOUT = "6h"
+# Its documents have to be done first; and nothing runs while it waits for them.
+BATCH_TIMEOUT = "7d"
+
+
+class IngestSurface(Surface):
+    """Documents over HTTP: `POST /v1/ingest`, `GET /v1/collections/{name}/search` and theirs."""
+
+    name = SURFACE
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        given = os.environ if environment is None else environment
+        self._settings = IngestSettings.read(given)
+        self._opened = Opened(given)
+        self.endpoints = endpoints_for(Calls(self._opened))
+
+    def declare(self, app: App) -> None:
+        """Declare the kind that brings a document in, and the one that waits for several."""
+        app.job(
+            KIND,
+            timeout=TIMEOUT,
+            isolation="process",
+            memory=self._settings.memory,
+            queue=QUEUE,
+        )(ingest_document)
+        app.job(BATCH_KIND, timeout=BATCH_TIMEOUT, queue=QUEUE)(ingest_batch)
+
+    def configure(self, settings: Settings) -> None:
+        """Take what the operator has set, here and for the processes that read documents."""
+        self._opened.configure(settings)
+        hand_down(settings, os.environ)
+
+    async def close(self) -> None:
+        """Let go of the index."""
+        await self._opened.close()
+
+    def planned(self, job: Job) -> Sequence[PlannedStep]:
+        """List the steps of a document's way."""
+        total = None if job.progress is None else job.progress.total
+        if job.kind not in (KIND, BATCH_KIND):
+            return ()
+        if job.kind == BATCH_KIND:
+            return [PlannedStep("gather", None if total is None else int(total))]
+        batches = None if not total else -(-int(total) // BATCH)
+        fetch = [PlannedStep("fetch")] if job.labels.get(SOURCE_LABEL) == FROM_URL else []
+        steps = (PlannedStep(name) for name in ("compare", "extract", "chunk"))
+        return [*fetch, *steps, PlannedStep("embed", batches), PlannedStep("publish")]
+
+    def parts(self) -> Iterable[Part]:
+        """Say who embeds."""
+        embedding = self._opened.embedding
+        if embedding.embedder == "offline":
+            yield Part("documents are embedded here, by the offline model")
+        else:
+            yield Part(f"documents are embedded by {embedding.model} at an endpoint of yours")

@@ -1,0 +1,116 @@
+"""`coatcheck ingest` and `coatcheck search`: files in, answers out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.cli.processes import COMMAND, Running, environment, running
+from tests.cli.shell import Shell
+
+pytestmark = pytest.mark.timeout(300)
+
+FILES = {
+    "notes/bread.md": "# Bread\n\nBake it at 230 degrees until the crust sings.\n",
+    "notes/deep/otters.txt": "Otters hold hands while they sleep.\n",
+    "notes/ignored.md": "# Secret\n\nNobody reads this.\n",
+    "notes/.gitignore": "ignored.md\n",
+    "notes/picture.png": "no document",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("ingest")
+    with running("serve", "--port", "0", folder=folder) as server:
+        server.stderr.wait_for("worker started")
+        yield server
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def run(server: Running, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=folder,
+        env=environment(COATCHECK_URL=server.url()),
+        capture_output=True,
+        text=True,
+        timeout=250,
+        check=False,
+    )
+
+
+def test_a_folder_comes_in_and_is_asked(server: Running, folder: Path) -> None:
+    first = run(server, folder, "ingest", "notes", "--collection", "c", "--metadata", "by=me")
+    assert first.returncode == 0, first.stderr
+    assert "left out: 2 no documents, 1 ignored" in first.stderr
+    assert "  notes/bread.md  1 passages" in first.stderr
+    assert "2 documents to 'c': 2 brought in (2 passages)" in first.stderr
+
+    again = run(server, folder, "ingest", "notes/deep", "notes/bread.md", "--collection", "c")
+    assert "2 documents to 'c': 0 brought in (0 passages), 2 unchanged" in again.stderr
+
+    asked = run(server, folder, "search", "at what heat do I make a loaf", "--collection", "c")
+    assert asked.returncode == 0, asked.stderr
+    assert asked.stdout.startswith("1. notes/bread.md")
+    assert "   Bake it at 230 degrees until the crust sings." in asked.stdout
+    found = run(
+        server, folder, *("search", "otters", "--collection", "c", "--mode", "text", "--json")
+    )
+    [passage] = json.loads(found.stdout)
+    assert passage["document"]["name"] == "notes/deep/otters.txt"
+
+
+def test_what_cannot_be_read_is_said_at_the_end(server: Running, folder: Path) -> None:
+    (folder / "notes/broken.pdf").write_bytes(b"%PDF-1.7 and nothing more")
+    (folder / "notes/picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    done = run(server, folder, "ingest", "notes", "notes/picture.png", "--collection", "d")
+    assert done.returncode == 1
+    *_, summary, first, second = done.stderr.splitlines()
+    assert "4 documents to 'd': 2 brought in (2 passages), 2 failed" in summary
+    assert first.startswith("coatcheck: notes/broken.pdf: ")
+    assert second.startswith("coatcheck: notes/picture.png: ")
+
+
+def test_where_nothing_is_there(server: Running, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    done = run(server, folder, "ingest", "empty")
+    assert (done.returncode, done.stderr) == (2, "coatcheck: there is nothing to bring in\n")
+    assert run(server, folder, "ingest", "not-there").returncode == 2
+    assert run(server, folder, "search", "x", "--collection", "not-there").returncode == 3
+
+
+def test_on_a_terminal_somebody_sees_how_far_it_is(server: Running, folder: Path) -> None:
+    queue = f"{server.url()}/v1/queues/ingest"
+    assert httpx2.post(f"{queue}/pause").status_code == 200
+    shell = Shell(server.url(), folder)
+    with shell.on_terminal("ingest", "notes", "--collection", "e") as screen:
+        screen.wait_for("0 of 2  notes/bread.md 0%  queued")
+        assert httpx2.post(f"{queue}/resume").status_code == 200
+        screen.wait_for("2 documents to 'e': 2 brought in (2 passages)")
+        assert screen.end() == 0
+    assert "  notes/deep/otters.txt  1 passages\n" in screen.text
+
+
+def test_ctrl_c_leaves_what_was_sent_to_go_on(server: Running, folder: Path) -> None:
+    queue = f"{server.url()}/v1/queues/ingest"
+    assert httpx2.post(f"{queue}/pause").status_code == 200
+    with Shell(server.url(), folder).on_terminal("ingest", "notes", "--collection", "f") as screen:
+        screen.wait_for("0 of 2")
+        screen.press_ctrl_c()
+        assert screen.end() == 130
+    assert "What was sent goes on: coatcheck jobs list --kind ingest.document" in screen.text
+    assert httpx2.post(f"{queue}/resume").status_code == 200

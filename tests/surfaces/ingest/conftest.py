@@ -1,0 +1,95 @@
+"""The surface on each store, with an embedder that counts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from coatcheck.ids import UlidGenerator
+from coatcheck.settings import PREFIX, Settings
+from coatcheck.surfaces.ingest.settings import HANDED_DOWN
+from tests.postgres.server import TrialServer
+
+from .embedding_server import EmbeddingServer
+from .serving import Ingest, ingest_at
+
+new_id = UlidGenerator()
+
+Serve = Callable[..., AbstractAsyncContextManager[Ingest]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def dsn() -> Iterator[str]:
+    given = os.environ.get("COATCHECK_TEST_POSTGRES")
+    if given:
+        yield given
+        return
+    with TrialServer() as server:
+        yield server.dsn
+
+
+@pytest.fixture
+def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
+    """Who embeds here; and what the surface puts into the environment is taken out again."""
+    with EmbeddingServer() as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        for name in HANDED_DOWN:
+            monkeypatch.setenv(PREFIX + name.upper(), "")
+        yield server
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    database = f"sqlite:///{tmp_path}/jobs.db"
+    return Settings(database=database, pepper="p" * 32, processes=1, drain_s=0)
+
+
+@pytest.fixture
+def serve(settings: Settings, tmp_path: Path, embedder: EmbeddingServer) -> Serve:
+    def serving(**options: Any) -> AbstractAsyncContextManager[Ingest]:
+        return ingest_at(settings, tmp_path, **options)
+
+    return serving
+
+
+@pytest.fixture
+async def ingest(serve: Serve) -> AsyncIterator[Ingest]:
+    async with serve() as ingest:
+        yield ingest
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def on_each_store(
+    request: pytest.FixtureRequest, settings: Settings, tmp_path: Path, embedder: EmbeddingServer
+) -> Iterator[Serve]:
+    """Serve on SQLite, and on PostgreSQL."""
+    dsn, schema = "", f"ingest_{new_id().lower()}"
+    if request.param == "postgres":
+        dsn = request.getfixturevalue("dsn")
+        settings = Settings(
+            database=dsn,
+            schema=schema,
+            blobs=(tmp_path / "blobs").as_uri(),
+            processes=1,
+            drain_s=0,
+        )
+
+    def serving(**options: Any) -> AbstractAsyncContextManager[Ingest]:
+        return ingest_at(settings, tmp_path, **options)
+
+    yield serving
+    if dsn:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')

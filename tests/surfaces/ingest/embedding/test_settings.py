@@ -1,0 +1,47 @@
+"""What an operator can set of embedding."""
+
+import pytest
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
+
+
+def test_offline_is_the_default() -> None:
+    assert EmbeddingSettings.read({}) == EmbeddingSettings("offline", "", "", "")
+
+
+def test_an_ollama_is_where_it_is_by_default() -> None:
+    settings = EmbeddingSettings.read(
+        {"INGEST_EMBEDDER": "Ollama", "INGEST_EMBED_MODEL": "nomic-embed-text"}
+    )
+    assert settings.url == "http://127.0.0.1:11434"
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"INGEST_EMBEDDER": "magic"}, "INGEST_EMBEDDER is offline, ollama, openai"),
+        ({"INGEST_EMBEDDER": "ollama"}, "INGEST_EMBED_MODEL"),
+        ({"INGEST_EMBEDDER": "openai", "INGEST_EMBED_MODEL": "m"}, "INGEST_EMBED_URL"),
+        (
+            {
+                "INGEST_EMBEDDER": "openai",
+                "INGEST_EMBED_MODEL": "m",
+                "INGEST_EMBED_URL": "ftp://u:hunter2@host",
+            },
+            "INGEST_EMBED_URL",
+        ),
+        ({"INGEST_EMBED_URL": "http://host"}, "INGEST_EMBEDDER"),
+        ({"INGEST_EMBED_MODEL": "m"}, "INGEST_EMBEDDER"),
+    ],
+)
+def test_what_is_wrong_is_named(environment: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigurationError, match=named) as wrong:
+        EmbeddingSettings.read(environment)
+    assert "hunter2" not in str(wrong.value)
+
+
+def test_the_key_is_not_shown() -> None:
+    settings = EmbeddingSettings("openai", "http://host", "m", "s3cret")
+    assert "s3cret" not in repr(settings)
+    assert settings.secret == "s3cret"

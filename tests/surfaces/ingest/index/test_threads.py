@@ -1,0 +1,49 @@
+"""A read on SQLite sees one state of the file, whatever is published while it goes on."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import apsw
+import pytest
+
+from coatcheck.surfaces.ingest.index.base import Found, Mode, Query
+from coatcheck.surfaces.ingest.index.sqlite.index import SQLiteIndex
+from coatcheck.surfaces.ingest.index.sqlite.searching import Search
+from coatcheck.surfaces.ingest.index.sqlite.threads import Threads
+
+from .library import EMBEDDER, Library, vector_of
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_search_that_a_publish_comes_into_finds_the_old_version(tmp_path: Path) -> None:
+    file = tmp_path / "jobs-search.db"
+    in_the_midst, published = threading.Event(), threading.Event()
+
+    class Held(Search):
+        """Waits between looking for passages and reading them."""
+
+        def _found(self, best: list[tuple[int, float]]) -> list[Found]:
+            in_the_midst.set()
+            assert published.wait(60)
+            return super()._found(best)
+
+    def search(connection: apsw.Connection) -> list[str]:
+        query = Query("part", 10, Mode.HYBRID, vector_of("part"), EMBEDDER)
+        return [each.text for each in Held(connection, query, 0, 100).run("ann", "docs")]
+
+    async with SQLiteIndex(file) as index:
+        library = Library(index)
+        await library.put("a", "old part")
+        threads = Threads(file, 1, read_only=True)
+        try:
+            searching = asyncio.create_task(threads.run(search))
+            assert await asyncio.to_thread(in_the_midst.wait, 60)
+            await library.put("a", "new part")
+            published.set()
+            assert await searching == ["old part"]
+            assert await threads.run(search) == ["new part"]
+        finally:
+            published.set()
+            threads.close()

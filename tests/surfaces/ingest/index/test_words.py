@@ -1,0 +1,71 @@
+"""What counts as a word, and which of them a search goes by."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coatcheck.surfaces.ingest.index.words import (
+    LONGEST_WORD,
+    MOST_WORDS,
+    Choice,
+    choices,
+    query_words,
+    share,
+    words_in,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Hello, World_wide web!", ["hello", "world", "wide", "web"]),
+        ("Ärger straße İstanbul", ["arger", "strasse", "istanbul"]),
+        ("東京都", ["東", "京", "都", "東京", "京都"]),
+        ("Tokyo東京2020", ["tokyo", "東", "京", "東京", "2020"]),
+        ("한국어 검색", ["한국어", "검색"]),
+        ("नमस्ते दुनिया।", ["नमस्ते", "दुनिया"]),
+        ("שָׁלוֹם كِتَاب", ["שלום", "كتاب"]),
+        ("ไทย", ["ไ", "ท", "ย", "ไท", "ทย"]),
+        ("", []),
+    ],
+)
+def test_words_of_texts(text: str, words: list[str]) -> None:
+    assert words_in(text) == words
+
+
+@given(st.text())
+def test_words_are_words_again(text: str) -> None:
+    for word in words_in(text):
+        assert 0 < len(word) <= LONGEST_WORD
+        assert word.isalnum() or not word.isascii()
+        assert not any(letter.isspace() or letter in "'\"\\:" for letter in word)
+
+
+@given(st.text())
+def test_case_does_not_matter(text: str) -> None:
+    assert words_in(text.casefold()) == words_in(text)
+
+
+def test_a_query_has_each_word_once_and_not_too_many() -> None:
+    assert query_words("b a B a") == ["b", "a"]
+    assert len(query_words(" ".join(f"w{number}" for number in range(500)))) == MOST_WORDS
+
+
+def test_which_words_a_search_goes_by() -> None:
+    assert list(choices({}, 10)) == []
+    assert list(choices({"none": 0}, 10)) == []
+    assert list(choices({"rare": 3, "common": 11, "none": 0}, 10)) == [
+        Choice(["rare"], every=False)
+    ]
+    assert list(choices({"a": 11, "b": 12}, 10)) == [
+        Choice(["a", "b"], every=True),
+        Choice(["a", "b"], every=False),
+    ]
+
+
+def test_how_much_of_a_query_a_passage_has() -> None:
+    counts = {"the": 99, "kestrel": 1, "unheard": 0}
+    assert share(counts, 100, {"the", "kestrel", "unheard", "more"}) == pytest.approx(1)
+    assert share(counts, 100, {"the"}) < 0.01
+    assert 0.4 < share(counts, 100, {"the", "kestrel"}) < 0.5
+    assert share({}, 100, {"the"}) == 0

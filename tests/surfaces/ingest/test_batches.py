@@ -1,0 +1,82 @@
+"""Several documents in one request: a job each, and one that waits for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.store.base import JobFilter
+from coatcheck.surfaces.ingest.words import BATCH_KIND, KIND
+from tests.http.problems import read_problem
+
+from .conftest import Serve
+from .serving import Ingest
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_each_is_a_job_and_the_results_are_in_order(on_each_store: Serve) -> None:
+    async with on_each_store() as ingest:
+        answer = await ingest.send(
+            ("a.txt", b"About apples."),
+            ("b.bin", bytes(range(256)) * 9),
+            ("c.txt", b"About cherries."),
+            collection="fruit",
+            metadata={"season": "autumn"},
+        )
+        assert answer.status_code == 202
+        assert answer.json()["kind"] == BATCH_KIND
+        job = await ingest.ended(answer)
+        assert job["state"] == "succeeded", job
+        result = job["result"]
+        assert (result["succeeded"], result["failed"]) == (2, 1)
+        first, second, third = result["documents"]
+        assert (first["document"]["name"], third["document"]["name"]) == ("a.txt", "c.txt")
+        assert (second["state"], second["code"]) == ("failed", "document-unsupported")
+        assert second["document"] is None
+        for each in result["documents"]:
+            child = (await ingest.http.get(f"/v1/jobs/{each['job_id']}")).json()
+            assert (child["parent"], child["kind"]) == (job["id"], KIND)
+        found = await ingest.search("apples cherries", "fruit", filter="season:autumn")
+        assert {each["document"]["name"] for each in found} == {"a.txt", "c.txt"}
+
+        card = (await ingest.http.get(f"/v1/jobs/{job['id']}/card")).json()
+        assert (card["title"], card["percent"]) == ("3 documents", 100)
+        [gather] = card["steps"]
+        assert (gather["name"], gather["total"]) == ("gather", 3)
+
+
+async def test_under_a_key_they_come_once(serve: Serve) -> None:
+    async with serve(works=False) as ingest:
+        files = (("a.txt", b"a"), ("b.txt", b"b"))
+        key = {"Idempotency-Key": "both"}
+        first = await ingest.send(*files, headers=key)
+        again = await ingest.send(*files, headers=key)
+        assert first.json()["id"] == again.json()["id"]
+        assert again.headers["idempotency-replayed"] == "true"
+        assert await kinds_there(ingest) == [BATCH_KIND, KIND, KIND]
+        other = await ingest.send(*reversed(files), headers=key)
+        read_problem(other, 422, "idempotency-key-reused")
+        assert await kinds_there(ingest) == [BATCH_KIND, KIND, KIND]
+
+
+async def test_cancelled_together(serve: Serve) -> None:
+    async with serve(works=False) as ingest:
+        job = (await ingest.send(("a.txt", b"a"), ("b.txt", b"b"))).json()
+        await ingest.http.post(f"/v1/jobs/{job['id']}/cancel")
+        jobs = await ingest.engine.list_jobs(JobFilter(DEFAULT_TENANT))
+        assert {each.state for each in jobs} == {"cancelled"}
+
+
+async def kinds_there(ingest: Ingest) -> list[str]:
+    jobs = await ingest.engine.list_jobs(JobFilter(DEFAULT_TENANT))
+    return sorted(job.kind for job in jobs)
+
+
+async def test_nobody_else_makes_a_batch(ingest: Ingest) -> None:
+    """It would have the results of jobs that a key may not read."""
+    other = await ingest.ended(await ingest.send(("a.txt", b"About apples.")))
+    body = {"kind": BATCH_KIND, "input": {"jobs": [other["id"]]}}
+    job = await ingest.ended(await ingest.http.post("/v1/jobs", json=body))
+    assert (job["state"], job["error"]["code"]) == ("failed", "not-handed-in")
+    assert (await ingest.http.get(f"/v1/jobs/{job['id']}/steps")).json() == {"steps": []}
