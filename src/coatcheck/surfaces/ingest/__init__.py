@@ -12,6 +12,6 @@ the place of the document's old ones, so that a search sees either and never bot
     embedding/      passages to vectors: the offline model, or an endpoint
     index/          documents, passages and vectors, and the search over them; on SQLite and
                     PostgreSQL, a seam of its own beside the store of jobs
-    job.py          the pipeline itself
-    surface.py      the calls
+    job.py          the pipeline itself (batch.py: several documents as one job)
+    surface.py      the calls: taking_in.py for what comes in, calls.py for what is there
 """
