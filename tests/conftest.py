@@ -1,10 +1,28 @@
-"""For all tests: the assertions of the suites we ship explain themselves as ours do."""
+"""For all tests: the assertions of the suites we ship explain themselves as ours do; and a real
+PostgreSQL, one server for each test process that wants one.
 
+`COATCHECK_TEST_POSTGRES=<dsn>` runs the same tests against a server that is there already.
+"""
+
+import os
 import signal
+from collections.abc import Iterator
 
 import pytest
+
+from tests.postgres.server import TrialServer
 
 pytest.register_assert_rewrite("coatcheck.testing")
 
 # Who is started in the background ignores Ctrl-C, and so does what it starts; some tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def dsn() -> Iterator[str]:
+    given = os.environ.get("COATCHECK_TEST_POSTGRES")
+    if given:
+        yield given
+        return
+    with TrialServer() as server:
+        yield server.dsn

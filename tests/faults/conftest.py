@@ -12,8 +12,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.postgres.server import TrialServer
-
 from .launcher import Launcher
 from .place import Place, postgres_place, sqlite_place
 
@@ -29,16 +27,6 @@ def anyio_backend() -> str:
 def launcher() -> Iterator[Launcher]:
     with Launcher() as launcher:
         yield launcher
-
-
-@pytest.fixture(scope="session")
-def dsn() -> Iterator[str]:
-    given = os.environ.get("COATCHECK_TEST_POSTGRES")
-    if given:
-        yield given
-        return
-    with TrialServer() as server:
-        yield server.dsn
 
 
 @pytest.fixture

@@ -1,7 +1,4 @@
-"""A real PostgreSQL: one server for each test process, one schema for each test.
-
-`COATCHECK_TEST_POSTGRES=<dsn>` runs the same tests against a server that is there already.
-"""
+"""A real PostgreSQL (tests/conftest.py), with one schema for each test."""
 
 from __future__ import annotations
 
@@ -15,19 +12,7 @@ import pytest
 
 from coatcheck.store.postgres.store import PostgresStore
 
-from .server import TrialServer
-
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="session")
-def dsn() -> Iterator[str]:
-    given = os.environ.get("COATCHECK_TEST_POSTGRES")
-    if given:
-        yield given
-        return
-    with TrialServer() as server:
-        yield server.dsn
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 from coatcheck.ids import UlidGenerator
 from coatcheck.settings import PREFIX, Settings
 from coatcheck.surfaces.ingest.settings import HANDED_DOWN
-from tests.postgres.server import TrialServer
 
 from .embedding_server import EmbeddingServer
 from .serving import Ingest, ingest_at
@@ -27,16 +25,6 @@ Serve = Callable[..., AbstractAsyncContextManager[Ingest]]
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(scope="session")
-def dsn() -> Iterator[str]:
-    given = os.environ.get("COATCHECK_TEST_POSTGRES")
-    if given:
-        yield given
-        return
-    with TrialServer() as server:
-        yield server.dsn
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -16,7 +15,6 @@ from coatcheck.ids import UlidGenerator
 from coatcheck.surfaces.ingest.index.base import Index
 from coatcheck.surfaces.ingest.index.postgres.index import PostgresIndex
 from coatcheck.surfaces.ingest.index.sqlite.index import SQLiteIndex
-from tests.postgres.server import TrialServer
 
 from .library import Library
 
@@ -26,16 +24,6 @@ new_id = UlidGenerator()
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(scope="session")
-def dsn() -> Iterator[str]:
-    given = os.environ.get("COATCHECK_TEST_POSTGRES")
-    if given:
-        yield given
-        return
-    with TrialServer() as server:
-        yield server.dsn
 
 
 class Place:
