@@ -12,6 +12,7 @@ LISTEN. A pooler is noticed by itself: it gives out backend numbers of its own m
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -32,14 +33,21 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
 CONNECT_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 60.0
-# A process that is frozen between two statements holds its rows locked, and whoever takes its jobs
-# back would wait for it: the server ends such a transaction. Ours never pause this long. For one
-# that is frozen within a statement, announced and not sent, the server waits: whoever is held up by
-# it ends it (`end_stalled`). Behind a pooler the setting is the pooler's
-# (docs/how-to/postgresql.md).
-IDLE_IN_TRANSACTION_MS = 5_000
+# A process that is frozen in a transaction holds its rows locked, and whoever takes its jobs back
+# would wait for it. Between two statements the server ends such a transaction: ours never pause so
+# long. Within one, announced and not sent, the server waits, and no timeout of its counts: whoever
+# was held up as long as this ends it (`_END_STALLED`), and tries again. Behind a pooler the setting
+# is the pooler's (docs/how-to/postgresql.md).
+STALLED_MS = 5_000
 # By this name, unless the address gives another, ours are known among the server's connections.
 APPLICATION = "coatcheck"
+_END_STALLED = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user
+  AND application_name = current_setting('application_name')
+  AND state = 'active' AND wait_event = 'ClientRead'
+  AND query_start < clock_timestamp() - $1 * interval '1 millisecond'
+"""
 
 # The server or the way to it is in trouble: it may work later, and nothing is wrong with us.
 _TEMPORARY: tuple[type[BaseException], ...] = (
@@ -77,12 +85,15 @@ class Database:
         self._connections = connections
         self._pool: asyncpg.Pool
         self.pooled = False
-        self.stalled_ms = IDLE_IN_TRANSACTION_MS
+        self.stalled_ms = STALLED_MS
 
     async def open(self) -> None:
         """Connect once, to see what is there, then make the pool."""
         self.pooled = await is_pooled(self._dsn)
-        settings = {"idle_in_transaction_session_timeout": str(self.stalled_ms)}
+        settings = {
+            "idle_in_transaction_session_timeout": str(self.stalled_ms),
+            "lock_timeout": str(self.stalled_ms),
+        }
         if "application_name" not in self._dsn:
             settings["application_name"] = APPLICATION
         try:
@@ -116,6 +127,8 @@ class Database:
                 async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
                     return await _run_on(connection, operation, transaction)
             except _TEMPORARY as error:
+                if isinstance(error, asyncpg.LockNotAvailableError):
+                    await self._end_stalled()
                 if left == 1 or self._pool.is_closing():
                     raise translate(error) from error
                 await asyncio.sleep(pause * random.uniform(1.0, 1.5))  # noqa: S311 - no secret
@@ -123,6 +136,12 @@ class Database:
             except asyncpg.PostgresError as error:
                 raise translate(error) from error
         raise AssertionError("unreachable")
+
+    async def _end_stalled(self) -> None:
+        """End what holds others up by its silence; that this fails is no news."""
+        with contextlib.suppress(*_TEMPORARY, asyncpg.PostgresError):
+            async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
+                await connection.execute(_END_STALLED, self.stalled_ms)
 
 
 async def _run_on(connection: Any, operation: Operation[T], transaction: bool) -> T:

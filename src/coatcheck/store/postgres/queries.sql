@@ -754,18 +754,6 @@ UPDATE coatcheck.workers SET beats = beats + 1 WHERE id = $1
 -- name: all_workers
 SELECT id, host, pid, kinds, slots, started_at, beats FROM coatcheck.workers ORDER BY id
 
--- name: end_stalled
--- A process that was frozen after it announced a statement and before it sent it: the server waits
--- for it, with its rows locked, and no timeout of the server's counts there.
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datname = current_database() AND usename = current_user
-  AND application_name = current_setting('application_name')
-  AND state = 'active' AND wait_event = 'ClientRead'
-  AND query_start < clock_timestamp() - $1 * interval '1 millisecond'
-
--- name: wait_for_locks
-SELECT set_config('lock_timeout', $1, true)
-
 -- name: lock_worker
 SELECT beats FROM coatcheck.workers WHERE id = $1 FOR UPDATE
 

@@ -76,8 +76,6 @@ from coatcheck.store.turns import kind_in_lanes, priority_in_lanes
 log = logging.getLogger(__name__)
 
 SWEEP_AT_ONCE = 200
-# How long taking back what a lost worker holds waits for one that is still at it.
-LONGEST_LOCK = "2s"
 USAGE_AT_ONCE = 20_000
 TOMBSTONES_KEPT_MS = 7 * 86_400_000
 
@@ -391,10 +389,6 @@ class PostgresStore(PostgresSchedules, PostgresWebhooks, PostgresAccess, Postgre
         """Remove a worker and take back what it holds."""
 
         async def remove(db: Any) -> tuple[int, jobs.After] | None:
-            if beats is not None and not self._database.pooled:
-                # It may be frozen in the midst of a write. If so, this fails until it is ended.
-                await db.execute(self._sql.end_stalled, self._database.stalled_ms)
-                await db.execute(self._sql.wait_for_locks, LONGEST_LOCK)
             # Waits for a claim of this worker that is under way, and then sees what it took.
             row = await db.fetchrow(self._sql.lock_worker, worker_id)
             if row is None or (beats is not None and row[0] != beats):
