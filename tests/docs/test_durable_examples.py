@@ -148,6 +148,7 @@ def test_every_example_is_run_and_listed() -> None:
     # The schedule in tests/docs/test_examples.py.
     run = {"approval.py", "fan_out.py", "agent.py", "own_surface.py", "nightly_schedule.py"}
     run |= {"slow_fastapi.py", "slow_django.py"}  # tests/wrapping/test_examples.py
+    run |= {"bulk_load.py"}  # tests/docs/test_bulk_load.py
     assert found == run
     listed = (EXAMPLES / "README.md").read_text()
     assert all(f"({name})" in listed for name in found)

@@ -373,6 +373,7 @@ def test_every_python_block_is_run_by_one_of_these() -> None:
     run |= {"billing.py", "test_billing.py", "reports.py", "fetch.py", "nightly.py"}
     run |= {"ask_too.py"}  # tests/docs/test_foreman_examples.py
     run |= {"draw.py"}  # tests/surfaces/render/drawing/test_page.py
+    run |= {"desk.py"}  # tests/docs/test_assistant_example.py
     run |= {"hand_in_directly.py"}  # tests/blobs/test_signed.py
     run |= {"before.py", "after.py", "hook.py", "once.py"}  # tests/wrapping/test_how_to.py
     # tests/docs/test_durable_examples.py
