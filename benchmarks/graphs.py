@@ -3,7 +3,8 @@
     python -m benchmarks.graphs                    precision and recall over the known programs
     python -m benchmarks.graphs --speed FOLDER ...  megabytes a second on trees of source code
 
-Speed is given beside parsing alone with tree-sitter on as many processes, for a quarter, a half and
+Speed is given beside parsing alone with tree-sitter on as many processes, both from the start of
+these (about half a second), for a quarter, a half and
 the whole of a tree. "All but points-to" is a graph without calls: it is read, linked and drawn, but
 for the flow of values (the points-to), which is the difference to a graph with calls and is given
 for each kilobyte: about as much in a large tree as in a small one.
@@ -87,9 +88,8 @@ def speed(folder: Path, workers: int) -> None:
 def parse_alone(files: list[tuple[str, bytes]], workers: int) -> float:
     batches = [files[start::64] for start in range(64)]
     context = multiprocessing.get_context("spawn")
+    started = time.monotonic()
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        list(pool.map(parse_batch, [[] for _ in range(workers * 2)]))
-        started = time.monotonic()
         list(pool.map(parse_batch, batches))
         return time.monotonic() - started
 

@@ -29,6 +29,7 @@ from coatcheck.surfaces.graphs.analysis.languages import (
 from coatcheck.surfaces.graphs.analysis.packages.go import GoReader
 from coatcheck.surfaces.graphs.analysis.packages.java import JavaReader
 from coatcheck.surfaces.graphs.analysis.python.statements import Statements as PythonStatements
+from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
 from coatcheck.surfaces.graphs.analysis.source import (
     SourceFile,
     Unreadable,
@@ -89,6 +90,8 @@ def summarise_one(path: str, content: bytes, *, with_calls: bool = True) -> Read
         summary = reader.file(root)
     except Exception as error:  # noqa: BLE001 - a hole in a reader costs one file, not the graph
         return Read(path, language, None, f"the reader failed ({type(error).__name__})")
+    if not with_calls and isinstance(summary, PythonSummary):
+        summary.forget_actions()
     too_deep = reader.too_deep_line
     # It refers to itself; let go of it and of the tree now.
     vars(reader).clear()

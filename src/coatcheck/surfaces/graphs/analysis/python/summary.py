@@ -127,3 +127,14 @@ class PythonSummary:
     stars: list[tuple[int, str, int]] = field(default_factory=list)
     # (place, name): neither local nor the module's own
     unknown_names: list[tuple[Place, str]] = field(default_factory=list)
+
+    def forget_actions(self) -> None:
+        """Drop what only who asks for calls has a use for."""
+        for name in _ACTIONS:
+            getattr(self, name).clear()
+
+
+_ACTIONS = (
+    "calls", "constants", "typed", "containers", "stores", "item_stores", "iterations", "awaits",
+    "contexts", "operators", "supers", "instances", "hints", "raises",
+)  # fmt: skip
