@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from starlette.applications import Starlette
 
+from coatcheck.blobs.blobs import Blobs
+from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.model.access import Quotas
@@ -25,8 +29,10 @@ JOB = {"kind": "echo", "input": "1234567"}  # nine bytes of JSON
 
 
 @pytest.fixture
-def engine(store: SQLiteStore, gate: Gate, clock: StoppedClock) -> Engine:
-    return Engine(store, declare_kinds(gate).kinds, clock, pepper=lambda: b"a pepper for tests")
+def engine(store: SQLiteStore, gate: Gate, clock: StoppedClock, tmp_path: Path) -> Engine:
+    blobs = Blobs(FileBucket(tmp_path / "blobs"))
+    pepper = b"a pepper for tests"
+    return Engine(store, declare_kinds(gate).kinds, clock, blobs=blobs, pepper=lambda: pepper)
 
 
 @pytest.fixture
@@ -189,3 +195,34 @@ async def test_quotas_that_make_no_sense_are_refused(
     assert await engine.store.get_tenant("acme") is None
     own = await http.put("/v1/tenants/default", json={"status": "suspended"})
     read_problem(own, 422, "invalid-payload")
+
+
+async def test_a_file_that_does_not_fit_is_refused_before_and_while_it_comes(
+    engine: Engine, http: httpx2.AsyncClient, limited: Any
+) -> None:
+    await limited(stored_bytes=100)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b"x" * 20
+
+    assert (await http.post("/v1/uploads", content=b"x" * 60)).status_code == 201
+    read_problem(await http.post("/v1/uploads", content=b"x" * 41), 429, "quota-exceeded")
+    # Of this one nobody says beforehand how large it is.
+    read_problem(await http.post("/v1/uploads", content=pieces()), 429, "quota-exceeded")
+    kept = await engine.store.load("acme", Quotas(stored_bytes=100), engine.clock.now())
+    assert kept.stored_bytes == 60, "nothing is left of what was refused"
+    assert (await http.post("/v1/uploads", content=b"x" * 40)).status_code == 201
+    read_problem(await http.post("/v1/uploads", content=b""), 429, "quota-exceeded")
+
+
+async def test_an_upload_that_is_repeated_needs_no_room(
+    http: httpx2.AsyncClient, limited: Any
+) -> None:
+    await limited(stored_bytes=100)
+    first, again = [
+        await http.post("/v1/uploads", content=b"x" * 100, headers={"Idempotency-Key": "a"})
+        for _ in range(2)
+    ]
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json() == first.json()

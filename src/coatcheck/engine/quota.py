@@ -94,6 +94,19 @@ class QuotaBook:
         count.jobs += jobs
         count.bytes += size
 
+    async def check_kept(self, tenant: str, quotas: Quotas, size: int) -> int | None:
+        """Return how many bytes more a tenant may have kept, None for as many as it likes; raises
+        QuotaExceeded where a file of this size does not fit. Counted anew for each file.
+        """
+        most = quotas.stored_bytes
+        if most is None:
+            return None
+        load = await self._store.load(tenant, Quotas(stored_bytes=most), self._clock.now())
+        room = most - load.stored_bytes
+        if room <= 0 or size > room:
+            raise _refusal(tenant, "stored_bytes", quotas)
+        return room
+
     def give_back(self, tenant: str, jobs: int, size: int) -> None:
         """Forget jobs that were not submitted after all."""
         count = self._counts[tenant]

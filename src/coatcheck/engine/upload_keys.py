@@ -106,6 +106,12 @@ async def hold(store: Store, clock: Clock, tenant: str, key: str, owner: str) ->
         return _Settled(store, clock, found)
 
 
+async def stands_for_one(store: Store, clock: Clock, tenant: str, key: str) -> bool:
+    """Tell whether an upload under this key is on record, so that another one repeats it."""
+    found = await store.get_record(tenant, COLLECTION, key, clock.now())
+    return found is not None and _upload_in(found) is not None
+
+
 class _Settled(Held):
     """A key that stands for an upload already: nothing is held, and nothing is let go."""
 

@@ -23,7 +23,7 @@ from coatcheck.clock import Clock
 from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.once import Once
 from coatcheck.engine.signed_uploads import SignedUploads
-from coatcheck.engine.upload_keys import hold
+from coatcheck.engine.upload_keys import hold, stands_for_one
 from coatcheck.errors import InvalidPayload, KeyReused, NotFound
 from coatcheck.model.artifact import check_content_type
 from coatcheck.model.job import DEFAULT_TENANT, NewJob
@@ -101,6 +101,10 @@ class Uploads:
         if first != upload:
             await self.delete(upload.id, tenant)
         return Uploaded(first, replayed=first != upload)
+
+    async def repeats(self, key: str | None, tenant: str) -> bool:
+        """Tell whether an upload under this key would be one that is there already."""
+        return key is not None and await stands_for_one(self._store, self._clock, tenant, key)
 
     async def _receive(
         self,

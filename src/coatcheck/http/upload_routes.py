@@ -30,7 +30,7 @@ UPLOADS: tuple[Endpoint, ...] = (
             200: Answer("The same file under the same key before.", _UPLOAD, ("Location",)),
             201: Answer("It is durable, and waits for its job.", _UPLOAD, ("Location",)),
         },
-        refusals=(408, 409, 413, 415, 422),
+        refusals=(408, 409, 413, 415, 422, 429),
         parameters=(
             IDEMPOTENCY_KEY,
             Parameter("name", "The file's name; a form tells its own.", TEXT),
@@ -80,7 +80,7 @@ UPLOADS: tuple[Endpoint, ...] = (
         "Get an address of the blob store to write a file to",
         "uploads",
         {201: Answer("PUT the bytes there, then complete it.", as_json(ref("SignedUpload")))},
-        refusals=(408, 409, 413, 415, 422),
+        refusals=(408, 409, 413, 415, 422, 429),
         body=Body("What will be written.", as_json(ref("SignedRequest"))),
     ),
     Endpoint(

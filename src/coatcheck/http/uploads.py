@@ -15,7 +15,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.signed_uploads import Announced
 from coatcheck.errors import TooLarge
 from coatcheck.http.body import media_type_of, refuse_declared, stream_body, too_large
-from coatcheck.http.caller import tenant_of
+from coatcheck.http.caller import quotas_of, tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import Fields, read_fields
 from coatcheck.http.idempotency import REPLAYED, read_key
@@ -46,15 +46,25 @@ async def upload(request: Request) -> Response:
     is_form = media_type_of(request) == FORM
     refuse_declared(request, limit + (AROUND if is_form else 0))
     key = read_key(request)
+    room = None
+    if not await engine.uploads.repeats(key, tenant_of(request)):
+        room = await _room(request, 0 if is_form else _declared(request))
     name, content_type = request.query_params.get("name"), request.headers.get("content-type")
     pieces: AsyncIterator[bytes] = stream_body(request)
     if is_form:
         name, content_type, pieces = await read_file(content_type or "", pieces)
     try:
         taken = await engine.uploads.receive(
-            pieces, name, content_type, tenant=tenant_of(request), key=key
+            pieces,
+            name,
+            content_type,
+            tenant=tenant_of(request),
+            key=key,
+            limit=limit if room is None else min(limit, room),
         )
     except TooLarge:
+        if room is not None and room < limit:
+            await _room(request, room + 1)  # says which quota it is
         raise too_large(limit) from None
     log.info("uploaded", extra={"upload": taken.upload.id, "bytes": taken.upload.size})
     headers = {"Location": f"/v1/uploads/{taken.upload.id}"}
@@ -82,6 +92,7 @@ async def sign_upload(request: Request) -> Response:
     """Answer with an address of the blob store that the file can be written to directly."""
     engine: Engine = request.app.state.engine
     asked = await read_fields(request, SignedRequest)
+    await _room(request, asked.size)
     file = Announced(asked.size, asked.sha256, asked.name, asked.content_type)
     signed = await engine.uploads.signed.begin(file, tenant_of(request))
     answer = {
@@ -102,6 +113,22 @@ async def complete_upload(request: Request) -> Response:
     taken = await engine.uploads.signed.complete(upload_id, tenant_of(request))
     log.info("uploaded", extra={"upload": taken.id, "bytes": taken.size})
     return Response(dumps(upload_view(taken)), media_type=JSON)
+
+
+async def _room(request: Request, size: int) -> int | None:
+    """Return how many bytes the caller may still have kept, None for any number; raises
+    QuotaExceeded where a file of this size does not fit.
+    """
+    quotas = quotas_of(request)
+    if quotas is None:
+        return None
+    engine: Engine = request.app.state.engine
+    return await engine.quotas.check_kept(tenant_of(request), quotas, size)
+
+
+def _declared(request: Request) -> int:
+    given = request.headers.get("content-length", "0")
+    return int(given) if given.isdecimal() else 0
 
 
 def upload_view(upload: StoredUpload) -> dict[str, Any]:

@@ -1605,3 +1605,4 @@ SELECT (
   ), 0)::bigint
   FROM coatcheck.jobs WHERE tenant = $1
 ) + (SELECT coalesce(sum(size), 0)::bigint FROM coatcheck.artifacts WHERE tenant = $1)
+  + (SELECT coalesce(sum(size), 0)::bigint FROM coatcheck.uploads WHERE tenant = $1)

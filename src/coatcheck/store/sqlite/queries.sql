@@ -1038,3 +1038,4 @@ SELECT (
   ), 0)
   FROM payloads WHERE tenant = ?1
 ) + (SELECT coalesce(sum(size), 0) FROM artifacts WHERE tenant = ?1)
+  + (SELECT coalesce(sum(size), 0) FROM uploads WHERE tenant = ?1)

@@ -10,7 +10,8 @@ import pytest
 from coatcheck.errors import AccessChanged, Conflict
 from coatcheck.model.access import ApiKey, Load, Quotas, Tenant, TenantStatus
 from coatcheck.model.outcome import Errored, GaveUp, Released, Succeeded
-from coatcheck.model.payload import BlobName, BlobReference, write_reference
+from coatcheck.model.payload import NOBODY, BlobName, BlobReference, write_reference
+from coatcheck.model.upload import StoredUpload
 from coatcheck.model.usage import HOUR_MS, Usage, hour_of
 from coatcheck.store.access import Access
 from coatcheck.store.base import Idempotency, Store
@@ -21,6 +22,7 @@ from coatcheck.testing.conformance.arrange import (
     Conformance,
     claim,
     everything,
+    new_id,
     new_job,
     reclaim,
     run_job,
@@ -344,6 +346,16 @@ class LoadConformance(Counting):
         quotas = Quotas(stored_bytes=10)
         assert (await store.load(TENANT, quotas, NOW)).stored_bytes == 1_000 + self.kept("12")
         await store.delete(TENANT, lease.job_id, NOW)
+        assert (await store.load(TENANT, quotas, NOW)).stored_bytes == 0
+
+    async def test_a_file_that_waits_for_its_job_is_stored_too(self, store: Store) -> None:
+        """Until it is given up."""
+        upload = StoredUpload(new_id(), None, "text/plain", 700, "00" * 32, "k", NOW, NOW + 9)
+        await store.reserve_blob(BlobName(TENANT, NOBODY, "k"), NOW + 9)
+        await store.put_upload(TENANT, upload)
+        quotas = Quotas(stored_bytes=10)
+        assert (await store.load(TENANT, quotas, NOW)).stored_bytes == 700
+        await store.delete_upload(TENANT, upload.id)
         assert (await store.load(TENANT, quotas, NOW)).stored_bytes == 0
 
 
