@@ -255,6 +255,41 @@ async def test_one_that_runs_is_woken_by_what_becomes_of_jobs(engine: Engine) ->
                 await receiver.called.wait()
 
 
+async def test_everything_due_is_delivered_beside_one_that_runs(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is asked for while a call is noted may be due only after the answer was read."""
+    monkeypatch.setattr("coatcheck.engine.delivering.SCHEDULE_S", (0,) * 5)
+    claim, note, noted = engine.store.claim_deliveries, engine.store.note_deliveries, 0
+
+    async def late_claim(*args: Any, **fields: Any) -> Any:
+        found = await claim(*args, **fields)
+        before = noted
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                while noted == before and engine.deliverer._unwritten:
+                    await asyncio.sleep(0)
+        return found
+
+    async def counted_note(*args: Any) -> Any:
+        nonlocal noted
+        written = await note(*args)
+        noted += 1
+        return written
+
+    monkeypatch.setattr(engine.store, "claim_deliveries", late_claim)
+    monkeypatch.setattr(engine.store, "note_deliveries", counted_note)
+    async with receiving(lambda _: 500) as receiver, delivering(engine):
+        await engine.webhooks.create(WebhookAsked(receiver.url))
+        for number in range(1, 11):
+            receiver.called.clear()
+            await cancelled(engine)
+            async with asyncio.timeout(LONG):
+                await receiver.called.wait()
+                await engine.deliverer.deliver_due()
+            assert len(receiver.calls) == 5 * number
+
+
 async def test_a_message_is_not_verified_with_another_secret(engine: Engine) -> None:
     async with receiving() as receiver:
         await engine.webhooks.create(WebhookAsked(receiver.url))

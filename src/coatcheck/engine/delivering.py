@@ -125,6 +125,10 @@ class Deliverer:
         self._failing: set[str] = set()
         self._secrets: dict[tuple[str, str], tuple[float, list[str]]] = {}
         self._unwritten: list[Noted] = []
+        # One at a time asks for what is due, and one writes, so that what is looked at between two
+        # of these is whole: nothing is claimed without a call, nor struck out unwritten.
+        self._claiming = asyncio.Lock()
+        self._writing = asyncio.Lock()
         self._look = asyncio.Event()
         self._written = asyncio.Event()
 
@@ -155,10 +159,15 @@ class Deliverer:
         await self._outbound.close()
 
     async def deliver_due(self) -> None:
-        """Deliver everything that is due, and return when what became of it is written."""
+        """Deliver everything that is due, and return when what became of it is written.
+
+        This holds beside `run()` too: what is due is asked for once more when all is written.
+        """
         while True:
-            await self._start_due()
-            if not self._calls and not self._unwritten:
+            async with self._claiming:
+                at_rest = not self._calls and not self._unwritten
+                await self._claim_and_start()
+            if at_rest and not self._calls and not self._unwritten:
                 return
             await asyncio.gather(*self._calls)
             await self._flush()
@@ -172,6 +181,10 @@ class Deliverer:
 
     async def _start_due(self) -> float:
         """Start the calls there is room for; return how long there is nothing more to start."""
+        async with self._claiming:
+            return await self._claim_and_start()
+
+    async def _claim_and_start(self) -> float:
         now = self._clock.now()
         room = AT_ONCE - len(self._calls)
         claims, next_at = await self._store.claim_deliveries(
@@ -372,9 +385,10 @@ class Deliverer:
                 self._written.set()
 
     async def _flush(self) -> None:
-        while batch := self._unwritten[:AT_ONCE]:
-            await self._store.note_deliveries(batch)
-            del self._unwritten[: len(batch)]
+        async with self._writing:
+            while batch := self._unwritten[:AT_ONCE]:
+                await self._store.note_deliveries(batch)
+                del self._unwritten[: len(batch)]
 
     async def _write_the_rest(self) -> None:
         """Write what is known when this process stops; what cannot be written is sent again."""
