@@ -260,21 +260,20 @@ async def test_everything_due_is_delivered_beside_one_that_runs(
 ) -> None:
     """What is asked for while a call is noted may be due only after the answer was read."""
     monkeypatch.setattr("coatcheck.engine.delivering.SCHEDULE_S", (0,) * 5)
-    claim, note, noted = engine.store.claim_deliveries, engine.store.note_deliveries, 0
+    claim, note = engine.store.claim_deliveries, engine.store.note_deliveries
+    noted = asyncio.Event()
 
     async def late_claim(*args: Any, **fields: Any) -> Any:
         found = await claim(*args, **fields)
-        before = noted
+        noted.clear()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.05):
-                while noted == before and engine.deliverer._unwritten:
-                    await asyncio.sleep(0)
+            async with asyncio.timeout(0.05 if engine.deliverer._unwritten else 0):
+                await noted.wait()
         return found
 
     async def counted_note(*args: Any) -> Any:
-        nonlocal noted
         written = await note(*args)
-        noted += 1
+        noted.set()
         return written
 
     monkeypatch.setattr(engine.store, "claim_deliveries", late_claim)

@@ -285,7 +285,7 @@ def spawn_large(ctx: Context, text: str) -> list[str]:
 
 @app.job(isolation="process", retries=0)
 async def leave_files_async(ctx: Context, name: str) -> str:
-    kept = await ctx.artifact(name, b"from a loop")
+    kept = await ctx.artifact(name, b"from a loop", at_end=name == "page.html")
     return str(kept.content_type)
 
 

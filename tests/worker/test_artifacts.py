@@ -17,7 +17,9 @@ from coatcheck import App, Context, Retry
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
-from coatcheck.model.artifact import IN_ROW_BYTES
+from coatcheck.errors import Conflict
+from coatcheck.model.artifact import IN_ROW_BYTES, MOST_OF_A_JOB, TOO_MANY
+from coatcheck.model.event import EventType
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
@@ -87,6 +89,95 @@ async def test_an_async_handler_leaves_files_behind(
     assert job.result == f'"{hashlib.sha256(b"PNG").hexdigest()}"'
 
 
+async def test_a_file_can_go_with_the_attempts_end(
+    app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One write for both; what cannot is written at once, and the last under a name counts."""
+    written = []
+    keep = engine.store.keep_artifact
+
+    async def counted(lease: Any, artifact: Any, *rest: Any) -> bool:
+        written.append(artifact.name)
+        return await keep(lease, artifact, *rest)
+
+    monkeypatch.setattr(engine.store, "keep_artifact", counted)
+
+    @app.job
+    async def report(ctx: Context) -> list[str]:
+        for data in (b"not this", b"this"):
+            await ctx.artifact("last.txt", data, at_end=True)
+        await ctx.artifact("large.txt", b"small", at_end=True)
+        await ctx.artifact("large.txt", LARGE, at_end=True)
+        await ctx.artifact("small.txt", LARGE)
+        await ctx.artifact("small.txt", b"small", at_end=True)
+        return [each.name for each in (await engine.get(ctx.job_id)).artifacts]
+
+    async with working(engine):
+        job = await run(engine, "report")
+    assert job.result == '["large.txt","small.txt"]'
+    assert written == ["large.txt", "small.txt"]
+    assert await contents(engine, job) == {
+        "last.txt": b"this",
+        "large.txt": LARGE,
+        "small.txt": b"small",
+    }
+    assert run_inline(app, "report").artifacts.keys() == {"last.txt", "large.txt", "small.txt"}
+
+
+async def test_there_is_room_for_what_goes_with_the_attempts_end(app: App, engine: Engine) -> None:
+    """One too many is refused when it is named; what a later attempt leaves is written at once."""
+    heard = []
+
+    @app.job(retries=1)
+    def many(ctx: Context) -> None:
+        if ctx.attempt == 2:
+            ctx.artifact("0", b"second", at_end=True)
+            return
+        for number in range(MOST_OF_A_JOB):
+            ctx.artifact(str(number), b"first", at_end=number % 2 == 0)
+        try:
+            ctx.artifact("more", b"", at_end=True)
+        except Conflict as error:
+            heard.append(str(error))
+        raise Retry(after=0)
+
+    async with working(engine):
+        job = await run(engine, "many")
+    assert job.state is State.SUCCEEDED
+    assert heard == [TOO_MANY]
+    found = await contents(engine, job)
+    assert found.pop("0") == b"second"
+    assert set(found.values()) == {b"first"}
+
+
+async def test_what_was_said_is_written_before_the_end(
+    app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long that takes: a report that comes after the end is refused."""
+    under_way, ended, report = threading.Event(), threading.Event(), engine.report
+
+    async def slow(*arguments: Any) -> bool:
+        under_way.set()
+        await asyncio.to_thread(ended.wait, 30)
+        await asyncio.sleep(0.05)  # time enough for an end that does not wait
+        return await report(*arguments)
+
+    monkeypatch.setattr(engine, "report", slow)
+
+    @app.job
+    def talk(ctx: Context) -> None:
+        ctx.log("heard")
+        assert under_way.wait(30)
+        ended.set()
+
+    async with working(engine):
+        job = await run(engine, "talk")
+    assert job.state is State.SUCCEEDED
+    assert [e.data for e in await engine.events(job.id) if e.type is EventType.LOG] == [
+        '{"message": "heard"}'
+    ]
+
+
 async def test_a_plain_function_leaves_files_behind(app: App, engine: Engine) -> None:
     @app.job
     def report(ctx: Context) -> int:
@@ -129,6 +220,7 @@ class TestInProcesses:
             "numbers.csv": numbers,
         }
         assert (other.result, other.artifacts[0].name) == ('"text/html"', "page.html")
+        assert await contents(engine, other) == {"page.html": b"from a loop"}
         assert refused.error is not None
         assert "cannot name an artifact" in refused.error.message
 

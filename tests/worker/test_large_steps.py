@@ -19,7 +19,7 @@ from coatcheck.model.payload import INLINE_BYTES, is_reference
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op
 from coatcheck.store.base import Store
-from coatcheck.worker.operations import ReadPayload
+from coatcheck.worker.operations import ReadPayload, asked
 
 from . import process_app
 from .conftest import working
@@ -234,7 +234,7 @@ async def test_a_handler_reads_nothing_of_another_job(
 ) -> None:
     @app.job(retries=0)
     def curious(ctx: Context, reference: str) -> str:
-        answer: str = ctx._ask(ReadPayload(reference))
+        answer: str = ctx._ask(asked(ReadPayload(reference)))
         return answer
 
     shop.is_open = True

@@ -21,10 +21,9 @@ between only means that the bytes are removed twice.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import secrets
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +42,7 @@ from coatcheck.model.artifact import (
     Artifact,
     check_content_type,
     check_name,
-    key_in_row,
+    small_file,
 )
 from coatcheck.model.job import Failure, Job, Lease, NewJob
 from coatcheck.model.outcome import GaveUp, Outcome, Released, Succeeded
@@ -237,9 +236,9 @@ class Keeping:
         media_type = check_content_type(content_type, name)
         small = await _read_small(source)
         if small is not None:
-            digest, key = hashlib.sha256(small).hexdigest(), key_in_row(lease.tenant, lease.job_id)
-            artifact = Artifact(name, media_type, len(small), digest, key, self._clock.now())
-            return await self._name(lease, artifact, b64encode(small).decode())
+            job = (lease.tenant, lease.job_id)
+            file = small_file(job, name, media_type, small, self._clock.now())
+            return await self._name(lease, *file)
         written = await self.put(lease.tenant, lease.job_id, source, LARGEST_ARTIFACT)
         artifact = Artifact(
             name, media_type, written.size, written.sha256, written.key, self._clock.now()

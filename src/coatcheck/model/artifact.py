@@ -1,13 +1,16 @@
 """A file that a job leaves behind under a name of its own.
 
 A small one, up to `IN_ROW_BYTES`, is kept in its row: one write instead of a blob that has to be
-announced, synced and taken over. Its key says so, and names the row.
+announced, synced and taken over. Its key says so, and names the row. So it can be written together
+with whatever else a job has to say.
 """
 
 from __future__ import annotations
 
+import hashlib
 import mimetypes
 import re
+from base64 import b64encode
 from functools import cache
 from typing import NamedTuple
 
@@ -17,6 +20,7 @@ NAME_PATTERN = "[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
 NAME_RULE = "use 1 to 128 letters, digits, and _ . -, and no . or - at the beginning"
 # They are listed with their job, so there is a limit to them.
 MOST_OF_A_JOB = 200
+TOO_MANY = f"a job leaves at most {MOST_OF_A_JOB} files behind"
 # As large as a payload that is kept in its row.
 IN_ROW_BYTES = 64 * 1024
 UNKNOWN_TYPE = "application/octet-stream"
@@ -47,9 +51,22 @@ class Artifact(NamedTuple):
         return tenant, job_id, self.name
 
 
-def key_in_row(tenant: str, job_id: str) -> str:
-    """Return the key of a file that is kept in its row."""
-    return f"{_IN_ROW} {tenant}/{job_id}"
+class SmallFile(NamedTuple):
+    """A file that is kept in its row, and what it holds, in base64."""
+
+    artifact: Artifact
+    content: str
+
+
+def small_file(
+    job: tuple[str, str], name: str, content_type: str, content: bytes, now: int
+) -> SmallFile:
+    """Return a file to be kept in its row, for a job by its tenant and id."""
+    assert len(content) <= IN_ROW_BYTES, "it is too large for a row"
+    tenant, job_id = job
+    digest, key = hashlib.sha256(content).hexdigest(), f"{_IN_ROW} {tenant}/{job_id}"
+    artifact = Artifact(name, content_type, len(content), digest, key, now)
+    return SmallFile(artifact, b64encode(content).decode())
 
 
 @cache

@@ -25,7 +25,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from coatcheck.model.artifact import Artifact
+from coatcheck.model.artifact import Artifact, SmallFile
 from coatcheck.model.event import Event, NewEvent
 from coatcheck.model.job import Claim, Job, Lease, NewJob, Progress
 from coatcheck.model.limit import Limit
@@ -86,7 +86,8 @@ class Report(NamedTuple):
     before it could be written is an entry of its own, of type PROGRESS: `{"phase": "loading"}`.
 
     A step replaces what is there under its number; written twice in the same words, it is there and
-    in the log once. `children` are jobs it spawned with these steps.
+    in the log once. `children` are jobs it spawned with these steps. `files` are small ones that it
+    leaves behind: there must be room for as many, as `keep_artifact` would say.
     """
 
     progress: Progress | None = None
@@ -94,6 +95,7 @@ class Report(NamedTuple):
     events: tuple[NewEvent, ...] = ()
     steps: tuple[Step, ...] = ()
     children: tuple[NewJob, ...] = ()
+    files: tuple[SmallFile, ...] = ()
 
 
 class Settlement(NamedTuple):

@@ -292,6 +292,10 @@ class SealedStore:
             events=tuple(self._seal_entry(entry, tenant) for entry in report.events),
             steps=tuple(self._seal_step(step, tenant) for step in report.steps),
             children=tuple(self._seal_job(child) for child in report.children),
+            files=tuple(
+                file._replace(content=self._keys.seal(file.content, tenant))
+                for file in report.files
+            ),
         )
 
     def _seal_entry(self, entry: NewEvent, tenant: str) -> NewEvent:

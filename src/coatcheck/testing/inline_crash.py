@@ -15,7 +15,7 @@ from coatcheck.model.kind import Kind
 from coatcheck.model.step import Step
 from coatcheck.worker.context import Context
 from coatcheck.worker.driving import Port
-from coatcheck.worker.operations import Question
+from coatcheck.worker.operations import Operation
 
 
 class Crash(BaseException):
@@ -89,8 +89,8 @@ class InlineContext(Context):
     def _take(self, *arguments: Any) -> Any:
         return self._counted(super()._take, *arguments)
 
-    def _ask(self, question: Question) -> Any:
-        return self._counted(super()._ask, question)
+    def _ask(self, asking: Operation) -> Any:
+        return self._counted(super()._ask, asking)
 
     def _counted(self, call: Callable[..., Any], *arguments: Any) -> Any:
         number = self._point.begin_call()

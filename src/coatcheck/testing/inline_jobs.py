@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import heapq
 import json
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -180,6 +181,8 @@ class InlineJobs:
                 outcome = apart.submit(asyncio.run, run_async(kind, context, claim)).result()
         if not point.crashed:
             collect()
+            for artifact, content in context.take_files():
+                job.artifacts[artifact.name] = b64decode(content)
             self._settle(job, outcome)
             return
         job.crashes += 1

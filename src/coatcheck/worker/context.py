@@ -3,8 +3,9 @@
 What a job says of itself (progress, phase, log, output) is kept here and written by the worker a
 few times a second at most, and in any case together with the job's end: a thousand calls cost few
 writes and none is lost. A file that a job leaves behind is written away by the call that names it,
-which returns once it is durable. Every call is also a point where a cancelled or timed-out handler
-stops: an `async def` at its next await, a `def` at its next call of `ctx`.
+which returns once it is durable, unless it is to go with the attempt's end. Every call is also a
+point where a cancelled or timed-out handler stops: an `async def` at its next await, a `def` at its
+next call of `ctx`.
 
 What it does once and for all (steps, waiting, other jobs) is in `journal.py`.
 """
@@ -25,8 +26,17 @@ from pydantic_core import to_json
 from coatcheck import tracing
 from coatcheck.blobs.blobs import Data
 from coatcheck.clock import Clock
-from coatcheck.errors import InvalidInput
-from coatcheck.model.artifact import check_content_type, check_name
+from coatcheck.errors import Conflict, InvalidInput
+from coatcheck.model.artifact import (
+    IN_ROW_BYTES,
+    MOST_OF_A_JOB,
+    TOO_MANY,
+    Artifact,
+    SmallFile,
+    check_content_type,
+    check_name,
+    small_file,
+)
 from coatcheck.model.duration import LONGEST_MS, Duration, milliseconds
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Progress
@@ -48,7 +58,6 @@ from coatcheck.worker.operations import (
     History,
     KeepArtifact,
     Operation,
-    Question,
     ReadInput,
     TakePlace,
 )
@@ -124,6 +133,8 @@ class Context:
         self._phase: str | None = None
         self._events: list[NewEvent] = []
         self._steps: list[Step] = []
+        self._files: dict[str, SmallFile] = {}  # that go with the attempt's end
+        self._names: set[str] = set()  # of all files that this attempt leaves
         self._interrupt: Interrupt | None = None
         self._durable: Durable | None = None  # made for the first handler call that needs it
         self._task: asyncio.Task[Any] | None = None
@@ -211,11 +222,16 @@ class Context:
                 self._events.append(NewEvent(type_, storable(data)))
         return self._said()
 
-    def artifact(self, name: str, data: Data, content_type: str | None = None) -> Any:
+    def artifact(
+        self, name: str, data: Data, content_type: str | None = None, *, at_end: bool = False
+    ) -> Any:
         """Leave a file behind, for whoever submitted the job; the last one under a name counts.
 
         `data` is bytes, a `pathlib.Path`, or a file open in binary mode, which is read as it is
         written away. Without a content type the name tells. Returns what was kept.
+
+        With `at_end` small bytes, up to 64 KB, are written in the same go as the attempt's end: no
+        write of their own, and nobody sees them earlier.
         """
         check_name(name)
         media_type = check_content_type(content_type, name)
@@ -224,7 +240,34 @@ class Context:
             raise TypeError(
                 f"an artifact is bytes, a pathlib.Path or a file open in binary mode, not {what}"
             )
-        return self._ask(KeepArtifact(name, data, media_type))
+        self._check_room_for(name)
+        if at_end and (content := self._at_end(data)) is not None:
+            job = (self.tenant, self.job_id)
+            file = small_file(job, name, media_type, content, self._clock.now())
+            return self._ask(operations.done_here(lambda: self._left(file)))
+        with self._lock:
+            self._files.pop(name, None)
+        return self._ask(operations.asked(KeepArtifact(name, data, media_type)))
+
+    def _at_end(self, data: Data) -> bytes | None:
+        """Return what can go with the attempt's end; None where it is large, or has to be read, or
+        there may be no room for it then: of files that earlier attempts have left nothing is known.
+        """
+        if self._claim.lease.fence > 1:
+            return None
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            return None
+        return bytes(data) if memoryview(data).nbytes <= IN_ROW_BYTES else None
+
+    def _check_room_for(self, name: str) -> None:
+        # The store does not know yet of those that go with the attempt's end.
+        if name not in self._names and len(self._names) >= MOST_OF_A_JOB:
+            raise Conflict(TOO_MANY)
+        self._names.add(name)
+
+    def _left(self, file: SmallFile) -> Artifact:
+        self.leave([file])
+        return file.artifact
 
     def file(self, upload: Upload) -> Any:
         """Return the path of a file that was uploaded for this job. It was checked against its
@@ -232,7 +275,7 @@ class Context:
         """
         if not isinstance(upload, Upload):
             raise TypeError(f"ctx.file takes an Upload of the input, not {upload!r}")
-        return self._ask(FetchUpload(upload.upload))
+        return self._ask(operations.asked(FetchUpload(upload.upload)))
 
     def place(self, group: str, names: Sequence[str]) -> Any:
         """Return the first of these places that no other running job has, and have it until this
@@ -241,12 +284,12 @@ class Context:
         """
         if not is_name(group):
             raise InvalidInput(f"{group!r} cannot name a group of places: {NAME_RULE}")
-        return self._ask(TakePlace(group, tuple(names)))
+        return self._ask(operations.asked(TakePlace(group, tuple(names))))
 
-    def _ask(self, question: Question) -> Any:
+    def _ask(self, asking: Operation) -> Any:
         host = self._made.host
         host.caller()  # raises where the handler is on its way out
-        return host.drive(operations.asked(question), self.job_id)
+        return host.drive(asking, self.job_id)
 
     # --- once and for all
 
@@ -405,6 +448,18 @@ class Context:
             self._events += report.events
             self._steps += report.steps
         self._on_report()
+
+    def leave(self, files: Sequence[SmallFile]) -> None:
+        """Have files go with the attempt's end."""
+        with self._lock:
+            self._files.update({file.artifact.name: file for file in files})
+
+    def take_files(self) -> tuple[SmallFile, ...]:
+        """Return the files that go with the attempt's end."""
+        with self._lock:
+            files = tuple(self._files.values())
+            self._files.clear()
+        return files
 
     def take_report(self) -> Report | None:
         """Return what was said since the last time, if anything was."""

@@ -85,6 +85,11 @@ class Execution(Port):
         terms = self.claim.terms
         return terms.on_lost == "fail" or self.claim.attempt >= terms.max_attempts
 
+    @property
+    def clock(self) -> Clock:
+        """The worker's."""
+        return self._desk.clock
+
     def ask(self, question: Question) -> Future[Any]:
         """Ask the worker, from any thread, for what the handler needs."""
         return self._desk.ask(self, question)

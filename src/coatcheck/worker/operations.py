@@ -145,6 +145,12 @@ def asked(question: Question) -> Operation:
     return (yield question)
 
 
+def done_here(do: Callable[[], Any]) -> Operation:
+    """Do what nobody has to be asked for."""
+    yield from ()
+    return do()
+
+
 def entered(journal: Journal, entry: Entry, operation: Operation) -> Operation:
     """Do an operation, and note that the handler is done with its step, however it ends."""
     try:

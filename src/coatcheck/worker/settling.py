@@ -5,6 +5,9 @@ the busier the store is, the more jobs share a commit; a single job on an idle s
 nobody. What is on its way or gathered is remembered by its lease, so that nobody takes it for a job
 that was claimed and forgotten.
 
+An attempt's end is written after what it has said before: a report that came too late would be
+refused, and what it says lost.
+
 A large result, of the job or of a step, goes to the blob store first, which may take a while: it is
 settled by itself.
 
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from coatcheck.engine.engine import Engine, has_large_payload
@@ -40,12 +43,14 @@ class Settling:
     def __init__(
         self,
         engine: Engine,
-        write_soon: Callable[[Coroutine[Any, Any, None]], None],
+        write_soon: Callable[[Coroutine[Any, Any, None]], object],
         probe: Probe,
+        reporting: Mapping[Lease, asyncio.Task[None]],
     ) -> None:
         self._engine = engine
         self._write_soon = write_soon
         self._probe = probe
+        self._reporting = reporting  # reports on their way
         self._gathered: list[Settlement] = []
         self._on_their_way = 0
         self._leases: set[Lease] = set()
@@ -58,6 +63,8 @@ class Settling:
         if not settlements:
             return
         self._leases.update(settlement.lease for settlement in settlements)
+        if self._reporting:
+            settlements = [each for each in settlements if not self._follows_report(each)]
         large = [settlement for settlement in settlements if has_large_payload(settlement)]
         for settlement in large:
             self._write_soon(self._settle([settlement]))
@@ -69,6 +76,19 @@ class Settling:
         if self._on_their_way < MOST_ON_THEIR_WAY:
             self._on_their_way += 1
             self._write_soon(self._settle_gathered())
+
+    def _follows_report(self, settlement: Settlement) -> bool:
+        """Tell whether an end has to wait for a report; it is written once that is."""
+        report = self._reporting.get(settlement.lease)
+        if report is None:
+            return False
+
+        def settle(written: asyncio.Task[None]) -> None:
+            if not written.cancelled():  # as all writes are when the worker has no more time
+                self.soon([settlement])
+
+        report.add_done_callback(settle)
+        return True
 
     async def _settle_gathered(self) -> None:
         try:

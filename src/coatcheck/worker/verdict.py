@@ -6,7 +6,7 @@ from coatcheck.engine.metrics import Metrics
 from coatcheck.model.job import Failure
 from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.state import Reason
-from coatcheck.store.base import Settlement
+from coatcheck.store.base import Report, Settlement
 from coatcheck.worker.attempt import claim_delay
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.interrupts import Interrupt
@@ -17,7 +17,10 @@ def settlements_of(execution: Execution, outcome: Outcome | None) -> list[Settle
     verdict = _verdict(execution, outcome)
     if verdict is None:
         return []
-    return [Settlement(execution.claim.lease, verdict, execution.context.take_report())]
+    report, files = execution.context.take_report(), execution.context.take_files()
+    if files:
+        report = (report or Report())._replace(files=files)
+    return [Settlement(execution.claim.lease, verdict, report)]
 
 
 def _verdict(execution: Execution, outcome: Outcome | None) -> Outcome | None:

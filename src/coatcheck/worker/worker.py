@@ -126,7 +126,8 @@ class Worker:
         self._untimed: list[Execution] = []  # have started, and have no timer yet
         self._timing = False
         self._writes: set[asyncio.Task[None]] = set()
-        self._settling = Settling(engine, self._write_soon, probe)
+        self._reporting: dict[Lease, asyncio.Task[None]] = {}
+        self._settling = Settling(engine, self._write_soon, probe, self._reporting)
         self._moved = asyncio.Event()  # an execution has ended, or was left behind
         self._unsure = False  # a claim was sent and its answer never came
         self._lives = 0  # how often it was taken for lost
@@ -391,10 +392,19 @@ class Worker:
         self._settling.soon(settlements)
 
     def _report_soon(self, execution: Execution) -> None:
-        if execution.claim.lease in self._held:
-            self._write_soon(self._report(execution))
+        lease = execution.claim.lease
+        if lease in self._held:
+            report = self._write_soon(self._report(execution, self._reporting.get(lease)))
+            self._reporting[lease] = report
+            report.add_done_callback(partial(self._reported, lease))
 
-    async def _report(self, execution: Execution) -> None:
+    def _reported(self, lease: Lease, report: asyncio.Task[None]) -> None:
+        if self._reporting.get(lease) is report:
+            del self._reporting[lease]
+
+    async def _report(self, execution: Execution, earlier: asyncio.Task[None] | None) -> None:
+        if earlier is not None:
+            await asyncio.wait([earlier])
         lease = execution.claim.lease
         report = execution.context.take_report()
         if report is not None and not await persist(lambda: self._engine.report(lease, report)):
@@ -405,10 +415,11 @@ class Worker:
         if execution.claim.lease in self._held:
             self._interrupt(execution, Interrupt.LOST)
 
-    def _write_soon(self, write: Coroutine[Any, Any, None]) -> None:
+    def _write_soon(self, write: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(write)
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
+        return task
 
     # --- stopping
 
@@ -431,8 +442,10 @@ class Worker:
             lambda: all(execution.abandoned for execution in self._held.values()),
             LAST_GRACE_S * 2,
         )
-        if self._writes:
-            await asyncio.wait(self._writes, timeout=LAST_WRITES_S)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WRITES_S):
+                while self._writes:  # one may lead to another
+                    await asyncio.wait(self._writes)
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

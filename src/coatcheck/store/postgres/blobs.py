@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coatcheck.errors import BlobGone, Conflict, UploadGone
-from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact
+from coatcheck.model.artifact import MOST_OF_A_JOB, TOO_MANY, Artifact
 from coatcheck.model.job import NewJob
 from coatcheck.model.payload import NOBODY, BlobName, blobs_in
 from coatcheck.model.upload import StoredUpload
@@ -33,7 +33,7 @@ async def keep_artifact(
     replaced = await db.fetchval(sql.artifact_key, tenant, job_id, new.name)
     if replaced is None:
         if await db.fetchval(sql.count_artifacts, tenant, job_id) >= MOST_OF_A_JOB:
-            raise Conflict(f"a job leaves at most {MOST_OF_A_JOB} files behind")
+            raise Conflict(TOO_MANY)
     elif replaced != new.key:
         await db.execute(sql.doom_blob, tenant, job_id, replaced)
     await db.execute(sql.put_artifact, tenant, job_id, *new, content)

@@ -331,6 +331,8 @@ async def write_reports(
         await blobs.adopt(db, sql, blobs_in(results))
     children = [child for _, what in said for child in what.children]
     await submit(db, sql, children, now, in_transaction=True)
+    for key, file in [(key_of(lease), file) for lease, what in said for file in what.files]:
+        await blobs.keep_artifact(db, sql, *key, *file)
     jobs: dict[Key, tuple[Any, ...]] = {}
     events = []
     for lease, what in said:

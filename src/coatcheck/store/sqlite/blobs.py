@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from coatcheck.errors import BlobGone, Conflict, UploadGone
-from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact
+from coatcheck.model.artifact import MOST_OF_A_JOB, TOO_MANY, Artifact
 from coatcheck.model.job import Lease, NewJob
 from coatcheck.model.payload import NOBODY, BlobName, blobs_in
 from coatcheck.model.upload import StoredUpload
@@ -35,7 +35,7 @@ def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact, content: st
     replaced = tx.one(SQL.artifact_key, (*job, artifact.name))
     if replaced is None:
         if tx.one(SQL.count_artifacts, job)[0] >= MOST_OF_A_JOB:
-            raise Conflict(f"a job leaves at most {MOST_OF_A_JOB} files behind")
+            raise Conflict(TOO_MANY)
     elif replaced[0] != artifact.key:
         tx.execute(SQL.doom_blob, (*job, replaced[0]))
     tx.execute(SQL.put_artifact, (*job, *artifact, content))

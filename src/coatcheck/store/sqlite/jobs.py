@@ -201,6 +201,8 @@ def _write_report(
         if step.result is not None and is_reference(step.result):
             blobs.adopt(tx, blobs_in([(lease.tenant, lease.job_id, step.result)]))
     submit_all(tx, said.children, now)
+    for file in said.files:
+        blobs.keep_artifact(tx, lease, *file)
     progress = None if said.progress is None else encode_progress(said.progress)
     for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
         tx.execute(_INSERT_EVENT, (lease.tenant, lease.job_id, seq, kind, now, data))

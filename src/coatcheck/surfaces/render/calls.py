@@ -19,7 +19,7 @@ from coatcheck.surfaces.render.diagram import BAD_SOURCE, Diagram
 from coatcheck.surfaces.render.drawing import LONGEST_SOURCE, Format, Output
 from coatcheck.surfaces.render.settings import RenderSettings
 from coatcheck.surfaces.render.showing import error_of, link_view, shortlink_of, submitted_view
-from coatcheck.surfaces.render.submitting import WaitingRoom, drawn_lately, submit
+from coatcheck.surfaces.render.submitting import WaitingRoom, submit
 
 # Who waits on the line waits at most this long; the job goes on.
 SYNC_WAIT_S = 60.0
@@ -58,10 +58,9 @@ class RenderCalls:
 
     async def _drawn_now(self, request: Request, diagram: Diagram) -> Response:
         base_url = self._settings.base_url
-        drawn = await drawn_lately(request, diagram)
+        drawn, job = await self._room.submit(request, diagram)
         if drawn is not None:
             return JSONResponse({**link_view(shortlink_of(drawn), base_url), "cached": True})
-        job = await self._room.submit(request, diagram)
         if job is None:
             waiting = self._settings.most_waiting
             said = f"{waiting} diagrams wait already; try again, or without mode=sync"

@@ -54,7 +54,7 @@ def render(ctx: Context, diagram: Diagram) -> Drawn:
     except EngineMissing as error:
         raise Fail("engine-missing", str(error)) from None
     name = f"{ARTIFACT}.{diagram.output}"
-    ctx.artifact(name, picture.content, picture.content_type)
+    ctx.artifact(name, picture.content, picture.content_type, at_end=True)
     return Drawn(
         shortlink=diagram.shortlink,
         artifact=name,

@@ -81,14 +81,20 @@ class WaitingRoom:
         self._settings = settings
         self._coming = 0  # let in by this process, and not in the store yet
 
-    async def submit(self, request: Request, diagram: Diagram) -> Job | None:
-        """Make a job of a diagram; None where too many wait already."""
+    async def submit(self, request: Request, diagram: Diagram) -> tuple[Job | None, Job | None]:
+        """Return the job that has drawn the diagram lately, or else a new one that will; neither
+        where too many wait already.
+        """
         most = self._settings.most_waiting
         self._coming += 1
         try:
-            if await _waiting(request, diagram, most) + self._coming > most:
-                return None
-            return await submit(request, diagram, self._settings)
+            # Both are asked at once: mostly it has not been drawn, and somebody waits.
+            drawn, waiting = await asyncio.gather(
+                drawn_lately(request, diagram), _waiting(request, diagram, most)
+            )
+            if drawn is not None or waiting + self._coming > most:
+                return drawn, None
+            return None, await submit(request, diagram, self._settings)
         finally:
             self._coming -= 1
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from coatcheck.errors import BlobGone, Conflict
-from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact, key_in_row
-from coatcheck.model.job import Lease, NewJob
-from coatcheck.model.outcome import Errored, Succeeded
+from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact, small_file
+from coatcheck.model.job import Failure, Lease, NewJob
+from coatcheck.model.outcome import Errored, GaveUp, Succeeded
 from coatcheck.model.payload import BlobName, BlobReference, write_reference
+from coatcheck.model.state import State
 from coatcheck.store.base import Idempotency, JobFilter, Report, Settlement, Store
 from coatcheck.testing.conformance.arrange import (
     BOOM,
@@ -245,7 +246,7 @@ class BlobConformance(Conformance):
     async def test_a_small_file_is_kept_in_its_row(self, store: Store, worker: str) -> None:
         """It goes with its job, needs no blob, and makes room for one that is large, and back."""
         lease = await run_job(store)
-        small = artifact("a.txt", key_in_row(TENANT, lease.job_id))
+        small, _ = small_file((TENANT, lease.job_id), "a.txt", "text/plain", b"hello", NOW)
         assert small.row == (TENANT, lease.job_id, "a.txt")
         assert await store.keep_artifact(lease, small, "aGVsbG8=")
         assert (await job_of(store, lease)).artifacts == (small,)
@@ -259,6 +260,50 @@ class BlobConformance(Conformance):
         await settle(store, lease, Succeeded("1"))
         assert (await store.delete(TENANT, lease.job_id, NOW)).artifacts == 1
         assert await store.artifact_content(*small.row) is None
+
+    async def test_a_small_file_is_written_with_a_report(self, store: Store, worker: str) -> None:
+        """And with an attempt's end, in place of the one that had the name."""
+        lease = await run_job(store)
+        await reserve(store, lease, "large")
+        assert await store.keep_artifact(lease, artifact("a.txt", "large"))
+        job = (TENANT, lease.job_id)
+        first = small_file(job, "a.txt", "text/plain", b"hello", NOW)
+        second = small_file(job, "a.txt", "text/plain", b"bye", NOW)
+        other = small_file(job, "b.txt", "text/plain", b"", NOW)
+        said = Report(phase="writing", files=(first,))
+        stale = lease._replace(fence=lease.fence - 1)
+        assert not await store.report(stale, said, NOW)
+        assert [file.key for file in (await job_of(store, lease)).artifacts] == ["large"]
+        assert await store.report(lease, said, NOW)
+        assert (await job_of(store, lease)).artifacts == (first.artifact,)
+        assert await store.artifact_content(*job, "a.txt") == first.content
+        assert await unneeded(store, NOW) == ["large"]
+        end = Settlement(lease, Succeeded("1"), Report(files=(second, other)))
+        assert await store.settle([end], NOW) == [True]
+        assert await store.settle([end], NOW) == [True], "told twice"
+        ended = await job_of(store, lease)
+        assert ended.state is State.SUCCEEDED
+        assert ended.artifacts == (second.artifact, other.artifact)
+        assert await store.artifact_content(*job, "a.txt") == second.content
+        assert await store.artifact_content(*job, "b.txt") == ""
+
+    async def test_of_ends_that_are_settled_together_each_has_its_files(
+        self, store: Store, worker: str
+    ) -> None:
+        """Whether it brings any or none."""
+        leases = [await run_job(store) for _ in range(3)]
+        files = [
+            small_file((TENANT, lease.job_id), "a.txt", "text/plain", lease.job_id.encode(), NOW)
+            for lease in leases[:2]
+        ]
+        ends = [
+            Settlement(leases[0], Succeeded("1"), Report(files=(files[0],))),
+            Settlement(leases[1], GaveUp(Failure("bad", "no")), Report(files=(files[1],))),
+            Settlement(leases[2], Succeeded("3")),
+        ]
+        assert await store.settle(ends, NOW) == [True] * 3
+        for lease, kept in zip(leases, [*((file.artifact,) for file in files), ()], strict=True):
+            assert (await job_of(store, lease)).artifacts == kept
 
     async def test_a_stale_lease_leaves_no_file(self, store: Store, worker: str) -> None:
         """Nor does one whose job has ended; the write is counted."""

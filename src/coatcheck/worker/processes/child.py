@@ -37,6 +37,7 @@ from coatcheck.worker.processes.wire import (
     REPORT_EVERY_S,
     Message,
     Splitter,
+    file_fields,
     frame,
     outcome_fields,
     read_claim,
@@ -203,9 +204,11 @@ class Child:
                 continue  # closed, or replaced by the handler
         fit = not (isinstance(outcome, Errored) and outcome.error.code == "out-of-memory")
         fields, body = outcome_fields(outcome)
+        files = file_fields(context.take_files())
         with self._wire.lock:
             report = report_fields(context.take_report())
-            header = {"type": "done", "number": number, "fit": fit, "report": report, **fields}
+            said = {"report": report, "files": files}
+            header = {"type": "done", "number": number, "fit": fit, **said, **fields}
             self._wire.send_locked(header, body)
         correlation_id.set(None)
 

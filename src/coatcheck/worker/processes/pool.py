@@ -48,7 +48,13 @@ from coatcheck.worker.operations import ReadInput
 from coatcheck.worker.processes.orphans import Guard
 from coatcheck.worker.processes.process import STOP_S, Process
 from coatcheck.worker.processes.questions import read_question, write_answer
-from coatcheck.worker.processes.wire import Message, claim_fields, read_outcome, read_report
+from coatcheck.worker.processes.wire import (
+    Message,
+    claim_fields,
+    read_files,
+    read_outcome,
+    read_report,
+)
 from coatcheck.worker.runners import Finish, NewLoop
 
 log = logging.getLogger(__name__)
@@ -233,6 +239,8 @@ class ProcessRunner:
                 self._ask(process, execution, message)
             case "done":
                 outcome = read_outcome(header, message.body)
+                now = execution.clock.now()
+                execution.context.leave(read_files(header["files"], execution.claim.lease, now))
                 self._pause_s = FIRST_PAUSE_S
                 process.execution = None
                 del self._busy[execution]

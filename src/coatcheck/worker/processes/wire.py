@@ -22,8 +22,8 @@ From the process:
   then at most one every `REPORT_EVERY_S`, however often `ctx` is called.
 - `piece`: so many bytes of a file that the handler leaves behind, for the `ask` of the same id that
   follows. The worker gathers them, on its disk where they are many.
-- `done`: how the attempt ended, with all that was said and not reported yet. The body is the
-  result. `fit` is false where the process should not be used again.
+- `done`: how the attempt ended, with all that was said and not reported yet, and the files that go
+  with its end. The body is the result. `fit` is false where the process should not be used again.
 
 A handler's questions to its worker (questions.py) are `ask` from the process, with an id of its
 own, and `answer` with the same id. Each side reads all the time, whatever its handler does.
@@ -41,10 +41,18 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Any, NamedTuple
 
+from coatcheck.model.artifact import (
+    IN_ROW_BYTES,
+    SmallFile,
+    check_content_type,
+    check_name,
+    small_file,
+)
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Failure, Lease, Progress, Terms
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeeded, Waiting
@@ -141,6 +149,23 @@ def read_report(fields: list[Any] | None) -> Report | None:
         tuple(NewEvent(EventType(type_), data) for type_, data in events),
         tuple(read_step(step) for step in steps),
     )
+
+
+def file_fields(files: Sequence[SmallFile]) -> list[list[str]]:
+    """Return files that go with an attempt's end as they are sent."""
+    return [[file.artifact.name, file.artifact.content_type, file.content] for file in files]
+
+
+def read_files(fields: list[list[str]], lease: Lease, now: int) -> list[SmallFile]:
+    """Read what `file_fields` says of a job; ValueError if it is not that."""
+    job, files = (lease.tenant, lease.job_id), []
+    for name, content_type, content in fields:
+        data = b64decode(content, validate=True)
+        if len(data) > IN_ROW_BYTES:
+            raise ValueError("a file that is too large to go with an attempt's end")
+        media_type = check_content_type(content_type, check_name(name))
+        files.append(small_file(job, name, media_type, data, now))
+    return files
 
 
 def outcome_fields(outcome: Outcome) -> tuple[dict[str, Any], bytes]:
