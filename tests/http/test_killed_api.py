@@ -12,7 +12,7 @@ import pytest
 
 from coatcheck.clock import SystemClock
 from coatcheck.errors import StoreUnavailable
-from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.store.sqlite import batches
 from tests.http.arrange import StoppedClock, StoredJobs
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +54,7 @@ async def test_a_request_that_was_never_answered_is_answered_when_it_is_repeated
 
 
 async def test_batches_that_were_cut_off_after_they_were_accepted_are_all_there_for_a_repeat(
-    http: httpx2.AsyncClient, store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
+    http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body = {"jobs": [{"kind": "echo"}] * 450}
 
@@ -62,7 +62,7 @@ async def test_batches_that_were_cut_off_after_they_were_accepted_are_all_there_
         raise StoreUnavailable("cut off")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "_finish_batch", cut_off)
+        patch.setattr(batches, "finish", cut_off)
         for key in ("first", "second"):
             answer = await http.post("/v1/batches", json=body, headers={"Idempotency-Key": key})
             assert answer.status_code == 503

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 async def always_slow(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes, "PATIENCE", 1e9)
     monkeypatch.setattr(lanes, "LONGEST_S", 3_600.0)
-    store._lanes = Lanes(slow_s=-60.0, slow_looks=1)
+    store._claims.lanes = Lanes(slow_s=-60.0, slow_looks=1)
     await store.register_worker(worker_info(WORKER))
 
 
@@ -55,7 +55,7 @@ async def test_after_a_slow_look_claims_go_by_the_lanes(store: PostgresStore) ->
     await store.submit_batch(jobs, NOW)
     in_order = [job.id for job in sorted(jobs, key=lambda job: (-job.priority, job.id))]
     assert await claim(store, 5) == in_order[:5]
-    assert store._lanes.known(["mail"]) is not None
+    assert store._claims.lanes.known(["mail"]) is not None
     assert await claim(store, 5) == in_order[5:10]
     assert await claim(store, 5) == in_order[10:]
     assert await claim(store, 5) == []
@@ -121,7 +121,7 @@ async def test_what_another_process_queues_again_is_found_when_the_lanes_are_old
     assert await claim(store, 1) == [jobs[1].id]
     await other.settle([Settlement(first.lease, Released())], NOW)
     assert await claim(store, 1) == [jobs[2].id]  # it does not know
-    view = store._lanes.known(["mail"])
+    view = store._claims.lanes.known(["mail"])
     assert view is not None
     view.old_at = 0.0
     assert await claim(store, 1) == [jobs[0].id]
@@ -151,7 +151,7 @@ async def test_a_job_committed_during_a_claim_is_not_passed_over(store: Postgres
     jobs = [new_job() for _ in range(4)]
     await store.submit_batch([jobs[0], jobs[3]], NOW)
     assert await claim(store, 1) == [jobs[0].id]
-    view = store._lanes.known(["mail"])
+    view = store._claims.lanes.known(["mail"])
     assert view is not None
     # The claim has read its snapshot, and this job was committed after that.
     opened = view.start()
@@ -177,14 +177,14 @@ async def test_a_beginning_moves_back_to_what_was_let_go_of(
     jobs = [new_job() for _ in range(6)]
     await store.submit_batch(jobs, NOW)
     assert await claim(store, 1) == [jobs[0].id]
-    view = store._lanes.known(["mail"])
+    view = store._claims.lanes.known(["mail"])
     assert view is not None
     lane = ("mail", "default", 0)
     lets_go, passes_over = view.start(), view.start()
 
     def end_one() -> None:  # it had locked all up to jobs[3]
         view.taken(lets_go, [(lane, jobs[1].id)])
-        store._lanes.opened(lets_go.last.items())
+        store._claims.lanes.opened(lets_go.last.items())
 
     if first == "the one that lets go":
         end_one()

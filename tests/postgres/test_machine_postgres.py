@@ -66,7 +66,7 @@ class MirroredMachine(StoreMachine):
         self.schema = f"machine_{os.getpid()}_{next(_numbers)}"
         self.folder = Path(tempfile.mkdtemp(prefix="coatcheck-machine-"))
         postgres = PostgresStore(self.dsn, schema=self.schema, connections=2, poll_s=60)
-        postgres._lanes = Lanes(self.slow_s, slow_looks=1)
+        postgres._claims.lanes = Lanes(self.slow_s, slow_looks=1)
         sqlite = SQLiteStore(self.folder / "jobs.db", poll_s=60)
         return Mirrored(postgres, sqlite)
 

@@ -62,7 +62,7 @@ async def test_both_ways_leave_the_same(
     report = Report(steps=(steps[2], steps[0], steps[1]))  # entries are in the order they are given
     assert await store.report(leases[0], report, NOW)
     assert careful == []
-    store._handed._jobs.clear()
+    store._claims.handed._jobs.clear()
     assert await store.report(leases[1], report, NOW)
     assert careful == [1]
     assert await store.steps(DEFAULT_TENANT, leases[0].job_id) == list(steps)
@@ -122,7 +122,7 @@ async def test_of_a_lost_lease_nothing_is_written(
 ) -> None:
     lease = leases[0]
     stale = lease._replace(fence=lease.fence + 1)
-    store._handed._jobs[stale] = store._handed._jobs[lease]
+    store._claims.handed._jobs[stale] = store._claims.handed._jobs[lease]
     assert not await store.report(stale, Report(steps=(step(0),)), NOW)
     assert careful == [1]
     assert await store.steps(DEFAULT_TENANT, lease.job_id) == []

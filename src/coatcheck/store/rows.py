@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from coatcheck.ids import ulid_time
 from coatcheck.model.access import ApiKey, Quotas, Tenant, TenantStatus
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event, EventType
@@ -23,7 +24,8 @@ from coatcheck.model.webhook import (
     Endpoint,
     Try,
 )
-from coatcheck.store.base import Report
+from coatcheck.model.worker import WorkerInfo
+from coatcheck.store.base import QueueStatus, Report
 from coatcheck.store.webhooks import DeliveryClaim
 
 Row = Sequence[Any]
@@ -353,3 +355,16 @@ def read_key(row: Sequence[Any]) -> ApiKey:
     id_, tenant, digest, scopes, note, created_at, expires_at, revoked_at = row
     granted = tuple(json.loads(scopes))
     return ApiKey(id_, tenant, digest, granted, note, created_at, expires_at, revoked_at)
+
+
+def read_worker(row: Row) -> WorkerInfo:
+    """Read a registered worker."""
+    id_, host, pid, kinds, slots, started_at, beats = row
+    return WorkerInfo(id_, host, pid, tuple(json.loads(kinds)), slots, started_at, beats)
+
+
+def read_queue(row: Row) -> QueueStatus:
+    """Read how a queue stands; the oldest of its jobs that are ready is told by its id."""
+    name, paused, ready, delayed, running, oldest, concurrency = row
+    since = None if oldest is None else ulid_time(oldest)
+    return QueueStatus(name, bool(paused), ready, delayed, running, since, concurrency)

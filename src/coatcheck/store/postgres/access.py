@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from coatcheck.errors import AccessChanged, Conflict
@@ -61,7 +61,7 @@ class PostgresAccess:
 
     async def access(self) -> Access:
         """Read the epoch, and whether there are keys."""
-        [row] = await self._fetch(self._sql.access)
+        [row] = await self._database.fetch(self._sql.access)
         return Access(*row)
 
     async def put_tenant(self, tenant: Tenant) -> None:
@@ -75,13 +75,14 @@ class PostgresAccess:
 
     async def get_tenant(self, name: str) -> Tenant | None:
         """Read a tenant."""
-        rows = await self._fetch(self._sql.tenant, name)
+        rows = await self._database.fetch(self._sql.tenant, name)
         return read_tenant(rows[0]) if rows else None
 
     async def list_tenants(self, after: str = "", limit: int = 100) -> list[Tenant]:
         """List tenants by name."""
         return [
-            read_tenant(row) for row in await self._fetch(self._sql.tenants_after, after, limit)
+            read_tenant(row)
+            for row in await self._database.fetch(self._sql.tenants_after, after, limit)
         ]
 
     async def add_key(self, key: ApiKey) -> None:
@@ -100,7 +101,7 @@ class PostgresAccess:
 
     async def get_key(self, key_id: str) -> tuple[ApiKey, Tenant] | None:
         """Read a key and its tenant."""
-        rows = await self._fetch(self._sql.key_with_tenant, key_id)
+        rows = await self._database.fetch(self._sql.key_with_tenant, key_id)
         return (read_key(rows[0][:8]), read_tenant(rows[0][8:])) if rows else None
 
     async def list_keys(
@@ -109,7 +110,7 @@ class PostgresAccess:
         """List keys by id."""
         sql = self._sql.keys_after if tenant is None else self._sql.keys_of_tenant_after
         values = (after, limit) if tenant is None else (tenant, after, limit)
-        return [read_key(row) for row in await self._fetch(sql, *values)]
+        return [read_key(row) for row in await self._database.fetch(sql, *values)]
 
     async def revoke_key(self, key_id: str, now: int) -> ApiKey | None:
         """End a key for good."""
@@ -128,7 +129,7 @@ class PostgresAccess:
         self, tenant: str, since: int, until: int, kind: str | None = None
     ) -> list[Usage]:
         """Read what a tenant has used."""
-        rows = await self._fetch(self._sql.usage_between, tenant, since, until, kind)
+        rows = await self._database.fetch(self._sql.usage_between, tenant, since, until, kind)
         return [Usage(*row) for row in rows]
 
     async def load(self, tenant: str, quotas: Quotas, now: int) -> Load:
@@ -144,10 +145,4 @@ class PostgresAccess:
         )
 
     async def _number(self, quota: int | None, sql: str, *values: Any) -> int:
-        return 0 if quota is None else int((await self._fetch(sql, *values))[0][0])
-
-    async def _fetch(self, sql: str, *values: Any) -> Sequence[Any]:
-        rows: Sequence[Any] = await self._database.run(
-            lambda db: db.fetch(sql, *values), transaction=False
-        )
-        return rows
+        return 0 if quota is None else int((await self._database.fetch(sql, *values))[0][0])

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import asyncpg
@@ -136,6 +136,18 @@ class Database:
             except asyncpg.PostgresError as error:
                 raise translate(error) from error
         raise AssertionError("unreachable")
+
+    def execute(self, sql: str, *values: Any) -> Coroutine[Any, Any, str]:
+        """Run one statement, and return what the server says it did."""
+        return self.run(lambda db: db.execute(sql, *values), transaction=False)
+
+    def fetch(self, sql: str, *values: Any) -> Coroutine[Any, Any, list[Any]]:
+        """Read rows."""
+        return self.run(lambda db: db.fetch(sql, *values), transaction=False)
+
+    def fetchrow(self, sql: str, *values: Any) -> Coroutine[Any, Any, Any]:
+        """Read one row, None where there is none."""
+        return self.run(lambda db: db.fetchrow(sql, *values), transaction=False)
 
     async def _end_stalled(self) -> None:
         """End what holds others up by its silence; that this fails is no news."""

@@ -48,26 +48,20 @@ class PostgresSchedules(ABC):
 
     async def get_schedule(self, tenant: str, name: str) -> Schedule | None:
         """Read a schedule."""
-        row = await self._database.run(
-            lambda db: db.fetchrow(self._sql.schedule, tenant, name), transaction=False
-        )
+        row = await self._database.fetchrow(self._sql.schedule, tenant, name)
         return None if row is None else read_schedule(row)
 
     async def list_schedules(
         self, tenant: str, after: str = "", limit: int = 100
     ) -> list[Schedule]:
         """List schedules by name."""
-        rows = await self._database.run(
-            lambda db: db.fetch(self._sql.schedules_after, tenant, after, limit), transaction=False
-        )
+        rows = await self._database.fetch(self._sql.schedules_after, tenant, after, limit)
         return [read_schedule(row) for row in rows]
 
     async def delete_schedule(self, tenant: str, name: str) -> bool:
         """Delete a schedule."""
-        done = await self._database.run(
-            lambda db: db.execute(self._sql.delete_schedule, tenant, name), transaction=False
-        )
-        return bool(done == "DELETE 1")
+        done = await self._database.execute(self._sql.delete_schedule, tenant, name)
+        return done == "DELETE 1"
 
     async def due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
         """List what is due."""

@@ -61,14 +61,14 @@ class PostgresWebhooks:
 
     async def get_endpoint(self, tenant: str, endpoint_id: str) -> Endpoint | None:
         """Read a tenant's endpoint."""
-        rows = await self._rows(self._sql.endpoint, tenant, endpoint_id)
+        rows = await self._database.fetch(self._sql.endpoint, tenant, endpoint_id)
         return read_endpoint(rows[0]) if rows and endpoint_id != OWN else None
 
     async def list_endpoints(
         self, tenant: str, after: str = "", limit: int = 100
     ) -> list[Endpoint]:
         """List a tenant's endpoints."""
-        rows = await self._rows(self._sql.endpoints_after, tenant, after, limit)
+        rows = await self._database.fetch(self._sql.endpoints_after, tenant, after, limit)
         return [read_endpoint(row) for row in rows]
 
     async def delete_endpoint(self, tenant: str, endpoint_id: str) -> bool:
@@ -85,7 +85,7 @@ class PostgresWebhooks:
 
     async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
         """Read the secrets that count now."""
-        rows = await self._rows(self._sql.secrets_of, tenant, endpoint_id, now)
+        rows = await self._database.fetch(self._sql.secrets_of, tenant, endpoint_id, now)
         return [Secret(*row) for row in rows]
 
     async def put_secret(
@@ -112,7 +112,7 @@ class PostgresWebhooks:
         self, now: int, until: int, *, limit: int, per_lane: int, passing_over: Collection[str] = ()
     ) -> DeliveriesClaimed:
         """Hand out what is due; where nothing is, nothing is locked."""
-        lanes = [(row[0], row[1]) for row in await self._rows(self._sql.delivery_lanes)]
+        lanes = [(row[0], row[1]) for row in await self._database.fetch(self._sql.delivery_lanes)]
         due = [(lane, first) for lane, first in lanes if lane not in passing_over and first <= now]
         next_at = min((first for _, first in lanes if first > now), default=None)
         if not due or limit < 1:
@@ -154,7 +154,7 @@ class PostgresWebhooks:
 
     async def get_delivery(self, key: DeliveryKey) -> Delivery | None:
         """Read a delivery."""
-        rows = await self._rows(self._sql.delivery, *key)
+        rows = await self._database.fetch(self._sql.delivery, *key)
         return read_delivery(rows[0]) if rows else None
 
     async def list_deliveries(self, which: DeliveryFilter) -> list[Delivery]:
@@ -162,10 +162,12 @@ class PostgresWebhooks:
         at, last = which.before or (_LATEST, DeliveryKey(which.tenant, _LAST, _LATEST, _LAST))
         if which.job_id is not None:
             place: tuple[Any, ...] = (which.job_id, which.state, last.seq, last.endpoint)
-            rows = await self._rows(self._sql.deliveries_of_job, which.tenant, *place, which.limit)
+            rows = await self._database.fetch(
+                self._sql.deliveries_of_job, which.tenant, *place, which.limit
+            )
         else:
             place = (which.endpoint, which.state, at, last.job_id, last.seq)
-            rows = await self._rows(
+            rows = await self._database.fetch(
                 self._sql.deliveries_of_endpoint, which.tenant, *place, which.limit
             )
         return [read_delivery(row) for row in rows]
@@ -180,6 +182,3 @@ class PostgresWebhooks:
         )
         self._notifications.publish({Topic.WEBHOOKS})
         return int(done.rpartition(" ")[2])
-
-    async def _rows(self, sql: str, *values: Any) -> list[Any]:
-        return await self._database.run(lambda db: db.fetch(sql, *values), transaction=False)

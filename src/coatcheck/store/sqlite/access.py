@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import apsw
 
@@ -41,7 +40,7 @@ class SQLiteAccess:
 
     async def access(self) -> Access:
         """Read the epoch, and whether there are keys."""
-        epoch, has_keys = await self._reader.read(lambda db: _one(db, SQL.access))
+        epoch, has_keys = await self._reader.one(SQL.access)
         return Access(epoch, has_keys == 1)
 
     async def put_tenant(self, tenant: Tenant) -> None:
@@ -55,12 +54,12 @@ class SQLiteAccess:
 
     async def get_tenant(self, name: str) -> Tenant | None:
         """Read a tenant."""
-        row = await self._reader.read(lambda db: _one(db, SQL.tenant, name))
+        row = await self._reader.one(SQL.tenant, (name,))
         return None if row is None else read_tenant(row)
 
     async def list_tenants(self, after: str = "", limit: int = 100) -> list[Tenant]:
         """List tenants by name."""
-        rows = await self._reader.read(lambda db: _all(db, SQL.tenants_after, after, limit))
+        rows = await self._reader.all(SQL.tenants_after, (after, limit))
         return [read_tenant(row) for row in rows]
 
     async def add_key(self, key: ApiKey) -> None:
@@ -78,7 +77,7 @@ class SQLiteAccess:
 
     async def get_key(self, key_id: str) -> tuple[ApiKey, Tenant] | None:
         """Read a key and its tenant."""
-        row = await self._reader.read(lambda db: _one(db, SQL.key_with_tenant, key_id))
+        row = await self._reader.one(SQL.key_with_tenant, (key_id,))
         return None if row is None else (read_key(row[:8]), read_tenant(row[8:]))
 
     async def list_keys(
@@ -87,7 +86,7 @@ class SQLiteAccess:
         """List keys by id."""
         sql = SQL.keys_after if tenant is None else SQL.keys_of_tenant_after
         values = (after, limit) if tenant is None else (tenant, after, limit)
-        rows = await self._reader.read(lambda db: _all(db, sql, *values))
+        rows = await self._reader.all(sql, values)
         return [read_key(row) for row in rows]
 
     async def revoke_key(self, key_id: str, now: int) -> ApiKey | None:
@@ -106,9 +105,7 @@ class SQLiteAccess:
         self, tenant: str, since: int, until: int, kind: str | None = None
     ) -> list[Usage]:
         """Read what a tenant has used."""
-        rows = await self._reader.read(
-            lambda db: _all(db, SQL.usage_between, tenant, since, until, kind)
-        )
+        rows = await self._reader.all(SQL.usage_between, (tenant, since, until, kind))
         return [Usage(*row) for row in rows]
 
     async def load(self, tenant: str, quotas: Quotas, now: int) -> Load:
@@ -129,12 +126,4 @@ class SQLiteAccess:
 
 
 def _number(db: apsw.Connection, quota: int | None, sql: str, *values: str | int | None) -> int:
-    return 0 if quota is None else int(_one(db, sql, *values)[0])
-
-
-def _one(db: apsw.Connection, sql: str, *values: str | int | None) -> Any:
-    return db.execute(sql, values).fetchone()
-
-
-def _all(db: apsw.Connection, sql: str, *values: str | int | None) -> list[Any]:
-    return db.execute(sql, values).fetchall()
+    return 0 if quota is None else int(db.execute(sql, values).get)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from pydantic_core import to_json
@@ -27,11 +28,43 @@ from coatcheck.model.upload import StoredUpload
 from coatcheck.model.webhook import Callback
 from coatcheck.store.base import Earlier, Idempotency
 from coatcheck.store.sqlite import blobs, jobs
-from coatcheck.store.sqlite.operation import Transaction
+from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Writer
 
 SLICE = 100
 ABANDONED_AFTER_MS = 600_000
+
+
+async def submit(
+    writer: Writer, batch: str, new: Sequence[NewJob], now: int, once: Idempotency | None
+) -> Earlier | None:
+    """Make many jobs durable, slice by slice, unless others hold their key."""
+    await writer.write(lambda tx: begin(tx, batch, now), Urgency.BULK)
+    for number, start in enumerate(range(0, len(new), SLICE)):
+        slice_ = new[start : start + SLICE]
+        await writer.write(partial(stage, batch=batch, number=number, slice_=slice_), Urgency.BULK)
+    earlier = await writer.write(lambda tx: accept(tx, batch, new, now, once), Urgency.BULK)
+    if earlier is None:
+        await finish(writer, batch, now)
+    else:
+        while await finish_accepted(writer, now):
+            continue  # the earlier one may be half-way, and not the only one
+    return earlier
+
+
+async def finish_accepted(writer: Writer, now: int) -> bool:
+    """Finish a batch that will happen; False when there is none."""
+    batch = await writer.write(lambda tx: unfinished(tx, now), Urgency.BULK)
+    if batch is not None:
+        await finish(writer, batch, now)
+    return batch is not None
+
+
+async def finish(writer: Writer, batch: str, now: int) -> None:
+    """Make the slices of an accepted batch real, one after the other."""
+    while await writer.write(lambda tx: apply_next_slice(tx, batch, now), Urgency.BULK):
+        continue
 
 
 def begin(tx: Transaction, batch: str, now: int) -> None:

@@ -43,6 +43,14 @@ class Reader:
             self._queue.put((operation, future))
         return future
 
+    def one(self, sql: str, values: tuple[Any, ...] = ()) -> asyncio.Future[Any]:
+        """Read one row, None where there is none."""
+        return self.read(lambda db: db.execute(sql, values).fetchone())
+
+    def all(self, sql: str, values: tuple[Any, ...] = ()) -> asyncio.Future[list[Any]]:
+        """Read rows."""
+        return self.read(lambda db: db.execute(sql, values).fetchall())
+
     def close(self) -> None:
         """End the thread after the reads that are queued."""
         with self._closing:

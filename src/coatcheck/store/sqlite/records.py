@@ -1,16 +1,51 @@
-"""Small documents, with versions and expiry."""
+"""Small documents on SQLite: the verbs of `coatcheck.store.records`."""
 
 from __future__ import annotations
 
 from dataclasses import astuple
 
 from coatcheck.model.record import Record
-from coatcheck.store.sqlite.operation import Transaction
+from coatcheck.store.sqlite.operation import Transaction, Urgency
+from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Writer
 
 
-def put(tx: Transaction, record: Record, expected_version: int | None) -> Record | None:
-    """Write a document over the version the caller has seen, or over any."""
+class SQLiteRecords:
+    """The part of the store that keeps small documents."""
+
+    _writer: Writer
+    _reader: Reader
+
+    async def put_record(
+        self, record: Record, expected_version: int | None = None
+    ) -> Record | None:
+        """Write a document."""
+        return await self._writer.write(
+            lambda tx: _put(tx, record, expected_version), Urgency.SUBMIT
+        )
+
+    async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
+        """Read a document."""
+        row = await self._reader.one(SQL.record, (tenant, collection, key))
+        found = None if row is None else Record(*row)
+        return None if found is None or found.has_expired(now) else found
+
+    async def list_records(
+        self, tenant: str, collection: str, now: int, after: str = "", limit: int = 100
+    ) -> list[Record]:
+        """List a collection."""
+        rows = await self._reader.all(SQL.records_after, (tenant, collection, after, now, limit))
+        return [Record(*row) for row in rows]
+
+    async def delete_record(self, tenant: str, collection: str, key: str) -> bool:
+        """Delete a document."""
+        return await self._writer.write(
+            lambda tx: _delete(tx, tenant, collection, key), Urgency.SUBMIT
+        )
+
+
+def _put(tx: Transaction, record: Record, expected_version: int | None) -> Record | None:
     row = tx.one(SQL.record, (record.tenant, record.collection, record.key))
     there = None if row is None else Record(*row)
     written = record.over(there, expected_version)
@@ -19,8 +54,7 @@ def put(tx: Transaction, record: Record, expected_version: int | None) -> Record
     return written
 
 
-def delete(tx: Transaction, tenant: str, collection: str, key: str) -> bool:
-    """Delete a document; False when there was none."""
+def _delete(tx: Transaction, tenant: str, collection: str, key: str) -> bool:
     if tx.one(SQL.record, (tenant, collection, key)) is None:
         return False
     tx.execute(SQL.delete_record, (tenant, collection, key))

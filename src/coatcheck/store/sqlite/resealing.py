@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from coatcheck.model.payload import BlobName
 from coatcheck.store.resealing import COMMON, Change, Key, Place, Text
@@ -35,7 +34,7 @@ class SQLiteResealing:
             f"ORDER BY {columns} LIMIT ?"
         )
         values = (having, lacking, *(after or ()), limit)
-        rows = await self._read(statement, values)
+        rows = await self._reader.all(statement, values)
         width = len(place.key)
         return [Text(row[:width], row[width], row[width + 1 :]) for row in rows]
 
@@ -59,12 +58,9 @@ class SQLiteResealing:
     async def blobs_after(self, after: BlobName | None, limit: int) -> list[BlobName]:
         """List blobs that are not being removed."""
         values = (*(after or ("", "", "")), limit)
-        return [BlobName(*row) for row in await self._read(SQL.blobs_after, values)]
+        return [BlobName(*row) for row in await self._reader.all(SQL.blobs_after, values)]
 
     async def has_blob(self, blob: BlobName) -> bool:
         """Tell whether a blob is there."""
-        [[found]] = await self._read(SQL.has_blob, blob)
+        [[found]] = await self._reader.all(SQL.has_blob, blob)
         return bool(found)
-
-    async def _read(self, statement: str, values: tuple[Any, ...]) -> list[Any]:
-        return await self._reader.read(lambda db: db.execute(statement, values).fetchall())

@@ -31,19 +31,14 @@ class SQLiteSchedules:
 
     async def get_schedule(self, tenant: str, name: str) -> Schedule | None:
         """Read a schedule."""
-        row = await self._reader.read(
-            lambda db: db.execute(SQL.schedule, (tenant, name)).fetchone()
-        )
+        row = await self._reader.one(SQL.schedule, (tenant, name))
         return None if row is None else read_schedule(row)
 
     async def list_schedules(
         self, tenant: str, after: str = "", limit: int = 100
     ) -> list[Schedule]:
         """List schedules by name."""
-        values = (tenant, after, limit)
-        rows = await self._reader.read(
-            lambda db: db.execute(SQL.schedules_after, values).fetchall()
-        )
+        rows = await self._reader.all(SQL.schedules_after, (tenant, after, limit))
         return [read_schedule(row) for row in rows]
 
     async def delete_schedule(self, tenant: str, name: str) -> bool:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
-
-import apsw
 
 from coatcheck.model.job import NewJob
 from coatcheck.model.webhook import OWN, Delivery, DeliveryKey, Endpoint, Secret
@@ -73,14 +70,14 @@ class SQLiteWebhooks:
 
     async def get_endpoint(self, tenant: str, endpoint_id: str) -> Endpoint | None:
         """Read a tenant's endpoint."""
-        rows = await self._read(SQL.endpoint, (tenant, endpoint_id))
+        rows = await self._reader.all(SQL.endpoint, (tenant, endpoint_id))
         return read_endpoint(rows[0]) if rows and endpoint_id != OWN else None
 
     async def list_endpoints(
         self, tenant: str, after: str = "", limit: int = 100
     ) -> list[Endpoint]:
         """List a tenant's endpoints."""
-        rows = await self._read(SQL.endpoints_after, (tenant, after, limit))
+        rows = await self._reader.all(SQL.endpoints_after, (tenant, after, limit))
         return [read_endpoint(row) for row in rows]
 
     async def delete_endpoint(self, tenant: str, endpoint_id: str) -> bool:
@@ -99,7 +96,8 @@ class SQLiteWebhooks:
     async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
         """Read the secrets that count now."""
         return [
-            Secret(*row) for row in await self._read(SQL.secrets_of, (tenant, endpoint_id, now))
+            Secret(*row)
+            for row in await self._reader.all(SQL.secrets_of, (tenant, endpoint_id, now))
         ]
 
     async def put_secret(
@@ -122,7 +120,7 @@ class SQLiteWebhooks:
         self, now: int, until: int, *, limit: int, per_lane: int, passing_over: Collection[str] = ()
     ) -> DeliveriesClaimed:
         """Hand out what is due; where nothing is, nothing is written."""
-        lanes = await self._read(SQL.delivery_lanes)
+        lanes = await self._reader.all(SQL.delivery_lanes)
         due = [(lane, first) for lane, first in lanes if lane not in passing_over and first <= now]
         next_at = min((first for _, first in lanes if first > now), default=None)
         if not due or limit < 1:
@@ -142,7 +140,7 @@ class SQLiteWebhooks:
 
     async def get_delivery(self, key: DeliveryKey) -> Delivery | None:
         """Read a delivery."""
-        rows = await self._read(SQL.delivery, tuple(key))
+        rows = await self._reader.all(SQL.delivery, tuple(key))
         return read_delivery(rows[0]) if rows else None
 
     async def list_deliveries(self, which: DeliveryFilter) -> list[Delivery]:
@@ -151,11 +149,11 @@ class SQLiteWebhooks:
         if which.job_id is not None:
             last = (None, None) if before is None else (before[1].seq, before[1].endpoint)
             values = (which.tenant, which.job_id, which.state, *last, which.limit)
-            rows = await self._read(SQL.deliveries_of_job, values)
+            rows = await self._reader.all(SQL.deliveries_of_job, values)
         else:
             place = (None,) * 3 if before is None else (before[0], before[1].job_id, before[1].seq)
             values = (which.tenant, which.endpoint, which.state, *place, which.limit)
-            rows = await self._read(SQL.deliveries_of_endpoint, values)
+            rows = await self._reader.all(SQL.deliveries_of_endpoint, values)
         return [read_delivery(row) for row in rows]
 
     async def redeliver(self, keys: Sequence[DeliveryKey], now: int) -> int:
@@ -170,12 +168,6 @@ class SQLiteWebhooks:
             return found
 
         return await self._writer.write(again, Urgency.SUBMIT)
-
-    async def _read(self, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        def read(db: apsw.Connection) -> list[Any]:
-            return db.execute(sql, values).fetchall()
-
-        return await self._reader.read(read)
 
 
 def _claim(

@@ -1,0 +1,75 @@
+"""Files on PostgreSQL: the verbs of `coatcheck.store.files`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coatcheck.model.artifact import Artifact
+from coatcheck.model.job import Lease
+from coatcheck.model.payload import NOBODY, BlobName
+from coatcheck.model.upload import StoredUpload
+from coatcheck.store.base import Topic
+from coatcheck.store.postgres import blobs, jobs
+from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.notify import Notifications
+from coatcheck.store.postgres.statements import Statements
+
+
+class PostgresFiles:
+    """The part of the store that knows of blobs, artifacts and uploads."""
+
+    _sql: Statements
+    _database: Database
+    _notifications: Notifications
+
+    async def reserve_blob(self, blob: BlobName, remove_at: int) -> None:
+        """Note a blob before its bytes are written."""
+        await self._database.execute(self._sql.reserve_blob, *blob, remove_at)
+
+    async def keep_artifact(
+        self, lease: Lease, artifact: Artifact, content: str | None = None
+    ) -> bool:
+        """Name a file of a running job."""
+        kept = await self._database.run(
+            lambda db: jobs.keep_artifact(db, self._sql, lease, artifact, content)
+        )
+        self._notifications.publish({Topic.CHANGES})
+        return kept
+
+    async def artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
+        """Read a file that is kept in its row."""
+        rows = await self._database.fetch(self._sql.artifact_content, tenant, job_id, name)
+        return rows[0][0] if rows else None
+
+    async def unneeded_blobs(self, now: int, limit: int) -> list[BlobName]:
+        """List blobs whose bytes are to be removed."""
+        rows = await self._database.fetch(self._sql.take_unneeded_blobs, now, limit)
+        return [BlobName(*row) for row in rows]
+
+    async def forget_blobs(self, gone: Sequence[BlobName]) -> None:
+        """Drop what is known of blobs whose bytes are gone."""
+        await self._database.execute(self._sql.forget_blobs, *jobs.columns(gone, 3))
+
+    # --- uploads
+
+    async def put_upload(self, tenant: str, upload: StoredUpload) -> None:
+        """Make a file known that no job has taken over."""
+        await self._database.run(lambda db: blobs.put_upload(db, self._sql, tenant, upload))
+
+    async def get_upload(
+        self, tenant: str, upload_id: str, job_id: str = NOBODY
+    ) -> StoredUpload | None:
+        """Read what is known of a file."""
+        row = await self._database.fetchrow(self._sql.upload, tenant, job_id, upload_id)
+        return None if row is None else StoredUpload(*row)
+
+    async def uploads_of(self, tenant: str, job_id: str) -> list[StoredUpload]:
+        """List the files of a job's input."""
+        rows = await self._database.fetch(self._sql.uploads_of, tenant, job_id)
+        return [StoredUpload(*row) for row in rows]
+
+    async def delete_upload(self, tenant: str, upload_id: str) -> bool:
+        """Give a file up that no job has taken over."""
+        return await self._database.run(
+            lambda db: blobs.delete_upload(db, self._sql, tenant, upload_id)
+        )

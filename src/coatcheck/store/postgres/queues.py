@@ -1,0 +1,52 @@
+"""Queues on PostgreSQL: the verbs of `coatcheck.store.queues`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from coatcheck.model.job import Job
+from coatcheck.store.base import QueueStatus
+from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.rows import read_queue
+from coatcheck.store.turns import kind_in_lanes, priority_in_lanes
+
+
+class PostgresQueues(ABC):
+    """The part of the store that is about queues."""
+
+    _sql: Statements
+    _database: Database
+
+    async def queues(self) -> list[QueueStatus]:
+        """List the queues."""
+        return [read_queue(row) for row in await self._database.fetch(self._sql.queue_status)]
+
+    async def pause_queue(self, name: str, paused: bool, now: int) -> None:
+        """Stop or resume claims from a queue."""
+        await self._database.execute(self._sql.pause_queue, name, now if paused else None)
+        self._may_be_claimable()
+
+    async def limit_queue(self, name: str, concurrency: int | None) -> None:
+        """Let so many jobs of a queue run at once."""
+
+        async def limit(db: Any) -> None:
+            await db.execute(self._sql.limit_queue, name, concurrency)
+            await db.execute(self._sql.adopt_running_in_queue, name)
+
+        await self._database.run(limit)
+        self._may_be_claimable()
+
+    async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
+        """Count the jobs before one in its queue."""
+        priority = priority_in_lanes(job.priority)
+        named = {kind_in_lanes(job.kind, job.version), *kinds}
+        values = (list(named), job.queue, priority, job.tenant, job.id, most, job.priority)
+        row = await self._database.fetchrow(self._sql.ahead_of, *values)
+        return int(row[0])
+
+    @abstractmethod
+    def _may_be_claimable(self) -> None:
+        """Forget what was known of what can be claimed, and wake the workers."""

@@ -1,0 +1,56 @@
+"""Small documents on PostgreSQL: the verbs of `coatcheck.store.records`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import astuple
+from typing import Any
+
+from coatcheck.model.record import Record
+from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.statements import Statements
+
+
+class PostgresRecords:
+    """The part of the store that keeps small documents."""
+
+    _sql: Statements
+    _database: Database
+
+    async def put_record(
+        self, record: Record, expected_version: int | None = None
+    ) -> Record | None:
+        """Write a document."""
+
+        async def put(db: Any) -> Record | None:
+            key = (record.tenant, record.collection, record.key)
+            await db.execute(self._sql.lock_record, json.dumps(key))
+            row = await db.fetchrow(self._sql.record, *key)
+            written = record.over(None if row is None else Record(*row), expected_version)
+            if written is not None:
+                await db.execute(self._sql.put_record, *astuple(written))
+            return written
+
+        return await self._database.run(put)
+
+    async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
+        """Read a document."""
+        row = await self._database.fetchrow(self._sql.record, tenant, collection, key)
+        found = None if row is None else Record(*row)
+        return None if found is None or found.has_expired(now) else found
+
+    async def list_records(
+        self, tenant: str, collection: str, now: int, after: str = "", limit: int = 100
+    ) -> list[Record]:
+        """List a collection."""
+        rows = await self._database.fetch(
+            self._sql.records_after, tenant, collection, after, now, limit
+        )
+        return [Record(*row) for row in rows]
+
+    async def delete_record(self, tenant: str, collection: str, key: str) -> bool:
+        """Delete a document."""
+        return (
+            await self._database.execute(self._sql.delete_record, tenant, collection, key)
+            == "DELETE 1"
+        )

@@ -1,0 +1,75 @@
+"""Files on SQLite: the verbs of `coatcheck.store.files`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coatcheck.model.artifact import Artifact
+from coatcheck.model.job import Lease
+from coatcheck.model.payload import NOBODY, BlobName
+from coatcheck.model.upload import StoredUpload
+from coatcheck.store.sqlite import blobs, jobs
+from coatcheck.store.sqlite.operation import Urgency
+from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Writer
+
+
+class SQLiteFiles:
+    """The part of the store that knows of blobs, artifacts and uploads."""
+
+    _writer: Writer
+    _reader: Reader
+
+    async def reserve_blob(self, blob: BlobName, remove_at: int) -> None:
+        """Note a blob before its bytes are written."""
+        await self._writer.write(lambda tx: blobs.reserve(tx, blob, remove_at), Urgency.SUBMIT)
+
+    async def keep_artifact(
+        self, lease: Lease, artifact: Artifact, content: str | None = None
+    ) -> bool:
+        """Name a file of a running job."""
+        return await self._writer.write(
+            lambda tx: jobs.keep_artifact(tx, lease, artifact, content), Urgency.WORKER
+        )
+
+    async def artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
+        """Read a file that is kept in its row."""
+        rows = await self._reader.all(SQL.artifact_content, (tenant, job_id, name))
+        return rows[0][0] if rows else None
+
+    async def unneeded_blobs(self, now: int, limit: int) -> list[BlobName]:
+        """List blobs whose bytes are to be removed; an idle system writes nothing."""
+        if await self._reader.one(SQL.blobs_to_remove, (now, 1)) is None:
+            return []
+        return await self._writer.write(
+            lambda tx: blobs.take_unneeded(tx, now, limit), Urgency.BULK
+        )
+
+    async def forget_blobs(self, gone: Sequence[BlobName]) -> None:
+        """Drop what is known of blobs whose bytes are gone."""
+        await self._writer.write(lambda tx: blobs.forget(tx, gone), Urgency.BULK)
+
+    # --- uploads
+
+    async def put_upload(self, tenant: str, upload: StoredUpload) -> None:
+        """Make a file known that no job has taken over."""
+        await self._writer.write(lambda tx: blobs.put_upload(tx, tenant, upload), Urgency.SUBMIT)
+
+    async def get_upload(
+        self, tenant: str, upload_id: str, job_id: str = NOBODY
+    ) -> StoredUpload | None:
+        """Read what is known of a file."""
+        row = await self._reader.one(SQL.upload, (tenant, job_id, upload_id))
+        return None if row is None else StoredUpload(*row)
+
+    async def uploads_of(self, tenant: str, job_id: str) -> list[StoredUpload]:
+        """List the files of a job's input."""
+        rows = await self._reader.all(SQL.uploads_of, (tenant, job_id))
+        return [StoredUpload(*row) for row in rows]
+
+    async def delete_upload(self, tenant: str, upload_id: str) -> bool:
+        """Give a file up that no job has taken over."""
+        return await self._writer.write(
+            lambda tx: blobs.delete_upload(tx, tenant, upload_id), Urgency.SUBMIT
+        )

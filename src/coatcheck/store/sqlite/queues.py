@@ -1,0 +1,59 @@
+"""Queues on SQLite: the verbs of `coatcheck.store.queues`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from coatcheck.model.job import Job
+from coatcheck.store.base import QueueStatus, Topic
+from coatcheck.store.rows import read_queue
+from coatcheck.store.sqlite.operation import Transaction, Urgency
+from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Writer
+from coatcheck.store.turns import kind_in_lanes, priority_in_lanes
+
+
+class SQLiteQueues:
+    """The part of the store that is about queues."""
+
+    _writer: Writer
+    _reader: Reader
+
+    async def queues(self) -> list[QueueStatus]:
+        """List the queues."""
+        rows = await self._reader.all(SQL.queue_status)
+        return [read_queue(row) for row in rows]
+
+    async def pause_queue(self, name: str, paused: bool, now: int) -> None:
+        """Stop or resume claims from a queue."""
+        await self._writer.write(
+            lambda tx: _pause(tx, name, now if paused else None), Urgency.WORKER
+        )
+
+    async def limit_queue(self, name: str, concurrency: int | None) -> None:
+        """Let so many jobs of a queue run at once."""
+        await self._writer.write(lambda tx: _limit(tx, name, concurrency), Urgency.WORKER)
+
+    async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
+        """Count the jobs before one in its queue."""
+        priority = priority_in_lanes(job.priority)
+        named = {kind_in_lanes(job.kind, job.version), *kinds}
+        wanted = json.dumps(sorted(named))
+        values = (wanted, job.queue, priority, job.tenant, job.id, most, job.priority)
+        row = await self._reader.one(SQL.ahead_of, values)
+        return int(row[0])
+
+
+def _pause(tx: Transaction, name: str, paused_at: int | None) -> None:
+    """Pause a queue, or open it again and wake the workers for what waits in it."""
+    tx.execute(SQL.pause_queue, (name, paused_at))
+    tx.topics.add(Topic.WORK)
+
+
+def _limit(tx: Transaction, name: str, concurrency: int | None) -> None:
+    """Limit what runs of a queue, counting what does, and wake the workers: there may be room."""
+    tx.execute(SQL.limit_queue, (name, concurrency))
+    tx.execute(SQL.adopt_running_in_queue, (name,))
+    tx.topics.add(Topic.WORK)
