@@ -1,0 +1,15 @@
+"""A job that may run in a thread as well as in a process of its own."""
+
+from __future__ import annotations
+
+from coatcheck import Context
+
+
+def greet(ctx: Context, name: str) -> str:
+    """Greet somebody, in a step."""
+    ctx.progress(1, 2, "bowing")
+    return ctx.step(greeting, name)
+
+
+def greeting(name: str) -> str:
+    return f"good day, {name}"
