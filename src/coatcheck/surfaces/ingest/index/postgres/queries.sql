@@ -30,6 +30,13 @@ ON CONFLICT (tenant, document, version, ordinal) DO UPDATE SET
 -- name: staged
 SELECT ordinal FROM coatcheck.search_staged WHERE tenant = $1 AND document = $2 AND version = $3
 
+-- name: vectors_of
+SELECT p.text, p.headings, v.vector::real[]
+FROM coatcheck.search_documents d
+JOIN coatcheck.search_vectors v ON v.document = d.key
+JOIN coatcheck.search_passages p ON p.key = v.passage
+WHERE d.tenant = $1 AND d.id = $2
+
 -- name: staged_whole
 -- The ordinals are from 0 without a gap when there are as many as expected, and none is beyond.
 SELECT count(*), coalesce(max(ordinal), -1) + 1,
