@@ -8,7 +8,8 @@ from coatcheck import Context
 def greet(ctx: Context, name: str) -> str:
     """Greet somebody, in a step."""
     ctx.progress(1, 2, "bowing")
-    return ctx.step(greeting, name)
+    greeted: str = ctx.step(greeting, name)
+    return greeted
 
 
 def greeting(name: str) -> str:

@@ -48,7 +48,6 @@ from coatcheck.settings import Settings, load_settings
 from coatcheck.surfaces.ingest.chunking import chunk as split
 from coatcheck.surfaces.ingest.document import DocumentRequest, Ingested
 from coatcheck.surfaces.ingest.embedding.base import Embedder, as_signals, passage_text
-from coatcheck.surfaces.ingest.embedding.open import open_embedder
 from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
 from coatcheck.surfaces.ingest.fetching import Fetched, fetch_document, file_name_of
 from coatcheck.surfaces.ingest.index.base import (
@@ -61,8 +60,8 @@ from coatcheck.surfaces.ingest.index.base import (
     check_embedder,
     document_id,
 )
-from coatcheck.surfaces.ingest.index.open import open_index
 from coatcheck.surfaces.ingest.index.staging import passage_key
+from coatcheck.surfaces.ingest.kept import kept_open
 from coatcheck.surfaces.ingest.settings import IngestSettings
 from coatcheck.surfaces.ingest.values import Chunk, Extracted
 from coatcheck.surfaces.ingest.words import BATCH
@@ -85,18 +84,12 @@ class Compared(BaseModel):
 async def ingest_document(ctx: Context, asked: DocumentRequest) -> Ingested:
     """Bring a document into its collection."""
     try:
-        settings = load_settings()
-        embedder = open_embedder(EmbeddingSettings.read(os.environ))
-        index = open_index(settings)
+        settings, embedding = load_settings(), EmbeddingSettings.read(os.environ)
     except ConfigurationError as error:
         raise Fail(error.code, str(error)) from None
-    with tempfile.TemporaryDirectory(prefix="coatcheck-ingest-") as folder:
-        try:
-            with _signals():
-                async with index:
-                    return await Pipeline(ctx, asked, index, embedder, settings, Path(folder)).run()
-        finally:
-            await embedder.close()
+    with tempfile.TemporaryDirectory(prefix="coatcheck-ingest-") as folder, _signals():
+        async with kept_open(settings, embedding) as (index, embedder):
+            return await Pipeline(ctx, asked, index, embedder, settings, Path(folder)).run()
 
 
 class _Source(NamedTuple):
