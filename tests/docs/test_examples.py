@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ from pathlib import Path
 import httpx2
 
 from coatcheck import Client
+from tests.node import node
 
-from .pages import PAGES, ROOT, blocks, run_curl, write_python_files
+from .pages import PAGES, ROOT, blocks, run_curl, write_files, write_python_files
 
 README = ROOT / "README.md"
 
@@ -134,6 +136,24 @@ def test_a_worker_in_any_language(tmp_path: Path) -> None:
         assert handle.job["progress"]["message"] == "taking a breath"
         [step] = handle.steps()
         assert (step["name"], step["result"]) == ("upper", "HELLO")
+
+
+# I18
+def test_a_worker_in_node(tmp_path: Path) -> None:
+    page = ROOT / "docs/how-to/a-worker-in-any-language.md"
+    write_python_files(page, tmp_path)
+    shutil.copy(ROOT / "examples/worker.mjs", tmp_path)
+    with serving(tmp_path, "gateway:app", "--no-worker") as url, Client(url) as client:
+        [program] = write_files(page, tmp_path, "js", url)
+        with subprocess.Popen([node(), program], cwd=tmp_path) as worker:
+            handle = client.submit("shout", "hello you")
+            assert handle.result() == "HELLO YOU"
+            nothing = client.wait(client.submit("shout", " ").id)
+            worker.terminate()
+        assert worker.returncode == 0
+        assert [step["result"] for step in handle.steps()] == [["hello", "you"], "HELLO", "YOU"]
+        assert handle.refresh()["progress"]["message"] == "words shouted"
+        assert (nothing["state"], nothing["error"]["code"]) == ("failed", "bad-input")
 
 
 def test_using_the_client(tmp_path: Path) -> None:

@@ -135,6 +135,8 @@ class AsyncRunner:
         for task in left:
             task.cancel()
         self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        # What handlers keep open for each other is closed by generators that end with the loop.
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
 
     def _start_all(self, executions: list[Execution]) -> None:
         for execution in executions:

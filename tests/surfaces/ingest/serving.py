@@ -18,7 +18,7 @@ from coatcheck import App
 from coatcheck.cli.running import new_event_loop, open_engine
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
-from coatcheck.model.kind import Backoff
+from coatcheck.model.kind import Backoff, Isolation
 from coatcheck.settings import Settings
 from coatcheck.surfaces.ingest.surface import IngestSurface
 from coatcheck.surfaces.ingest.words import KIND
@@ -83,13 +83,20 @@ class Ingest:
 
 @contextlib.asynccontextmanager
 async def ingest_at(
-    settings: Settings, folder: Path, *, works: bool = True, probe: Probe = no_probe
+    settings: Settings,
+    folder: Path,
+    *,
+    works: bool = True,
+    probe: Probe = no_probe,
+    app: App | None = None,
+    isolation: Isolation = "process",
 ) -> AsyncIterator[Ingest]:
-    """Serve the surface, with a worker unless told."""
-    app, surface = App(), IngestSurface()
+    """Serve the surface, with a worker unless told, and in processes of their own."""
+    app, surface = app or App(), IngestSurface()
     app.use(surface)
     # Nobody has the time to wait for the next try.
-    app._kinds[KIND] = replace(app.kinds[KIND], backoff=Backoff(0, 0))
+    changed = replace(app.kinds[KIND], backoff=Backoff(0, 0), isolation=isolation)
+    app._kinds[KIND] = changed if isolation == "process" else replace(changed, memory=None)
     async with (
         open_engine(app, settings) as engine,
         connect(create_http_app(engine, surfaces=[surface])) as http,

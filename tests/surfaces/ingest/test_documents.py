@@ -173,15 +173,21 @@ async def test_waiting_for_it_in_the_same_request(ingest: Ingest) -> None:
     assert answer.headers["preference-applied"] == "wait=60"
 
 
-async def test_a_fork_brings_the_document_in_again(
-    ingest: Ingest, embedder: EmbeddingServer
+async def test_a_fork_brings_the_document_in_again_and_embeds_nothing_again(
+    on_each_store: Serve, embedder: EmbeddingServer
 ) -> None:
-    job = await ingest.ended(await ingest.send(("a.md", RECIPES.encode())))
-    fork = await ingest.http.post(f"/v1/jobs/{job['id']}/fork", json={"from_step": "publish"})
-    forked = await ingest.ended(fork)
-    assert forked["state"] == "succeeded", forked
-    assert (forked["result"]["passages"], forked["result"]["superseded"]) == (1, False)
-    assert len(await ingest.search("crust")) == 1
+    async with on_each_store() as ingest:
+        text = long_text("otter", 70)
+        job = await ingest.ended(await ingest.send(("a.md", text.encode())))
+        fork = await ingest.http.post(f"/v1/jobs/{job['id']}/fork", json={"from_step": "publish"})
+        forked = await ingest.ended(fork)
+        assert forked["state"] == "succeeded", forked
+        assert (forked["result"]["passages"], forked["result"]["superseded"]) == (70, False)
+        for mode in ("text", "vector"):
+            found = await ingest.search("otter stands", mode=mode, k=100)
+            assert len({each["text"] for each in found}) == 70
+        *passages, _question = embedder.times_embedded("otter")
+        assert passages == [1] * 70
 
 
 async def test_a_file_that_cannot_be_read_says_why(ingest: Ingest) -> None:

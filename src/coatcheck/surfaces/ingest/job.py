@@ -25,11 +25,13 @@ import hashlib
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
 from pydantic import BaseModel
 
 from coatcheck.clock import SystemClock
@@ -46,18 +48,20 @@ from coatcheck.settings import Settings, load_settings
 from coatcheck.surfaces.ingest.chunking import chunk as split
 from coatcheck.surfaces.ingest.document import DocumentRequest, Ingested
 from coatcheck.surfaces.ingest.embedding.base import Embedder, as_signals, passage_text
-from coatcheck.surfaces.ingest.embedding.open import open_embedder
 from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
 from coatcheck.surfaces.ingest.fetching import Fetched, fetch_document, file_name_of
 from coatcheck.surfaces.ingest.index.base import (
     EmbedderMismatch,
     Index,
     NewDocument,
+    PassageKey,
     StagedGone,
+    Vector,
     check_embedder,
     document_id,
 )
-from coatcheck.surfaces.ingest.index.open import open_index
+from coatcheck.surfaces.ingest.index.staging import passage_key
+from coatcheck.surfaces.ingest.kept import kept_open
 from coatcheck.surfaces.ingest.settings import IngestSettings
 from coatcheck.surfaces.ingest.values import Chunk, Extracted
 from coatcheck.surfaces.ingest.words import BATCH
@@ -80,18 +84,12 @@ class Compared(BaseModel):
 async def ingest_document(ctx: Context, asked: DocumentRequest) -> Ingested:
     """Bring a document into its collection."""
     try:
-        settings = load_settings()
-        embedder = open_embedder(EmbeddingSettings.read(os.environ))
-        index = open_index(settings)
+        settings, embedding = load_settings(), EmbeddingSettings.read(os.environ)
     except ConfigurationError as error:
         raise Fail(error.code, str(error)) from None
-    with tempfile.TemporaryDirectory(prefix="coatcheck-ingest-") as folder:
-        try:
-            with _signals():
-                async with index:
-                    return await Pipeline(ctx, asked, index, embedder, settings, Path(folder)).run()
-        finally:
-            await embedder.close()
+    with tempfile.TemporaryDirectory(prefix="coatcheck-ingest-") as folder, _signals():
+        async with kept_open(settings, embedding) as (index, embedder):
+            return await Pipeline(ctx, asked, index, embedder, settings, Path(folder)).run()
 
 
 class _Source(NamedTuple):
@@ -246,24 +244,35 @@ class Pipeline:
 
     # --- what they are made of
 
-    async def _stage(self, chunks: Sequence[Chunk]) -> None:
+    async def _stage(
+        self, chunks: Sequence[Chunk], known: Mapping[PassageKey, Vector] = MappingProxyType({})
+    ) -> None:
         with _signals():
-            texts = [passage_text(each.text, each.headings) for each in chunks]
-            vectors = await self._embedder.embed_passages(texts)
+            new = [each for each in chunks if passage_key(each) not in known]
+            texts = [passage_text(each.text, each.headings) for each in new]
+            embedded = iter(await self._embedder.embed_passages(texts) if texts else ())
+            found = [known.get(passage_key(each)) for each in chunks]
+            vectors = np.stack([next(embedded) if each is None else each for each in found])
             now = SystemClock().now()
             await self._index.stage(self._tenant, self._id, self._version, chunks, vectors, now)
 
     async def _stage_missing(self) -> None:
-        """Stage again what was swept since, or what a fork has on record of another job."""
+        """Stage again what was swept since, or what a fork has on record of another job. What the
+        document has already is not embedded again.
+        """
         with _signals():
             there = await self._index.staged(self._tenant, self._id, self._version)
-            if not there:
-                row = await self._index.document_by_id(self._tenant, self._id)
-                if row is not None and row.version == self._version:
-                    return  # it was published, and that was not written down
+            if len(there) == len(self._chunks):
+                return
+            row = await self._index.document_by_id(self._tenant, self._id)
+            if row is not None and row.version == self._version and not there:
+                return  # it was published, and that was not written down
+            known: Mapping[PassageKey, Vector] = {}
+            if row is not None and row.embedder == self._embedder.name:
+                known = await self._index.vectors(self._tenant, self._id)
         missing = [each for each in self._chunks if each.ordinal not in there]
         for start in range(0, len(missing), BATCH):
-            await self._stage(missing[start : start + BATCH])
+            await self._stage(missing[start : start + BATCH], known)
 
     async def _source(self) -> _Source:
         """Return where the document's bytes are on this machine."""

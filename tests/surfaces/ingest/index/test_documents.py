@@ -2,6 +2,7 @@
 
 import asyncio
 
+import numpy as np
 import pytest
 
 from coatcheck.errors import InvalidInput, NotFound
@@ -12,9 +13,19 @@ from coatcheck.surfaces.ingest.index.base import (
     check_embedder,
     document_id,
 )
+from coatcheck.surfaces.ingest.index.staging import passage_key
 
 from .conftest import Place
-from .library import DIMENSIONS, EMBEDDER, T0, Library, chunks_of, new_version, vectors_of
+from .library import (
+    DIMENSIONS,
+    EMBEDDER,
+    T0,
+    Library,
+    chunks_of,
+    new_version,
+    vector_of,
+    vectors_of,
+)
 
 pytestmark = pytest.mark.anyio
 EVERY_MODE = list(Mode)
@@ -287,3 +298,16 @@ async def test_two_can_open_it_for_the_first_time_at_once(place: Place) -> None:
             group.create_task(put(name))
     async with place.library() as library:
         assert await library.names("opened") == set("abcd")
+
+
+async def test_the_vectors_of_a_document_are_known_by_what_was_embedded(library: Library) -> None:
+    texts = ("gneiss and schist", "slate \0 roof", "")  # nothing is embedded of the last
+    document = await library.put("a", *texts)
+    await library.put("b", "marble")
+    found = await library.index.vectors("ann", document)
+    expected = {("gneiss and schist", "[]"), ("slate \ufffd roof", "[]")}
+    assert set(found) == expected == {passage_key(each) for each in chunks_of(texts[:2])}
+    vector = vector_of(texts[0])
+    assert np.allclose(found["gneiss and schist", "[]"], vector / np.linalg.norm(vector), atol=1e-6)
+    assert await library.index.vectors("bob", document) == {}
+    assert await library.index.vectors("ann", "none") == {}

@@ -36,6 +36,8 @@ from coatcheck.surfaces.ingest.values import Chunk
 
 Vector = NDArray[np.float32]  # of one passage, or of one query
 Vectors = NDArray[np.float32]  # a row for each passage
+# A text and its headings (a JSON array), as they are stored.
+PassageKey = tuple[str, str]
 
 MOST_RESULTS = 100
 LONGEST_QUERY = 10_000  # characters that are looked at; what follows is not
@@ -212,6 +214,10 @@ class Index(Protocol):
 
     async def staged(self, tenant: str, document: str, version: str) -> set[int]:
         """Return the ordinals of the passages that are staged of a version."""
+        ...
+
+    async def vectors(self, tenant: str, document: str) -> dict[PassageKey, Vector]:
+        """Return the vectors of a document's passages, by what was embedded of them."""
         ...
 
     async def publish(self, document: NewDocument, version: str, passages: int, now: int) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coatcheck.errors import InvalidInput
-from coatcheck.surfaces.ingest.index.base import StagedGone, Vector, Vectors
+from coatcheck.surfaces.ingest.index.base import PassageKey, StagedGone, Vector, Vectors
 from coatcheck.surfaces.ingest.index.words import words_in
 from coatcheck.surfaces.ingest.values import Chunk
 
@@ -76,15 +76,20 @@ def can_match(filter_: Mapping[str, str]) -> bool:
     return all(storable(text) == text for pair in filter_.items() for text in pair)
 
 
+def passage_key(chunk: Chunk) -> PassageKey:
+    """Return what the vector of a chunk is known by."""
+    return storable(chunk.text), json.dumps([storable(each) for each in chunk.headings])
+
+
 def _passage(chunk: Chunk, vector: Vector) -> StagedPassage:
-    headings = [storable(each) for each in chunk.headings]
+    text, headings = passage_key(chunk)
     return StagedPassage(
         ordinal=chunk.ordinal,
-        text=storable(chunk.text),
+        text=text,
         start=chunk.start,
         end=chunk.end,
         page=chunk.page,
-        headings=json.dumps(headings),
-        words=words_in("\n".join((*headings, chunk.text))),
+        headings=headings,
+        words=words_in("\n".join((*map(storable, chunk.headings), chunk.text))),
         vector=unit(vector),
     )

@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
+
 from coatcheck.store.postgres.database import Database
 from coatcheck.surfaces.ingest.index.base import (
     CollectionRow,
     DocumentRow,
     Found,
     NewDocument,
+    PassageKey,
     Query,
+    Vector,
     Vectors,
     document_id,
 )
@@ -121,6 +125,13 @@ class PostgresIndex:
         """Return the ordinals of the passages that are staged of a version."""
         rows = await self._rows(self._sql.staged, tenant, document, version)
         return {row["ordinal"] for row in rows}
+
+    async def vectors(self, tenant: str, document: str) -> dict[PassageKey, Vector]:
+        """Return the vectors of a document's passages, by what was embedded of them."""
+        rows = await self._rows(self._sql.vectors_of, tenant, document)
+        return {
+            (text, headings): np.array(vector, dtype=np.float32) for text, headings, vector in rows
+        }
 
     async def publish(self, document: NewDocument, version: str, passages: int, now: int) -> bool:
         """Make a version the document; False where a later one is it."""

@@ -64,4 +64,8 @@ async def delete(connection: Any, sql: Statements, tenant: str, document: str) -
 async def _forget_passages(connection: Any, sql: Statements, key: int) -> None:
     await connection.execute(sql.forget_vectors, key)
     await connection.execute(sql.forget_signs, key)
+    # Counted while they are there.
+    await connection.execute(sql.forget_last_words, key)
+    await connection.execute(sql.discount_words, key)
+    await connection.execute(sql.forget_words, key)
     await connection.execute(sql.forget_passages, key)

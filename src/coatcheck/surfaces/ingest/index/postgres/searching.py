@@ -65,10 +65,8 @@ class Search:
 
     async def _by_words(self, depth: int) -> list[Placed]:
         words = [f"{self._key}.{word}" for word in query_words(self._query.text[:LONGEST_QUERY])]
-        most = most_passages(self._whole)
-        rows = await self._connection.fetch(self._sql.how_many_have, words, most + 1)
-        counts: dict[str, int] = dict(rows)
-        for choice in choices(counts, most):
+        counts: dict[str, int] = dict(await self._connection.fetch(self._sql.how_many_have, words))
+        for choice in choices(counts, most_passages(self._whole)):
             between = " & " if choice.every else " | "
             found = await self._connection.fetch(
                 self._sql.by_words,

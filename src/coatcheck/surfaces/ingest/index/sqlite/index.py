@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import apsw
+import numpy as np
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.store.sqlite.connection import translate
@@ -17,7 +18,9 @@ from coatcheck.surfaces.ingest.index.base import (
     DocumentRow,
     Found,
     NewDocument,
+    PassageKey,
     Query,
+    Vector,
     Vectors,
     document_id,
 )
@@ -129,6 +132,14 @@ class SQLiteIndex:
         """Return the ordinals of the passages that are staged of a version."""
         values = {"tenant": tenant, "document": document, "version": version}
         return {ordinal for (ordinal,) in await self._rows(SQL.staged, **values)}
+
+    async def vectors(self, tenant: str, document: str) -> dict[PassageKey, Vector]:
+        """Return the vectors of a document's passages, by what was embedded of them."""
+        rows = await self._rows(SQL.vectors_of, tenant=tenant, id=document)
+        return {
+            (text, headings): np.frombuffer(vector, dtype=np.float32)
+            for text, headings, vector in rows
+        }
 
     async def publish(self, document: NewDocument, version: str, passages: int, now: int) -> bool:
         """Make a version the document; False where a later one is it."""

@@ -31,6 +31,11 @@ ON CONFLICT (tenant, document, version, ordinal) DO UPDATE SET
 -- name: staged
 SELECT ordinal FROM staged WHERE tenant = :tenant AND document = :document AND version = :version
 
+-- name: vectors_of
+SELECT p.text, p.headings, v.vector
+FROM documents d JOIN passages p ON p.document = d.key JOIN vectors v ON v.passage = p.key
+WHERE d.tenant = :tenant AND d.id = :id
+
 -- name: staged_whole
 -- The ordinals are from 0 without a gap when there are as many as expected, and none is beyond.
 SELECT count(*), coalesce(max(ordinal), -1) + 1,
