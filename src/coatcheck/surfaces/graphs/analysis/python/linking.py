@@ -257,7 +257,7 @@ class Linker(Models):
     def _find_bases(self) -> None:
         for cls in self.classes:
             for place in cls.bases:
-                for value in sorted(self.holds[place] or ()):
+                for value in sorted(self.held(place)):
                     self._add_base(cls, value)
         for cls in self.classes:
             order(cls)
@@ -301,7 +301,7 @@ class Linker(Models):
             self.gains_constructor(cls)
         for one in cls.line_of_bases[1:]:
             if "__init_subclass__" in one.attributes:
-                for value in sorted(self.holds[one.attributes["__init_subclass__"]] or ()):
+                for value in sorted(self.held(one.attributes["__init_subclass__"])):
                     if self.objects.kind[value] is Kind.FUNCTION:
                         function = self.functions[self.objects.first[value]]
                         self.edge(self.site(cls.runner, cls.line), function.definition)
@@ -428,9 +428,9 @@ class Linker(Models):
         waiting, self._decorations = self._decorations, []
         changed = False
         for result, target in waiting:
-            if self.holds[result]:
+            if not self.is_empty(result):
                 continue
-            if self.holds[target]:
+            if not self.is_empty(target):
                 changed = True
                 self.copy(target, result)
             else:
@@ -449,7 +449,7 @@ class Linker(Models):
             function
             for function in self.functions
             if function.owner >= 0 and function.positional and function.index not in static
-            if not self.holds[function.positional[0][1]]
+            if self.is_empty(function.positional[0][1])
         ]
         for function in unreached:
             definition = self.definitions[function.definition]
@@ -469,7 +469,7 @@ class Linker(Models):
         for function in self.functions:
             for name, default in function.defaults.items():
                 parameter = function.by_name[name]
-                if not self.holds[parameter] and self.holds[default]:
+                if self.is_empty(parameter) and not self.is_empty(default):
                     changed = True
                     self.copy(default, parameter)
         return changed
@@ -478,7 +478,7 @@ class Linker(Models):
         changed = False
         waiting, self._hints = self._hints, []
         for place, cls in waiting:
-            if self.holds[place]:
+            if not self.is_empty(place):
                 continue
             if cls < 0:
                 self.copy(-cls, place)
