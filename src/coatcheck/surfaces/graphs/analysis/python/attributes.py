@@ -245,8 +245,7 @@ class Attributes(Containers):
         place = cls.find(name)
         if place is None:
             return False
-        if (value, name) not in site.methods:
-            site.methods.add((value, name))
+        if site.applies_method(value, name):
             self.watch(place, self._on_method, (value, site))
         return True
 
@@ -312,7 +311,7 @@ class Attributes(Containers):
         changed = False
         for lookup in waiting:
             cls, receiver, result, attribute, runner, line, after = lookup
-            if self.holds[result] or cls.find(attribute, after) is not None:
+            if not self.is_empty(result) or cls.find(attribute, after) is not None:
                 continue
             getter = cls.find("__getattr__") if after is None else None
             if getter is not None and not attribute.startswith("__"):

@@ -44,9 +44,8 @@ class Calls(Attributes):
 
     def call(self, value: int, site: Site) -> None:
         """Call a value."""
-        if value in site.applied:
+        if not site.applies(value):
             return
-        site.applied.add(value)
         kind = self.objects.kind[value]
         first = self.objects.first[value]
         if kind is Kind.FUNCTION:
@@ -238,7 +237,7 @@ class Calls(Attributes):
     def _has_own_call(self, cls: LinkedClass, site: Site) -> bool:
         """Leave the making to a metaclass that has a say in it."""
         for one in cls.line_of_bases:
-            for value in self.holds[one.metaclass] or () if one.metaclass else ():
+            for value in self.held(one.metaclass):
                 if self.objects.kind[value] is Kind.CLASS:
                     place = self.classes[self.objects.first[value]].find("__call__")
                     if place is not None:

@@ -130,7 +130,7 @@ class Containers(Program, ABC):
         waiting, self.unknown_keys = self.unknown_keys, []
         changed = False
         for key_place, container, place, is_put in waiting:
-            if self.holds[key_place]:
+            if not self.is_empty(key_place):
                 continue
             changed = True
             if is_put:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from coatcheck.surfaces.graphs.analysis.graph import EdgeKind, GraphBuilder, NodeKind, Want
 from coatcheck.surfaces.graphs.analysis.python.archive import Module
-from coatcheck.surfaces.graphs.analysis.python.linking import Linker
+from coatcheck.surfaces.graphs.analysis.python.linking import Linked, Linker
 from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
 
 
@@ -12,26 +14,20 @@ def draw(
     linker: Linker, languages: dict[str, str], want: frozenset[Want], builder: GraphBuilder
 ) -> None:
     """Link the files and add what is wanted to the graph."""
-    archive = linker.archive
-    linker.link(with_calls=Want.CALL in want)
+    linked = linker.link(with_calls=Want.CALL in want)
     with_definitions = bool(want & {Want.CALL, Want.PARSE})
     ids: dict[int, str] = {}
     modules: dict[int, str] = {}
-    for module in archive.modules:
+    for module in linked.modules:
         if module.summary is not None:
             _add_module(module, module.summary, with_definitions, builder, ids, languages)
             modules[module.index] = ids[module.definitions]
     if Want.PARSE in want:
-        _draw_definitions(linker, builder, ids, languages)
+        _draw_definitions(linked, builder, ids, languages)
     if Want.DEPENDENCY in want:
-        _draw_imports(linker, builder, modules, languages)
+        _draw_imports(linked, builder, modules, languages)
     if Want.CALL in want:
-        for (runner, target), line in linker.edges().items():
-            language = languages[archive.modules[linker.module_of(runner)].path]
-            found = ids[target] if isinstance(target, int) else builder.external(target, language)
-            builder.connect(ids[runner], found, EdgeKind.CALLS, line)
-    # Its watchers refer to it; let go of all of it now.
-    vars(linker).clear()
+        _draw_calls(linked, builder, ids, languages)
 
 
 def _add_module(
@@ -70,9 +66,9 @@ def is_own_module(language: str) -> bool:
 
 
 def _draw_definitions(
-    linker: Linker, builder: GraphBuilder, ids: dict[int, str], languages: dict[str, str]
+    linked: Linked, builder: GraphBuilder, ids: dict[int, str], languages: dict[str, str]
 ) -> None:
-    for module in linker.archive.modules:
+    for module in linked.modules:
         if module.summary is None:
             continue
         start = module.definitions
@@ -81,7 +77,7 @@ def _draw_definitions(
             if index:
                 parent = ids[start + definition.parent]
                 builder.connect(parent, ids[start + index], EdgeKind.DEFINES, definition.line)
-    for cls in linker.classes:
+    for cls in linked.classes:
         for parent_class in cls.parents:
             target = ids[parent_class.definition]
             builder.connect(ids[cls.definition], target, EdgeKind.INHERITS, cls.line)
@@ -91,14 +87,28 @@ def _draw_definitions(
 
 
 def _draw_imports(
-    linker: Linker, builder: GraphBuilder, modules: dict[int, str], languages: dict[str, str]
+    linked: Linked, builder: GraphBuilder, modules: dict[int, str], languages: dict[str, str]
 ) -> None:
-    for (importer, target), line in linker.imported.items():
+    for (importer, target), line in linked.imported.items():
         if isinstance(target, str):
-            language = languages[linker.archive.modules[importer].path]
+            language = languages[linked.modules[importer].path]
             found = builder.external(target, language)
         elif target in modules:
             found = modules[target]
         else:
             continue  # a folder without a file of its own
         builder.connect(modules[importer], found, EdgeKind.IMPORTS, line)
+
+
+def _draw_calls(
+    linked: Linked, builder: GraphBuilder, ids: dict[int, str], languages: dict[str, str]
+) -> None:
+    files = [module for module in linked.modules if module.summary is not None]
+    starts = [module.definitions for module in files]
+    for (runner, target), line in linked.calls.items():
+        if isinstance(target, int):
+            found = ids[target]
+        else:
+            path = files[bisect_right(starts, runner) - 1].path
+            found = builder.external(target, languages[path])
+        builder.connect(ids[runner], found, EdgeKind.CALLS, line)

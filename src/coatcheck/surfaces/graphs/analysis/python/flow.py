@@ -3,15 +3,23 @@
 A place holds a set of values. A copy sends what arrives at one place on to another; a watcher is
 told of each value that arrives and may add copies and watchers as it learns what is called. Every
 value is handled once at every place, and a place holds at most `WIDEST` values, so the whole takes
-time in proportion to the number of places. What may be more than that may be anything: it is
-remembered as `overfull`, and nothing is said about who is called from there.
+time in proportion to the number of places.
+
+*What may be more than that may be anything.* Such a place is unknown from then on, and so is every
+place that it is sent on to: they hold nothing, nobody is told of anything there, and nothing is
+said about who is called from there. What has left a place before it became unknown stays where it
+went, so places that hold more than one value wait until those with one are done: most of what
+makes them unknown arrives before they hand anything on.
+
+*Most places hold one value and have one copy*, so one of either is kept as it is, without a set or
+a list around it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, Final
 
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind, Objects
 
@@ -24,6 +32,9 @@ _DATA = frozenset({
 # Texts and numbers matter as keys and names of attributes; a place that holds more than this many
 # holds "some text".
 MOST_CONSTANTS = 4
+# From so many copies on, it is looked up rather than searched for whether one is known.
+MANY_COPIES = 16
+_UNKNOWN: Final[set[int]] = set()  # it stays empty: which one it is says it all
 
 Watcher = Callable[[int, Any], None]
 
@@ -33,127 +44,194 @@ class Flow:
 
     def __init__(self) -> None:
         self.objects = Objects()
-        self.holds: list[set[int] | None] = [None]
-        self._copies: list[list[int] | None] = [None]
-        self._watchers: list[list[tuple[Watcher, Any]] | None] = [None]
+        self._holds: list[int | set[int] | None] = [None]
+        self._copies: list[int | list[int] | None] = [None]
+        # By turns a watcher, as a function, and what it is told beside the value.
+        self._watchers: list[list[Any] | None] = [None]
         self._arrived: dict[int, list[int]] = {}
         self._waiting: deque[int] = deque()
+        self._waiting_wide: deque[int] = deque()
         self._data: dict[int, int] = {}
-        self._known: set[tuple[int, int]] = set()
+        self._known: dict[int, set[int]] = {}
         self._told_late: deque[tuple[Watcher, Any, list[int]]] = deque()
-        # What may be more than that: who is called from there is not known.
-        self.overfull: set[int] = set()
 
     def places(self, count: int) -> int:
         """Make room for this many places and return the one before the first."""
-        base = len(self.holds) - 1
-        self.holds.extend([None] * count)
+        base = len(self._holds) - 1
+        self._holds.extend([None] * count)
         self._copies.extend([None] * count)
         self._watchers.extend([None] * count)
         return base
 
     def place(self) -> int:
         """Make one place."""
-        self.holds.append(None)
+        self._holds.append(None)
         self._copies.append(None)
         self._watchers.append(None)
-        return len(self.holds) - 1
+        return len(self._holds) - 1
 
-    def add(self, place: int, value: int) -> None:
-        """Let a value arrive at a place."""
-        held = self.holds[place]
+    def is_empty(self, place: int) -> bool:
+        """Tell whether nothing has arrived at a place."""
+        return self._holds[place] is None
+
+    def is_unknown(self, place: int) -> bool:
+        """Tell whether a place may hold anything."""
+        return self._holds[place] is _UNKNOWN
+
+    def held(self, place: int) -> Collection[int]:
+        """Return what a place holds, nothing where that may be anything."""
+        held = self._holds[place]
         if held is None:
-            held = self.holds[place] = set()
-        elif value in held:
-            return
-        elif len(held) >= WIDEST:
-            self.overfull.add(place)
-            return
-        kind = self.objects.kind[value]
-        if kind in _DATA:
-            count = self._data.get(place, 0) + 1
-            if count > WIDEST_DATA:
+            return ()
+        return (held,) if isinstance(held, int) else held
+
+    def add(self, place: int, value: int) -> None:  # noqa: C901, PLR0912
+        """Let a value arrive at a place."""
+        held = self._holds[place]
+        if held is None:
+            self._holds[place] = value
+        elif isinstance(held, int):
+            if held == value:
                 return
-            if kind is Kind.CONSTANT and count > MOST_CONSTANTS:
-                name = "str" if isinstance(self.objects.first[value], str) else "int"
-                value = self.objects.make(Kind.TYPED, name)
-                if value in held:
+            self._holds[place] = {held, value}
+        elif value in held or held is _UNKNOWN:
+            return
+        else:
+            size = len(held)
+            if size >= WIDEST:
+                self._give_up(place)
+                return
+            if size >= MOST_CONSTANTS and self.objects.kind[value] in _DATA:
+                count = self._data.get(place) or self._count_data(held)
+                if count >= WIDEST_DATA:
                     return
-            self._data[place] = count
-        held.add(value)
+                if count >= MOST_CONSTANTS and self.objects.kind[value] is Kind.CONSTANT:
+                    name = "str" if isinstance(self.objects.first[value], str) else "int"
+                    value = self.objects.make(Kind.TYPED, name)
+                    if value in held:
+                        return
+                self._data[place] = count + 1
+            held.add(value)
         arrived = self._arrived.get(place)
-        if arrived is None:
-            self._arrived[place] = [value]
+        if arrived is not None:
+            arrived.append(value)
+            return
+        self._arrived[place] = [value]
+        if held is None:
             self._waiting.append(place)
         else:
-            arrived.append(value)
+            self._waiting_wide.append(place)
+
+    def _count_data(self, held: Collection[int]) -> int:
+        kind = self.objects.kind
+        return sum(kind[value] in _DATA for value in held)
+
+    def _give_up(self, first: int) -> None:
+        """Let a place be unknown, and all that it is sent on to."""
+        given_up = [first]
+        while given_up:
+            place = given_up.pop()
+            if self._holds[place] is _UNKNOWN:
+                continue
+            copies = self._copies[place]
+            if copies is not None:
+                given_up.extend((copies,) if isinstance(copies, int) else copies)
+            self._holds[place] = _UNKNOWN
+            self._copies[place] = self._watchers[place] = None
+            self._arrived.pop(place, None)
+            self._known.pop(place, None)
+            self._data.pop(place, None)
 
     def copy(self, source: int, target: int) -> None:
         """Send everything that arrives at one place on to another."""
-        if source == target or (source, target) in self._known:
+        held = self._holds[source]
+        if source == target or not source or not target or self._holds[target] is _UNKNOWN:
             return
-        self._known.add((source, target))
-        self.copy_once(source, target)
-        held = self.holds[source]
-        if held:
+        if held is _UNKNOWN:
+            self._give_up(target)
+            return
+        if not self.copy_once(source, target) or held is None:
+            return
+        if isinstance(held, int):
+            self.add(target, held)
+        else:
             for value in list(held):
                 self.add(target, value)
 
-    def copy_once(self, source: int, target: int) -> None:
-        """Add a copy that is known to be new, before anything has arrived."""
+    def copy_once(self, source: int, target: int) -> bool:
+        """Add a copy before anything has arrived; tell whether it is new."""
         copies = self._copies[source]
         if copies is None:
-            self._copies[source] = [target]
-        else:
+            self._copies[source] = target
+        elif isinstance(copies, int):
+            if copies == target:
+                return False
+            self._copies[source] = [copies, target]
+        elif len(copies) < MANY_COPIES:
+            if target in copies:
+                return False
             copies.append(target)
+        else:
+            known = self._known.get(source)
+            if known is None:
+                known = self._known[source] = set(copies)
+            if target in known:
+                return False
+            known.add(target)
+            copies.append(target)
+        return True
 
     def watch(self, place: int, watcher: Watcher, data: Any) -> None:
-        """Tell a watcher of everything that is or arrives at a place."""
+        """Tell a watcher, a method of this object, of everything that is or arrives at a place."""
+        held = self._holds[place]
+        if held is _UNKNOWN:
+            return
+        method: Any = watcher  # bound anew whenever it is named: what is kept is the function
         watchers = self._watchers[place]
         if watchers is None:
-            self._watchers[place] = [(watcher, data)]
+            self._watchers[place] = [method.__func__, data]
         else:
-            watchers.append((watcher, data))
-        held = self.holds[place]
-        if held:
+            watchers += (method.__func__, data)
+        if held is not None:
             arrived = self._arrived.get(place, ())
             # What has arrived and is not handled yet will be told in its turn. The rest waits for
             # its turn too: a watcher that watches must not be told from within itself.
-            values = [value for value in held if value not in arrived]
+            values = [value for value in self.held(place) if value not in arrived]
             if values:
                 self._told_late.append((watcher, data, values))
 
-    def run(self) -> None:  # noqa: C901
+    def run(self) -> None:
         """Let everything flow until it is still."""
-        waiting, all_arrived, told_late = self._waiting, self._arrived, self._told_late
-        while waiting or told_late:
+        told_late = self._told_late
+        while True:
             while told_late:
                 watcher, data, values = told_late.popleft()
                 for value in values:
                     watcher(value, data)
-            if not waiting:
-                break
-            place = waiting.popleft()
-            arrived = all_arrived.pop(place)
-            copies = self._copies[place]
-            if copies is not None:
-                add = self.add
-                for target in copies:
-                    for value in arrived:
-                        add(target, value)
-            watchers = self._watchers[place]
-            if watchers is not None:
-                for watcher, data in list(watchers):
-                    for value in arrived:
-                        watcher(value, data)
+            if self._waiting:
+                self._hand_on(self._waiting.popleft())
+            elif self._waiting_wide:
+                self._hand_on(self._waiting_wide.popleft())
+            else:
+                return
 
-    def reached_from_overfull(self) -> set[int]:
-        """Return the places that may hold anything: those, and where they are sent on to."""
-        reached = set(self.overfull)
-        waiting = list(reached)
-        while waiting:
-            for target in self._copies[waiting.pop()] or ():
-                if target not in reached:
-                    reached.add(target)
-                    waiting.append(target)
-        return reached
+    def _hand_on(self, place: int) -> None:
+        arrived = self._arrived.pop(place, None)
+        if arrived is None:
+            return  # it has become unknown
+        add = self.add
+        copies = self._copies[place]
+        if isinstance(copies, int):
+            for value in arrived:
+                add(copies, value)
+        elif copies is not None:
+            for target in copies:
+                for value in arrived:
+                    add(target, value)
+        watchers = self._watchers[place]
+        if watchers is not None:
+            # Those that come while these are told have been told of all that was there.
+            for index in range(0, len(watchers), 2):
+                watcher, data = watchers[index], watchers[index + 1]
+                for value in arrived:
+                    watcher(self, value, data)

@@ -1,51 +1,58 @@
 """Linking an archive: from what each file says to who calls whom.
 
 In order: places for all files; imports, which name the bases of classes; then everything else,
-until nothing new arrives anywhere. Then come the beliefs that hold only where nothing is known,
-each followed by letting values flow again: a decorator of which nothing is known hands back what it
-decorates; the first parameter of a method that nobody calls is an instance of its class; a
-parameter is what its annotation says; a key is any key; an attribute that no class of the archive
-has is the one base's outside of it.
+until nothing new arrives anywhere; then the beliefs that hold only where nothing is known. What a
+file says is forgotten as it is linked: it would take up as much room as all that it becomes.
 """
 
 from __future__ import annotations
 
 import builtins
 from bisect import bisect_right
-from typing import Any
+from typing import Any, NamedTuple
 
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
 from coatcheck.surfaces.graphs.analysis.python.bases import order
+from coatcheck.surfaces.graphs.analysis.python.beliefs import Beliefs
 from coatcheck.surfaces.graphs.analysis.python.calls import descendants
-from coatcheck.surfaces.graphs.analysis.python.models import Models
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
 from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, LinkedFunction, Site
-from coatcheck.surfaces.graphs.analysis.python.summary import Definition, Element, PythonSummary
+from coatcheck.surfaces.graphs.analysis.python.summary import Element, PythonSummary
 
 _BUILTINS = {name for name in dir(builtins) if not name.startswith("_")} | {"__import__"}
 _ENUMS = {"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"}
 _FIELD_BASES = {"typing.NamedTuple", "pydantic.BaseModel", "msgspec.Struct"}
-_CLASS_FIRST = {"__new__", "__init_subclass__", "__class_getitem__"}
-MOST_ROUNDS = 6
 
 
-class Linker(Models):
+class Linked(NamedTuple):
+    """What the graph is drawn from, once everything else is let go of."""
+
+    modules: list[Module]
+    classes: list[LinkedClass]
+    # (importing module, module or import path) -> the first line
+    imported: dict[tuple[int, int | str], int]
+    # (calling definition, called definition or path outside) -> the first line
+    calls: dict[tuple[int, int | str], int]
+
+
+class Linker(Beliefs):
     """Links the files of an archive."""
 
     def __init__(self, archive: Archive) -> None:
         super().__init__(archive)
-        # 0 is nobody.
-        self.definitions: list[Definition | None] = [None]
         self._starts: list[int] = []
         self._files: list[Module] = []
-        self._decorations: list[tuple[int, int]] = []
-        self._hints: list[tuple[int, int]] = []
-        self._kept_by: dict[int, tuple[LinkedFunction, str]] = {}
-        # (module, module or import path) -> the first line
         self.imported: dict[tuple[int, int | str], int] = {}
 
-    def link(self, *, with_calls: bool = True) -> None:
-        """Find imports and bases, and with them who calls whom."""
+    def link(self, *, with_calls: bool = True) -> Linked:
+        """Find imports and bases, and with them who calls whom, and let go of all the rest."""
+        self._link(with_calls)
+        calls = self.edges() if with_calls else {}
+        linked = Linked(self.archive.modules, self.classes, self.imported, calls)
+        vars(self).clear()
+        return linked
+
+    def _link(self, with_calls: bool) -> None:
         self._files = [module for module in self.archive.modules if module.summary is not None]
         summaries = [(module, module.summary) for module in self._files if module.summary]
         for module, summary in summaries:
@@ -54,6 +61,7 @@ class Linker(Models):
             self._find_stars(module, summary)
         for module, summary in summaries:
             self._link_names(module, summary)
+            summary.forget_names()
         self.run()
         self._find_bases()
         self.is_linking = False
@@ -62,17 +70,18 @@ class Linker(Models):
             self.on_load(value, load)
         for module, summary in summaries:
             base = module.base
-            self._decorations += [
+            self.decorations += [
                 (base + result, base + target) for result, _, target, _, _ in summary.decorations
             ]
             if with_calls:
                 self._link_values(base, module.definitions, summary)
                 self._link_actions(base, module.definitions, summary)
+            summary.forget_all()
         self.run()
-        while self._settle_decorations():
+        while self.settle_decorations():
             self.run()
         if with_calls:
-            self._settle()
+            self.settle()
 
     def module_of(self, runner: int) -> int:
         """Return the index of the module that a definition is in."""
@@ -257,7 +266,7 @@ class Linker(Models):
     def _find_bases(self) -> None:
         for cls in self.classes:
             for place in cls.bases:
-                for value in sorted(self.holds[place] or ()):
+                for value in sorted(self.held(place)):
                     self._add_base(cls, value)
         for cls in self.classes:
             order(cls)
@@ -301,7 +310,7 @@ class Linker(Models):
             self.gains_constructor(cls)
         for one in cls.line_of_bases[1:]:
             if "__init_subclass__" in one.attributes:
-                for value in sorted(self.holds[one.attributes["__init_subclass__"]] or ()):
+                for value in sorted(self.held(one.attributes["__init_subclass__"])):
                     if self.objects.kind[value] is Kind.FUNCTION:
                         function = self.functions[self.objects.first[value]]
                         self.edge(self.site(cls.runner, cls.line), function.definition)
@@ -324,7 +333,7 @@ class Linker(Models):
                 self.watch(base + first, self.on_super, (owner, base + result))
         for place, cls in summary.hints:
             if cls:
-                self._hints.append((base + place, base + cls if cls > 0 else cls - base))
+                self.hints.append((base + place, base + cls if cls > 0 else cls - base))
 
     def module_at(self, start: int) -> Module:
         """Return the module whose definitions start there."""
@@ -401,96 +410,3 @@ class Linker(Models):
     def _on_raise(self, value: int, data: tuple[int, int]) -> None:
         if self.objects.kind[value] is Kind.CLASS:
             self.call(value, self.site(*data))
-
-    # --- beliefs
-
-    def _settle(self) -> None:
-        self._settle_receivers()
-        self._kept_by = {
-            function.by_name[name]: (function, attribute)
-            for function in self.functions
-            for attribute, name in function.keeps
-        }
-        self.run()
-        for _ in range(MOST_ROUNDS):
-            changed = [
-                self._settle_decorations(),
-                self._settle_defaults(),
-                self._settle_hints(),
-                self.settle_keys(),
-                self.settle_attributes(),
-            ]
-            self.run()
-            if not any(changed):
-                break
-
-    def _settle_decorations(self) -> bool:
-        waiting, self._decorations = self._decorations, []
-        changed = False
-        for result, target in waiting:
-            if self.holds[result]:
-                continue
-            if self.holds[target]:
-                changed = True
-                self.copy(target, result)
-            else:
-                self._decorations.append((result, target))
-        return changed
-
-    def _settle_receivers(self) -> None:
-        static: set[int] = set()
-        of_class: set[int] = set()
-        for value, kind in enumerate(self.objects.kind):
-            if kind is Kind.STATIC or kind is Kind.CLASS_METHOD:
-                inner = self.objects.first[value]
-                if self.objects.kind[inner] is Kind.FUNCTION:
-                    (static if kind is Kind.STATIC else of_class).add(self.objects.first[inner])
-        unreached = [
-            function
-            for function in self.functions
-            if function.owner >= 0 and function.positional and function.index not in static
-            if not self.holds[function.positional[0][1]]
-        ]
-        for function in unreached:
-            definition = self.definitions[function.definition]
-            takes_class = function.index in of_class or (
-                definition is not None and definition.name in _CLASS_FIRST
-            )
-            kind = Kind.CLASS if takes_class else Kind.INSTANCE
-            value = self.objects.make(kind, function.owner)
-            self.add(function.positional[0][1], value)
-            for attribute, name in function.keeps:
-                line = definition.line if definition is not None else 0
-                data = (attribute, function.by_name[name], function.definition, line)
-                self.on_store(value, data)
-
-    def _settle_defaults(self) -> bool:
-        changed = False
-        for function in self.functions:
-            for name, default in function.defaults.items():
-                parameter = function.by_name[name]
-                if not self.holds[parameter] and self.holds[default]:
-                    changed = True
-                    self.copy(default, parameter)
-        return changed
-
-    def _settle_hints(self) -> bool:
-        changed = False
-        waiting, self._hints = self._hints, []
-        for place, cls in waiting:
-            if self.holds[place]:
-                continue
-            if cls < 0:
-                self.copy(-cls, place)
-            else:
-                self.instances_of(cls, place)
-            changed = True
-            if place in self._kept_by:
-                self._keep_hint(place)
-        return changed
-
-    def _keep_hint(self, place: int) -> None:
-        """Let what a parameter is believed to be reach the attribute that keeps it."""
-        function, attribute = self._kept_by[place]
-        data = (attribute, place, function.definition, 0)
-        self.watch(function.positional[0][1], self.on_store, data)

@@ -6,6 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 from functools import wraps
+from sys import intern
 from typing import Concatenate, ParamSpec, TypeVar
 
 from tree_sitter import Node
@@ -101,7 +102,7 @@ class Names:
     def text(self, node: Node) -> str:
         """Return a node's text."""
         if self._plain is not None:
-            return self._plain[node.start_byte : node.end_byte]
+            return intern(self._plain[node.start_byte : node.end_byte])
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def place(self) -> Place:

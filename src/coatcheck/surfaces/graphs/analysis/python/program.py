@@ -78,15 +78,39 @@ class Site:
     keywords: tuple[tuple[str | None, int], ...]
     runner: int
     line: int
-    applied: set[int] = field(default_factory=set)
-    methods: set[tuple[int, str]] = field(default_factory=set)
+    # What it has called, and which methods of what. Most sites call one thing, once.
+    applied: tuple[int, ...] | set[int] = ()
+    methods: set[tuple[int, str]] | None = None
     callee: int = 0  # the place of what is called, where it is written
     # Definitions, and names of what is outside.
-    targets: list[int | str] = field(default_factory=list)
+    targets: tuple[int | str, ...] = ()
     is_silent: bool = False  # a declaration rather than a call, as @property
     depth: int = 0  # how many calls that Python makes by itself led to this one
     made: int | None = None  # the container that it makes, whatever it is called on
     inner: Site | None = None  # what makes the pairs of `items`
+
+    def applies(self, value: int) -> bool:
+        """Note that a value is called; tell whether it was not before."""
+        applied = self.applied
+        if value in applied:
+            return False
+        if not applied:
+            self.applied = (value,)
+        elif isinstance(applied, set):
+            applied.add(value)
+        else:
+            self.applied = {*applied, value}
+        return True
+
+    def applies_method(self, value: int, name: str) -> bool:
+        """Note that a method of a value is called; tell whether it was not before."""
+        if self.methods is None:
+            self.methods = {(value, name)}
+            return True
+        if (value, name) in self.methods:
+            return False
+        self.methods.add((value, name))
+        return True
 
 
 class Partial(NamedTuple):
@@ -123,14 +147,13 @@ class Program(Flow):
         if site.runner and target not in site.targets:
             if not site.targets:
                 self.sites.append(site)
-            site.targets.append(target)
+            site.targets += (target,)
 
     def edges(self) -> dict[tuple[int, int | str], int]:
         """Return who calls whom, with the first line; what may be anything is left out."""
         found: dict[tuple[int, int | str], int] = {}
-        unknown = self.reached_from_overfull()
         for site in self.sites:
-            if site.callee in unknown:
+            if self.is_unknown(site.callee):
                 continue
             for target in site.targets:
                 key = (site.runner, target)

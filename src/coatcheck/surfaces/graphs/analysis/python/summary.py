@@ -133,7 +133,23 @@ class PythonSummary:
         for name in _ACTIONS:
             getattr(self, name).clear()
 
+    def forget_names(self) -> None:
+        """Drop what has been linked first: definitions, and what names stand for."""
+        for name in _NAMES:
+            getattr(self, name).clear()
 
+    def forget_all(self) -> None:
+        """Drop what has been linked, all but what the graph and other files ask for later."""
+        self.forget_names()
+        self.forget_actions()
+        self.items.clear()
+        self.decorations.clear()
+
+
+_NAMES = (
+    "functions", "classes", "copies", "function_values", "class_values", "imports",
+    "unknown_names", "loads",
+)  # fmt: skip
 _ACTIONS = (
     "calls", "constants", "typed", "containers", "stores", "item_stores", "iterations", "awaits",
     "contexts", "operators", "supers", "instances", "hints", "raises",
