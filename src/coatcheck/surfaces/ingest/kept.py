@@ -1,8 +1,8 @@
 """The index and the embedder of a process that reads documents: opened with its first job, and kept
 for those that follow.
 
-Opening them anew took longer than all the steps of a short document: threads, connections, and with
-SQLite the emptying of its log when the last connection is closed.
+Opening them anew for each document means threads, connections and a look at the tables, and with
+SQLite an emptied log when the last connection is closed; see benchmarks/README.md for what it cost.
 
 What is kept belongs to the loop that it was opened on, and is closed with it: a loop that is shut
 down ends the generators that began on it. A job that fails lets go of what it had, so that nobody

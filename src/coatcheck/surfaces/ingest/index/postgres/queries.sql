@@ -151,7 +151,7 @@ FROM unnest($1::text[]) AS word LEFT JOIN coatcheck.search_word_counts known USI
 
 -- What is asked for is converted in a subquery of its own wherever it is compared with many rows: a
 -- plan that is kept for other values would convert it anew for each row, which took four fifths of
--- a search.
+-- a search by vectors.
 
 -- name: by_words
 -- What a word is worth in a passage grows ever less with how often it is there, and is less in a
