@@ -4,10 +4,11 @@
     python -m benchmarks.graphs --speed FOLDER ...  megabytes a second on trees of source code
 
 Speed is given beside parsing alone with tree-sitter on as many processes, both from the start of
-these (about half a second), for a quarter, a half and
-the whole of a tree. "All but points-to" is a graph without calls: it is read, linked and drawn, but
-for the flow of values (the points-to), which is the difference to a graph with calls and is given
-for each kilobyte: about as much in a large tree as in a small one.
+these (about half a second), for a quarter, a half and the whole of a tree (`--parts 4 2 1`). "All
+but points-to" is a graph without calls: it is read, linked and drawn, but for the flow of values
+(the points-to), which is the difference to a graph with calls. It is given for each kilobyte and
+for each call that is found: three of four files missing, most calls of a quarter lead out of it and
+end there, so a kilobyte of it is less work than one of the whole.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import NamedTuple
 
 from tests.surfaces.graphs.analysis.ground_truth import PROGRAMS, programs
 
-from coatcheck.surfaces.graphs.analysis import SourceFile, analyse
+from coatcheck.surfaces.graphs.analysis import EdgeKind, SourceFile, analyse
 from coatcheck.surfaces.graphs.analysis.languages import language_of, parser_of
 
 
@@ -34,11 +35,12 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--speed", nargs="+", type=Path, default=[])
     options.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    options.add_argument("--parts", nargs="+", type=int, default=[4, 2, 1])
     chosen = options.parse_args()
     if not chosen.speed:
         quality()
     for folder in chosen.speed:
-        speed(folder, chosen.workers)
+        speed(folder, chosen.workers, chosen.parts)
 
 
 def quality() -> None:
@@ -59,7 +61,7 @@ def quality() -> None:
                 print(row)
 
 
-def speed(folder: Path, workers: int) -> None:
+def speed(folder: Path, workers: int, parts: list[int]) -> None:
     paths = [
         path for path in sorted(folder.rglob("*")) if path.is_file() and language_of(path.name)
     ]
@@ -68,9 +70,9 @@ def speed(folder: Path, workers: int) -> None:
     print(f"{folder.name}: {len(files)} files on {workers} processes, load {load:.1f}")
     print(
         "| of the tree | MB | parsing alone | all but points-to | | MB/s | with points-to | MB/s "
-        "| points-to us/KB | nodes and edges | memory |\n|" + 11 * "---|"
+        "| points-to us/KB | us/call | nodes and edges | memory |\n|" + 12 * "---|"
     )
-    for part in (4, 2, 1):
+    for part in parts:
         chosen = files[::part]
         megabytes = sum(len(content) for _, content in chosen) / 1e6
         parsed = parse_alone(chosen, workers)
@@ -81,7 +83,8 @@ def speed(folder: Path, workers: int) -> None:
             f"| 1/{part} | {megabytes:.1f} | {parsed:.1f} s | {reading.seconds:.1f} s "
             f"| {reading.seconds / parsed:.1f}x | {megabytes / reading.seconds:.1f} "
             f"| {everything.seconds:.1f} s | {megabytes / everything.seconds:.1f} "
-            f"| {1000 * flow / megabytes:.0f} | {everything.size:,} | {everything.megabytes} MB |"
+            f"| {1000 * flow / megabytes:.0f} | {1e6 * flow / (everything.calls or 1):.0f} "
+            f"| {everything.size:,} | {everything.megabytes} MB |"
         )
 
 
@@ -108,6 +111,7 @@ class Run(NamedTuple):
 
     seconds: float
     size: int
+    calls: int
     megabytes: int  # at its peak, without the content of the files, which the caller holds
 
 
@@ -127,7 +131,8 @@ def timed(files: list[tuple[str, bytes]], want: set[str], workers: int) -> Run:
     )
     seconds = time.monotonic() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return Run(seconds, len(graph.nodes) + len(graph.edges), peak - given // 2**20)
+    calls = sum(edge.kind is EdgeKind.CALLS for edge in graph.edges)
+    return Run(seconds, len(graph.nodes) + len(graph.edges), calls, peak - given // 2**20)
 
 
 if __name__ == "__main__":
