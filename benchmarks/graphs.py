@@ -4,10 +4,12 @@
     python -m benchmarks.graphs --speed FOLDER ...  megabytes a second on trees of source code
 
 Speed is given beside parsing alone with tree-sitter on as many processes, both from the start of
-these (about half a second), for a quarter, a half and
-the whole of a tree. "All but points-to" is a graph without calls: it is read, linked and drawn, but
-for the flow of values (the points-to), which is the difference to a graph with calls and is given
-for each kilobyte: about as much in a large tree as in a small one.
+these (about half a second), for a quarter, a half and the whole of a tree (`--parts 4 2 1`). "All
+but points-to" is a graph without calls: it is read, linked and drawn, but for the flow of values
+(the points-to), which is the difference to a graph with calls. It is given for each kilobyte and
+for each call that is found: three of four files missing, most calls of a quarter lead out of it and
+end there, so a kilobyte of it is less work than one of the whole. With `--cpu`, seconds are those
+that all processes have computed rather than those that passed: what else runs weighs less on them.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import resource
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -26,19 +29,23 @@ from typing import NamedTuple
 
 from tests.surfaces.graphs.analysis.ground_truth import PROGRAMS, programs
 
-from coatcheck.surfaces.graphs.analysis import SourceFile, analyse
+from coatcheck.surfaces.graphs.analysis import EdgeKind, SourceFile, analyse
 from coatcheck.surfaces.graphs.analysis.languages import language_of, parser_of
+
+Clock = Callable[[], float]
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--speed", nargs="+", type=Path, default=[])
     options.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    options.add_argument("--cpu", action="store_true")
+    options.add_argument("--parts", nargs="+", type=int, default=[4, 2, 1])
     chosen = options.parse_args()
     if not chosen.speed:
         quality()
     for folder in chosen.speed:
-        speed(folder, chosen.workers)
+        speed(folder, chosen.workers, chosen.parts, computed if chosen.cpu else time.monotonic)
 
 
 def quality() -> None:
@@ -59,7 +66,7 @@ def quality() -> None:
                 print(row)
 
 
-def speed(folder: Path, workers: int) -> None:
+def speed(folder: Path, workers: int, parts: list[int], clock: Clock) -> None:
     paths = [
         path for path in sorted(folder.rglob("*")) if path.is_file() and language_of(path.name)
     ]
@@ -68,30 +75,37 @@ def speed(folder: Path, workers: int) -> None:
     print(f"{folder.name}: {len(files)} files on {workers} processes, load {load:.1f}")
     print(
         "| of the tree | MB | parsing alone | all but points-to | | MB/s | with points-to | MB/s "
-        "| points-to us/KB | nodes and edges | memory |\n|" + 11 * "---|"
+        "| points-to us/KB | us/call | nodes and edges | memory |\n|" + 12 * "---|"
     )
-    for part in (4, 2, 1):
+    for part in parts:
         chosen = files[::part]
         megabytes = sum(len(content) for _, content in chosen) / 1e6
-        parsed = parse_alone(chosen, workers)
-        reading = apart(chosen, {"dependency", "parse"}, workers)
-        everything = apart(chosen, {"dependency", "parse", "call"}, workers)
+        parsed = parse_alone(chosen, workers, clock)
+        reading = apart(chosen, {"dependency", "parse"}, workers, clock)
+        everything = apart(chosen, {"dependency", "parse", "call"}, workers, clock)
         flow = everything.seconds - reading.seconds
         print(
             f"| 1/{part} | {megabytes:.1f} | {parsed:.1f} s | {reading.seconds:.1f} s "
             f"| {reading.seconds / parsed:.1f}x | {megabytes / reading.seconds:.1f} "
             f"| {everything.seconds:.1f} s | {megabytes / everything.seconds:.1f} "
-            f"| {1000 * flow / megabytes:.0f} | {everything.size:,} | {everything.megabytes} MB |"
+            f"| {1000 * flow / megabytes:.0f} | {1e6 * flow / (everything.calls or 1):.0f} "
+            f"| {everything.size:,} | {everything.megabytes} MB |"
         )
 
 
-def parse_alone(files: list[tuple[str, bytes]], workers: int) -> float:
+def computed() -> float:
+    """Return the seconds that this process and those it has waited for have computed."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+def parse_alone(files: list[tuple[str, bytes]], workers: int, clock: Clock) -> float:
     batches = [files[start::64] for start in range(64)]
     context = multiprocessing.get_context("spawn")
-    started = time.monotonic()
+    started = clock()
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         list(pool.map(parse_batch, batches))
-        return time.monotonic() - started
+    return clock() - started
 
 
 def parse_batch(batch: list[tuple[str, bytes]]) -> int:
@@ -108,26 +122,28 @@ class Run(NamedTuple):
 
     seconds: float
     size: int
+    calls: int
     megabytes: int  # at its peak, without the content of the files, which the caller holds
 
 
-def apart(files: list[tuple[str, bytes]], want: set[str], workers: int) -> Run:
+def apart(files: list[tuple[str, bytes]], want: set[str], workers: int, clock: Clock) -> Run:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(timed, files, want, workers).result()
+        return pool.submit(timed, files, want, workers, clock).result()
 
 
-def timed(files: list[tuple[str, bytes]], want: set[str], workers: int) -> Run:
+def timed(files: list[tuple[str, bytes]], want: set[str], workers: int, clock: Clock) -> Run:
     given = sum(len(content) for _, content in files)
-    started = time.monotonic()
+    started = clock()
     graph = analyse(
         [SourceFile(path, partial(bytes, content)) for path, content in files],
         want,
         workers=workers,
     )
-    seconds = time.monotonic() - started
+    seconds = clock() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    return Run(seconds, len(graph.nodes) + len(graph.edges), peak - given // 2**20)
+    calls = sum(edge.kind is EdgeKind.CALLS for edge in graph.edges)
+    return Run(seconds, len(graph.nodes) + len(graph.edges), calls, peak - given // 2**20)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ Data = bytes | bytearray | memoryview | Path | IO[bytes]
 Source = Data | AsyncIterator[bytes]
 
 TRIES = 3
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 5.0
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 10.0
 THREADS = 8
 # Whoever sends a stream decides how long that takes: nobody else waits for these threads.
 STREAM_THREADS = 64

@@ -32,6 +32,9 @@ def test_a_program_is_drawn_the_same(program: Program) -> None:
         ("A.java", "class A { void f() { Runnable r = () -> {}; } }\n"),
         ("A.java", "class A { Object f() { return new Object() { int g() { return 1; } }; } }\n"),
         ("A.java", "class A { void f() { class B extends A {} record C(int x) {} } }\n"),
+        ("A.java", "class A { Runnable r = () -> {}; }\n"),
+        ("A.java", "class A { static { new A() { int g() { return 1; } }; } }\n"),
+        ("A.java", "enum A { B { int g() { return 1; } }, C(() -> 1); A(Object... x) {} }\n"),
         ("a.go", "package a\nfunc f() { g := func() {}; type T struct{}; g() }\n"),
     ],
 )  # fmt: skip

@@ -205,6 +205,10 @@ class JavaReader(PackageReader):
         kind = member.type
         if kind in _METHODS:
             self._method(member, surrounding, attributes)
+        elif kind in _TYPES:
+            self._type_declaration(member)
+        elif not self.says_something(member):
+            return
         elif kind in {"field_declaration", "constant_declaration"}:
             self._fields(member, surrounding)
         elif kind in {"static_initializer", "block"}:
@@ -215,8 +219,6 @@ class JavaReader(PackageReader):
             self.call(surrounding.place, self._arguments(arguments), member)
             if name is not None:
                 self.store(surrounding.place, self.text(name), surrounding.this, member)
-        elif kind in _TYPES:
-            self._type_declaration(member)
 
     def _is_static(self, member: Node) -> bool:
         return any(
@@ -253,6 +255,10 @@ class JavaReader(PackageReader):
         definition = self.define(
             "method", name, member, self.signature(f"{name}{shown}{result_shown}")
         )
+        body = member.child_by_field_name("body")
+        is_read = body is not None and self.says_something(body)
+        if not is_read and not self.with_calls:
+            return
         this = self.place()
         result = self.place()
         self.believe(result, self._type(returned))
@@ -262,8 +268,7 @@ class JavaReader(PackageReader):
         positional, rest = self._parameters(parameters)
         before, surrounding.this = surrounding.this, this
         self._results.append(result)
-        body = member.child_by_field_name("body")
-        if body is not None and self.says_something(body):
+        if body is not None and is_read:
             self._expression_all(body)
         self._results.pop()
         surrounding.this = before

@@ -93,7 +93,7 @@ class Names:
         self._typed: dict[str, Place] = {}
 
     def says_something(self, body: Node) -> bool:
-        """Tell whether the body of a function has to be read."""
+        """Tell whether the body of a function, or what else is only run, has to be read."""
         return (
             self.with_calls
             or self.telling.search(self.source, body.start_byte, body.end_byte) is not None
