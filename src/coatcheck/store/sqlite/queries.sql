@@ -466,14 +466,15 @@ SELECT id FROM batches WHERE accepted = 0 AND created_at <= ? LIMIT 1
 DELETE FROM batch_slices WHERE batch = ?
 
 -- name: queue_status
--- Counts come from rows: counters drift. Each part reads a partial index only.
+-- Counts come from rows: counters drift. Each part reads a partial index only, and what can be
+-- claimed is counted in the order of its index: with a million of them sorting cost more than reading.
 WITH ready AS (
   SELECT queue, sum(jobs) AS jobs, min(oldest) AS oldest FROM (
     SELECT queue, count(*) AS jobs, min(id) AS oldest FROM jobs INDEXED BY jobs_claimable
-    WHERE claimable = 1 AND lane IS NULL GROUP BY queue
+    WHERE claimable = 1 AND lane IS NULL GROUP BY kind, queue
     UNION ALL
     SELECT queue, count(*) AS jobs, min(id) AS oldest FROM jobs INDEXED BY jobs_in_lanes
-    WHERE claimable = 1 AND lane IS NOT NULL GROUP BY queue
+    WHERE claimable = 1 AND lane IS NOT NULL GROUP BY lane
   ) GROUP BY queue
 ), delayed AS (
   SELECT queue, count(*) AS jobs FROM jobs INDEXED BY jobs_delayed
