@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
-from coatcheck.engine.engine import Engine, Submitted
+from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
+from coatcheck.engine.submitting import Submitted
 from coatcheck.errors import NotFound
 from coatcheck.http.caller import tenant_of
 from coatcheck.http.endpoint import ANY, Answer, Endpoint

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.egress.outbound import Outbound
-from coatcheck.engine import again, many
+from coatcheck.engine import again, many, submitting
 from coatcheck.engine.access import Admission, Doorkeeper, Pepper
 from coatcheck.engine.admitting import Admitting
 from coatcheck.engine.again import Fork, Forked, Resumed
 from coatcheck.engine.delivering import Deliverer
 from coatcheck.engine.estimates import Estimates
-from coatcheck.engine.explain import Because, explain, why_it_waits
+from coatcheck.engine.explain import FARTHEST, Because, what_holds
 from coatcheck.engine.feed import Feed
 from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.large_steps import with_results_shown, with_steps_stored
@@ -29,24 +27,14 @@ from coatcheck.engine.places import Places
 from coatcheck.engine.quota import QuotaBook
 from coatcheck.engine.remote import RemoteWork
 from coatcheck.engine.schedules import Schedules, submission_of
-from coatcheck.engine.submission import (
-    Submission,
-    as_submitted,
-    prepare,
-    prepare_all,
-    prepare_with_uploads,
-)
+from coatcheck.engine.submission import Submission, as_submitted, prepare
+from coatcheck.engine.submitting import Submitted
 from coatcheck.engine.ticking import Ticker
 from coatcheck.engine.uploads import Uploads
 from coatcheck.engine.watch import Watch
 from coatcheck.engine.webhooks import Webhooks
-from coatcheck.errors import (
-    Gone,
-    InvalidInput,
-    NotFound,
-    StoreError,
-)
-from coatcheck.ids import UlidGenerator, ulids_from
+from coatcheck.errors import InvalidInput, NotFound, StoreError
+from coatcheck.ids import UlidGenerator
 from coatcheck.model.event import Event
 from coatcheck.model.job import DEFAULT_TENANT, Claim, Job, Lease, NewJob
 from coatcheck.model.kind import Kind
@@ -56,10 +44,8 @@ from coatcheck.model.payload import fits_inline
 from coatcheck.model.state import State
 from coatcheck.model.step import Step
 from coatcheck.store.base import (
-    BATCH_LIMIT,
     Claimed,
     Deleted,
-    Earlier,
     JobFilter,
     QueueStatus,
     Report,
@@ -72,20 +58,6 @@ if TYPE_CHECKING:
     from coatcheck.blobs.blobs import Blobs
 
 log = logging.getLogger(__name__)
-
-# Positions are exact up to here.
-FARTHEST = 1_000
-# More jobs than this are dealt with in a thread: the loop has others to answer.
-DONE_AT_ONCE = 50
-
-T = TypeVar("T")
-
-
-class Submitted(NamedTuple):
-    """Jobs as they stand, and whether an earlier request under the same key has made them."""
-
-    jobs: list[Job]
-    replayed: bool
 
 
 class Receipt(NamedTuple):
@@ -123,7 +95,7 @@ class Engine:
         self.places = Places(store, self.clock)
         self.doorkeeper = Doorkeeper(store, self.clock, pepper)
         self.quotas = QuotaBook(store, self.clock)
-        self._admitting = Admitting(store, self.clock, self.quotas, self.metrics)
+        self.admitting = Admitting(store, self.clock, self.quotas, self.metrics)
         self.remote = RemoteWork(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)
         self.ticker = Ticker(store, self.schedules, kinds, self.clock, self.metrics)
@@ -155,39 +127,22 @@ class Engine:
     async def accept(self, submission: Submission) -> NewJob:
         """Do the same, and return only what was written."""
         if not tracing.is_on():
-            job, _ = await self._submit(submission, None)
+            job, _ = await submitting.submit(self, submission, None)
             return job
         with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
-            job, _ = await self._submit(submission._replace(traceparent=traceparent), None)
+            job, _ = await submitting.submit(
+                self, submission._replace(traceparent=traceparent), None
+            )
             return job
-
-    async def _submit(
-        self, submission: Submission, once: Once | None
-    ) -> tuple[NewJob, Earlier | None]:
-        now = self.clock.now()
-        job, uploads = prepare_with_uploads(submission, self.kinds, self.new_id(), now)
-        if uploads:
-            [job] = await self.uploads.taken_over([job], [uploads])
-        if submission.webhook is not None:
-            callback = await self.webhooks.callback(submission.webhook, submission.tenant)
-            job = job._replace(webhook=callback)
-        if self.keeping.is_large(job.input):
-            [job] = await self.keeping.with_inputs_stored([job])
-        earlier = await self._admitting.write(job, now, once, submission.admission)
-        if earlier is None:
-            self.metrics.submitted(job.kind)
-        else:
-            await self.keeping.drop_inputs([job])
-        return job, earlier
 
     async def submit_once(self, submission: Submission, once: Once) -> Submitted:
         """Submit a job unless one was submitted under this key before; return that one then."""
         with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
             traced = submission._replace(traceparent=traceparent)
-            job, earlier = await self._submit(traced, once)
+            job, earlier = await submitting.submit(self, traced, once)
         if earlier is None:
             return Submitted([as_submitted(job)], replayed=False)
-        return await self._replayed(earlier, once, job.tenant)
+        return await submitting.replayed(self, earlier, once, job.tenant)
 
     async def trigger(
         self,
@@ -216,14 +171,14 @@ class Engine:
         self, submissions: Sequence[Submission], once: Once | None = None
     ) -> Submitted:
         """Check every job, then make all of them durable, or none; return them in order."""
-        jobs, earlier = await self._submit_batch(submissions, once)
+        jobs, earlier = await submitting.submit_batch(self, submissions, once)
         if earlier is not None and once is not None:
-            return await self._replayed(earlier, once, jobs[0].tenant)
-        return Submitted(await self._apart(jobs, _all_as_submitted, jobs), replayed=False)
+            return await submitting.replayed(self, earlier, once, jobs[0].tenant)
+        return Submitted(await submitting.apart(jobs, _all_as_submitted, jobs), replayed=False)
 
     async def accept_batch(self, submissions: Sequence[Submission]) -> list[NewJob]:
         """Do the same, and return only what was written."""
-        jobs, _ = await self._submit_batch(submissions, None)
+        jobs, _ = await submitting.submit_batch(self, submissions, None)
         return jobs
 
     async def submit_family(
@@ -238,64 +193,11 @@ class Engine:
         ids = self.new_id.consecutive(len(children) + 1)
         # The parent comes last, so that its children are there when it is.
         submissions = [*children, parent_of(ids[:-1])]
-        jobs, earlier = await self._submit_batch(submissions, once, ids, is_family=True)
+        jobs, earlier = await submitting.submit_batch(self, submissions, once, ids, is_family=True)
         if earlier is not None and once is not None:
-            found = await self._replayed(earlier, once, jobs[0].tenant)
+            found = await submitting.replayed(self, earlier, once, jobs[0].tenant)
             return found._replace(jobs=found.jobs[-1:])
         return Submitted([as_submitted(jobs[-1])], replayed=False)
-
-    async def _submit_batch(
-        self,
-        submissions: Sequence[Submission],
-        once: Once | None,
-        ids: Sequence[str] | None = None,
-        *,
-        is_family: bool = False,
-    ) -> tuple[list[NewJob], Earlier | None]:
-        if len(submissions) > BATCH_LIMIT:
-            raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
-        now = self.clock.now()
-        ids = ids or self.new_id.consecutive(len(submissions))
-        prepared = await self._apart(submissions, prepare_all, submissions, self.kinds, ids, now)
-        jobs = [each.job for each in prepared]
-        if is_family:
-            parent = jobs[-1].id
-            jobs[:-1] = [job._replace(terms=job.terms._replace(parent=parent)) for job in jobs[:-1]]
-        if any(each.uploads for each in prepared):
-            jobs = await self.uploads.taken_over(jobs, [each.uploads for each in prepared])
-        if any(asked.webhook is not None for asked in submissions):
-            asked_for = [(asked.webhook, asked.tenant) for asked in submissions]
-            found = await self.webhooks.callbacks(asked_for)
-            jobs = [job._replace(webhook=own) for job, own in zip(jobs, found, strict=True)]
-        if any(self.keeping.is_large(job.input) for job in jobs):
-            jobs = await self.keeping.with_inputs_stored(jobs)
-        admission = submissions[0].admission if submissions else None
-        earlier = await self._admitting.write_batch(jobs, now, once, admission)
-        if earlier is None:
-            for kind, count in Counter([job.kind for job in jobs]).items():
-                self.metrics.submitted(kind, count)
-        else:
-            await self.keeping.drop_inputs(jobs)
-        return jobs, earlier
-
-    async def _apart(self, what: Sequence[Any], work: Callable[..., T], *arguments: Any) -> T:
-        """Do something with each of many things: in a thread, while the loop answers others."""
-        if len(what) <= DONE_AT_ONCE:
-            return work(*arguments)
-        return await asyncio.to_thread(work, *arguments)
-
-    async def _replayed(self, earlier: Earlier, once: Once, tenant: str) -> Submitted:
-        once.check(earlier.fingerprint)
-        ids = ulids_from(earlier.first_id, earlier.jobs)
-        if len(ids) == 1:
-            try:
-                return Submitted([await self.get(ids[0], tenant)], replayed=True)
-            except NotFound:
-                raise Gone(f"job {ids[0]}, submitted under this key, is gone") from None
-        found = await self.store.get_many([(tenant, job_id) for job_id in ids])
-        if len(found) < len(ids):
-            raise Gone("jobs of the batch submitted under this key are gone")
-        return Submitted(sorted(found, key=lambda job: job.id), replayed=True)
 
     # --- looking
 
@@ -372,25 +274,7 @@ class Engine:
 
     async def explain(self, job: Job) -> list[Because]:
         """Say what holds a job."""
-        if job.state is State.WAITING:
-            return await why_it_waits(self.store, job, FARTHEST)
-        queues = {queue.name: queue for queue in await self.store.queues()}
-        workers = [seen.info for seen in await self.store.workers() if not seen.known_dead]
-        kind = self.kinds.get(job.kind)
-        limit = None if kind is None else kind.limit
-        stands = None
-        if limit is not None and job.state is State.QUEUED:
-            stands = await self.store.stands(job.kind, limit, job.tenant, job.limit_key)
-        return explain(
-            job,
-            self.clock.now(),
-            limit=limit,
-            stands=stands,
-            queue=queues.get(job.queue),
-            workers=workers,
-            ahead=await self.position(job) or 0,
-            most=FARTHEST,
-        )
+        return await what_holds(self, job)
 
     # --- steering
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.model.job import Job
@@ -14,6 +14,12 @@ from coatcheck.model.step import Op, Step, StepState
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import QueueStatus, Stands, Store
 from coatcheck.store.turns import kind_in_lanes
+
+if TYPE_CHECKING:
+    from coatcheck.engine.engine import Engine
+
+# Positions are exact up to here.
+FARTHEST = 1_000
 
 
 class Because(NamedTuple):
@@ -48,6 +54,29 @@ def explain(
     if job.run_at <= now:
         reasons += _limited(job, now, queue, limit, stands)
     return reasons or _next(job, queue, workers, ahead, most)
+
+
+async def what_holds(engine: Engine, job: Job) -> list[Because]:
+    """Look at all that may hold a job, and say what does."""
+    if job.state is State.WAITING:
+        return await why_it_waits(engine.store, job, FARTHEST)
+    queues = {queue.name: queue for queue in await engine.store.queues()}
+    workers = [seen.info for seen in await engine.store.workers() if not seen.known_dead]
+    kind = engine.kinds.get(job.kind)
+    limit = None if kind is None else kind.limit
+    stands = None
+    if limit is not None and job.state is State.QUEUED:
+        stands = await engine.store.stands(job.kind, limit, job.tenant, job.limit_key)
+    return explain(
+        job,
+        engine.clock.now(),
+        limit=limit,
+        stands=stands,
+        queue=queues.get(job.queue),
+        workers=workers,
+        ahead=await engine.position(job) or 0,
+        most=FARTHEST,
+    )
 
 
 async def why_it_waits(store: Store, job: Job, most: int) -> list[Because]:

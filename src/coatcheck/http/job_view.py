@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coatcheck.clock import to_rfc3339
-from coatcheck.engine.engine import FARTHEST
+from coatcheck.engine.explain import FARTHEST
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import Event
 from coatcheck.model.job import Failure, Job, NewJob

@@ -8,8 +8,9 @@ from typing import Any
 
 from starlette.requests import Request
 
-from coatcheck.engine.engine import Engine, Submitted
+from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
+from coatcheck.engine.submitting import Submitted
 from coatcheck.errors import NotFound
 from coatcheck.http.caller import tenant_of
 from coatcheck.http.idempotency import once_for

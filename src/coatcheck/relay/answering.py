@@ -15,7 +15,8 @@ from typing import NamedTuple
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from coatcheck.engine.engine import Engine, Submitted
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submitting import Submitted
 from coatcheck.http.prefer import LONGEST_WAIT_S, read_preference
 from coatcheck.http.problem import problem
 from coatcheck.model.job import Job

@@ -11,9 +11,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from coatcheck.engine.engine import Engine, Submitted
+from coatcheck.engine.engine import Engine
 from coatcheck.engine.once import Once
 from coatcheck.engine.submission import Submission
+from coatcheck.engine.submitting import Submitted
 from coatcheck.errors import CoatcheckError
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.idempotency import REPLAYED

@@ -11,8 +11,9 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from coatcheck.engine.engine import Engine, Submitted
+from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
+from coatcheck.engine.submitting import Submitted
 from coatcheck.engine.webhooks import WebhookAsked
 from coatcheck.errors import InvalidPayload, NotFound
 from coatcheck.http.artifacts import INERT

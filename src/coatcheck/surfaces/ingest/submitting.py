@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coatcheck.engine.engine import Engine, Submitted
+from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import LABEL_VALUE_LENGTH, Submission
+from coatcheck.engine.submitting import Submitted
 from coatcheck.http.caller import check_kind
 from coatcheck.http.card_view import TITLE
 from coatcheck.http.idempotency import REPLAYED, once_for

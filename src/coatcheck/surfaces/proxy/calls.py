@@ -5,8 +5,9 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coatcheck.engine.engine import Engine, Submitted
+from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
+from coatcheck.engine.submitting import Submitted
 from coatcheck.errors import NotFound
 from coatcheck.http.caller import tenant_of
 from coatcheck.http.endpoint import Handler
