@@ -13,11 +13,11 @@ from importlib.metadata import version
 from typing import Any
 
 from coatcheck.errors import InvalidPayload
+from coatcheck.http.components import components
 from coatcheck.http.endpoint import TENANT, Answer, Endpoint, OpensTo, Parameter, Schema, ref
 from coatcheck.http.problem import MEDIA_TYPE as PROBLEM
-from coatcheck.http.schemas import COUNT, FILE_NAME, ID, KEY_ID, NAME, TEXT, components
+from coatcheck.http.schemas import COUNT, FILE_NAME, ID, KEY_ID, NAME, TEXT
 from coatcheck.http.webhook_routes import told
-from coatcheck.http.webhook_schemas import webhook_components
 from coatcheck.model.kind import Kind
 
 # What can happen to any call: a bad parameter, no key or one that is not for this, a tenant that
@@ -78,7 +78,7 @@ def openapi(endpoints: Sequence[Endpoint], kinds: Mapping[str, Kind]) -> dict[st
         "paths": paths,
         "webhooks": told(),
         "components": {
-            "schemas": {**components(), **webhook_components(), **_kind_schemas(kinds)},
+            "schemas": {**components(), **_kind_schemas(kinds)},
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description": _KEYS},
                 "apiKey": {"type": "apiKey", "in": "header", "name": "X-Api-Key"},
