@@ -29,11 +29,13 @@ from coatcheck.testing.conformance.claiming import ClaimConformance
 from coatcheck.testing.conformance.concurrency import ConcurrencyConformance
 from coatcheck.testing.conformance.counting import CountConformance
 from coatcheck.testing.conformance.deleting import DeleteConformance
+from coatcheck.testing.conformance.delivering import DeliveryConformance
 from coatcheck.testing.conformance.families import FamilyConformance
 from coatcheck.testing.conformance.idempotency import IdempotencyConformance
 from coatcheck.testing.conformance.large_steps import LargeStepConformance
 from coatcheck.testing.conformance.limiting import LimitConformance
 from coatcheck.testing.conformance.listing import ListConformance
+from coatcheck.testing.conformance.outbox import OutboxConformance
 from coatcheck.testing.conformance.pinning import VersionConformance
 from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
@@ -50,13 +52,14 @@ from coatcheck.testing.conformance.uploads import InputConformance, UploadConfor
 from coatcheck.testing.conformance.waiting import WaitConformance
 from coatcheck.testing.conformance.waiting_on import EventConformance, WaitForChildrenConformance
 from coatcheck.testing.conformance.waking import WakeConformance
-from coatcheck.testing.conformance.webhooks import DeliveryConformance, EndpointConformance
+from coatcheck.testing.conformance.webhooks import EndpointConformance
 from coatcheck.testing.conformance.workers import WorkerConformance
 
 
 class StoreConformance(
     AccessConformance,
     DeliveryConformance,
+    OutboxConformance,
     EndpointConformance,
     BlobConformance,
     LargeStepConformance,

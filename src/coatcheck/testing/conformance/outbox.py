@@ -1,0 +1,199 @@
+"""The outbox of webhooks: what is left there is one with the transition it tells of."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.job import Progress
+from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Released, Succeeded, Waiting
+from coatcheck.model.webhook import OWN, Delivery, DeliveryKey, DeliveryState
+from coatcheck.store.base import BATCH_LIMIT, Idempotency, Report, Settlement, Store, Topic
+from coatcheck.testing.conformance.arrange import (
+    BOOM,
+    NOW,
+    TENANT,
+    WORKER,
+    Conformance,
+    claim,
+    new_job,
+    reclaim,
+    run_job,
+    settle,
+)
+from coatcheck.testing.conformance.waking import wakes
+from coatcheck.testing.conformance.webhooks import (
+    EVERYTHING,
+    LEASE,
+    called_back,
+    ended_job,
+    of_job,
+    put,
+    told,
+)
+
+
+@pytest.mark.usefixtures("worker")
+class OutboxConformance(Conformance):
+    """What transitions leave in the outbox."""
+
+    async def test_nobody_is_told_where_nobody_listens(self, store: Store) -> None:
+        """Without endpoints there are no deliveries."""
+        job_id = await ended_job(store)
+        assert await of_job(store, job_id) == []
+        assert await store.claim_deliveries(NOW, NOW + LEASE, limit=9, per_lane=9) == ([], None)
+
+    async def test_a_delivery_says_what_the_log_says(self, store: Store) -> None:
+        """It carries the event's number, time and data, and is due at once."""
+        endpoint = await put(store)
+        job_id = await ended_job(store)
+        last = (await store.events(TENANT, job_id, 0, 100))[-1]
+        assert await of_job(store, job_id) == [
+            Delivery(
+                key=DeliveryKey(TENANT, job_id, last.seq, endpoint.id),
+                type="job.succeeded",
+                at=NOW,
+                event=last.data,
+                state=DeliveryState.PENDING,
+                attempts=0,
+                tries=0,
+                due_at=NOW,
+            )
+        ]
+
+    async def test_every_new_state_is_told(self, store: Store) -> None:
+        """Whatever brings a job there; that it begins as queued and is asked to stop is not."""
+        await put(store, events=EVERYTHING)
+        lease = await run_job(store)
+        await settle(store, lease, Released(0))
+        lease = await reclaim(store, lease.job_id)
+        await settle(store, lease, Errored(BOOM, 0))
+        lease = await reclaim(store, lease.job_id)
+        await settle(store, lease, Waiting(None, (("event:0:go",),)))
+        await store.send(TENANT, lease.job_id, "go", "1", NOW)
+        lease = await reclaim(store, lease.job_id)
+        await settle(store, lease, Waiting(NOW + 5, ()))
+        lease = await reclaim(store, lease.job_id, now=NOW + 5)
+        await settle(store, lease, GaveUp(BOOM))
+        await store.resume(TENANT, lease.job_id, NOW)
+        lease = await reclaim(store, lease.job_id)
+        await store.cancel(TENANT, lease.job_id, NOW)
+        await settle(store, lease, Cancelled())
+        again = ["running", "queued"]
+        waits = ["running", "waiting", "queued"]
+        expected = [*again, *again, *waits, *waits, "running", "failed", "queued"]
+        expected += ["running", "cancelled"]
+        assert await told(store, lease.job_id) == [f"job.{state}" for state in expected]
+
+    async def test_what_needs_no_lease_is_told_too(self, store: Store, worker: str) -> None:
+        """Lost workers, passed deadlines, cancels of queued jobs and of children."""
+        await put(store, events=EVERYTHING)
+        lost, dead = await run_job(store), new_job()
+        dead = dead._replace(terms=dead.terms._replace(deadline_at=NOW + 1))
+        await store.remove_worker(worker, None, NOW)
+        await store.submit(dead, NOW)
+        await store.sweep(NOW + 1)
+        await store.cancel(TENANT, lost.job_id, NOW)
+        assert await told(store, lost.job_id) == ["job.running", "job.queued", "job.cancelled"]
+        assert await told(store, dead.id) == ["job.failed"]
+
+    async def test_many_that_are_settled_at_once_are_all_told_of(self, store: Store) -> None:
+        """In one batch, with different ends, and with last words."""
+        await put(store)
+        jobs = [new_job() for _ in range(6)]
+        await store.submit_batch(jobs, NOW)
+        leases = [each.lease for each in await claim(store)]
+        await store.settle([Settlement(lease, Succeeded("1")) for lease in leases[:2]], NOW)
+        mixed = [
+            Settlement(leases[2], Succeeded("1"), Report(phase="end")),
+            Settlement(leases[3], GaveUp(BOOM)),
+            Settlement(leases[4], Errored(BOOM, 0)),
+        ]
+        await store.settle(mixed, NOW)
+        found = [await told(store, lease.job_id) for lease in leases]
+        ok = ["job.succeeded"]
+        assert found == [ok, ok, ok, ["job.failed"], [], []]
+
+    async def test_an_endpoint_hears_of_what_it_wants_and_of_its_tenant_alone(
+        self, store: Store
+    ) -> None:
+        """Neither another tenant's jobs, nor other states, nor anything while it is disabled."""
+        wants = await put(store, events="succeeded")
+        await put(store, events="failed")
+        await put(store, tenant="another")
+        await put(store, disabled_at=NOW)
+        job_id = await ended_job(store)
+        [delivery] = await of_job(store, job_id)
+        assert delivery.key.endpoint == wants.id
+
+    async def test_a_job_brings_its_own_endpoint(self, store: Store) -> None:
+        """It is told of that job and no other, beside the tenant's."""
+        endpoint = await put(store)
+        job = called_back("running succeeded")
+        lease = await run_job(store, job)
+        await settle(store, lease, Succeeded("1"))
+        other = await ended_job(store)
+        found = [(each.type, each.key.endpoint) for each in await of_job(store, job.id)]
+        assert found == [
+            ("job.running", OWN),
+            ("job.succeeded", OWN),
+            ("job.succeeded", endpoint.id),
+        ]
+        assert await told(store, other) == ["job.succeeded"]
+
+    @pytest.mark.parametrize("count", [2, 250])
+    async def test_jobs_of_a_batch_bring_theirs(self, store: Store, count: int) -> None:
+        """However the batch is written."""
+        assert count <= BATCH_LIMIT
+        jobs = [called_back("cancelled") for _ in range(count)]
+        await store.submit_batch(jobs, NOW)
+        await store.cancel(TENANT, jobs[-1].id, NOW)
+        assert await told(store, jobs[-1].id) == ["job.cancelled"]
+
+    async def test_a_job_under_a_key_brings_its_own(self, store: Store) -> None:
+        """Also where it is submitted twice, and of two that ask for the key only the first."""
+        job, loser = called_back("cancelled"), called_back("cancelled")
+        once = Idempotency("key", "print", NOW + 1000)
+        for _ in range(2):
+            assert await store.submit(job, NOW, once) is None
+        assert await store.submit(loser, NOW, once) is not None
+        await store.cancel(TENANT, job.id, NOW)
+        assert await told(store, job.id) == ["job.cancelled"]
+
+    async def test_phases_are_told_to_those_who_want_to_hear_of_them(self, store: Store) -> None:
+        """Each of a report, in order, as part of the report; also those of last words."""
+        await put(store)
+        job = called_back("phase succeeded")
+        lease = await run_job(store, job)
+        loading = NewEvent(EventType.PROGRESS, '{"phase": "loading"}')
+        quoted = NewEvent(EventType.LOG, '{"phase": "in a log"}')
+        said = Report(phase="working", events=(loading, quoted))
+        assert await wakes(store, Topic.WEBHOOKS, store.report(lease, said, NOW))
+        assert await store.report(lease, Report(Progress(1, 2, '"phase": "none"')), NOW)
+        last = Report(Progress(2, 2, "of no concern"), phase="closing")
+        await store.settle([Settlement(lease, Succeeded("1"), last)], NOW)
+        found = await of_job(store, job.id)
+        phases = [json.loads(each.event) for each in found if each.type == "job.phase"]
+        assert phases == [{"phase": name} for name in ("loading", "working", "closing")]
+        assert [each.type for each in found] == [*["job.phase"] * 3, *["job.succeeded"] * 2]
+        log = {event.seq: event.data for event in await store.events(TENANT, job.id, 0, 100)}
+        assert [json.loads(log[each.key.seq])["phase"] for each in found[:3]] == [
+            *("loading", "working", "closing")
+        ]
+
+    async def test_a_sender_is_woken(self, store: Store) -> None:
+        """By whatever leaves something in the outbox."""
+        await put(store, events=EVERYTHING)
+        job, other = new_job(), new_job()
+        await store.submit(job, NOW)
+        assert await wakes(store, Topic.WEBHOOKS, claim(store))
+        [held] = await store.held_by(WORKER)
+        assert await wakes(store, Topic.WEBHOOKS, settle(store, held.lease, Errored(BOOM, 0)))
+        lease = await reclaim(store, job.id)
+        assert await wakes(store, Topic.WEBHOOKS, settle(store, lease, Succeeded("1")))
+        await store.submit(other, NOW)
+        assert await wakes(store, Topic.WEBHOOKS, store.cancel(TENANT, other.id, NOW))
+        [cancelled] = await of_job(store, other.id)
+        assert await wakes(store, Topic.WEBHOOKS, store.redeliver([cancelled.key], NOW))
