@@ -41,12 +41,11 @@ from coatcheck.surfaces.foreman.folding import (
 )
 from coatcheck.surfaces.foreman.models import canonical
 from coatcheck.surfaces.foreman.settings import ForemanSettings
+from coatcheck.surfaces.foreman.standing import Standing
 from coatcheck.surfaces.foreman.targets import Target, Targets, TargetsAway, seats
 from coatcheck.surfaces.foreman.words import KIND, LOADING, SEATS, WORKING
 from coatcheck.worker.context import Context
 
-# A job whose target is busy comes back this soon; only where there are several targets.
-BUSY_S = 1.0
 # Statuses after which the same call may well work: a job is tried again while it may be.
 RETRIED = frozenset({429, 500, 502, 503, 504})
 # While a model is loaded for a caller who wants it gone afterwards.
@@ -75,9 +74,11 @@ def handler_with(
         on_hangup="cancel" if settings.cancels_on_hangup else "continue",
     )
 
+    standing = Standing()
+
     async def ask_model(ctx: Context, call: ModelCall) -> StoredAnswer:
         """Have a model answer."""
-        target = await _seat(ctx, call.model, targets, settings.per_target)
+        target = await _seat(ctx, call.model, targets, settings.per_target, standing)
         await ctx.phase(LOADING)
         listening = _Listening(target, settings.poll_s)
         try:
@@ -100,7 +101,9 @@ def handler_with(
     return ask_model
 
 
-async def _seat(ctx: Context, model: str, targets: Targets, per_target: int) -> Target:
+async def _seat(
+    ctx: Context, model: str, targets: Targets, per_target: int, standing: Standing
+) -> Target:
     try:
         found = await targets.having(model)
     except TargetsAway as error:
@@ -108,7 +111,9 @@ async def _seat(ctx: Context, model: str, targets: Targets, per_target: int) -> 
     named = seats(found, per_target)
     taken = await ctx.place(SEATS, list(named))
     if taken is None:
-        raise Retry("every target that has the model is busy", after=BUSY_S, counts=False)
+        after = standing.turned_away(canonical(model), ctx.job_id)
+        raise Retry("every target that has the model is busy", after=after, counts=False)
+    standing.seated(canonical(model), ctx.job_id)
     return named[taken]
 
 
