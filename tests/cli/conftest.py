@@ -29,6 +29,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def plain_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server without an app, which has what is installed; shared as well."""
+    with running("serve", "--port", "0", folder=tmp_path_factory.mktemp("plain")) as server:
+        server.stderr.wait_for("worker started")
+        yield server
+
+
 @pytest.fixture
 def shell(server: Running, tmp_path: Path) -> Shell:
     """A shell in a folder of its own, whose commands talk to the shared server."""

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,22 @@ from tests.cli.processes import COMMAND, PATIENCE_S, environment
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
+def write_files(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write files into a folder by their paths, and return it."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
 class Shell:
     """Runs commands against one server."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, patience_s: float = PATIENCE_S) -> None:
         self.url = url
         self.folder = folder
+        self._patience_s = patience_s
 
     def run(
         self, *arguments: str, given: str | None = None, **settings: str
@@ -40,7 +50,7 @@ class Shell:
             input=given,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=self._patience_s,
             check=False,
         )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,8 @@ import pytest
 from coatcheck.surfaces.graphs.module_graph import module_graph
 from coatcheck.surfaces.graphs.pictures import MOST_MODULES, as_dot, as_mermaid
 from coatcheck.surfaces.graphs.words import LARGEST_SOURCE
-from tests.cli.processes import COMMAND, Running, environment, running
+from tests.cli.processes import Running
+from tests.cli.shell import Shell, write_files
 
 CODE = {
     "shop/__init__.py": "",
@@ -26,32 +26,17 @@ SHORT = ("cart.items", "cart", "users")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("graphs")
-    with running("serve", "--port", "0", folder=folder) as server:
-        server.stderr.wait_for("worker started")
-        yield server
+def server(plain_server: Running) -> Running:
+    return plain_server
 
 
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
-    for name, text in CODE.items():
-        path = tmp_path / "code" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return tmp_path / "code"
+    return write_files(tmp_path / "code", CODE)
 
 
 def run(server: Running, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, "graph", *arguments],
-        cwd=folder,
-        env=environment(COATCHECK_URL=server.url()),
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    return Shell(server.url(), folder, patience_s=100).run("graph", *arguments)
 
 
 def test_a_folder_becomes_a_graph_beside_a_summary(

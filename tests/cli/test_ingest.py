@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from tests.cli.processes import COMMAND, Running, environment, running
-from tests.cli.shell import Shell
+from tests.cli.processes import Running
+from tests.cli.shell import Shell, write_files
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -25,32 +24,17 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("ingest")
-    with running("serve", "--port", "0", folder=folder) as server:
-        server.stderr.wait_for("worker started")
-        yield server
+def server(plain_server: Running) -> Running:
+    return plain_server
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name, text in FILES.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return tmp_path
+    return write_files(tmp_path, FILES)
 
 
 def run(server: Running, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=folder,
-        env=environment(COATCHECK_URL=server.url()),
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
+    return Shell(server.url(), folder, patience_s=250).run(*arguments)
 
 
 def test_a_folder_comes_in_and_is_asked(server: Running, folder: Path) -> None:

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.processes import COMMAND, Running, environment, running
+from tests.cli.processes import Running
+from tests.cli.shell import Shell
 
 FLOW = "flowchart LR\n  one --> two\n"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("surfaces")
-    with running("serve", "--port", "0", folder=folder) as server:
-        server.stderr.wait_for("worker started")
-        yield server
+def server(plain_server: Running) -> Running:
+    return plain_server
 
 
 def run(
     server: Running, folder: Path, *arguments: str, said: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=folder,
-        env=environment(COATCHECK_URL=server.url()),
-        input=said,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    return Shell(server.url(), folder, patience_s=100).run(*arguments, given=said)
 
 
 def test_a_diagram_becomes_a_picture_beside_it(server: Running, tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from coatcheck.client.address import DEFAULT_URL, without_password
@@ -57,6 +58,18 @@ def options(*decorators: Callable[[F], F]) -> Callable[[F], F]:
         return command
 
     return add
+
+
+def list_or_go_on(ctx: click.Context, given: Mapping[str, Any], list_: Callable[..., None]) -> None:
+    """Let a group that is called alone list what there is; options before one of its commands would
+    be lost, and are refused.
+    """
+    if ctx.invoked_subcommand is None:
+        list_(**given)
+        return
+    for name in given:
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"put options behind {ctx.invoked_subcommand!r}")
 
 
 def label_pairs(labels: Iterable[str]) -> list[tuple[str, str]]:

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from coatcheck.cli.api import Api
 from coatcheck.cli.moments import age
-from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, complete_queues, options
+from coatcheck.cli.options import (
+    JSON_OPTION,
+    SERVER_OPTIONS,
+    complete_queues,
+    list_or_go_on,
+    options,
+)
 from coatcheck.cli.tables import Column, print_table
 from coatcheck.cli.terminal import out, plain, print_json
 
@@ -55,12 +60,7 @@ def queues(ctx: click.Context, /, **given: Any) -> None:
         coatcheck queues resume reports
         coatcheck queues limit gpu 1
     """
-    if ctx.invoked_subcommand is None:
-        _list(**given)
-        return
-    for name in given:
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"put options behind {ctx.invoked_subcommand!r}")
+    list_or_go_on(ctx, given, _list)
 
 
 @queues.command("list")

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from coatcheck.cli.api import Api
 from coatcheck.cli.inputs import read_input
@@ -19,6 +18,7 @@ from coatcheck.cli.options import (
     complete_queues,
     complete_schedules,
     label_pairs,
+    list_or_go_on,
     options,
 )
 from coatcheck.cli.tables import Column, print_pairs, print_table
@@ -62,12 +62,7 @@ def schedules(ctx: click.Context, /, **given: Any) -> None:
         coatcheck schedules create nightly report '"2030-01"' --cron '0 3 * * *'
         coatcheck schedules pause nightly
     """
-    if ctx.invoked_subcommand is None:
-        _list(**given)
-        return
-    for name in given:
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"put options behind {ctx.invoked_subcommand!r}")
+    list_or_go_on(ctx, given, _list)
 
 
 @schedules.command("list")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from coatcheck.cli.api import Api
 from coatcheck.cli.moments import relative
-from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, options
+from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, list_or_go_on, options
 from coatcheck.cli.tables import Column, print_pairs, print_table
 from coatcheck.cli.terminal import out, plain, print_json, say
 from coatcheck.model.webhook import TYPES, DeliveryState
@@ -41,12 +40,7 @@ def webhooks(ctx: click.Context, /, **given: Any) -> None:
         coatcheck webhooks create https://shop.example/jobs --event job.failed
         coatcheck webhooks secret
     """
-    if ctx.invoked_subcommand is None:
-        _list(**given)
-        return
-    for name in given:
-        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"put options behind {ctx.invoked_subcommand!r}")
+    list_or_go_on(ctx, given, _list)
 
 
 @webhooks.command("list")
