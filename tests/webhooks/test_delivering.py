@@ -267,7 +267,7 @@ async def test_everything_due_is_delivered_beside_one_that_runs(
         before = noted
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.05):
-                while noted == before and engine.deliverer._unwritten:
+                while noted == before and engine.deliverer._unwritten:  # noqa: ASYNC110 - no signal tells
                     await asyncio.sleep(0)
         return found
 
