@@ -21,6 +21,9 @@ from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.machine import StoreMachine
 
+# Some ten thousand calls: half a minute, or several on a busy machine.
+pytestmark = pytest.mark.timeout(600)
+
 _numbers = itertools.count(1)
 
 
@@ -31,13 +34,17 @@ class Mirrored:
         self._stores = (first, second)
 
     def __getattr__(self, verb: str) -> Any:
+        async def ask(store: Store, *arguments: Any, **options: Any) -> Any:
+            try:
+                return await getattr(store, verb)(*arguments, **options)
+            except CoatcheckError as error:
+                return error
+
         async def both(*arguments: Any, **options: Any) -> Any:
-            answers = []
-            for store in self._stores:
-                try:
-                    answers.append(await getattr(store, verb)(*arguments, **options))
-                except CoatcheckError as error:
-                    answers.append(error)
+            # At once: most of it is waiting, for a server here and for a thread there.
+            answers = await asyncio.gather(
+                *(ask(store, *arguments, **options) for store in self._stores)
+            )
             first, second = answers
             if isinstance(first, CoatcheckError):
                 assert type(first) is type(second), (verb, first, second)

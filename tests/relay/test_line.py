@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,3 +147,31 @@ async def test_sockets_of_the_dead_are_removed(tmp_path: Path) -> None:
     assert (tmp_path / "listens").exists()
     assert not (tmp_path / "dead").exists()
     server.close()
+
+
+def test_who_dials_as_the_loop_ends_is_hung_up_on() -> None:
+    """Other processes dial, too, to see whether a socket they find is a dead one's."""
+    taken: list[asyncio.StreamWriter] = []
+
+    class Watched(Switchboard):
+        def _dialled(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Any:
+            taken.append(writer)
+            came.set()
+            return super()._dialled(reader, writer)
+
+    with socket.socket(socket.AF_UNIX) as other, asyncio.Runner() as runner:
+        came = asyncio.Event()
+
+        async def be_dialled() -> None:
+            waiting = await Watched().expect()
+            assert waiting is not None
+            path = rendezvous.path_of(waiting.address.socket)
+            other.connect(str(path))
+            await came.wait()
+            waiting.hang_up()
+
+        runner.run(be_dialled())
+        runner.close()
+        other.settimeout(60)
+        assert other.recv(1) == b""
+        assert taken[0].transport.is_closing()

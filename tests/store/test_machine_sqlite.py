@@ -2,10 +2,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.machine import StoreMachine
+
+# Some ten thousand calls: half a minute, or several on a busy machine.
+pytestmark = pytest.mark.timeout(600)
 
 
 class SQLiteMachine(StoreMachine):

@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any
+from weakref import WeakSet
 
 from coatcheck.relay import rendezvous
 from coatcheck.relay.call import Head, LineAddress
@@ -115,9 +117,17 @@ class Switchboard:
             listening.set_result("")
             return
         path = place / name
+        lines: WeakSet[asyncio.StreamWriter] = WeakSet()
+
+        def connected(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        ) -> Coroutine[Any, Any, None]:
+            lines.add(writer)
+            return self._dialled(reader, writer)
+
         try:
             await asyncio.to_thread(rendezvous.remove_dead, place)
-            server = await asyncio.start_unix_server(self._dialled, path, limit=READ_AHEAD)
+            server = await asyncio.start_unix_server(connected, path, limit=READ_AHEAD)
         except OSError as error:
             log.warning("cannot listen for answers", extra={"why": error.strerror})
             listening.set_result("")
@@ -129,6 +139,9 @@ class Switchboard:
         finally:
             server.close()
             path.unlink(missing_ok=True)
+            # Whoever dials at this moment, if only to see whether we live, is not left hanging.
+            for writer in lines:
+                writer.close()
 
     async def _dialled(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         expected = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from coatcheck.errors import Gone, NotFound
 from coatcheck.model.event import EventType
@@ -17,13 +18,21 @@ _TOLD_ELSEWHERE = frozenset(
 )
 
 
-async def compare(store: Store, expected: ExpectedStore, now: int) -> dict[Key, Job]:
-    """Assert that jobs, logs, lists, queues, workers, counters, usage agree; return the jobs."""
+async def compare(
+    store: Store, expected: ExpectedStore, now: int, known: Mapping[Key, Job]
+) -> dict[Key, Job]:
+    """Assert that jobs, logs, lists, queues, workers, counters, usage agree; return the jobs.
+
+    Whatever is written to a log moves its job on, so logs of jobs that stand as they are `known` to
+    are not read again: they were most of what a comparison cost.
+    """
     found = {(job.tenant, job.id): job for job in await store.get_many(list(expected.jobs))}
     assert set(found) == set(expected.jobs)
     for key, job in found.items():
         assert _summary(job) == _expected_summary(expected.jobs[key])
-        await _compare_log(store, expected.jobs[key])
+        if known.get(key) != job:
+            await _compare_log(store, expected.jobs[key])
+        await _compare_messages(store, expected.jobs[key])
     for tenant in {tenant for tenant, _ in expected.jobs}:
         listed = await store.list_jobs(JobFilter(tenant, limit=1_000))
         ids = [job_id for owner, job_id in expected.jobs if owner == tenant]
@@ -62,6 +71,9 @@ async def _compare_log(store: Store, job: ExpectedJob) -> None:
     if job.steps:
         steps = await store.steps(*job.key)
         assert steps == [job.steps[seq] for seq in sorted(job.steps)]
+
+
+async def _compare_messages(store: Store, job: ExpectedJob) -> None:
     if job.messages:
         messages = await store.messages(*job.key)
         by_name = sorted(job.messages, key=lambda message: (message.name, message.number))
