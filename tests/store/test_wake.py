@@ -3,12 +3,15 @@
 import asyncio
 import contextlib
 import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from coatcheck.model.job import Progress
 from coatcheck.store.base import Report, Topic
+from coatcheck.store.sqlite.connection import connect
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.conformance.arrange import WORKER, run_job, worker_info
 from tests.store.another_process import NOW, AnotherProcess, new_job
@@ -112,6 +115,29 @@ async def test_the_poll_wakes_every_topic(database: Path) -> None:
         await asyncio.to_thread(shutil.rmtree, wake_folder(database))
         other.tell()
         assert all([await signal.wait(LONG) for signal in signals])
+    await store.close()
+
+
+async def test_a_commit_before_the_first_poll_is_not_missed(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that polls may begin late, after what it should have told of."""
+    store, committed = SQLiteStore(database, poll_s=0.02), threading.Event()
+    await store.open()
+
+    def connect_late(*arguments: Any, **fields: Any) -> Any:
+        assert committed.wait(LONG)
+        return connect(*arguments, **fields)
+
+    monkeypatch.setattr("coatcheck.store.sqlite.wake.connect", connect_late)
+    with AnotherProcess("submit", database) as other:
+        assert await asyncio.to_thread(other.says) == "open"
+        signal = store.subscribe(Topic.WORK)
+        await asyncio.to_thread(shutil.rmtree, wake_folder(database))
+        other.tell()
+        assert await asyncio.to_thread(other.says) == "submitted"
+        committed.set()
+        assert await signal.wait(LONG) is True
     await store.close()
 
 

@@ -53,7 +53,7 @@ class Gate:
         self._open.set()
 
 
-@pytest.mark.parametrize("timeout", ["10ms", "120ms"], ids=["with a timer", "timed later"])
+@pytest.mark.parametrize("timeout", ["40ms", "120ms"], ids=["with a timer", "timed later"])
 async def test_a_handler_that_runs_out_of_time_is_cancelled_and_tried_again(
     app: App, engine: Engine, timeout: str
 ) -> None:
@@ -68,7 +68,8 @@ async def test_a_handler_that_runs_out_of_time_is_cancelled_and_tried_again(
 
     async with working(engine):
         job = await run(engine, "endless")
-    assert stopped == [True, True]
+    # On a busy machine an attempt may be out of time before its handler begins.
+    assert stopped in ([True], [True, True])
     assert (job.state, job.reason, job.attempt) == (State.FAILED, Reason.TIMEOUT, 2)
     assert job.error is not None
     assert job.error.code == "timeout"

@@ -126,6 +126,7 @@ def _summary(job: Job) -> dict[str, object]:
         "progress": job.progress,
         "error": job.error,
         "result": job.result,
+        "artifacts": job.artifacts,
         "attempt": job.attempt,
         "fence": job.fence,
         "worker": job.worker,

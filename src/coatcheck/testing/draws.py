@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from coatcheck.model.artifact import SmallFile, small_file
 from coatcheck.model.event import EventType, NewEvent
-from coatcheck.model.job import Failure, Progress
+from coatcheck.model.job import Failure, Lease, Progress
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import (
     Cancelled,
@@ -40,6 +41,14 @@ STEPS = [
     for attempts, state in enumerate(StepState)
 ]
 
+NOBODYS = Lease("", "", 0)
+
+
+def leave(lease: Lease, name: str) -> SmallFile:
+    """Return a file of a job; one whose job is not known yet is `NOBODYS`."""
+    return small_file((lease.tenant, lease.job_id), name, "text/plain", name.encode(), START)
+
+
 _failures = st.sampled_from([Failure("boom", "it broke"), Failure("other", "x", '{"a":1}', True)])
 _delays = st.sampled_from([0, 1, 40, 3_000])
 OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
@@ -57,6 +66,9 @@ REPORTS = st.builds(
     st.lists(st.just(NewEvent(EventType.LOG, "{}")), max_size=2).map(tuple),
     st.lists(st.sampled_from(STEPS), max_size=2, unique_by=lambda step: step.seq).map(tuple),
     st.just(()),
+    st.sampled_from([(), (), (), ("a.txt",), ("a.txt", "b.txt")]).map(
+        lambda names: tuple(leave(NOBODYS, name) for name in names)
+    ),
 )
 # A job without its id and with times from now on. What comes first is drawn most: most jobs are
 # plain, so that most histories get somewhere.

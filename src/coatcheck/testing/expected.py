@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import ANY
 
+from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Failure, Lease, NewJob, Progress
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import (
@@ -57,6 +58,7 @@ class ExpectedJob:
     cancel_requested: bool = False
     # (type, time, state); the state is None for entries that do not tell of one.
     log: list[tuple[str, int, str | None]] = field(default_factory=list)
+    artifacts: tuple[Artifact, ...] = ()
     steps: dict[int, Step] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     waits_for: list[set[str]] = field(default_factory=list)  # all of one of these
@@ -321,6 +323,9 @@ class ExpectedStore:
                 job.log.append(("step", now, None))
         for child in report.children:
             self.submit(child, now)
+        left = [*job.artifacts, *(file.artifact for file in report.files)]
+        by_name = {artifact.name: artifact for artifact in left}
+        job.artifacts = tuple(by_name[name] for name in sorted(by_name))
         return True
 
     def remove_worker(self, worker: str, beats: int | None, now: int) -> int | None:

@@ -27,7 +27,7 @@ from coatcheck.model.outcome import Outcome, Waiting
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import Deleted, Earlier, Idempotency, Report, Settlement, Store
 from coatcheck.testing.comparison import compare
-from coatcheck.testing.draws import DRAFTS, KINDS, LIMITS, OUTCOMES, QUEUES, REPORTS, START
+from coatcheck.testing.draws import DRAFTS, KINDS, LIMITS, OUTCOMES, QUEUES, REPORTS, START, leave
 from coatcheck.testing.expected import (
     ENDED,
     GONE_IS_KNOWN_FOR,
@@ -243,7 +243,10 @@ class PlainMachine(ScheduleRules):
 
     def _settle(self, settlements: list[Settlement]) -> None:
         self._sweep_before_a_cascade()
-        timed = [one._replace(outcome=self._from_now(one.outcome)) for one in settlements]
+        timed = [
+            one._replace(outcome=self._from_now(one.outcome), report=_of(one.lease, one.report))
+            for one in settlements
+        ]
         families = {self.expected.family_of(one.lease) for one in timed}
         # Who is first, where parent and child are settled in one call, is left open.
         for several in [timed] if len(families) == len(timed) else [[one] for one in timed]:
@@ -259,8 +262,9 @@ class PlainMachine(ScheduleRules):
     @rule(lease=leases, report=REPORTS)
     def report(self, lease: Lease, report: Report) -> None:
         """A job says something of itself, and may have no right to."""
-        reported = self._do(self.store.report(lease, report, self.now))
-        assert reported is self.expected.report(lease, report, self.now)
+        said = _of(lease, report) or report
+        reported = self._do(self.store.report(lease, said, self.now))
+        assert reported is self.expected.report(lease, said, self.now)
 
     # --- everything else
 
@@ -299,7 +303,8 @@ class PlainMachine(ScheduleRules):
             assert job.state in ENDED
             payloads = 1 + (job.result is not None)
             counts = (payloads, len(job.log), len(job.steps))
-            assert deleted == Deleted(key[1], *counts, messages=len(job.messages))
+            others = {"artifacts": len(job.artifacts), "messages": len(job.messages)}
+            assert deleted == Deleted(key[1], *counts, **others)
             self.expected.delete(key, self.now)
 
     @rule(queue=st.sampled_from(QUEUES), paused=st.sampled_from([False, False, True]))
@@ -355,6 +360,13 @@ class PlainMachine(ScheduleRules):
 
     def _do(self, deed: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(deed)
+
+
+def _of(lease: Lease, report: Report | None) -> Report | None:
+    """Return a report whose files are of the job that reports."""
+    if report is None or not report.files:
+        return report
+    return report._replace(files=tuple(leave(lease, file.artifact.name) for file in report.files))
 
 
 def _facts(claim: Claim) -> tuple[object, ...]:

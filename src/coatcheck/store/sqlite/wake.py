@@ -33,6 +33,7 @@ from coatcheck.store.sqlite.connection import connect
 # The kernel's limit for a socket's path is 108 bytes on Linux and 104 elsewhere, with the NUL.
 _LONGEST_PATH = 100
 _COARSE_NS = 1_000_000_000
+_NOT_LOOKED = -2  # it is no version
 WAKE_FOLDER = "wake"
 _NAME_LENGTH = max(len(f"/{topic}.") for topic in Topic) + 26
 
@@ -136,7 +137,8 @@ class Wakeups:
 
     def _run(self) -> None:
         connection = connect(self._database, read_only=True)
-        version, looked = _data_version(connection), time.monotonic()
+        # Whoever began to listen may have missed what was committed while this thread began.
+        version, looked = _NOT_LOOKED, time.monotonic()
         while True:
             wanted = {listening.fileno(): listening for listening in self._wanted_sockets()}
             readable = _readable([*wanted, self._poke_reading], self._poll_s)
