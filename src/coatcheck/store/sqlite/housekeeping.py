@@ -32,7 +32,8 @@ def sweep(tx: Transaction, now: int) -> Swept:
 
 def _expire(tx: Transaction, now: int) -> int:
     overdue = tx.all(SQL.past_deadline, (now, AT_ONCE))
-    for tenant, job_id in overdue:
+    # Parents come before what they have spawned: the end of a child would wake one that is as late.
+    for tenant, job_id in sorted(overdue):
         found = find(tx, tenant, job_id)
         if found is not None:
             ended = rules.expired(found.standing, found.terms, now)

@@ -51,6 +51,18 @@ class WaitForChildrenConformance(Conformance):
         again = (await claim(store, now=NOW + 2))[0]
         assert (again.attempt, again.lease.fence) == (1, lease.fence + 1)
 
+    async def test_one_as_late_as_its_child_is_not_woken_by_it(
+        self, store: Store, worker: str
+    ) -> None:
+        """Both are past their deadlines when somebody looks, and the child's was first."""
+        lease = await run_job(store, new_job(terms=Terms(deadline_at=NOW + 50)))
+        [late] = await spawn(store, lease, terms=Terms(deadline_at=NOW + 10))
+        await settle(store, lease, Waiting(None, (_all_of(late),)))
+        said = (await job_of(store, lease)).last_event
+        assert (await store.sweep(NOW + 100)).expired == 2
+        job = await job_of(store, lease)
+        assert (job.state, job.reason, job.last_event) == (State.FAILED, Reason.EXPIRED, said + 1)
+
     async def test_it_goes_on_when_one_of_several_groups_is_there(
         self, store: Store, worker: str
     ) -> None:
