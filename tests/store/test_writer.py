@@ -459,6 +459,31 @@ async def test_a_slow_disk_holds_no_loop_up(
     assert await asyncio.to_thread(asyncio.run, _write_from_here(writer)) == ["elsewhere"] * 5
 
 
+@pytest.mark.parametrize(
+    ("pause_s", "fast_s", "here"), [(0.0, 3_600.0, True), (1e12, 3_600.0, False), (0.0, 0.0, False)]
+)
+async def test_the_first_after_a_pause_is_committed_on_our_loop_if_the_disk_is_fast(
+    database: Path,
+    notes: Callable[[], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    pause_s: float,
+    fast_s: float,
+    here: bool,
+) -> None:
+    monkeypatch.setattr(writer_module, "PAUSE_SECONDS", pause_s)
+    monkeypatch.setattr(writer_module, "FAST_COMMIT_SECONDS", fast_s)
+    committed_by: list[int] = []
+    lock = FileLock(database.with_suffix(".lock"))
+    writer = Writer(database, lock, lambda _: committed_by.append(threading.get_ident()))
+    for number in range(6):
+        await writer.write(note(str(number)), Urgency.SUBMIT)
+    await writer.close()
+    lock.close()
+    # The thread makes the connection, so the first commit is its own in any case.
+    assert [thread == threading.get_ident() for thread in committed_by[1:]] == [here] * 5
+    assert notes() == [str(number) for number in range(6)]
+
+
 async def _turn_is_over() -> None:
     for _ in range(3):
         await asyncio.sleep(0)

@@ -22,8 +22,10 @@ connection is too.
 
 What comes from another loop, such as the steps of a handler, finds nobody's turn as a rule. Then
 the thread has all of the turn: the way over our own loop and back would cost more than it does.
-Where nothing else runs on that loop, and the disk syncs fast, not even the thread is asked: whoever
-is alone would only wait for it, and two threads waking each other take longer than the sync.
+
+Where the disk syncs fast, the thread is not asked if only one would wait for it: one who is alone on
+its loop, or the first that comes to ours after a pause. Two threads that wake each other take longer
+than such a sync. What comes meanwhile shares the next turn, in the thread.
 
 What can fail, and what happens then:
 
@@ -65,8 +67,10 @@ LOOP_SECONDS = 0.005
 BULK_SECONDS = 0.010
 # Fewer than this are not worth merging, more than that are left for the next turn.
 MERGED_AT_LEAST, MERGED_AT_MOST = 4, 400
-# A loop waits for a commit itself if the last one took no longer than this.
+# A loop waits for a commit itself if the last one took no longer than this, and on our own loop only
+# if that was so long ago: else others are about.
 FAST_COMMIT_SECONDS = 0.001
+PAUSE_SECONDS = 0.005
 # Checkpoint once the write-ahead log has this many pages.
 CHECKPOINT_PAGES = 2_000
 
@@ -99,7 +103,8 @@ class Writer:
         self._closing = False
         self._idle = asyncio.Event()
         self._wal_pages = 0
-        self._commit_seconds = FAST_COMMIT_SECONDS  # how long the last one took
+        self._commit_seconds = 0.0  # how long the last one took
+        self._committed = 0.0  # and when that was
         self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="coatcheck-writer", daemon=True)
         self._thread.start()
@@ -120,7 +125,7 @@ class Writer:
             self._enqueue(ticket, urgency)
         elif urgency is Urgency.WORKER and self._turn.acquire(blocking=False):
             self._urgent.append(ticket)
-            if self._is_worth_waiting_for(loop) and self._begin_at_once():
+            if self._is_alone_on(loop) and self._begin_at_once():
                 self._commit(*self._run_urgent())
             else:
                 self._for_thread.put(self._whole_turn)
@@ -128,10 +133,14 @@ class Writer:
             self._home.call_soon_threadsafe(self._enqueue, ticket, urgency)
         return future
 
-    def _is_worth_waiting_for(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether a commit holds nobody up on this loop, and not for long."""
+    def _is_alone_on(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether a commit holds nobody up on another loop, and not for long."""
+        return self._commit_seconds <= FAST_COMMIT_SECONDS and len(asyncio.all_tasks(loop)) == 1
+
+    def _comes_after_a_pause(self) -> bool:
+        """Whether a commit on our own loop holds up hardly anybody, and not for long."""
         fast = self._commit_seconds <= FAST_COMMIT_SECONDS
-        return fast and len(asyncio.all_tasks(loop)) == 1
+        return fast and self._transaction.began - self._committed >= PAUSE_SECONDS
 
     async def close(self) -> None:
         """Finish what is queued, then end the thread."""
@@ -181,6 +190,9 @@ class Writer:
         alone = () if crowd else (self._mergeable,)
         done: list[Ticket[Any]] = []
         error = self._run_queued((self._urgent, self._submits, *alone), LOOP_SECONDS, done)
+        if not crowd and not self._bulk and self._comes_after_a_pause():
+            self._commit(done, error)
+            return
         done += crowd
         self._for_thread.put(lambda: self._end(done, error, merged))
 
@@ -304,7 +316,8 @@ class Writer:
             if error is None:
                 began = time.monotonic()
                 error = _fault_of(Transaction.commit, transaction)
-                self._commit_seconds = time.monotonic() - began
+                self._committed = time.monotonic()
+                self._commit_seconds = self._committed - began
             if error is not None:
                 transaction.topics.clear()
                 transaction.forget_usage()
