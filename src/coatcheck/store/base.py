@@ -164,9 +164,6 @@ class Store(
     beside this one, each with the verbs on one thing.
     """
 
-    # Whether `report` may be called on another loop than the one the store was opened on.
-    any_loop: bool
-
     async def open(self) -> None:
         """Connect; apply the migrations that are missing, under a lock."""
         ...

@@ -134,7 +134,9 @@ class WorkStore(Protocol):
         ...
 
     async def report(self, lease: Lease, report: Report, now: int) -> bool:
-        """Write what a running job says of itself; False when the lease is stale."""
+        """Write what a running job says of itself; False when the lease is stale. May be called
+        on any loop, not only on the one that the store was opened on.
+        """
         ...
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:

@@ -1,8 +1,7 @@
 """What handlers ask of their worker is answered here, on the worker's own loop.
 
-One question need not go there: a step is written down from the handler's own loop, where the store
-can be written to from any. Each step of a handler waits for that, and the way over the worker's
-loop and back takes as long as the statements do.
+One question need not go there: a step is written down from the handler's own loop. Each step of a
+handler waits for that, and the way over the worker's loop and back takes as long as the statements.
 """
 
 from __future__ import annotations
@@ -69,10 +68,8 @@ class Answers:
 
     async def inquire(self, execution: Execution, question: Question) -> Any:
         """Answer, on the handler's loop."""
-        if (
-            self._engine.store.any_loop
-            and isinstance(question, Record)
-            and not has_large_steps(self._engine.keeping, question.steps)
+        if isinstance(question, Record) and not has_large_steps(
+            self._engine.keeping, question.steps
         ):
             return await self._write(execution, question.steps)
         return await asyncio.wrap_future(self.ask(execution, question))

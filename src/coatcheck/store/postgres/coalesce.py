@@ -3,6 +3,10 @@
 While a batch is on its way, calls pile up; the next batch takes them all. So a lone caller waits
 for nobody, and many share one round trip and one commit.
 
+Batches are made and written on the loop that the connections belong to. Who calls from another, as
+a handler does for each of its steps, hands the item over there, and is answered where it waits: one
+way there and one back, and nothing is made on either loop to carry it.
+
 When a batch fails because of what is in it, it is halved and tried again, until the bad item is
 alone and fails alone. When the store is down, or keys have changed, all of a batch's callers hear
 so.
@@ -11,8 +15,10 @@ so.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from coatcheck.errors import AccessChanged, StoreUnavailable
 
@@ -21,7 +27,7 @@ Answer = TypeVar("Answer")
 
 
 class Coalescer(Generic[Item, Answer]):
-    """Collects calls of one verb into batches."""
+    """Collects calls of one verb into batches. It is made on the loop that writes them."""
 
     def __init__(
         self,
@@ -33,23 +39,40 @@ class Coalescer(Generic[Item, Answer]):
         self._write = write
         self._most = most
         self._lanes = lanes
+        self._home = asyncio.get_running_loop()
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._running: set[asyncio.Task[None]] = set()
 
     async def __call__(self, item: Item) -> Answer:
         """Add an item to the next batch and wait for its answer."""
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
-        if len(self._running) < self._lanes:
-            task = asyncio.create_task(self._run())
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+        if loop is self._home:
+            self._add(item, future)
+        else:
+            self._home.call_soon_threadsafe(self._add, item, future)
         return await future
 
     async def drain(self) -> None:
         """Wait until nothing is on its way."""
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _add(self, item: Item, future: asyncio.Future[Answer]) -> None:
+        self._waiting.append((item, future))
+        if len(self._running) < self._lanes:
+            task = self._home.create_task(self._run())
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    def _tell(self, future: asyncio.Future[Answer], tell: Callable[[], None]) -> None:
+        """Answer a caller, on its own loop, unless it has gone away."""
+        loop = future.get_loop()
+        if loop is self._home:
+            _unless_done(future, tell)
+        else:
+            with contextlib.suppress(RuntimeError):  # that loop has been closed
+                loop.call_soon_threadsafe(_unless_done, future, tell)
 
     async def _run(self) -> None:
         while self._waiting:
@@ -65,13 +88,16 @@ class Coalescer(Generic[Item, Answer]):
         except Exception as error:  # noqa: BLE001 - it becomes the answer to its callers
             if len(batch) == 1 or isinstance(error, (StoreUnavailable, AccessChanged)):
                 for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
+                    self._tell(future, partial(future.set_exception, error))
                 return
             middle = len(batch) // 2
             await self._write_batch(batch[:middle])
             await self._write_batch(batch[middle:])
             return
         for (_, future), answer in zip(batch, answers, strict=True):
-            if not future.done():
-                future.set_result(answer)
+            self._tell(future, partial(future.set_result, answer))
+
+
+def _unless_done(future: asyncio.Future[Any], tell: Callable[[], None]) -> None:
+    if not future.done():
+        tell()

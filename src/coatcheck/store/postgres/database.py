@@ -5,6 +5,9 @@ recognised by their ids and fences. So an answer that never came (a connection t
 COMMIT was sent) is simply asked for again. The one exception is the claim, which says so; a worker
 that lost the answer of a claim finds what it holds by asking (`held_by`).
 
+A connection that has done its work well is kept at hand for the next operation, unless somebody
+waits for one: to give it back to the pool and get it again costs a third of a short statement.
+
 Behind a pooler in transaction mode nothing may be kept on a connection: no prepared statements, no
 LISTEN. A pooler is noticed by itself: it gives out backend numbers of its own making.
 """
@@ -25,12 +28,12 @@ from coatcheck.errors import ConfigurationError, IdTaken, StoreError, StoreUnava
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Connection = asyncpg.pool.PoolConnectionProxy
 Operation = Callable[[Any], Awaitable[T]]
 
 TRIES = 3
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
+KEPT_AT_HAND = 2
 CONNECT_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 60.0
 # A process that is frozen in a transaction holds its rows locked, and whoever takes its jobs back
@@ -84,8 +87,11 @@ class Database:
         self._dsn = dsn
         self._connections = connections
         self._pool: asyncpg.Pool
+        self._at_hand: list[Any] = []
+        self._waiting = 0  # for a connection of the pool
         self.pooled = False
         self.stalled_ms = STALLED_MS
+        self._closing = False
 
     async def open(self) -> None:
         """Connect once, to see what is there, then make the pool."""
@@ -112,7 +118,10 @@ class Database:
 
     async def close(self) -> None:
         """Finish what is under way and close the connections."""
+        self._closing = True
         try:
+            while self._at_hand:
+                await self._pool.release(self._at_hand.pop())
             await asyncio.wait_for(self._pool.close(), CONNECT_TIMEOUT_S)
         except TimeoutError:
             self._pool.terminate()
@@ -124,12 +133,11 @@ class Database:
         pause = FIRST_PAUSE_S
         for left in range(TRIES if repeatable else 1, 0, -1):
             try:
-                async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
-                    return await _run_on(connection, operation, transaction)
+                return await self._run_once(operation, transaction)
             except _TEMPORARY as error:
                 if isinstance(error, asyncpg.LockNotAvailableError):
                     await self._end_stalled()
-                if left == 1 or self._pool.is_closing():
+                if left == 1 or self._closing:
                     raise translate(error) from error
                 await asyncio.sleep(pause * random.uniform(1.0, 1.5))  # noqa: S311 - no secret
                 pause = min(LONGEST_PAUSE_S, pause * 2)
@@ -149,11 +157,35 @@ class Database:
         """Read one row, None where there is none."""
         return self.run(lambda db: db.fetchrow(sql, *values), transaction=False)
 
+    async def _run_once(self, operation: Operation[T], transaction: bool) -> T:
+        connection = await self._take()
+        try:
+            answer = await _run_on(connection, operation, transaction)
+        except BaseException:
+            await self._pool.release(connection)  # which looks what state it is in
+            raise
+        if self._waiting or self._closing or len(self._at_hand) == KEPT_AT_HAND:
+            await self._pool.release(connection)
+        else:
+            self._at_hand.append(connection)
+        return answer
+
+    async def _take(self) -> Any:
+        while self._at_hand:
+            connection = self._at_hand.pop()
+            if not connection.is_closed():
+                return connection
+            await self._pool.release(connection)
+        self._waiting += 1
+        try:
+            return await self._pool.acquire(timeout=CONNECT_TIMEOUT_S)
+        finally:
+            self._waiting -= 1
+
     async def _end_stalled(self) -> None:
         """End what holds others up by its silence; that this fails is no news."""
         with contextlib.suppress(*_TEMPORARY, asyncpg.PostgresError):
-            async with self._pool.acquire(timeout=CONNECT_TIMEOUT_S) as connection:
-                await connection.execute(_END_STALLED, self.stalled_ms)
+            await self._run_once(lambda db: db.execute(_END_STALLED, self.stalled_ms), False)
 
 
 async def _run_on(connection: Any, operation: Operation[T], transaction: bool) -> T:

@@ -33,7 +33,7 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 # A connection that is cut without a word is noticed by asking it.
 CHECK_S = 15.0
-REPORTS_S = 0.01
+REPORTS_S = 0.05
 
 
 class Notifications:

@@ -71,8 +71,6 @@ class PostgresStore(
 ):
     """Jobs in a PostgreSQL schema, shared by any number of processes anywhere."""
 
-    any_loop = False  # a connection belongs to its loop
-
     def __init__(
         self,
         dsn: str,
@@ -88,9 +86,9 @@ class PostgresStore(
         self._sql = Statements(schema)
         self._new_id = UlidGenerator()
         self._database = Database(dsn, connections=connections)
-        self._submits: Coalescer[tuple[NewJob, int, int | None], None] = Coalescer(self._submit_all)
-        self._keyed: Coalescer[Keyed, Earlier | None] = Coalescer(self._submit_once)
-        self._reports: Coalescer[tuple[Lease, Report, int], bool] = Coalescer(self._report_all)
+        self._submits: Coalescer[tuple[NewJob, int, int | None], None]
+        self._keyed: Coalescer[Keyed, Earlier | None]
+        self._reports: Coalescer[tuple[Lease, Report, int], bool]
         self._claims = Claims(self._database, self._sql)
         self._swept_to = 0
         self._notifications: Notifications
@@ -100,6 +98,9 @@ class PostgresStore(
 
     async def open(self) -> None:
         """Migrate if there is anything to (which this role may lack the right to), and connect."""
+        self._submits = Coalescer(self._submit_all)
+        self._keyed = Coalescer(self._submit_once)
+        self._reports = Coalescer(self._report_all)
         await self.migrate()
         await self._database.open()
         await check_schema(self._database, self._sql)

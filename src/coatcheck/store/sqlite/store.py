@@ -78,8 +78,6 @@ class SQLiteStore(
 ):
     """Jobs in one SQLite file, shared by any number of processes on one machine."""
 
-    any_loop = True
-
     def __init__(self, path: Path, *, poll_s: float = 1.0) -> None:
         self._path = path.absolute()
         self._poll_s = poll_s

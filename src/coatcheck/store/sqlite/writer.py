@@ -23,6 +23,10 @@ connection is too.
 What comes from another loop, such as the steps of a handler, finds nobody's turn as a rule. Then
 the thread has all of the turn: the way over our own loop and back would cost more than it does.
 
+Where the disk syncs fast, the thread is not asked if only one would wait for it: one who is alone on
+its loop, or the first that comes to ours after a pause. Two threads that wake each other take longer
+than such a sync. What comes meanwhile shares the next turn, in the thread.
+
 What can fail, and what happens then:
 
 - An operation refuses (raises one of our own errors): it must do so before its first write, and
@@ -63,6 +67,10 @@ LOOP_SECONDS = 0.005
 BULK_SECONDS = 0.010
 # Fewer than this are not worth merging, more than that are left for the next turn.
 MERGED_AT_LEAST, MERGED_AT_MOST = 4, 400
+# A loop waits for a commit itself if the last one took no longer than this, and on our own loop only
+# if that was so long ago: else others are about.
+FAST_COMMIT_SECONDS = 0.001
+PAUSE_SECONDS = 0.005
 # Checkpoint once the write-ahead log has this many pages.
 CHECKPOINT_PAGES = 2_000
 
@@ -95,6 +103,8 @@ class Writer:
         self._closing = False
         self._idle = asyncio.Event()
         self._wal_pages = 0
+        self._commit_seconds = 0.0  # how long the last one took
+        self._committed = 0.0  # and when that was
         self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="coatcheck-writer", daemon=True)
         self._thread.start()
@@ -115,10 +125,22 @@ class Writer:
             self._enqueue(ticket, urgency)
         elif urgency is Urgency.WORKER and self._turn.acquire(blocking=False):
             self._urgent.append(ticket)
-            self._for_thread.put(self._whole_turn)
+            if self._is_alone_on(loop) and self._begin_at_once():
+                self._commit(*self._run_urgent())
+            else:
+                self._for_thread.put(self._whole_turn)
         else:
             self._home.call_soon_threadsafe(self._enqueue, ticket, urgency)
         return future
+
+    def _is_alone_on(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether a commit holds nobody up on another loop, and not for long."""
+        return self._commit_seconds <= FAST_COMMIT_SECONDS and len(asyncio.all_tasks(loop)) == 1
+
+    def _comes_after_a_pause(self) -> bool:
+        """Whether a commit on our own loop holds up hardly anybody, and not for long."""
+        fast = self._commit_seconds <= FAST_COMMIT_SECONDS
+        return fast and self._transaction.began - self._committed >= PAUSE_SECONDS
 
     async def close(self) -> None:
         """Finish what is queued, then end the thread."""
@@ -168,6 +190,9 @@ class Writer:
         alone = () if crowd else (self._mergeable,)
         done: list[Ticket[Any]] = []
         error = self._run_queued((self._urgent, self._submits, *alone), LOOP_SECONDS, done)
+        if not crowd and not self._bulk and self._comes_after_a_pause():
+            self._commit(done, error)
+            return
         done += crowd
         self._for_thread.put(lambda: self._end(done, error, merged))
 
@@ -198,6 +223,10 @@ class Writer:
         elif self._closing:
             self._go_on(self._idle.set)
 
+    def _run_urgent(self) -> tuple[list[Ticket[Any]], Exception | None]:
+        done: list[Ticket[Any]] = []
+        return done, self._run_queued((self._urgent,), LOOP_SECONDS, done)
+
     def _run_queued(
         self, queues: tuple[deque[Ticket[Any]], ...], seconds: float, done: list[Ticket[Any]]
     ) -> Exception | None:
@@ -227,9 +256,8 @@ class Writer:
     def _serve(self) -> None:
         while (task := self._for_thread.get()) is not None:
             task()
-        if self._connection is not None:
-            self._checkpoint(self._connection)
-            self._drop_connection()
+        self._checkpoint()
+        self._drop_connection()
 
     def _begin_in_thread(self) -> None:
         """Wait for the lock and begin; short operations go on from there on the loop."""
@@ -243,9 +271,7 @@ class Writer:
     def _whole_turn(self) -> None:
         """Do all of a turn: what is urgent, and the commit."""
         if self._begin():
-            done: list[Ticket[Any]] = []
-            error = self._run_queued((self._urgent,), LOOP_SECONDS, done)
-            self._end(done, error)
+            self._end(*self._run_urgent())
 
     def _begin(self) -> bool:
         """Wait for the lock and begin; False where everybody was told that it cannot be done."""
@@ -270,20 +296,28 @@ class Writer:
         error: Exception | None,
         merged: Operation[None] | None = None,
     ) -> None:
-        """Run what was merged, and something bulky if nothing else waits; commit, let go of the
-        lock, tell everybody.
-        """
+        """Run what was merged, and something bulky if nothing else waits; then commit."""
+        transaction = self._transaction
+        if error is None and merged is not None:
+            error = _fault_of(merged, transaction)
+        while error is None and self._bulk and not self._hurries():
+            before = len(done)
+            error = self._run_queued((self._bulk,), 0.0, done)
+            if len(done) == before or time.monotonic() >= transaction.began + BULK_SECONDS:
+                break
+        self._commit(done, error)
+
+    # --- wherever the turn is
+
+    def _commit(self, done: list[Ticket[Any]], error: Exception | None) -> None:
+        """Commit, let go of the lock, tell everybody."""
         transaction = self._transaction
         try:
-            if error is None and merged is not None:
-                error = _fault_of(merged, transaction)
-            while error is None and self._bulk and not self._hurries():
-                before = len(done)
-                error = self._run_queued((self._bulk,), 0.0, done)
-                if len(done) == before or time.monotonic() >= transaction.began + BULK_SECONDS:
-                    break
             if error is None:
+                began = time.monotonic()
                 error = _fault_of(Transaction.commit, transaction)
+                self._committed = time.monotonic()
+                self._commit_seconds = self._committed - began
             if error is not None:
                 transaction.topics.clear()
                 transaction.forget_usage()
@@ -293,8 +327,8 @@ class Writer:
         self._answer(done)
         if transaction.topics:
             self._on_commit(transaction.topics)
-        if self._wal_pages >= CHECKPOINT_PAGES and self._connection is not None:
-            self._checkpoint(self._connection)
+        if self._wal_pages >= CHECKPOINT_PAGES:
+            self._for_thread.put(self._checkpoint)
 
     def _run_apart(self, tickets: list[Ticket[Any]], error: Exception) -> None:
         connection = self._connection
@@ -351,12 +385,13 @@ class Writer:
         self._wal_pages = pages
         return apsw.SQLITE_OK
 
-    def _checkpoint(self, connection: apsw.Connection) -> None:
+    def _checkpoint(self) -> None:
         # Passive: it moves what readers allow and waits for nobody. A failure is no loss, the log
         # still holds everything; the next turn tries again.
         self._wal_pages = 0
-        with contextlib.suppress(apsw.Error):
-            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        if self._connection is not None:
+            with contextlib.suppress(apsw.Error):
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None

@@ -34,6 +34,27 @@ class ReportConformance(Conformance):
         assert (event.seq, event.type, event.at) == (3, EventType.PROGRESS, NOW + 1)
         assert json.loads(event.data) == {"done": 3, "total": 10, "message": "sending"}
 
+    async def test_it_may_be_called_on_any_loop(self, store: Store, worker: str) -> None:
+        """A handler's loop is not the one that the store was opened on."""
+        lease = await run_job(store)
+        stale = lease._replace(fence=lease.fence - 1)
+
+        async def say() -> list[bool]:
+            reports = [(lease, Report(Progress(done))) for done in range(20)]
+            one_by_one = [await store.report(*each, NOW) for each in reports]
+            at_once = await asyncio.gather(
+                store.report(stale, Report(Progress(50)), NOW),
+                *(store.report(*each, NOW) for each in reports),
+            )
+            return [*one_by_one, *at_once]
+
+        answers = await asyncio.to_thread(asyncio.run, say())
+        assert answers == [*[True] * 20, False, *[True] * 20]
+        log = await store.events(TENANT, lease.job_id, 2, 100)
+        told = [json.loads(event.data)["done"] for event in log]
+        assert told[:20] == list(range(20))
+        assert sorted(told[20:]) == list(range(20))  # who comes first at once is not promised
+
     async def test_what_is_none_stays_as_it_is(self, store: Store, worker: str) -> None:
         """Progress, phase and log can be told apart and in any order."""
         lease = await run_job(store)
