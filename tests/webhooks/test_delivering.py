@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from coatcheck.engine.webhooks import WebhookAsked
 from coatcheck.model.job import DEFAULT_TENANT, Job
 from coatcheck.model.webhook import SCHEDULE_S, Delivery, DeliveryState
 from coatcheck.store.webhooks import DeliveryFilter
-from tests.webhooks.conftest import MovedClock
+from tests.webhooks.conftest import MovedClock, delivering
 from tests.webhooks.receiver import Call, receiving
 
 pytestmark = pytest.mark.anyio
@@ -33,16 +32,6 @@ async def cancelled(engine: Engine, webhook: WebhookAsked | None = None, **field
 
 async def deliveries(engine: Engine, job: Job) -> list[Delivery]:
     return await engine.webhooks.deliveries(DeliveryFilter(DEFAULT_TENANT, job_id=job.id))
-
-
-@contextlib.asynccontextmanager
-async def delivering(engine: Engine) -> AsyncIterator[None]:
-    task = asyncio.create_task(engine.deliverer.run())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_receiver_is_told_and_can_verify_it(engine: Engine) -> None:
@@ -207,31 +196,6 @@ async def test_a_name_that_turns_inwards_is_not_called(engine: Engine) -> None:
     [delivery] = await deliveries(engine, job)
     assert "not a public one" in str(delivery.log[0].error)
     assert delivery.state is DeliveryState.PENDING
-
-
-async def test_a_dead_receiver_with_ten_thousand_waiting_does_not_delay_anothers_first(
-    engine: Engine,
-) -> None:
-    async with receiving(lambda _: None) as dead, receiving() as alive:
-        job = await engine.submit(Submission("echo", "1", webhook=WebhookAsked(dead.url)))
-        await engine.store._writer.write(  # type: ignore[attr-defined]
-            lambda tx: tx.execute(
-                "WITH RECURSIVE number (n) AS (SELECT 1 UNION SELECT n + 1 FROM number LIMIT 10000)"
-                " INSERT INTO deliveries SELECT tenant, job_id, 100 + n, '', lane, 'job.failed', 1,"
-                " '{}', 'pending', 0, 0, 1, '[]' FROM endpoints, number WHERE job_id = ?",
-                (job.id,),
-            ),
-            2,
-        )
-        async with delivering(engine):
-            async with asyncio.timeout(LONG):
-                await dead.called.wait()
-            await engine.webhooks.create(WebhookAsked(alive.url))
-            job = await cancelled(engine)
-            async with asyncio.timeout(LONG):
-                await alive.called.wait()
-    assert [call.id for call in alive.calls] == [f"msg_{job.id}_2"]
-    assert len(dead.calls) <= 32
 
 
 async def test_several_senders_send_each_message_once(engine: Engine) -> None:
