@@ -16,8 +16,8 @@ from coatcheck.engine.webhooks import WebhookAsked
 from coatcheck.model.job import DEFAULT_TENANT, Job
 from coatcheck.model.webhook import SCHEDULE_S, Delivery, DeliveryState
 from coatcheck.store.webhooks import DeliveryFilter
-from tests.webhooks.conftest import MovedClock, delivering
-from tests.webhooks.receiver import Call, receiving
+from tests.webhooks.conftest import MovedClock, StoppedClock, delivering
+from tests.webhooks.receiver import receiving
 
 pytestmark = pytest.mark.anyio
 
@@ -88,29 +88,40 @@ async def test_after_a_rotation_both_secrets_verify_for_a_day(
     assert len(second.headers["webhook-signature"].split()) == 1
 
 
-async def test_a_failure_is_tried_again_by_the_schedule_then_given_up(
-    engine: Engine, clock: MovedClock
-) -> None:
-    async with receiving(lambda _: 500) as receiver:
-        await engine.webhooks.create(WebhookAsked(receiver.url))
-        job = await cancelled(engine)
-        await engine.deliverer.deliver_due()
-        for number, wait_s in enumerate(SCHEDULE_S[1:], 1):
-            assert len(receiver.calls) == number
-            clock.ahead_ms += wait_s * 1000 - 1000
+class TestTheSchedule:
+    """With a clock that moves only as a test says, so that a moment too early is one."""
+
+    @pytest.fixture
+    def clock(self) -> MovedClock:
+        return StoppedClock()
+
+    async def test_a_failure_is_tried_again_by_the_schedule_then_given_up(
+        self, engine: Engine, clock: MovedClock
+    ) -> None:
+        async with receiving(lambda _: 500) as receiver:
+            await engine.webhooks.create(WebhookAsked(receiver.url))
+            job = await cancelled(engine)
             await engine.deliverer.deliver_due()
-            assert len(receiver.calls) == number, "too early"
-            clock.ahead_ms += wait_s * 200 + 2000
+            for number, wait_s in enumerate(SCHEDULE_S[1:], 1):
+                assert len(receiver.calls) == number
+                [delivery] = await deliveries(engine, job)
+                assert delivery.due_at is not None
+                wait_ms = delivery.due_at - clock.now()
+                assert wait_s * 1000 <= wait_ms <= wait_s * 1200
+                clock.ahead_ms += wait_ms - 1
+                await engine.deliverer.deliver_due()
+                assert len(receiver.calls) == number, "too early"
+                clock.ahead_ms += 1
+                await engine.deliverer.deliver_due()
+            clock.ahead_ms += 10 * 86_400_000
             await engine.deliverer.deliver_due()
-        clock.ahead_ms += 10 * 86_400_000
-        await engine.deliverer.deliver_due()
-    assert len(receiver.calls) == len(SCHEDULE_S) == 7
-    assert len({call.id for call in receiver.calls}) == 1
-    assert len({call.body for call in receiver.calls}) == 1
-    [delivery] = await deliveries(engine, job)
-    assert (delivery.state, delivery.due_at) == (DeliveryState.FAILED, None)
-    assert {each.status for each in delivery.log} == {500}
-    assert (await engine.get(job.id)).state == "cancelled"
+        assert len(receiver.calls) == len(SCHEDULE_S) == 7
+        assert len({call.id for call in receiver.calls}) == 1
+        assert len({call.body for call in receiver.calls}) == 1
+        [delivery] = await deliveries(engine, job)
+        assert (delivery.state, delivery.due_at) == (DeliveryState.FAILED, None)
+        assert {each.status for each in delivery.log} == {500}
+        assert (await engine.get(job.id)).state == "cancelled"
 
 
 async def test_redirects_are_failures(engine: Engine) -> None:
@@ -255,15 +266,32 @@ async def test_everything_due_is_delivered_beside_one_that_runs(
 
 async def test_a_message_is_not_verified_with_another_secret(engine: Engine) -> None:
     async with receiving() as receiver:
-        await engine.webhooks.create(WebhookAsked(receiver.url))
+        _, secret = await engine.webhooks.create(WebhookAsked(receiver.url))
         await cancelled(engine)
         await engine.deliverer.deliver_due()
     [call] = receiver.calls
+    assert call.verified(secret)
     with pytest.raises(WebhookVerificationError):
         call.verified(await engine.webhooks.secret())
-    tampered = Call(call.path, call.headers, call.body.replace(b"cancelled", b"succeeded"))
+
+
+@pytest.mark.parametrize("what", ["body", "webhook-id", "webhook-timestamp"])
+async def test_a_message_that_was_changed_is_not_verified(engine: Engine, what: str) -> None:
+    async with receiving() as receiver:
+        _, secret = await engine.webhooks.create(WebhookAsked(receiver.url))
+        await cancelled(engine)
+        await engine.deliverer.deliver_due()
+    [call] = receiver.calls
+    assert call.verified(secret)
+    if what == "body":
+        changed = call._replace(body=call.body.replace(b"cancelled", b"succeeded"))
+    else:  # by its last digit: a timestamp has to stay near the real time
+        value = call.headers[what]
+        other = value[:-1] + ("1" if value[-1] != "1" else "2")
+        changed = call._replace(headers={**call.headers, what: other})
+    assert changed != call
     with pytest.raises(WebhookVerificationError):
-        tampered.verified(await engine.webhooks.secret())
+        changed.verified(secret)
 
 
 async def test_nothing_secret_is_logged(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
