@@ -19,7 +19,8 @@ there is none for somebody else:
 
 So a tenant's silent receivers, however many, cost other tenants nothing, nor those of its own that
 answer. Only where a tenant has more than 45 receivers that are new *and* silent do its other new
-ones wait, until those calls are given up.
+ones wait, until those calls are given up; and it takes dozens of such tenants in the same moment to
+use up all places.
 
 Within these limits tenants take turns, and so do the lanes of a tenant: those that answer first,
 then those that are new, and the longest due before others.
