@@ -188,10 +188,12 @@ class Deliverer:
             places = {place.lane: place for place in allotted}
             for claimed in claims:
                 self._start(claimed, places[claimed.lane])
-            # There may be more; or all of it was another's, for whom somebody was held back here.
-            return 0.0 if claims else RETRY_S
+            if claims:
+                return 0.0  # there may be more
+        # What another process was quicker to take may have held somebody back here.
+        wait_s = RETRY_S if allotted else NET_S
         next_at = min((lane.due_at for lane in lanes if lane.due_at > now), default=None)
-        return NET_S if next_at is None else min(NET_S, (next_at - now) / 1000)
+        return wait_s if next_at is None else min(wait_s, (next_at - now) / 1000)
 
     def _start(self, claimed: DeliveryClaim, place: Place) -> None:
         self._lanes.take(place)
