@@ -197,6 +197,26 @@ async def test_what_is_pending_for_a_deleted_or_disabled_endpoint_is_called_off(
     assert found[off.id].log[0].error == "the webhook is disabled"
 
 
+async def test_what_is_called_off_goes_many_at_a_time(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is called, so nobody can be silent: it need not wait for an answer."""
+    claim, claims = engine.store.claim_deliveries, []
+
+    async def counted_claim(*args: Any) -> Any:
+        claims.append(await claim(*args))
+        return claims[-1]
+
+    monkeypatch.setattr(engine.store, "claim_deliveries", counted_claim)
+    async with receiving() as receiver:
+        endpoint, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
+        for _ in range(60):
+            await cancelled(engine)
+        await engine.webhooks.delete(endpoint.id)
+        await engine.deliverer.deliver_due()
+    assert [len(each) for each in claims] == [1, 32, 27]
+
+
 async def test_a_name_that_turns_inwards_is_not_called(engine: Engine) -> None:
     inward = Engine(engine.store, engine.kinds, engine.clock)  # opens no doors
     async with receiving() as receiver:
