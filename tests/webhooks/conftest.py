@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -31,6 +33,30 @@ class MovedClock:
 
     def monotonic(self) -> float:
         return time.monotonic() + self.ahead_ms / 1000
+
+
+class StoppedClock(MovedClock):
+    """Stands still until a test moves it on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = time.time_ns() // 1_000_000
+
+    def now(self) -> int:
+        return self._began + self.ahead_ms
+
+    def monotonic(self) -> float:
+        return self.ahead_ms / 1000
+
+
+@contextlib.asynccontextmanager
+async def delivering(engine: Engine) -> AsyncIterator[None]:
+    task = asyncio.create_task(engine.deliverer.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.fixture

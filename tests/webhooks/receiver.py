@@ -29,13 +29,13 @@ class Call(NamedTuple):
 
 
 class Receiver:
-    """`answer` says which status to answer with; None: never."""
+    """`answer` says which status to answer with; None: not before `let_go`, then 204."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
         self.calls: list[Call] = []
-        self.open = 0
         self.called = asyncio.Event()
+        self.let_go = asyncio.Event()
         self.port = 0
 
     @property
@@ -54,10 +54,20 @@ class Receiver:
                 self.called.set()
                 status = self.answer(call)
                 if status is None:
-                    await reader.read()
-                    return
+                    await self._be_silent(reader)
+                    status = 204
                 writer.write(f"HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n".encode())
                 await writer.drain()
+
+    async def _be_silent(self, reader: asyncio.StreamReader) -> None:
+        """Wait until we may answer, or nobody listens any more."""
+        waits = [asyncio.create_task(self.let_go.wait()), asyncio.create_task(reader.read())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager

@@ -3,13 +3,9 @@
 Every API and worker process does this, each on its own; `coatcheck.store.webhooks` says why a
 message is never lost, and may come twice.
 
-Deliveries wait in *lanes*: an endpoint's, or for jobs' own endpoints the server they are at. What
-is slow is slow for its lane alone:
-
-- A lane has some calls under way at a time, and is passed over while it has.
-- All lanes whose last call failed together may fill only half of the places, so that however many
-  receivers are dead, there is room for those that are not.
-- A call takes 15 seconds at most, with everything.
+Deliveries wait in *lanes*, and what is slow is slow for its lane alone: how many calls each lane
+and each tenant may have under way is decided in `coatcheck.engine.lanes`. A call takes 15 seconds
+at most, with everything.
 
 What became of calls is written in batches. Whoever is killed between a call and that write leaves
 the delivery to be handed out again when its lease is over.
@@ -26,12 +22,12 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from coatcheck.clock import Clock
 from coatcheck.egress.outbound import Outbound
 from coatcheck.engine.keeping import Keeping
+from coatcheck.engine.lanes import Lanes, Place
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.webhooks import Webhooks
 from coatcheck.errors import EgressDenied, EgressFailed, NotFound, StoreError
@@ -62,9 +58,8 @@ log = logging.getLogger(__name__)
 TIMEOUT_S = 15.0
 # Longer than any call, and than the write that follows it.
 LEASE_MS = 60_000
-# Calls under way: in this process, and in one lane, which is filled by halves.
-AT_ONCE = 256
-PER_LANE = 32
+# What became of so many calls is written together.
+WRITTEN_TOGETHER = 256
 # What is read of an answer; nothing is made of it.
 MOST_BYTES = 16_384
 # The longest sleep, and the pause after an outage of the store.
@@ -121,8 +116,7 @@ class Deliverer:
         self._wordings = wordings
         self._spread = spread
         self._calls: set[asyncio.Task[None]] = set()
-        self._busy: Counter[str] = Counter()
-        self._failing: set[str] = set()
+        self._lanes = Lanes(clock)
         self._secrets: dict[tuple[str, str], tuple[float, list[str]]] = {}
         self._unwritten: list[Noted] = []
         # One at a time asks for what is due, and one writes, so that what is looked at between two
@@ -186,42 +180,37 @@ class Deliverer:
 
     async def _claim_and_start(self) -> float:
         now = self._clock.now()
-        room = AT_ONCE - len(self._calls)
-        claims, next_at = await self._store.claim_deliveries(
-            now, now + LEASE_MS, limit=room, per_lane=PER_LANE // 2, passing_over=self._full_lanes()
-        )
-        for claimed in claims:
-            self._busy[claimed.lane] += 1
-            call = asyncio.create_task(self._call(claimed))
-            self._calls.add(call)
-            call.add_done_callback(self._calls.discard)
-        if claims:
-            return 0.0 if len(self._calls) < AT_ONCE else NET_S  # there may be more
-        if next_at is None:
-            return NET_S
-        return min(NET_S, max(0, next_at - now) / 1000)
+        lanes = await self._store.delivery_lanes()
+        allotted = self._lanes.allot(lane for lane in lanes if lane.due_at <= now)
+        if allotted:
+            wanted = {place.lane: most for place, most in allotted.items()}
+            claims = await self._store.claim_deliveries(now, now + LEASE_MS, wanted)
+            places = {place.lane: place for place in allotted}
+            for claimed in claims:
+                self._start(claimed, places[claimed.lane])
+            if claims:
+                return 0.0  # there may be more
+        # What another process was quicker to take may have held somebody back here.
+        wait_s = RETRY_S if allotted else NET_S
+        next_at = min((lane.due_at for lane in lanes if lane.due_at > now), default=None)
+        return wait_s if next_at is None else min(wait_s, (next_at - now) / 1000)
 
-    def _full_lanes(self) -> list[str]:
-        """Return the lanes that have no place now."""
-        full = [lane for lane, calls in self._busy.items() if calls > PER_LANE // 2]
-        failing = sum(self._busy[lane] for lane in self._failing if lane in self._busy)
-        return [*full, *self._failing] if failing >= AT_ONCE // 2 else full
+    def _start(self, claimed: DeliveryClaim, place: Place) -> None:
+        self._lanes.take(place)
+        call = asyncio.create_task(self._call(claimed))
+        self._calls.add(call)
+        call.add_done_callback(lambda call: self._ended(call, place))
+
+    def _ended(self, call: asyncio.Task[None], place: Place) -> None:
+        self._calls.discard(call)
+        if self._lanes.leave(place):
+            self._look.set()
 
     async def _call(self, claimed: DeliveryClaim) -> None:
-        lane = claimed.lane
-        try:
-            noted = await self._deliver(claimed)
-            if noted is not None:
-                self._unwritten.append(noted)
-                self._written.set()
-        finally:
-            self._busy[lane] -= 1
-            left = self._busy[lane]
-            if not left:
-                del self._busy[lane]
-            # Not for each call that ends: half of a lane's places are filled at once.
-            if left in (0, PER_LANE // 2) or len(self._calls) >= AT_ONCE:
-                self._look.set()
+        noted = await self._deliver(claimed)
+        if noted is not None:
+            self._unwritten.append(noted)
+            self._written.set()
 
     # --- one call
 
@@ -230,6 +219,8 @@ class Deliverer:
         now = self._clock.now()
         if endpoint is None or endpoint.disabled_at is not None or claimed.kind is None:
             why = "the webhook is deleted" if endpoint is None else "the webhook is disabled"
+            if delivery.key.endpoint != OWN:  # nobody is called in this lane: none can be silent
+                self._lanes.learn(claimed.lane, taken=True)
             return self._over(delivery, DeliveryState.FAILED, Try(now, None, why, 0))
         try:
             wording = await self._wording_for(claimed)
@@ -313,11 +304,10 @@ class Deliverer:
         wording: tuple[Wording, Job] | None,
     ) -> Noted:
         """Decide what becomes of a delivery and its endpoint after a call."""
+        self._lanes.learn(lane, taken=tried.error is None)
         if tried.error is None:
-            self._failing.discard(lane)
             health = None if endpoint.failing_since is None else Health(None)
             return self._over(delivery, DeliveryState.DELIVERED, tried, health)
-        self._failing.add(lane)
         since = tried.at if endpoint.failing_since is None else endpoint.failing_since
         health = None if endpoint.failing_since is not None else Health(since)
         if tried.status == 410:
@@ -386,7 +376,7 @@ class Deliverer:
 
     async def _flush(self) -> None:
         async with self._writing:
-            while batch := self._unwritten[:AT_ONCE]:
+            while batch := self._unwritten[:WRITTEN_TOGETHER]:
                 await self._store.note_deliveries(batch)
                 del self._unwritten[: len(batch)]
 

@@ -12,8 +12,9 @@ Who may send: any number of processes, none of them a leader.
 - `note_deliveries` names the attempt it speaks of: whoever comes after the lease has passed and
   somebody else has tried changes nothing.
 
-Deliveries are handed out by *lane*, the first of each lane before the second of any, so that
-however many wait in one, another's first comes at once.
+Deliveries wait in *lanes*, each of which belongs to one tenant, and are handed out by lane: whoever
+sends looks at the first of every lane (`delivery_lanes`) and says how many it wants of which, so
+that however many wait in one, another's first comes at once.
 
 A delivery is there as long as its job. Retention waits for those that are pending; deleting a
 job by hand does not.
@@ -21,7 +22,7 @@ job by hand does not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from coatcheck.model.webhook import Delivery, DeliveryKey, DeliveryState, Endpoint, Secret, Try
@@ -37,11 +38,15 @@ class DeliveryClaim(NamedTuple):
     traceparent: str | None
 
 
-class DeliveriesClaimed(NamedTuple):
-    """What was handed out, and when more becomes due of what was not (None: never)."""
+class DeliveryLane(NamedTuple):
+    """A lane that has something pending: whose it is, when the first of it is due, and whether that
+    was tried before.
+    """
 
-    claims: list[DeliveryClaim]
-    next_at: int | None
+    name: str
+    tenant: str
+    due_at: int
+    tried: bool
 
 
 class Noted(NamedTuple):
@@ -116,12 +121,15 @@ class WebhookStore(Protocol):
         """
         ...
 
+    async def delivery_lanes(self) -> list[DeliveryLane]:
+        """Return every lane that has something pending."""
+        ...
+
     async def claim_deliveries(
-        self, now: int, until: int, *, limit: int, per_lane: int, passing_over: Collection[str] = ()
-    ) -> DeliveriesClaimed:
-        """Hand out up to `limit` deliveries that are due, in lanes that are not passed over, at
-        most `per_lane` of each: the first of every lane first, the longest due before others.
-        Unless noted they are due again at `until`.
+        self, now: int, until: int, wanted: Mapping[str, int]
+    ) -> list[DeliveryClaim]:
+        """Hand out deliveries that are due: of each of these lanes up to so many, the longest due
+        first. Unless noted they are due again at `until`.
         """
         ...
 

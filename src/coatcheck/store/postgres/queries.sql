@@ -1395,8 +1395,8 @@ VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (tenant, endpoint, value) DO UPDATE SET expires_at = excluded.expires_at
 
 -- name: delivery_lanes
--- Each lane that has something pending, and when the first of it is due: one seek a lane, however
--- much waits in it.
+-- Each lane that has something pending, and the first of it: two seeks a lane, however much waits
+-- in it.
 WITH RECURSIVE found (lane) AS (
   SELECT (SELECT lane FROM coatcheck.deliveries WHERE due_at IS NOT NULL ORDER BY lane LIMIT 1)
   UNION ALL
@@ -1406,34 +1406,26 @@ WITH RECURSIVE found (lane) AS (
   )
   FROM found WHERE lane IS NOT NULL
 )
-SELECT lane, (
-  SELECT due_at FROM coatcheck.deliveries
+SELECT found.lane, tenant, due_at, tries > 0 FROM found CROSS JOIN LATERAL (
+  SELECT tenant, due_at, tries FROM coatcheck.deliveries
   WHERE due_at IS NOT NULL AND deliveries.lane = found.lane ORDER BY due_at LIMIT 1
-) AS first
-FROM found WHERE lane IS NOT NULL
+) AS head
 
 -- name: claim_deliveries
--- The first of each of these lanes; of all those the first of every lane before the second of any.
--- What another sender has locked is passed over.
+-- The first of each of these lanes. What another sender has locked is passed over.
 WITH locked AS MATERIALIZED (
-  SELECT head.* FROM unnest($1::text[]) AS wanted(lane) CROSS JOIN LATERAL (
-    SELECT tenant, job_id, seq, endpoint, lane, due_at FROM coatcheck.deliveries
-    WHERE due_at IS NOT NULL AND deliveries.lane = wanted.lane AND due_at <= $2
-    ORDER BY due_at LIMIT $3
+  SELECT head.* FROM unnest($1::text[], $2::int[]) AS wanted(lane, most) CROSS JOIN LATERAL (
+    SELECT tenant, job_id, seq, endpoint FROM coatcheck.deliveries
+    WHERE due_at IS NOT NULL AND deliveries.lane = wanted.lane AND due_at <= $3
+    ORDER BY due_at LIMIT wanted.most
     FOR NO KEY UPDATE SKIP LOCKED
   ) AS head
-), placed AS (
-  SELECT tenant, job_id, seq, endpoint, due_at,
-    row_number() OVER (PARTITION BY lane ORDER BY due_at) AS place
-  FROM locked
-), first AS MATERIALIZED (
-  SELECT * FROM placed ORDER BY place, due_at LIMIT $4
 ), taken AS (
-  UPDATE coatcheck.deliveries SET attempts = attempts + 1, tries = tries + 1, due_at = $5
-  FROM first
-  WHERE deliveries.tenant = first.tenant AND deliveries.job_id = first.job_id
-    AND deliveries.seq = first.seq AND deliveries.endpoint = first.endpoint
-  RETURNING deliveries.*, first.place, first.due_at AS was_due
+  UPDATE coatcheck.deliveries SET attempts = attempts + 1, tries = tries + 1, due_at = $4
+  FROM locked
+  WHERE deliveries.tenant = locked.tenant AND deliveries.job_id = locked.job_id
+    AND deliveries.seq = locked.seq AND deliveries.endpoint = locked.endpoint
+  RETURNING deliveries.*
 )
 SELECT taken.tenant, taken.job_id, seq, endpoint, type, at, event, taken.state, attempts, tries,
   due_at, log, taken.lane, jobs.kind, jobs.traceparent,
@@ -1443,7 +1435,6 @@ FROM taken
 LEFT JOIN coatcheck.jobs ON jobs.tenant = taken.tenant AND jobs.id = taken.job_id
 LEFT JOIN coatcheck.endpoints ON endpoints.tenant = taken.tenant AND endpoints.id = endpoint
   AND endpoints.job_id = CASE WHEN endpoint = '' THEN taken.job_id ELSE '' END
-ORDER BY place, was_due
 
 -- name: note_deliveries
 UPDATE coatcheck.deliveries SET state = noted.state, due_at = noted.due_at, log = noted.log

@@ -5,7 +5,7 @@ What transitions leave there is part of the statements that write them (`called`
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coatcheck.model.job import NewJob
@@ -22,7 +22,7 @@ from coatcheck.store.rows import (
     read_endpoint,
     write_log,
 )
-from coatcheck.store.webhooks import DeliveriesClaimed, DeliveryFilter, Noted
+from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, Noted
 
 # Before everything: larger than any number, and than any text that is an id.
 _LATEST = 2**63 - 1
@@ -108,24 +108,22 @@ class PostgresWebhooks:
 
         return await self._database.run(put)
 
+    async def delivery_lanes(self) -> list[DeliveryLane]:
+        """Return every lane that has something pending."""
+        return [DeliveryLane(*row) for row in await self._database.fetch(self._sql.delivery_lanes)]
+
     async def claim_deliveries(
-        self, now: int, until: int, *, limit: int, per_lane: int, passing_over: Collection[str] = ()
-    ) -> DeliveriesClaimed:
-        """Hand out what is due; where nothing is, nothing is locked."""
-        lanes = [(row[0], row[1]) for row in await self._database.fetch(self._sql.delivery_lanes)]
-        due = [(lane, first) for lane, first in lanes if lane not in passing_over and first <= now]
-        next_at = min((first for _, first in lanes if first > now), default=None)
-        if not due or limit < 1:
-            return DeliveriesClaimed([], next_at)
-        due.sort(key=lambda lane: lane[1])
-        # Of more lanes than can be served the longest due ones.
-        wanted = [lane for lane, _ in due[:limit]]
+        self, now: int, until: int, wanted: Mapping[str, int]
+    ) -> list[DeliveryClaim]:
+        """Hand out what is due."""
         rows = await self._database.run(
-            lambda db: db.fetch(self._sql.claim_deliveries, wanted, now, per_lane, limit, until),
+            lambda db: db.fetch(
+                self._sql.claim_deliveries, list(wanted), list(wanted.values()), now, until
+            ),
             transaction=False,
             repeatable=False,
         )
-        return DeliveriesClaimed([read_delivery_claim(row) for row in rows], next_at)
+        return [read_delivery_claim(row) for row in rows]
 
     async def note_deliveries(self, noted: Sequence[Noted]) -> list[bool]:
         """Write what became of attempts."""

@@ -888,21 +888,23 @@ VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (tenant, endpoint, value) DO UPDATE SET expires_at = excluded.expires_at
 
 -- name: delivery_lanes
--- Each lane that has something pending, and when the first of it is due: one seek a lane, however
--- much waits in it.
+-- Each lane that has something pending, and the first of it: some seeks a lane, however much waits
+-- in it.
 WITH RECURSIVE found (lane) AS (
   SELECT min(lane) FROM deliveries WHERE due_at IS NOT NULL
   UNION ALL
   SELECT (SELECT min(lane) FROM deliveries WHERE due_at IS NOT NULL AND lane > found.lane)
   FROM found WHERE lane IS NOT NULL
 )
-SELECT lane, (
-  SELECT min(due_at) FROM deliveries WHERE due_at IS NOT NULL AND deliveries.lane = found.lane
-) AS first
-FROM found WHERE lane IS NOT NULL
+SELECT head.lane, head.tenant, head.due_at, head.tries > 0
+FROM found JOIN deliveries AS head ON (head.tenant, head.job_id, head.seq, head.endpoint) = (
+  SELECT tenant, job_id, seq, endpoint FROM deliveries
+  WHERE due_at IS NOT NULL AND deliveries.lane = found.lane ORDER BY due_at LIMIT 1
+)
+WHERE found.lane IS NOT NULL
 
 -- name: due_in_lane
-SELECT tenant, job_id, seq, endpoint, due_at FROM deliveries
+SELECT tenant, job_id, seq, endpoint FROM deliveries
 WHERE due_at IS NOT NULL AND lane = ? AND due_at <= ? ORDER BY due_at LIMIT ?
 
 -- name: take_delivery

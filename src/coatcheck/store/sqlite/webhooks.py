@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 
 from coatcheck.model.job import NewJob
 from coatcheck.model.webhook import OWN, Delivery, DeliveryKey, Endpoint, Secret
@@ -19,7 +19,7 @@ from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.writer import Writer
-from coatcheck.store.webhooks import DeliveriesClaimed, DeliveryClaim, DeliveryFilter, Noted
+from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, Noted
 
 _INSERT_DELIVERIES = SQL.insert_deliveries
 
@@ -116,21 +116,27 @@ class SQLiteWebhooks:
 
         return await self._writer.write(put, Urgency.SUBMIT)
 
+    async def delivery_lanes(self) -> list[DeliveryLane]:
+        """Return every lane that has something pending."""
+        rows = await self._reader.all(SQL.delivery_lanes)
+        return [DeliveryLane(name, tenant, at, tried == 1) for name, tenant, at, tried in rows]
+
     async def claim_deliveries(
-        self, now: int, until: int, *, limit: int, per_lane: int, passing_over: Collection[str] = ()
-    ) -> DeliveriesClaimed:
-        """Hand out what is due; where nothing is, nothing is written."""
-        lanes = await self._reader.all(SQL.delivery_lanes)
-        due = [(lane, first) for lane, first in lanes if lane not in passing_over and first <= now]
-        next_at = min((first for _, first in lanes if first > now), default=None)
-        if not due or limit < 1:
-            return DeliveriesClaimed([], next_at)
-        due.sort(key=lambda lane: lane[1])
-        claims = await self._writer.write(
-            lambda tx: _claim(tx, [lane for lane, _ in due], now, until, limit, per_lane),
-            Urgency.SUBMIT,
-        )
-        return DeliveriesClaimed(claims, next_at)
+        self, now: int, until: int, wanted: Mapping[str, int]
+    ) -> list[DeliveryClaim]:
+        """Hand out what is due."""
+
+        def claim(tx: Transaction) -> list[DeliveryClaim]:
+            found = [
+                tuple(row)
+                for lane, most in wanted.items()
+                for row in tx.all(SQL.due_in_lane, (lane, now, most))
+            ]
+            for key in found:
+                tx.execute(SQL.take_delivery, (until, *key))
+            return [read_delivery_claim(tx.one(SQL.taken_delivery, key)) for key in found]
+
+        return await self._writer.write(claim, Urgency.SUBMIT)
 
     async def note_deliveries(self, noted: Sequence[Noted]) -> list[bool]:
         """Write what became of attempts."""
@@ -168,22 +174,6 @@ class SQLiteWebhooks:
             return found
 
         return await self._writer.write(again, Urgency.SUBMIT)
-
-
-def _claim(
-    tx: Transaction, lanes: Sequence[str], now: int, until: int, limit: int, per_lane: int
-) -> list[DeliveryClaim]:
-    found: list[tuple[int, int, DeliveryKey]] = []
-    # Of more lanes than can be served the longest due ones; they come in that order.
-    for lane in lanes[:limit]:
-        rows = tx.all(SQL.due_in_lane, (lane, now, per_lane))
-        found += [(place, row[4], DeliveryKey(*row[:4])) for place, row in enumerate(rows)]
-    found.sort(key=lambda each: each[:2])
-    claims = []
-    for _, _, key in found[:limit]:
-        tx.execute(SQL.take_delivery, (until, *key))
-        claims.append(read_delivery_claim(tx.one(SQL.taken_delivery, tuple(key))))
-    return claims
 
 
 def _note(tx: Transaction, noted: Noted) -> bool:

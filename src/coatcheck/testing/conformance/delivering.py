@@ -10,7 +10,7 @@ import pytest
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.webhook import Delivery, DeliveryState, Try
 from coatcheck.store.base import Store
-from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, Health, Noted
+from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, Health, Noted
 from coatcheck.testing.conformance.arrange import (
     NOW,
     TENANT,
@@ -30,10 +30,10 @@ from coatcheck.testing.conformance.webhooks import (
 )
 
 
-async def take(store: Store, now: int = NOW, **fields: Any) -> list[DeliveryClaim]:
-    """Have what is due handed out."""
-    options = {"limit": 100, "per_lane": 100} | fields
-    return (await store.claim_deliveries(now, now + LEASE, **options)).claims
+async def take(store: Store, now: int = NOW, most: int = 100) -> list[DeliveryClaim]:
+    """Have what is due handed out, up to so many of each lane."""
+    wanted = {lane.name: most for lane in await store.delivery_lanes()}
+    return await store.claim_deliveries(now, now + LEASE, wanted)
 
 
 def noted(claimed: DeliveryClaim, state: DeliveryState, **fields: Any) -> Noted:
@@ -65,25 +65,49 @@ class DeliveryConformance(Conformance):
         assert claimed.traceparent == "00-trace"
         assert (claimed.delivery.attempts, claimed.delivery.tries) == (1, 1)
         assert claimed.delivery.due_at == NOW + LEASE
-        nothing = await store.claim_deliveries(NOW, NOW + LEASE, limit=9, per_lane=9)
-        assert nothing == ([], NOW + LEASE)
+        assert await take(store) == []
+        [lane] = await store.delivery_lanes()
+        assert lane == DeliveryLane(endpoint.lane, TENANT, NOW + LEASE, tried=True)
         [again] = await take(store, NOW + LEASE)
         assert (again.delivery.key, again.delivery.attempts) == (claimed.delivery.key, 2)
 
-    async def test_the_first_of_every_lane_comes_before_the_second_of_any(
+    async def test_every_lane_is_shown_by_its_first_whatever_waits_behind_it(
         self, store: Store
     ) -> None:
-        """However many wait in one, and since when."""
+        """Whose it is, when that is due, and whether it was tried before."""
         jobs = [called_back("cancelled", "slow") for _ in range(20)]
-        await store.submit_batch([*jobs, last := called_back("cancelled", "quick")], NOW)
-        for moment, job in enumerate([*jobs, last]):
-            await store.cancel(TENANT, job.id, NOW + moment)
-        claims = await take(store, NOW + 50, limit=3, per_lane=2)
-        assert [each.lane for each in claims] == ["slow", "quick", "slow"]
-        assert claims[1].delivery.key.job_id == last.id
-        claims = await take(store, NOW + 50, limit=9, per_lane=4)
-        assert [each.delivery.key.job_id for each in claims] == [job.id for job in jobs[2:6]]
-        assert await take(store, NOW + 50, passing_over=["slow", "quick"]) == []
+        other = called_back("cancelled", "quick", tenant="another")
+        await store.submit_batch([*jobs, other], NOW)
+        for moment, job in enumerate([*jobs, other]):
+            await store.cancel(job.tenant, job.id, NOW + moment)
+        quick = DeliveryLane("quick", "another", NOW + 20, tried=False)
+        slow = DeliveryLane("slow", TENANT, NOW, tried=False)
+        assert sorted(await store.delivery_lanes()) == [quick, slow]
+        claims = await store.claim_deliveries(NOW, NOW + 5, {"slow": 100})
+        assert [each.delivery.key.job_id for each in claims] == [jobs[0].id]
+        assert sorted(await store.delivery_lanes())[1].due_at == NOW + 1
+        await store.claim_deliveries(NOW + 19, NOW + LEASE, {"slow": 100})
+        tried = DeliveryLane("slow", TENANT, NOW + LEASE, tried=True)
+        assert sorted(await store.delivery_lanes()) == [quick, tried]
+
+    async def test_so_many_of_a_lane_are_handed_out_as_are_wanted(self, store: Store) -> None:
+        """Of each its own number, the longest due; of others nothing."""
+        jobs = [called_back("cancelled", f"lane-{number % 3}") for number in range(15)]
+        await store.submit_batch(jobs, NOW)
+        for moment, job in enumerate(jobs):
+            await store.cancel(TENANT, job.id, NOW + 15 - moment)
+        wanted = {"lane-0": 2, "lane-2": 4, "unknown": 9}
+        claims = await store.claim_deliveries(NOW + 15, NOW + LEASE, wanted)
+        found = {
+            lane: {each.delivery.key.job_id for each in claims if each.lane == lane}
+            for lane in wanted
+        }
+        assert found == {
+            "lane-0": {job.id for job in jobs[0::3][-2:]},
+            "lane-2": {job.id for job in jobs[2::3][-4:]},
+            "unknown": set(),
+        }
+        assert len(claims) == 6
 
     async def test_what_became_of_an_attempt_is_noted(self, store: Store) -> None:
         """Taken, to be tried again, or given up: with the tries."""
@@ -102,8 +126,9 @@ class DeliveryConformance(Conformance):
             assert (found.state, found.due_at, found.tries) == (state, due, 1)
             assert found.log == (Try(NOW, 200, None, 3),)
             assert await store.get_delivery(found.key) == found
-        nothing = await store.claim_deliveries(NOW, NOW, limit=9, per_lane=9)
-        assert nothing == ([], NOW + 5000)
+        assert await take(store) == []
+        [lane] = await store.delivery_lanes()
+        assert lane == DeliveryLane(endpoint.lane, TENANT, NOW + 5000, tried=True)
         assert (await store.get_endpoint(TENANT, endpoint.id)) == endpoint
 
     async def test_who_comes_after_another_try_changes_nothing(self, store: Store) -> None:
