@@ -65,7 +65,7 @@ class Step:
     result: str | None = None
     error: Failure | None = None
     wake_at: int | None = None  # when a wait is over, whatever comes
-    overlapped: bool = False  # others were under way when it began
+    overlapped: bool = False  # others were, or may have been, under way: its place says nothing
     survived: bool = False  # it failed, and the handler went on
 
 

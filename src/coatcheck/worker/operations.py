@@ -1,5 +1,6 @@
 """What each kind of step does, as generators: they yield what is to be done outside, and get the
-answer. So a handler on a loop and one in a thread share them; `context.py` has a driver for each.
+answer. So a handler on a loop and one in a thread share them; `driving.py` has a driver for each.
+What is kept of them, and why, is at the head of `journal.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from coatcheck.blobs.blobs import Data
-from coatcheck.errors import Fail, JobCancelled, JobFailed, Retry, StepFailed, StepsChanged
+from coatcheck.errors import Fail, JobCancelled, JobFailed, Retry, StepFailed
 from coatcheck.model.job import Failure
 from coatcheck.model.kind import Backoff
 from coatcheck.model.payload import is_reference
@@ -174,12 +175,14 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
     tried = 0
     if step is not None:
         if step.state is StepState.SUCCEEDED:
-            return _read(entry, body, (yield from _whole(step.result or "null")))
+            return _read(journal, entry, body, (yield from _whole(step.result or "null")))
         if step.state is StepState.FAILED and step.survived:
             raise _failed(entry, step)
         if step.state is StepState.WAITING:  # for its next try
             tried = step.attempts
             yield Hold(step.wake_at)
+    if journal.went_another_way:  # as nobody could tell, should it end while the body runs
+        yield Record(journal.take_unwritten())
     while True:
         began = now()
         tried += 1
@@ -206,11 +209,11 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
         return value
 
 
-def _read(entry: Entry, body: Body, text: str) -> Any:
+def _read(journal: Journal, entry: Entry, body: Body, text: str) -> Any:
     try:
         return body.read(text)
     except ValidationError as error:
-        raise StepsChanged(
+        raise journal.refusal(
             f"what this job has on record as the result of {entry.id} is not what the code now says"
             f" it returns: {error.errors(include_url=False, include_input=False)[0]['msg']}"
         ) from error
@@ -234,7 +237,7 @@ def sleep(journal: Journal, entry: Entry, now: Now, milliseconds: int) -> Operat
     if step is None or step.wake_at is None:
         began = now()
         step = Step(entry.seq, entry.id, StepState.WAITING, began, wake_at=began + milliseconds)
-        journal.note(step)
+        journal.note(replace(step, overlapped=entry.overlapped))
     while step.wake_at is not None and now() < step.wake_at:
         yield Hold(step.wake_at)
     journal.note(
@@ -258,7 +261,7 @@ def wait_for(journal: Journal, entry: Entry, now: Now, milliseconds: int | None)
         began = now()
         until = None if milliseconds is None else began + milliseconds
         step = Step(entry.seq, entry.id, StepState.WAITING, began, wake_at=until)
-        journal.note(step)
+        journal.note(replace(step, overlapped=entry.overlapped))
     if journal.message(entry) is None:
         _, messages = yield History()
         journal.learn(messages)
