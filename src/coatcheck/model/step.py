@@ -54,7 +54,9 @@ class StepId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A checkpoint. `result` is a JSON text, or a reference to one (model/payload.py)."""
+    """A checkpoint. `result` is a JSON text, or a reference to one (model/payload.py). Where a
+    `gather` has failed it says which job did not succeed: `{"job", "state"}`.
+    """
 
     seq: int
     id: StepId

@@ -16,6 +16,10 @@ nothing is done again. So it arrives where it was, with the same values, and goe
 - A step that failed is not done: the next attempt runs it again. Unless the handler had caught the
   failure and gone on, which is known when it comes to its next step, or waits: then the failure is
   part of its history, and is given to it again. It is written before another body is run.
+- The same goes for what `gather` gave it. Results are copied, once, in order: the jobs they came
+  from are kept by terms of their own and may be gone when the handler comes by again. Of a failure
+  only what the handler was told is kept: which job it was, and why. A job that failed can be
+  resumed and succeed later; a handler that has gone on is told of the failure all the same.
 - Spawning a job and noting that it was spawned are one write. So are the end of a wait and all that
   was noted before it.
 - Events from outside are numbered by name as they come, whether anybody waits or not; the first

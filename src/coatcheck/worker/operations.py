@@ -137,6 +137,8 @@ class ChildJob:
     kind: str
 
 
+_GONE = "gone"  # how a job ended of which nothing is left
+
 Operation = Generator[Any, Any, Any]
 Now = Callable[[], int]
 
@@ -310,10 +312,14 @@ def gather(journal: Journal, entry: Entry, now: Now, handles: Sequence[ChildJob]
     """Wait for spawned jobs to end, and return their results in order."""
     step = entry.recorded
     if step is not None and step.state is StepState.SUCCEEDED:
-        return json.loads((yield from _whole(step.result or "[]")))
+        return _read_all(journal, entry, handles, (yield from _whole(step.result or "[]")))
+    if step is not None and step.state is StepState.FAILED:
+        if step.survived:
+            raise _how_it_ended(step)
+        step = None  # the job may have been resumed since
     if step is None:
         step = Step(entry.seq, entry.id, StepState.WAITING, now())
-        journal.note(step)
+        journal.note(replace(step, overlapped=entry.overlapped))
     ids = tuple(handle.job_id for handle in handles)
     while True:
         children: list[Child] = yield Children(ids)
@@ -325,22 +331,47 @@ def gather(journal: Journal, entry: Entry, now: Now, handles: Sequence[ChildJob]
         if not unfinished:
             break
         yield Hold(None, tuple(dict.fromkeys(unfinished)))
+    done = replace(step, finished_at=now(), overlapped=entry.overlapped)
     for handle, child in zip(handles, children, strict=True):
         if child.state is not State.SUCCEEDED:
-            raise _how_it_ended(handle, child)
+            failed = _without_result(done, handle, child)
+            journal.note(failed)
+            journal.failed(entry, failed)
+            raise _how_it_ended(failed)
     result = f"[{','.join(child.result or 'null' for child in children)}]"
-    done = replace(step, state=StepState.SUCCEEDED, finished_at=now(), result=result)
-    done = replace(done, overlapped=entry.overlapped)
+    done = replace(done, state=StepState.SUCCEEDED, result=result)
     yield Record((*journal.take_unwritten(), done))
     journal.keep(done)
     return json.loads(result)
 
 
-def _how_it_ended(handle: ChildJob, child: Child) -> JobFailed | JobCancelled:
-    job_id = handle.job_id
-    if child.state is State.CANCELLED:
-        return JobCancelled(job_id, f"job {job_id} ({handle.kind}) was cancelled")
-    if child.state is None:
-        return JobFailed(job_id, "gone", "it was deleted, or its retention has passed", None)
-    error = child.error or Failure("unknown", "it failed")
-    return JobFailed(job_id, error.code, error.message, None, error.detail)
+def _read_all(journal: Journal, entry: Entry, handles: Sequence[ChildJob], text: str) -> Any:
+    results = json.loads(text)
+    if len(results) != len(handles):
+        raise journal.refusal(
+            f"this job has the results of {len(results)} job(s) on record for {entry.id}, where the"
+            f" code now gathers {len(handles)}"
+        )
+    return results
+
+
+def _without_result(step: Step, handle: ChildJob, child: Child) -> Step:
+    """Return what is on record of a `gather` where a job did not succeed: which, and why."""
+    match child.state:
+        case State.CANCELLED:
+            words = f"job {handle.job_id} ({handle.kind}) was cancelled"
+            error = Failure(JobCancelled.code, words)
+        case None:
+            error = Failure(_GONE, "it was deleted, or its retention has passed")
+        case _:
+            error = child.error or Failure("unknown", "it failed")
+    which = json.dumps({"job": handle.job_id, "state": child.state or _GONE})
+    return replace(step, state=StepState.FAILED, result=which, error=error)
+
+
+def _how_it_ended(step: Step) -> JobFailed | JobCancelled:
+    which = json.loads(step.result or "null")
+    error = step.error or Failure("unknown", "it failed")
+    if which["state"] == State.CANCELLED:
+        return JobCancelled(which["job"], error.message)
+    return JobFailed(which["job"], error.code, error.message, None, error.detail)
