@@ -11,28 +11,28 @@ from coatcheck.model.step import Op, StepState
 from coatcheck.testing import FakeClock, run_inline
 from coatcheck.testing.inline_crash import CrashPoint
 from coatcheck.testing.inline_jobs import InlineJob, InlineJobs
-from tests.worker.script import CHANGED, FINE, KINDS, Script
+from tests.worker.script import CHANGED, FINE, SHAPES, Script
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("what", CHANGED)
-def test_code_that_has_changed_is_refused(what: str, kind: str) -> None:
+def test_code_that_has_changed_is_refused(what: str, shape: str) -> None:
     app = App()
     before, now, words = CHANGED[what]
-    script = Script(app, before, now)
-    run = run_inline(app, kind)
+    script = Script(app, "job", shape, before, now)
+    run = run_inline(app, "job")
     assert run.error is not None
     assert (run.state, run.attempts, run.error.code) == ("failed", 2, "steps-changed")
     assert words in run.error.message
     assert script.ran["x"] == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("what", FINE)
-def test_code_that_may_be_fine_is_not_refused(what: str, kind: str) -> None:
+def test_code_that_may_be_fine_is_not_refused(what: str, shape: str) -> None:
     app = App()
-    script = Script(app, *FINE[what])
-    run = run_inline(app, kind)
+    script = Script(app, "job", shape, *FINE[what])
+    run = run_inline(app, "job")
     assert run.state == "succeeded", run.error
     assert set(script.ran.values()) == {1}
 

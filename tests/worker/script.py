@@ -17,29 +17,29 @@ from typing import Any
 
 from coatcheck import App, Context, Retry, StepFailed
 
-KINDS = ["on_loop", "in_thread"]
+SHAPES = ["on_loop", "in_thread"]
 
 
 class Script:
-    """Declares one kind for each shape of handler, and counts what was run."""
+    """Declares a kind, in either shape of handler, and counts what was run."""
 
-    def __init__(self, app: App, *calls: str) -> None:
+    def __init__(self, app: App, kind: str, shape: str, *calls: str) -> None:
         self._calls = list(calls)
         self.ran: Counter[str] = Counter()
 
-        @app.job
         async def on_loop(ctx: Context) -> int:
             words = self._next()
             for word in words:
                 await self._on_loop(ctx, word)
             return len(words)
 
-        @app.job
         def in_thread(ctx: Context) -> int:
             words = self._next()
             for word in words:
                 self._in_thread(ctx, word)
             return len(words)
+
+        app.job(name=kind)(on_loop if shape == "on_loop" else in_thread)
 
     def _next(self) -> list[str]:
         line = self._calls.pop(0) if len(self._calls) > 1 else self._calls[0]
@@ -117,41 +117,41 @@ class Script:
 
 # First what was done, then the code as it is now, and what is said of the difference.
 CHANGED = {
-    "none is taken": ("a b !", "", "has step 'a', step 'b' on record, and the code has returned"),
-    "not all are taken": ("a b !", "a", "has step 'b' on record, and the code has returned"),
-    "one is left out": ("a b c !", "a c", "has step 'b' on record, and the code has returned"),
-    "many are not taken": ("a b c d e !", "", "step 'c' and 2 more on record"),
-    "a failure that was survived": ("a? b !", "", "has step 'a', step 'b' on record"),
-    "another key": (
+    "none-is-taken": ("a b !", "", "has step 'a', step 'b' on record, and the code has returned"),
+    "not-all-are-taken": ("a b !", "a", "has step 'b' on record, and the code has returned"),
+    "one-is-left-out": ("a b c !", "a c", "has step 'b' on record, and the code has returned"),
+    "many-are-not-taken": ("a b c d e !", "", "step 'c' and 2 more on record"),
+    "a-failure-that-was-survived": ("a? b !", "", "has step 'a', step 'b' on record"),
+    "another-key": (
         "a/1 !",
         "a/2",
         "has step 'a' with key '1' on record, where the code",
     ),
-    "after some side by side": (
+    "after-some-side-by-side": (
         *("[a b] c d !", "[a b] c x"),
         "has step 'd' on record, where the code now takes step 'x'",
     ),
-    "before some side by side": (
+    "before-some-side-by-side": (
         *("a [b c] !", "x [b c]"),
         "has step 'a' on record, where the code now takes step 'x'",
     ),
-    "after some of which one is left out": (
+    "after-some-of-which-one-is-left-out": (
         *("[a b] c d !", "[a] c x"),
         "has step 'd' on record, where the code now takes step 'x'",
     ),
-    "none after some side by side": ("[a b] c !", "", "has step 'c' on record, and the code has"),
-    "after a task of its own": ("(a b) c d !", "(a b) c x", "where the code now takes step 'x'"),
+    "none-after-some-side-by-side": ("[a b] c !", "", "has step 'c' on record, and the code has"),
+    "after-a-task-of-its-own": ("(a b) c d !", "(a b) c x", "where the code now takes step 'x'"),
 }
 
 # What looks much the same, and may be the work of code that has not changed.
 FINE = {
-    "all are taken": ("a b !", "a b c"),
-    "in another order": ("a b !", "b a c"),
-    "a step that failed was mended": ("a b!", "a x"),
-    "one side by side is not needed any more": ("a [b c] !", "a [b] d"),
-    "none of them is": ("a [b c] !", "a d"),
-    "a task of its own does something else": ("a (b c) !", "a (d) e"),
-    "an error was dealt with": ("a {b}", "a c"),
-    "an error was dealt with, twice": ("a {b}", "a {b}", "a c"),
-    "one before some side by side": ("a [b c] d !", "a x [b c] d"),
+    "all-are-taken": ("a b !", "a b c"),
+    "in-another-order": ("a b !", "b a c"),
+    "a-step-that-failed-was-mended": ("a b!", "a x"),
+    "one-side-by-side-is-not-needed-any-more": ("a [b c] !", "a [b] d"),
+    "none-of-them-is": ("a [b c] !", "a d"),
+    "a-task-of-its-own-does-something-else": ("a (b c) !", "a (d) e"),
+    "an-error-was-dealt-with": ("a {b}", "a c"),
+    "an-error-was-dealt-with-twice": ("a {b}", "a {b}", "a c"),
+    "one-before-some-side-by-side": ("a [b c] d !", "a x [b c] d"),
 }

@@ -18,7 +18,7 @@ from coatcheck.model.state import State
 from .both_stores import store
 from .conftest import working
 from .durable import ended, result_of, retry_at_once, said, submit, until
-from .script import CHANGED, FINE, KINDS, Script
+from .script import CHANGED, FINE, SHAPES, Script
 from .test_interrupting import Gate
 from .test_running_jobs import run
 
@@ -27,46 +27,45 @@ __all__ = ["store"]  # the fixture
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("what", CHANGED)
-async def test_code_that_has_changed_is_refused(
-    app: App, engine: Engine, what: str, kind: str
-) -> None:
-    before, now, words = CHANGED[what]
-    script = Script(app, before, now, before.removesuffix("!"))
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_code_that_has_changed_is_refused(app: App, engine: Engine, shape: str) -> None:
+    scripts = {
+        what: Script(app, what, shape, before, now, before.removesuffix("!"))
+        for what, (before, now, _) in CHANGED.items()
+    }
     async with working(engine):
-        job = await run(engine, kind)
-        assert (job.state, job.attempt) == (State.FAILED, 2)
-        assert job.error is not None
-        assert job.error.code == "steps-changed"
-        assert words in job.error.message
-        assert script.ran["x"] == 0
-        await engine.resume(job.id)  # with the code it began with
-        await result_of(engine, job.id)
-    assert set(script.ran.values()) == {1}
+        for what, script in scripts.items():
+            job = await run(engine, what)
+            assert (job.state, job.attempt) == (State.FAILED, 2), what
+            assert job.error is not None
+            assert job.error.code == "steps-changed"
+            assert CHANGED[what][2] in job.error.message
+            assert script.ran["x"] == 0
+            await engine.resume(job.id)  # with the code it began with
+            await result_of(engine, job.id)
+            assert set(script.ran.values()) == {1}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("what", FINE)
-async def test_code_that_may_be_fine_is_not_refused(
-    app: App, engine: Engine, what: str, kind: str
-) -> None:
-    script = Script(app, *FINE[what])
-    retry_at_once(app, kind)
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_code_that_may_be_fine_is_not_refused(app: App, engine: Engine, shape: str) -> None:
+    scripts = {what: Script(app, what, shape, *calls) for what, calls in FINE.items()}
+    for what in scripts:
+        retry_at_once(app, what)
     async with working(engine):
-        job = await run(engine, kind)
-    assert job.state is State.SUCCEEDED, job.error
-    assert set(script.ran.values()) == {1}
+        for what, script in scripts.items():
+            job = await run(engine, what)
+            assert job.state is State.SUCCEEDED, (what, job.error)
+            assert set(script.ran.values()) == {1}, what
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("now", ["", "x"])
 async def test_what_a_job_waits_for_is_on_record_too(
-    app: App, engine: Engine, now: str, kind: str
+    app: App, engine: Engine, now: str, shape: str
 ) -> None:
-    script = Script(app, "~go", now)
+    script = Script(app, "job", shape, "~go", now)
     async with working(engine):
-        job_id = await submit(engine, kind)
+        job_id = await submit(engine, "job")
         await until(engine, job_id, State.WAITING)
         await engine.store.send("default", job_id, "go", "true", engine.clock.now())
         job = await ended(engine, job_id)
@@ -75,15 +74,15 @@ async def test_what_a_job_waits_for_is_on_record_too(
     assert "has event 'go' on record" in job.error.message
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("calls", [("a b!", "a x +done"), ("[a b] c !", "[a] c +done")])
 async def test_what_is_not_come_to_any_more_keeps_nobody_silent(
-    app: App, engine: Engine, calls: tuple[str, ...], kind: str
+    app: App, engine: Engine, calls: tuple[str, ...], shape: str
 ) -> None:
-    Script(app, *calls)
-    retry_at_once(app, kind)
+    Script(app, "job", shape, *calls)
+    retry_at_once(app, "job")
     async with working(engine):
-        job = await run(engine, kind)
+        job = await run(engine, "job")
     assert job.state is State.SUCCEEDED
     assert await said(engine, job.id, EventType.LOG) == [{"message": "done"}]
 
