@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from coatcheck.cli.main import COMMANDS
+from coatcheck.engine import explain
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.http.problem import CODES, STATUS
@@ -50,6 +51,14 @@ def test_every_error_type_of_the_api_is_there() -> None:
     said = {"not-loopback", "internal", "job-failed", "job-cancelled", "stale-lease"}
     said.add("range-not-satisfiable")
     assert listed == raised | said
+
+
+def test_all_that_can_hold_a_job_is_there() -> None:
+    text = (ROOT / "docs/reference/http.md").read_text()
+    section = text[text.index("`?explain=1` adds") : text.index("## Steps")]
+    listed = re.findall(r"^\| \w* ?\| `([\w-]+)` \|", section, re.MULTILINE)
+    said = re.findall(r'Because\(\s*"([\w-]+)"', Path(explain.__file__).read_text())
+    assert sorted(listed) == sorted(said)
 
 
 def test_every_metric_is_there(tmp_path: Path) -> None:

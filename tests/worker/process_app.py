@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from coatcheck import App, Context, Fail, Retry, Upload
-from coatcheck.errors import StepFailed
+from coatcheck.errors import JobFailed, StepFailed
 
 app = App()
 
@@ -380,3 +380,21 @@ def large_step(ctx: Context, text: str) -> list[int]:
     kept: str = ctx.step(str.upper, text)
     sent: str = ctx.wait_for("go")
     return [len(kept), len(sent)]
+
+
+@app.job(isolation="process", retries=0)
+def takes_what_a_file_says(ctx: Context, path: str) -> list[str]:
+    """Take a step for each word; `fail` fails, `child:…` gathers a job for another such file."""
+    told = []
+    for word in Path(path).read_text().split():
+        if word == "fail":
+            raise Fail("closed", "come back later")
+        if word.startswith("child:"):
+            child = ctx.spawn("takes_what_a_file_says", word.removeprefix("child:"))
+            try:
+                ctx.gather(child)
+            except JobFailed as error:
+                told.append(error.error_code)
+        else:
+            told.append(ctx.step(str.upper, word, key=word))
+    return told

@@ -43,6 +43,10 @@ def ran(path: Path) -> Counter[str]:
     return Counter(path.read_text().split())
 
 
+def write(path: Path, words: str) -> None:
+    path.write_text(words)
+
+
 @pytest.mark.parametrize("kind", ["journey", "journey_async"])
 async def test_a_handler_in_a_process_goes_on_where_it_left_off(
     engine: Engine, path: Path, kind: str
@@ -110,3 +114,37 @@ async def test_a_failure_that_was_caught_in_a_process(engine: Engine, path: Path
         job_id = await submit(engine, "outlives_a_failure", str(path))
         assert await result_of(engine, job_id) == "OSError: the line is dead"
     assert ran(path) == {"tried": 1}
+
+
+async def test_code_in_a_process_that_leaves_out_what_is_on_record(
+    engine: Engine, path: Path
+) -> None:
+    write(path, "a b fail")
+    async with working(engine, ONE):
+        job_id = await submit(engine, "takes_what_a_file_says", str(path))
+        await ended(engine, job_id)
+        write(path, "a")
+        await engine.resume(job_id)
+        job = await ended(engine, job_id)
+        assert job.error is not None
+        assert job.error.code == "steps-changed"
+        assert "has step 'upper' with key 'b' on record" in job.error.message
+        write(path, "a b")
+        await engine.resume(job_id)
+        assert await result_of(engine, job_id) == ["A", "B"]
+
+
+async def test_a_child_that_failed_a_parent_in_a_process(engine: Engine, path: Path) -> None:
+    leaf = path.with_name("leaf")
+    write(leaf, "fail")
+    write(path, f"child:{leaf} a fail")
+    async with working(engine, ONE):
+        job_id = await submit(engine, "takes_what_a_file_says", str(path))
+        await ended(engine, job_id)
+        write(leaf, "")
+        child = (await engine.store.steps("default", job_id))[0].result or ""
+        await engine.resume(child.strip('"'))
+        assert await result_of(engine, child.strip('"')) == []
+        write(path, f"child:{leaf} a")
+        await engine.resume(job_id)
+        assert await result_of(engine, job_id) == ["closed", "A"]

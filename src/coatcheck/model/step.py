@@ -54,7 +54,9 @@ class StepId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A checkpoint. `result` is a JSON text, or a reference to one (model/payload.py)."""
+    """A checkpoint. `result` is a JSON text, or a reference to one (model/payload.py). Where a
+    `gather` has failed it says which job did not succeed: `{"job", "state"}`.
+    """
 
     seq: int
     id: StepId
@@ -65,7 +67,7 @@ class Step:
     result: str | None = None
     error: Failure | None = None
     wake_at: int | None = None  # when a wait is over, whatever comes
-    overlapped: bool = False  # others were under way when it began
+    overlapped: bool = False  # others were, or may have been, under way: its place says nothing
     survived: bool = False  # it failed, and the handler went on
 
 

@@ -72,7 +72,7 @@ async def _run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
             value = await kind.handler(context, kind.read_input(text))
         else:
             value = await kind.handler(context)
-        return context.waiting or _succeeded(kind, value)
+        return context.waiting or _returned(kind, context, value)
     except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
         return context.waiting or outcome_of(error, kind, claim)
 
@@ -87,7 +87,7 @@ def _run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
             value = kind.handler(context, kind.read_input(text))
         else:
             value = kind.handler(context)
-        return context.waiting or _succeeded(kind, value)
+        return context.waiting or _returned(kind, context, value)
     except BaseException as error:  # noqa: BLE001 - a handler must not take its worker along
         return context.waiting or outcome_of(error, kind, claim)
 
@@ -165,6 +165,11 @@ def _words_on_memory(kind: Kind) -> str:
     if kind.memory is None:
         return "the handler needed more memory than there was"
     return f"the handler needed more memory than its kind may use ({in_megabytes(kind.memory)})"
+
+
+def _returned(kind: Kind, context: Context, value: object) -> Outcome:
+    context.check_end()
+    return _succeeded(kind, value)
 
 
 def _succeeded(kind: Kind, value: object) -> Outcome:

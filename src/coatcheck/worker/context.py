@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
@@ -26,7 +27,8 @@ from pydantic_core import to_json
 from coatcheck import tracing
 from coatcheck.blobs.blobs import Data
 from coatcheck.clock import Clock
-from coatcheck.errors import Conflict, InvalidInput
+from coatcheck.errors import Conflict, InvalidInput, JobError, StepFailed
+from coatcheck.ids import is_ulid, ulid_time
 from coatcheck.model.artifact import (
     IN_ROW_BYTES,
     MOST_OF_A_JOB,
@@ -99,6 +101,14 @@ def _finite(fields: dict[str, object]) -> dict[str, object]:
     }
 
 
+def _deals_with_an_error() -> bool:
+    """Tell whether the handler is in an `except` or a `finally` because of an error that is not on
+    record: it may not come the next time.
+    """
+    error = sys.exception()
+    return error is not None and not isinstance(error, (StepFailed, JobError))
+
+
 class Durable(NamedTuple):
     """What a handler does once and for all: what is on record, and who does what is not."""
 
@@ -138,6 +148,8 @@ class Context:
         self._interrupt: Interrupt | None = None
         self._durable: Durable | None = None  # made for the first handler call that needs it
         self._task: asyncio.Task[Any] | None = None
+        self._thread: int | None = None
+        self._asked_which_attempt = False
         self.port: Port = port
 
     @property
@@ -158,6 +170,7 @@ class Context:
     @property
     def attempt(self) -> int:
         """Which attempt this is, from 1."""
+        self._asked_which_attempt = True
         return self._claim.attempt
 
     @property
@@ -363,7 +376,11 @@ class Context:
         if self._durable is None:
             journal = Journal()
             parts = (self.port, journal, self._clock.now, self._short_ms)
-            host = BlockingHost(*parts) if self._blocking else AsyncHost(*parts, self._task)
+            host = (
+                BlockingHost(*parts, self._thread)
+                if self._blocking
+                else AsyncHost(*parts, self._task)
+            )
             self._durable = Durable(journal, host)
             if self._interrupt is not None:
                 host.interrupt(self._interrupt)
@@ -391,7 +408,9 @@ class Context:
         if isinstance(key, str) and key != storable(key):
             raise InvalidInput(f"a key cannot be written down: {key!r}")
         journal, host = self._made
-        entry = journal.come_to(op, name, key, host.caller())
+        caller = host.caller()
+        aside = caller != host.own or self._interrupt is not None or _deals_with_an_error()
+        entry = journal.come_to(op, name, key, caller, aside=aside)
         doing = operation(journal, entry, self._clock.now, *arguments)
         step_key = f"{self.job_id}/{entry.id.label}"
         return host.drive(operations.entered(journal, entry, doing), step_key)
@@ -419,8 +438,17 @@ class Context:
 
     def begin_blocking(self) -> None:
         """Do the same for one that runs in the current thread."""
+        self._thread = threading.get_ident()
         if self._claim.lease.fence > 1:
             self._made.journal.load(*self.port.ask(History()).result())
+
+    def check_end(self) -> None:
+        """The handler has returned: raise StepsChanged if its job has more on record than that."""
+        if self._durable is None:
+            return
+        may_be_early = self._asked_which_attempt or self._interrupt is not None
+        made_at = ulid_time(self.job_id) if is_ulid(self.job_id) else 0
+        self._durable.journal.check_end(made_at, may_be_early=may_be_early)
 
     def end(self) -> None:
         """Say and ask no more: its attempt has been settled, or will be without it."""

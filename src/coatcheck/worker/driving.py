@@ -75,11 +75,14 @@ def _waiting(holds: list[Hold]) -> Waiting:
 class BlockingHost:
     """Does what the operations of a `def` handler ask for, in the handler's thread."""
 
-    def __init__(self, port: Port, journal: Journal, now: Callable[[], int], short_ms: int) -> None:
+    def __init__(
+        self, port: Port, journal: Journal, now: Callable[[], int], short_ms: int, thread: object
+    ) -> None:
         self.port: Port = port
         self._journal = journal
         self._now = now
         self._short_ms = short_ms
+        self.own = thread  # the handler's: the caller that it is itself
         self._told = threading.Event()
         self._why: Interrupt | None = None
         self.waiting: Waiting | None = None
@@ -197,7 +200,7 @@ class AsyncHost:
         self._journal = journal
         self._now = now
         self._short_ms = short_ms
-        self._task = task  # the handler's
+        self.own = self._task = task  # the handler's: the caller that it is itself
         self._under_way = 0
         self._begun = 0
         self._holds: list[Hold] = []

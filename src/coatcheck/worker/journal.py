@@ -14,16 +14,32 @@ nothing is done again. So it arrives where it was, with the same values, and goe
 - While a handler is on its way back to where it was, what it says (progress, log, output) has been
   said before, and is dropped.
 - A step that failed is not done: the next attempt runs it again. Unless the handler had caught the
-  failure and gone on, which is known when it comes to its next step: then the failure is part of
-  its history, and is given to it again.
+  failure and gone on, which is known when it comes to its next step, or waits: then the failure is
+  part of its history, and is given to it again. It is written before another body is run.
+- The same goes for what `gather` gave it. Results are copied, once, in order: the jobs they came
+  from are kept by terms of their own and may be gone when the handler comes by again. Of a failure
+  only what the handler was told is kept: which job it was, and why. A job that failed can be
+  resumed and succeed later; a handler that has gone on is told of the failure all the same.
 - Spawning a job and noting that it was spawned are one write. So are the end of a wait and all that
   was noted before it.
 - Events from outside are numbered by name as they come, whether anybody waits or not; the first
   `wait_for` takes the first, the second the second. One that has waited in vain takes none.
-- Where the code has changed, the history may not fit it. In a handler that takes one step after the
-  other, a step that was never taken before, while others are still on record, says so: that attempt
-  fails and names both, and nothing is run. Where steps were under way at the same time their order
-  says nothing, and this cannot be noticed.
+- Where the code has changed, the history may not fit it. That attempt then fails, names what is on
+  record, and goes no further, whatever the handler makes of the exception. It is noticed when the
+  handler comes to a step that is not on record where another is; and when it returns without having
+  come to all that are.
+
+What is compared is what the handler did *in line*: itself, not in a task or thread that it started;
+with nothing else under way; not while it dealt with an error that no step gave it, nor after a step
+that left no trace because it was given up. All else (`Step.overlapped`) may have been the work of
+chance, and may be otherwise the next time: of its place nothing is concluded, nor of a step that is
+taken where such a one comes next. A step that failed without being survived, or whose next try was
+waited for, binds nobody: it is often the very code that was mended. Nor does a step that was there
+before its job was, which a fork has taken over; but no other is taken in its place. And a handler
+that was told to stop, or has asked which attempt it is, may return early.
+
+To fail a job that is fine would be worse than to miss some. The same steps in another order are not
+refused: they are all done, and nothing is run again.
 
 Bodies of steps run at least once: a worker may die between the end of a body and the write. Each
 step therefore has a key that is the same whenever it is tried (`ctx.step_key`), to be passed on.
@@ -35,12 +51,31 @@ step does, `context.py` who does it for handlers of either shape.
 from __future__ import annotations
 
 import threading
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from coatcheck.errors import StepsChanged
 from coatcheck.model.step import Message, Op, Step, StepId, StepState
+
+_WHAT_TO_DO = "Resume the job with the code it began with, or fork it from an earlier step"
+_MOST_NAMED = 3  # of those that were not come to
+
+
+def _is_history(step: Step) -> bool:
+    """Tell whether the handler was given the end of a step, or waits for it."""
+    match step.state:
+        case StepState.SUCCEEDED:
+            return True
+        case StepState.FAILED:
+            return step.survived
+        case StepState.WAITING:
+            return step.id.op is not Op.STEP  # that is one that failed, and is tried again
+
+
+def _binds(step: Step) -> bool:
+    """Tell whether the handler has to come to a step again, before any that is new."""
+    return _is_history(step) and not step.overlapped
 
 
 @dataclass(slots=True)
@@ -50,7 +85,7 @@ class Entry:
     id: StepId
     seq: int
     recorded: Step | None
-    overlapped: bool
+    overlapped: bool  # not in line
     caller: object  # the task or thread that came to it
     message: int = 0  # for one that waits for an event: which of its name
 
@@ -62,19 +97,25 @@ class Journal:
         self._lock = threading.Lock()
         self._recorded: dict[StepId, Step] = {}
         self._ahead: dict[StepId, Step] = {}  # on record, and not come to yet
+        self._loose: deque[Step] = deque()  # of these, what need not come; others may be among them
         self._came: Counter[tuple[Op, str]] = Counter()
         self._under_way: dict[StepId, Entry] = {}
         self._unwritten: dict[int, Step] = {}
+        self._survived = False  # a failure, which is among them
         self._failures: dict[object, list[Step]] = defaultdict(list)
         self._messages: dict[str, list[Message]] = defaultdict(list)
         self._expected: Counter[str] = Counter()
         self._next = 0
+        self._left_no_trace = False  # the last step that the handler was done with
+        self._refused: str | None = None  # why the handler goes no further
 
     def load(self, steps: Sequence[Step], messages: Sequence[Message]) -> None:
         """Take in what earlier attempts have written."""
         with self._lock:
             self._recorded = {step.id: step for step in steps}
             self._ahead = dict(self._recorded)
+            loose = (step for step in steps if not _binds(step))
+            self._loose = deque(sorted(loose, key=lambda step: step.seq))
             self._next = max((step.seq for step in steps), default=-1) + 1
         self.learn(messages)
 
@@ -90,36 +131,50 @@ class Journal:
         """Whether the handler is on its way back to where it was."""
         return bool(self._ahead)
 
-    def come_to(self, op: Op, name: str, key: str | int | None, caller: object) -> Entry:
-        """The handler begins a step."""
+    def come_to(
+        self, op: Op, name: str, key: str | int | None, caller: object, *, aside: bool = False
+    ) -> Entry:
+        """The handler begins a step; `aside` where its place says nothing whatever else goes on."""
         with self._lock:
-            text = None if key is None else str(key)
-            number = 0
-            if text is None:
-                number = self._came[op, name]
-                for other in self._under_way:
-                    if (other.op, other.name, other.key) == (op, name, None):
-                        raise ValueError(
-                            f"two of {op} {name!r} are under way at a time; give each a key= of its"
-                            " own, so that each can be told from the other later"
-                        )
-            step_id = StepId(op, name, text, number)
-            if step_id in self._under_way:
-                raise ValueError(f"{step_id} is under way already")
+            if self._refused is not None:
+                raise StepsChanged(self._refused)
+            step_id = self._identify(op, name, key)
             recorded = self._recorded.get(step_id)
-            self._refuse_what_does_not_fit(step_id, recorded)
-            if text is None:
+            in_line = not aside and not self._under_way
+            if in_line and recorded is None:
+                self._refuse_what_does_not_fit(step_id)
+            if step_id.key is None:
                 self._came[op, name] += 1
-            entry = Entry(step_id, self._number(recorded), recorded, bool(self._under_way), caller)
+            overlapped = not in_line or self._left_no_trace
+            entry = Entry(step_id, self._number(recorded), recorded, overlapped, caller)
             for other_entry in self._under_way.values():
                 other_entry.overlapped = True
             self._under_way[step_id] = entry
             self._ahead.pop(step_id, None)
+            if in_line:
+                self._left_no_trace = False
+                self._pass(recorded)
             self._went_on(caller)
             if op is Op.EVENT and not (recorded and recorded.state is StepState.FAILED):
                 entry.message = self._expected[name]
                 self._expected[name] += 1
             return entry
+
+    def _identify(self, op: Op, name: str, key: str | int | None) -> StepId:
+        text = None if key is None else str(key)
+        number = 0
+        if text is None:
+            number = self._came[op, name]
+            for other in self._under_way:
+                if (other.op, other.name, other.key) == (op, name, None):
+                    raise ValueError(
+                        f"two of {op} {name!r} are under way at a time; give each a key= of its"
+                        " own, so that each can be told from the other later"
+                    )
+        step_id = StepId(op, name, text, number)
+        if step_id in self._under_way:
+            raise ValueError(f"{step_id} is under way already")
+        return step_id
 
     def _number(self, recorded: Step | None) -> int:
         if recorded is not None:
@@ -127,21 +182,58 @@ class Journal:
         self._next += 1
         return self._next - 1
 
-    def _refuse_what_does_not_fit(self, step_id: StepId, recorded: Step | None) -> None:
-        if recorded is not None or self._under_way or not self._ahead:
+    def _refuse_what_does_not_fit(self, step_id: StepId) -> None:
+        """Raise if the handler comes, in line, to a step where another one is on record."""
+        ahead = filter(_is_history, self._ahead.values())
+        first = min(ahead, key=lambda step: step.seq, default=None)
+        if first is not None and not first.overlapped:
+            raise self.refusal(
+                f"this job has {first.id} on record, where the code now takes {step_id}: it has"
+                f" changed since. {_WHAT_TO_DO}"
+            )
+
+    def _pass(self, recorded: Step | None) -> None:
+        """Leave behind what need not come any more, now that the handler is further on."""
+        if not self._loose:
             return
-        if any(step.overlapped for step in self._recorded.values()):
-            return
-        first = min(self._ahead.values(), key=lambda step: step.seq)
-        raise StepsChanged(
-            f"this job has {first.id} on record, where the code now takes {step_id}: it has changed"
-            " since. Resume the job with the code it began with, or fork it from an earlier step"
-        )
+        if recorded is None:
+            for step in self._loose:
+                if not _is_history(step):
+                    self._ahead.pop(step.id, None)
+            self._loose = deque(step for step in self._loose if step.id in self._ahead)
+        elif _binds(recorded):
+            while self._loose and self._loose[0].seq < recorded.seq:
+                self._ahead.pop(self._loose.popleft().id, None)
+
+    def refusal(self, why: str) -> StepsChanged:
+        """Let the handler go no further, and return what to raise."""
+        self._refused = why
+        return StepsChanged(why)
+
+    def check_end(self, made_at: int, *, may_be_early: bool) -> None:
+        """The handler has returned: raise StepsChanged if it should have come to more. Steps from
+        before its job was made are those of another job.
+        """
+        with self._lock:
+            if self._refused is not None:
+                raise StepsChanged(self._refused)
+            if may_be_early:
+                return
+            ahead = sorted(self._ahead.values(), key=lambda step: step.seq)
+        missed = [step for step in ahead if _binds(step) and step.started_at >= made_at]
+        if missed:
+            names = ", ".join(str(step.id) for step in missed[:_MOST_NAMED])
+            more = f" and {len(missed) - _MOST_NAMED} more" if len(missed) > _MOST_NAMED else ""
+            raise StepsChanged(
+                f"this job has {names}{more} on record, and the code has returned without coming to"
+                f" that: it has changed since. {_WHAT_TO_DO}"
+            )
 
     def done_with(self, entry: Entry) -> None:
         """The handler is given the end of a step, or the step was interrupted."""
         with self._lock:
             self._under_way.pop(entry.id, None)
+            self._left_no_trace |= entry.id not in self._recorded
 
     def keep(self, step: Step) -> None:
         """A step was written."""
@@ -165,6 +257,7 @@ class Journal:
             survived = replace(step, survived=True)
             self._recorded[step.id] = survived
             self._unwritten[step.seq] = survived
+            self._survived = True
 
     def unwind(self) -> None:
         """The handler waits: it has gone on after every failure it was given."""
@@ -172,12 +265,18 @@ class Journal:
             for caller in list(self._failures):
                 self._went_on(caller)
 
+    @property
+    def went_another_way(self) -> bool:
+        """Whether the handler goes on after a failure, and that is not on record yet."""
+        return self._survived
+
     def take_unwritten(self) -> tuple[Step, ...]:
         """Return what was noted since the last time, in order."""
         if not self._unwritten:
             return ()
         with self._lock:
             unwritten, self._unwritten = self._unwritten, {}
+            self._survived = False
         return tuple(unwritten[seq] for seq in sorted(unwritten))
 
     def message(self, entry: Entry) -> Message | None:

@@ -1,5 +1,6 @@
 """What each kind of step does, as generators: they yield what is to be done outside, and get the
-answer. So a handler on a loop and one in a thread share them; `context.py` has a driver for each.
+answer. So a handler on a loop and one in a thread share them; `driving.py` has a driver for each.
+What is kept of them, and why, is at the head of `journal.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from coatcheck.blobs.blobs import Data
-from coatcheck.errors import Fail, JobCancelled, JobFailed, Retry, StepFailed, StepsChanged
+from coatcheck.errors import Fail, JobCancelled, JobFailed, Retry, StepFailed
 from coatcheck.model.job import Failure
 from coatcheck.model.kind import Backoff
 from coatcheck.model.payload import is_reference
@@ -136,6 +137,8 @@ class ChildJob:
     kind: str
 
 
+_GONE = "gone"  # how a job ended of which nothing is left
+
 Operation = Generator[Any, Any, Any]
 Now = Callable[[], int]
 
@@ -174,12 +177,14 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
     tried = 0
     if step is not None:
         if step.state is StepState.SUCCEEDED:
-            return _read(entry, body, (yield from _whole(step.result or "null")))
+            return _read(journal, entry, body, (yield from _whole(step.result or "null")))
         if step.state is StepState.FAILED and step.survived:
             raise _failed(entry, step)
         if step.state is StepState.WAITING:  # for its next try
             tried = step.attempts
             yield Hold(step.wake_at)
+    if journal.went_another_way:  # as nobody could tell, should it end while the body runs
+        yield Record(journal.take_unwritten())
     while True:
         began = now()
         tried += 1
@@ -206,11 +211,11 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
         return value
 
 
-def _read(entry: Entry, body: Body, text: str) -> Any:
+def _read(journal: Journal, entry: Entry, body: Body, text: str) -> Any:
     try:
         return body.read(text)
     except ValidationError as error:
-        raise StepsChanged(
+        raise journal.refusal(
             f"what this job has on record as the result of {entry.id} is not what the code now says"
             f" it returns: {error.errors(include_url=False, include_input=False)[0]['msg']}"
         ) from error
@@ -234,7 +239,7 @@ def sleep(journal: Journal, entry: Entry, now: Now, milliseconds: int) -> Operat
     if step is None or step.wake_at is None:
         began = now()
         step = Step(entry.seq, entry.id, StepState.WAITING, began, wake_at=began + milliseconds)
-        journal.note(step)
+        journal.note(replace(step, overlapped=entry.overlapped))
     while step.wake_at is not None and now() < step.wake_at:
         yield Hold(step.wake_at)
     journal.note(
@@ -258,7 +263,7 @@ def wait_for(journal: Journal, entry: Entry, now: Now, milliseconds: int | None)
         began = now()
         until = None if milliseconds is None else began + milliseconds
         step = Step(entry.seq, entry.id, StepState.WAITING, began, wake_at=until)
-        journal.note(step)
+        journal.note(replace(step, overlapped=entry.overlapped))
     if journal.message(entry) is None:
         _, messages = yield History()
         journal.learn(messages)
@@ -307,10 +312,14 @@ def gather(journal: Journal, entry: Entry, now: Now, handles: Sequence[ChildJob]
     """Wait for spawned jobs to end, and return their results in order."""
     step = entry.recorded
     if step is not None and step.state is StepState.SUCCEEDED:
-        return json.loads((yield from _whole(step.result or "[]")))
+        return _read_all(journal, entry, handles, (yield from _whole(step.result or "[]")))
+    if step is not None and step.state is StepState.FAILED:
+        if step.survived:
+            raise _how_it_ended(step)
+        step = None  # the job may have been resumed since
     if step is None:
         step = Step(entry.seq, entry.id, StepState.WAITING, now())
-        journal.note(step)
+        journal.note(replace(step, overlapped=entry.overlapped))
     ids = tuple(handle.job_id for handle in handles)
     while True:
         children: list[Child] = yield Children(ids)
@@ -322,22 +331,47 @@ def gather(journal: Journal, entry: Entry, now: Now, handles: Sequence[ChildJob]
         if not unfinished:
             break
         yield Hold(None, tuple(dict.fromkeys(unfinished)))
+    done = replace(step, finished_at=now(), overlapped=entry.overlapped)
     for handle, child in zip(handles, children, strict=True):
         if child.state is not State.SUCCEEDED:
-            raise _how_it_ended(handle, child)
+            failed = _without_result(done, handle, child)
+            journal.note(failed)
+            journal.failed(entry, failed)
+            raise _how_it_ended(failed)
     result = f"[{','.join(child.result or 'null' for child in children)}]"
-    done = replace(step, state=StepState.SUCCEEDED, finished_at=now(), result=result)
-    done = replace(done, overlapped=entry.overlapped)
+    done = replace(done, state=StepState.SUCCEEDED, result=result)
     yield Record((*journal.take_unwritten(), done))
     journal.keep(done)
     return json.loads(result)
 
 
-def _how_it_ended(handle: ChildJob, child: Child) -> JobFailed | JobCancelled:
-    job_id = handle.job_id
-    if child.state is State.CANCELLED:
-        return JobCancelled(job_id, f"job {job_id} ({handle.kind}) was cancelled")
-    if child.state is None:
-        return JobFailed(job_id, "gone", "it was deleted, or its retention has passed", None)
-    error = child.error or Failure("unknown", "it failed")
-    return JobFailed(job_id, error.code, error.message, None, error.detail)
+def _read_all(journal: Journal, entry: Entry, handles: Sequence[ChildJob], text: str) -> Any:
+    results = json.loads(text)
+    if len(results) != len(handles):
+        raise journal.refusal(
+            f"this job has the results of {len(results)} job(s) on record for {entry.id}, where the"
+            f" code now gathers {len(handles)}"
+        )
+    return results
+
+
+def _without_result(step: Step, handle: ChildJob, child: Child) -> Step:
+    """Return what is on record of a `gather` where a job did not succeed: which, and why."""
+    match child.state:
+        case State.CANCELLED:
+            words = f"job {handle.job_id} ({handle.kind}) was cancelled"
+            error = Failure(JobCancelled.code, words)
+        case None:
+            error = Failure(_GONE, "it was deleted, or its retention has passed")
+        case _:
+            error = child.error or Failure("unknown", "it failed")
+    which = json.dumps({"job": handle.job_id, "state": child.state or _GONE})
+    return replace(step, state=StepState.FAILED, result=which, error=error)
+
+
+def _how_it_ended(step: Step) -> JobFailed | JobCancelled:
+    which = json.loads(step.result or "null")
+    error = step.error or Failure("unknown", "it failed")
+    if which["state"] == State.CANCELLED:
+        return JobCancelled(which["job"], error.message)
+    return JobFailed(which["job"], error.code, error.message, None, error.detail)

@@ -1,0 +1,36 @@
+"""Fixtures for tests of what both stores must keep alike: import `store` to run them on each."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from coatcheck.store.base import Store
+from coatcheck.store.postgres.store import PostgresStore
+from coatcheck.store.sqlite.store import SQLiteStore
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """An empty store of either kind."""
+    if request.param == "sqlite":
+        embedded = SQLiteStore(tmp_path / "jobs.db")
+        await embedded.open()
+        yield embedded
+        await embedded.close()
+        return
+    dsn: str = request.getfixturevalue("dsn")
+    schema = f"worker_{os.getpid()}_{next(_numbers)}"
+    store = PostgresStore(dsn, schema=schema, connections=6, poll_s=60)
+    await store.open()
+    yield store
+    await store.close()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')

@@ -1,0 +1,157 @@
+"""A handler whose code is another at each call: what it does is told in words.
+
+`a` takes a step of that name, `a/1` one with a key, `a!` one that fails (`a?`: and catches that);
+`[a b]` takes them side by side, `(a b)` one after the other in a task or thread of its own, `{a}`
+in a `finally` that an error leads to; `~a` waits for an event, `+a` says so in the log. `!` ends
+the attempt: another follows at once. At the end it returns how many words it has come to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from coatcheck import App, Context, Retry, StepFailed
+
+SHAPES = ["on_loop", "in_thread"]
+
+
+class Script:
+    """Declares a kind, in either shape of handler, and counts what was run."""
+
+    def __init__(self, app: App, kind: str, shape: str, *calls: str) -> None:
+        self._calls = list(calls)
+        self.ran: Counter[str] = Counter()
+
+        async def on_loop(ctx: Context) -> int:
+            words = self._next()
+            for word in words:
+                await self._on_loop(ctx, word)
+            return len(words)
+
+        def in_thread(ctx: Context) -> int:
+            words = self._next()
+            for word in words:
+                self._in_thread(ctx, word)
+            return len(words)
+
+        app.job(name=kind)(on_loop if shape == "on_loop" else in_thread)
+
+    def _next(self) -> list[str]:
+        line = self._calls.pop(0) if len(self._calls) > 1 else self._calls[0]
+        return re.findall(r"\[.*?\]|\(.*?\)|\{.*?\}|\S+", line)
+
+    def _body(self, word: str) -> Callable[[], str]:
+        name = word.rstrip("!?").split("/")[0]
+
+        def body() -> str:
+            self.ran[name] += 1
+            if word.endswith(("!", "?")):
+                raise OSError(name)
+            return name
+
+        body.__name__ = name
+        return body
+
+    def _step(self, ctx: Context, word: str) -> Any:
+        _, _, key = word.rstrip("!?").partition("/")
+        return ctx.step(self._body(word), key=key or None)
+
+    async def _on_loop(self, ctx: Context, word: str) -> None:
+        match word[0]:
+            case "[":
+                await asyncio.gather(*(self._step(ctx, each) for each in word[1:-1].split()))
+            case "(":
+
+                async def apart() -> None:
+                    for each in word[1:-1].split():
+                        await self._step(ctx, each)
+
+                await asyncio.create_task(apart())
+            case "{":
+                try:
+                    raise Retry(after=0)
+                finally:
+                    await self._step(ctx, word[1:-1])
+            case "~":
+                await ctx.wait_for(word[1:])
+            case "+":
+                await ctx.log(word[1:])
+            case "!":
+                raise Retry(after=0)
+            case _:
+                try:
+                    await self._step(ctx, word)
+                except StepFailed:
+                    if word.endswith("!"):
+                        raise
+
+    def _in_thread(self, ctx: Context, word: str) -> None:
+        match word[0]:
+            case "[" | "(":
+                with ThreadPoolExecutor(1) as apart:
+                    for each in word[1:-1].split():
+                        apart.submit(self._step, ctx, each).result()
+            case "{":
+                try:
+                    raise Retry(after=0)
+                finally:
+                    self._step(ctx, word[1:-1])
+            case "~":
+                ctx.wait_for(word[1:])
+            case "+":
+                ctx.log(word[1:])
+            case "!":
+                raise Retry(after=0)
+            case _:
+                try:
+                    self._step(ctx, word)
+                except StepFailed:
+                    if word.endswith("!"):
+                        raise
+
+
+# First what was done, then the code as it is now, and what is said of the difference.
+CHANGED = {
+    "none-is-taken": ("a b !", "", "has step 'a', step 'b' on record, and the code has returned"),
+    "not-all-are-taken": ("a b !", "a", "has step 'b' on record, and the code has returned"),
+    "one-is-left-out": ("a b c !", "a c", "has step 'b' on record, and the code has returned"),
+    "many-are-not-taken": ("a b c d e !", "", "step 'c' and 2 more on record"),
+    "a-failure-that-was-survived": ("a? b !", "", "has step 'a', step 'b' on record"),
+    "another-key": (
+        "a/1 !",
+        "a/2",
+        "has step 'a' with key '1' on record, where the code",
+    ),
+    "after-some-side-by-side": (
+        *("[a b] c d !", "[a b] c x"),
+        "has step 'd' on record, where the code now takes step 'x'",
+    ),
+    "before-some-side-by-side": (
+        *("a [b c] !", "x [b c]"),
+        "has step 'a' on record, where the code now takes step 'x'",
+    ),
+    "after-some-of-which-one-is-left-out": (
+        *("[a b] c d !", "[a] c x"),
+        "has step 'd' on record, where the code now takes step 'x'",
+    ),
+    "none-after-some-side-by-side": ("[a b] c !", "", "has step 'c' on record, and the code has"),
+    "after-a-task-of-its-own": ("(a b) c d !", "(a b) c x", "where the code now takes step 'x'"),
+}
+
+# What looks much the same, and may be the work of code that has not changed.
+FINE = {
+    "all-are-taken": ("a b !", "a b c"),
+    "in-another-order": ("a b !", "b a c"),
+    "a-step-that-failed-was-mended": ("a b!", "a x"),
+    "one-side-by-side-is-not-needed-any-more": ("a [b c] !", "a [b] d"),
+    "none-of-them-is": ("a [b c] !", "a d"),
+    "a-task-of-its-own-does-something-else": ("a (b c) !", "a (d) e"),
+    "an-error-was-dealt-with": ("a {b}", "a c"),
+    "an-error-was-dealt-with-twice": ("a {b}", "a {b}", "a c"),
+    "one-before-some-side-by-side": ("a [b c] d !", "a x [b c] d"),
+}
