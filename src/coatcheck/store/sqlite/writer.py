@@ -23,9 +23,9 @@ connection is too.
 What comes from another loop, such as the steps of a handler, finds nobody's turn as a rule. Then
 the thread has all of the turn: the way over our own loop and back would cost more than it does.
 
-Where the disk syncs fast, the thread is not asked if only one would wait for it: one who is alone on
-its loop, or the first that comes to ours after a pause. Two threads that wake each other take longer
-than such a sync. What comes meanwhile shares the next turn, in the thread.
+Where the disk syncs fast, the thread is not asked if only one would wait for it: one who is alone
+on its loop, or the first that comes to ours after a pause. Two threads that wake each other take
+longer than such a sync. What comes meanwhile shares the next turn, in the thread.
 
 What can fail, and what happens then:
 
@@ -67,8 +67,8 @@ LOOP_SECONDS = 0.005
 BULK_SECONDS = 0.010
 # Fewer than this are not worth merging, more than that are left for the next turn.
 MERGED_AT_LEAST, MERGED_AT_MOST = 4, 400
-# A loop waits for a commit itself if the last one took no longer than this, and on our own loop only
-# if that was so long ago: else others are about.
+# A loop waits for a commit itself if the last one took no longer than this, and our own only if that
+# one was so long ago: else others are about.
 FAST_COMMIT_SECONDS = 0.001
 PAUSE_SECONDS = 0.005
 # Checkpoint once the write-ahead log has this many pages.
