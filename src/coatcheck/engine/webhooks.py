@@ -68,6 +68,7 @@ class Webhooks:
         self._clock = clock
         self._new_id = new_id
         self._default_secret = default_secret
+        self._can_sign = False
 
     # --- endpoints
 
@@ -181,12 +182,18 @@ class Webhooks:
     # --- jobs' own
 
     async def callback(self, asked: WebhookAsked, tenant: str) -> Callback:
-        """Check what a job says of its own endpoint; raises InvalidPayload, EgressDenied."""
+        """Check what a job says of its own endpoint; raises InvalidPayload, EgressDenied, and
+        KeyMissing where there is nothing to seal a secret with.
+        """
         try:
             target, events = await self._read(asked)
         except InvalidPayload as error:
             problems = [(f"/webhook{place}", what) for place, what in error.problems]
             raise type(error)(str(error), problems) from None
+        if not self._can_sign:
+            # Where no secret can be kept nothing could ever be sent: that is said now.
+            await self.signing(OWN, tenant)
+            self._can_sign = True
         # Jobs of one tenant that call the same server share its slowness.
         return Callback(target.url, f"{tenant} {target.origin}", events)
 
