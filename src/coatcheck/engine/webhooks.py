@@ -176,24 +176,26 @@ class Webhooks:
             found = await self._store.secrets_of(tenant, OWN, now)
         return [secret.value for secret in found]
 
+    async def see_to_signing(self, tenant: str) -> None:
+        """See once that secrets can be kept here; raises KeyMissing. Where they cannot, nothing
+        could ever be sent, and whoever hands in an address hears of it now.
+        """
+        if not self._can_sign:
+            await self.signing(OWN, tenant)
+            self._can_sign = True
+
     def _is_set(self, tenant: str) -> bool:
         return bool(self._default_secret) and tenant == DEFAULT_TENANT
 
     # --- jobs' own
 
     async def callback(self, asked: WebhookAsked, tenant: str) -> Callback:
-        """Check what a job says of its own endpoint; raises InvalidPayload, EgressDenied, and
-        KeyMissing where there is nothing to seal a secret with.
-        """
+        """Check what a job says of its own endpoint; raises InvalidPayload, EgressDenied."""
         try:
             target, events = await self._read(asked)
         except InvalidPayload as error:
             problems = [(f"/webhook{place}", what) for place, what in error.problems]
             raise type(error)(str(error), problems) from None
-        if not self._can_sign:
-            # Where no secret can be kept nothing could ever be sent: that is said now.
-            await self.signing(OWN, tenant)
-            self._can_sign = True
         # Jobs of one tenant that call the same server share its slowness.
         return Callback(target.url, f"{tenant} {target.origin}", events)
 
