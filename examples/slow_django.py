@@ -1,6 +1,6 @@
 """A Django app with a view that takes minutes, and one line that makes jobs of its calls.
 
-    pip install 'coatcheck[encryption]' django uvicorn
+    pip install coatcheck django uvicorn
     python slow_django.py migrate
     python slow_django.py createsuperuser
     uvicorn slow_django:app

@@ -1,6 +1,6 @@
 """A FastAPI app with an endpoint that takes minutes, and one line that makes jobs of its calls.
 
-    pip install 'coatcheck[encryption]' fastapi
+    pip install coatcheck fastapi
     uvicorn slow_fastapi:app
 
     curl -i -H 'Authorization: Bearer anna' -d '{"pages": 3}' -H 'Content-Type: application/json' \

@@ -12,6 +12,10 @@ that it sealed is kept any more.
 - A *stream* is a header (what it is, the key's id, a random salt), and pieces of 1 MiB, each sealed
   with a key of its own derived from the salt, under its number and bound to the blob's name. So any
   part can be read by itself, and pieces can be neither exchanged nor moved to another blob.
+
+What must not be in clear even where nobody has configured a key (`store/sealed_secrets.py`) is
+sealed with one that is made from the pepper. Its id is made from the pepper, too, so that another
+pepper is told from a damaged text.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ TAG = 16
 NONCE = 12
 MAGIC = b"CCSEAL1\0"
 LONGEST_ID = 16
+OF_PEPPER = "pepper-"  # what the id of a key that is made from the pepper begins with
 HEADER = len(MAGIC) + LONGEST_ID + 16
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,16}")
@@ -46,19 +51,21 @@ class Keyring:
     """The keys, by id; the first one seals."""
 
     def __init__(self, keys: dict[str, bytes]) -> None:
-        try:
-            # An optional part: only who uses it needs it.
-            from cryptography.exceptions import InvalidTag  # noqa: PLC0415
-            from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
-        except ImportError as error:
-            raise ConfigurationError(
-                "encryption needs a library: pip install 'coatcheck[encryption]'"
-            ) from error
+        # It takes longer to load than all of ours: only who seals something waits for it.
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+
         self._cipher: Any = AESGCM
         self._invalid: type[Exception] = InvalidTag
         self._keys = keys
         self._ciphers = {name: AESGCM(key) for name, key in keys.items()}
         self.first = next(iter(keys))
+
+    @classmethod
+    def of_pepper(cls, pepper: bytes) -> Keyring:
+        """Return a ring with the one key that a pepper makes."""
+        name = OF_PEPPER + hmac.digest(pepper, b"coatcheck pepper's name", "sha256").hex()[:8]
+        return cls({name: hmac.digest(pepper, b"coatcheck secrets", "sha256")})
 
     @classmethod
     def read(cls, text: str) -> Keyring:
@@ -70,7 +77,8 @@ class Keyring:
                 key = base64.b64decode(encoded, validate=True)
             except (binascii.Error, ValueError):
                 key = b""
-            if not _ID.fullmatch(name) or len(key) != 32 or name in keys:
+            taken = name in keys or name.startswith(OF_PEPPER)
+            if not _ID.fullmatch(name) or len(key) != 32 or taken:
                 raise ConfigurationError(
                     f"encryption key {number} is not <id>=<32 bytes in base64>, with an id of 1 to "
                     "16 letters, digits, _ and - that no other has; `openssl rand -base64 32` "
@@ -102,7 +110,7 @@ class Keyring:
         name, _, encoded = text.removeprefix(PREFIX).partition(":")
         cipher = self._ciphers.get(name)
         if cipher is None:
-            raise _missing(name)
+            raise key_missing(name)
         try:
             sealed = base64.b64decode(encoded, validate=True)
             return str(cipher.decrypt(sealed[:NONCE], sealed[NONCE:], tenant.encode()).decode())
@@ -142,7 +150,7 @@ class Keyring:
         """Open sealed pieces, of which the first has that number."""
         key_id = _key_of(header)
         if key_id not in self._keys:
-            raise _missing(key_id)
+            raise key_missing(key_id)
         cipher = self._cipher(self._derived(key_id, header[-16:]))
         for number, piece in enumerate(in_pieces(pieces, PIECE + TAG), first):
             try:
@@ -185,6 +193,9 @@ def _key_of(header: bytes) -> str:
     return header[len(MAGIC) : len(MAGIC) + LONGEST_ID].rstrip(b"\0").decode("ascii", "replace")
 
 
-def _missing(key_id: str) -> KeyMissing:
+def key_missing(key_id: str) -> KeyMissing:
+    """Return what is raised where a key is not known."""
+    if key_id.startswith(OF_PEPPER):
+        return KeyMissing("this was sealed under another pepper than the one that is known here")
     shown = key_id if _ID.fullmatch(key_id) else "?"
     return KeyMissing(f"this was sealed with the encryption key {shown!r}, which is not known here")

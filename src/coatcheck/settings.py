@@ -58,7 +58,7 @@ class Settings:
     profile: str = ""
     # The secret that keys are kept under, 16 characters or more: itself, or better a reference such
     # as file:/run/secrets/pepper. Empty: with SQLite a file beside the database, made with the
-    # first key.
+    # first key or webhook.
     pepper: str = dataclasses.field(default="", repr=False)
     # Web pages that may call the API: their origins, separated by commas.
     cors_origins: str = ""

@@ -71,7 +71,9 @@ async def test_after_three_tries_it_is_given_up(tmp_path: Path) -> None:
     assert bucket.asked == 3
 
 
-async def test_what_cannot_be_read_twice_is_tried_once(tmp_path: Path) -> None:
+async def test_what_cannot_be_read_twice_is_not_asked_for_twice(tmp_path: Path) -> None:
+    """What is tried again then are the parts of an object: see test_flaky_s3.py."""
+
     class Pipe(io.BytesIO):
         def seekable(self) -> bool:
             return False

@@ -343,7 +343,7 @@ def test_how_long_things_are_kept(tmp_path: Path) -> None:
 def test_encrypting_what_is_kept(tmp_path: Path) -> None:
     page = ROOT / "docs/how-to/encryption.md"
     (commands,) = [block.text for block in blocks(page) if block.language == "sh"]
-    _, make_key, export, serve = commands.splitlines()
+    make_key, export, serve = commands.splitlines()
     assert serve == "coatcheck serve tasks:app"
     write_python_files(README, tmp_path)
     setting = run_shell(f"{make_key}\n{export}\nenv | grep ENCRYPTION", tmp_path, "")

@@ -57,4 +57,4 @@ def sqlite_place(folder: Path) -> Place:
 
 
 def postgres_place(folder: Path, dsn: str, schema: str) -> Place:
-    return Place("postgres", folder, dsn, schema)
+    return Place("postgres", folder, dsn, schema, {"pepper": "p" * 32})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,13 +36,18 @@ class Life:
         ]
 
 
-def made_up() -> dict[str, str]:
+# What somebody may have set: all there is, a pepper and nothing else.
+WAYS = (("encryption_keys", "pepper", "webhook_secret"), ("pepper",))
+
+
+def made_up(names: Iterable[str]) -> dict[str, str]:
     """Return secrets that are nowhere else, by the setting they are for."""
-    return {
+    secret = {
         "encryption_keys": f"k1={base64.b64encode(secrets.token_bytes(32)).decode()}",
         "webhook_secret": f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}",
         "pepper": secrets.token_hex(24),
     }
+    return {name: secret[name] for name in names}
 
 
 def live(folder: Path, hidden: dict[str, str], **settings: str) -> Life:
@@ -59,6 +65,8 @@ def live(folder: Path, hidden: dict[str, str], **settings: str) -> Life:
         life.hidden["secret of an endpoint"] = shown["secret"]
         other = _ask(url, "POST", "/v1/keys", {"tenant": "acme", "scopes": ["jobs:read"]}, door)
         life.hidden["key of another"] = other["key"]
+        own = ask(url, request("GET", "/v1/webhooks/secret", None, door))
+        life.hidden["secret of jobs' own endpoints"] = own.json()["secret"]
         job = ask(url, submit("echo", "hello", door, b"Prefer: wait=30", webhook=HOOK))
         assert job.json()["state"] == "succeeded", job.body
         ask(url, submit("say", "goodbye", door, b"Prefer: wait=30"))

@@ -83,14 +83,14 @@ AMBIGUOUS = {
 def test_what_can_be_read_in_two_ways_is_refused_and_nothing_is_read_behind_it(
     url: str, shape: str
 ) -> None:
-    before = _count(url, "")
+    before = _jobs(url)
     with Raw(url) as raw:
         raw.send(AMBIGUOUS[shape] + HIDDEN)
         [refusal] = raw.rest()  # and then it is closed
 
     assert refusal.status in (400, 505)
     assert refusal.json()["type"] == "urn:coatcheck:bad-request"
-    assert _count(url, "") == before
+    assert _jobs(url) == before
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_follows_an_upgrade_is_not_a_request(url: str, opening: bytes) -> N
         assert raw.read() is not None
         raw.send(HIDDEN)
         assert raw.read() is None
-    assert _count(url, "hidden:yes") == 0
+    assert _jobs(url, "hidden:yes") == []
 
 
 def test_a_body_that_is_longer_than_it_says_is_one_request_and_the_end(url: str) -> None:
@@ -117,7 +117,7 @@ def test_a_body_that_is_longer_than_it_says_is_one_request_and_the_end(url: str)
         raw.send(_post(LENGTH, BODY + b"xx") + HIDDEN)
         [answer] = raw.rest()
     assert answer.status == 202  # the request was in order, and is answered as such
-    assert _count(url, "hidden:yes") == 0
+    assert _jobs(url, "hidden:yes") == []
 
 
 def test_a_refusal_is_not_taken_for_the_answer_of_an_earlier_request(url: str) -> None:
@@ -191,8 +191,29 @@ def test_fields_are_limited_in_number_and_in_size(url: str) -> None:
     assert ask(url, request("GET", "/healthz", None, *few)).status == 200
 
 
-def _count(url: str, label: str) -> int:
-    query = f"&label={label}" if label else ""
-    listed = ask(url, request("GET", f"/v1/jobs?limit=200{query}"))
-    assert listed.status == 200, listed.body
-    return len(json.loads(listed.body)["jobs"])
+def test_the_look_for_hidden_jobs_sees_all_of_them(url: str) -> None:
+    """However many there are on the server that the tests share: more than a page holds."""
+    batch = {"jobs": [{"kind": "echo", "input": 1, "labels": {"many": "yes"}}] * 450}
+    made = ask(url, request("POST", "/v1/batches", json.dumps(batch).encode(), JSON.strip()))
+    assert made.status == 202, made.body
+    assert len(_jobs(url, "many:yes")) == 450
+    before = _jobs(url)
+    hidden = ask(url, HIDDEN).json()["id"]
+    assert set(_jobs(url)) - set(before) == {hidden}
+    ended = ask(url, request("GET", f"/v1/jobs/{hidden}?wait=30"))
+    assert ended.json()["state"] == "succeeded"
+    assert ask(url, request("DELETE", f"/v1/jobs/{hidden}")).status == 200
+
+
+def _jobs(url: str, label: str = "") -> list[str]:
+    """Return the ids of all jobs, page after page."""
+    query, found = (f"&label={label}" if label else ""), []
+    cursor: str | None = ""
+    while cursor is not None:
+        after = f"&cursor={cursor}" if cursor else ""
+        listed = ask(url, request("GET", f"/v1/jobs?limit=200{query}{after}"))
+        assert listed.status == 200, listed.body
+        page = listed.json()
+        found += [job["id"] for job in page["jobs"]]
+        cursor = page["next_cursor"]
+    return found

@@ -47,6 +47,7 @@ async def test_every_wrong_key_costs_one_digest_and_one_comparison(
 ) -> None:
     keeper = Doorkeeper(store, SystemClock(), lambda: b"pepper")
     key, shown = await keeper.create_key("acme", ["jobs:read"])
+    assert len(bytes.fromhex(shown.rpartition("_")[2])) * 8 == 256  # as SECURITY.md says
     right = shown.encode()
     wrong = {
         "another secret": right[:-1] + (b"0" if right[-1:] != b"0" else b"1"),
@@ -81,4 +82,4 @@ async def test_a_revoked_key_is_told_so_only_to_whoever_has_it(store: SQLiteStor
     with pytest.raises(Unauthorized, match="was revoked"):
         await keeper.admit_now(shown.encode())
     with pytest.raises(Unauthorized, match="there is no such key"):
-        await keeper.admit_now(f"ck_{key.id}_{'0' * 48}".encode())
+        await keeper.admit_now(f"ck_{key.id}_{'0' * 64}".encode())

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+
+import pytest
 
 from tests.cli.processes import run_to_end
 from tests.hardening.conftest import APP
-from tests.hardening.secret_life import live, made_up
+from tests.hardening.secret_life import WAYS, live, made_up
 
 
-def test_no_secret_can_be_read_after_a_server_s_life(tmp_path: Path) -> None:
-    life = live(tmp_path, made_up())
+@pytest.mark.parametrize("names", [*WAYS, ()], ids=["all set", "a pepper", "nothing set"])
+def test_no_secret_can_be_read_after_a_server_s_life(tmp_path: Path, names: Sequence[str]) -> None:
+    life = live(tmp_path, made_up(names))
+    if "pepper" not in names:
+        # It is made beside the database, which is not it: nothing else may have it.
+        life.hidden["pepper"] = life.said.pop("coatcheck.db.pepper").strip()
 
     assert {"coatcheck.db", "stderr", "metrics", "answers"} <= set(life.said)
     assert life.leaks() == []

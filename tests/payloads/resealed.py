@@ -19,6 +19,7 @@ from coatcheck.model.schedule import Definition, Timing
 from coatcheck.sealing import MAGIC, keyring_for
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
+from coatcheck.store.sealed_secrets import secret_keys_for
 
 from .canary import WORD, declare, sing
 
@@ -54,11 +55,13 @@ async def fill(engine: Engine, scratch: Path) -> list[str]:
 
 async def reseal(settings: Settings, keys: str, engine: Engine) -> Resealed:
     """Seal all of it with the first of the keys."""
-    keyring = keyring_for(replace(settings, encryption_keys=keys))
-    assert keyring is not None
-    blobs = blobs_for(replace(settings, encryption_keys=keys))
+    these = replace(settings, encryption_keys=keys)
+    blobs, secrets = blobs_for(these), secret_keys_for(these)
     try:
-        return await Resealing(engine.store, blobs, keyring, SystemClock(), lambda _: None).run()
+        run = Resealing(
+            engine.store, blobs, keyring_for(these), secrets, SystemClock(), lambda _: None
+        )
+        return await run.run()
     finally:
         blobs.close()
 

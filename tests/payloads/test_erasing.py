@@ -16,11 +16,13 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import Gone
 from coatcheck.http.app import create_http_app
+from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.sqlite import erasing
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.store.webhooks import DeliveryFilter
 from tests.http.arrange import connect
 
-from .canary import WORD, Ahead, declare, found_in, sing
+from .canary import HOOK, WORD, Ahead, declare, found_in, sing
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +51,9 @@ async def test_after_deletions_nothing_is_left_and_the_receipts_say_so(
     store: SQLiteStore, blobs: Blobs, data: Path, tmp_path: Path
 ) -> None:
     engine = Engine(store, declare().kinds, blobs=blobs)
-    ended = await sing(engine, tmp_path / "scratch")
+    ended = await sing(engine, tmp_path / "scratch", webhook=HOOK)
+    told = await engine.webhooks.deliveries(DeliveryFilter(DEFAULT_TENANT, job_id=ended[-1].id))
+    assert len(told) >= 2
     async with connect(create_http_app(engine)) as http:
         receipts = [(await http.delete(f"/v1/jobs/{job.id}")).json() for job in ended]
         assert (await http.get(f"/v1/jobs/{ended[0].id}")).status_code == 410
@@ -65,8 +69,9 @@ async def test_after_deletions_nothing_is_left_and_the_receipts_say_so(
         "artifacts": 2,
         "uploads": 1,
         "blobs": 3,
-        "deliveries": 0,
+        "deliveries": len(told),
     }
+    assert await engine.webhooks.deliveries(DeliveryFilter(DEFAULT_TENANT)) == []
     assert found_in(data) == []
 
 

@@ -11,8 +11,10 @@ from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.sweep import Sweeper
+from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.postgres.store import PostgresStore
-from tests.payloads.canary import SIGNS, Ahead, declare, found_in, sing
+from coatcheck.store.webhooks import DeliveryFilter
+from tests.payloads.canary import HOOK, SIGNS, Ahead, declare, found_in, sing
 
 pytestmark = pytest.mark.anyio
 
@@ -49,6 +51,23 @@ async def test_after_the_retention_nothing_is_left(store: PostgresStore, tmp_pat
     sweeper = Sweeper(store, clock, lease_s=30, sweep_s=5, keeping=engine.keeping)
     await sweeper.sweep()
 
+    assert await tables_with_the_word(store) == []
+    assert found_in(data) == []
+    blobs.close()
+
+
+async def test_after_deletions_nothing_is_left(store: PostgresStore, tmp_path: Path) -> None:
+    data = tmp_path / "blobs"
+    blobs = Blobs(FileBucket(data))
+    engine = Engine(store, declare().kinds, blobs=blobs)
+    ended = await sing(engine, tmp_path / "scratch", webhook=HOOK)
+    told = await engine.webhooks.deliveries(DeliveryFilter(DEFAULT_TENANT, job_id=ended[-1].id))
+    assert {"jobs", "events", "endpoints"} <= set(await tables_with_the_word(store))
+
+    receipts = [await engine.delete(job.id) for job in ended]
+
+    assert receipts[-1].deleted.deliveries == len(told) >= 2
+    assert await engine.webhooks.deliveries(DeliveryFilter(DEFAULT_TENANT)) == []
     assert await tables_with_the_word(store) == []
     assert found_in(data) == []
     blobs.close()

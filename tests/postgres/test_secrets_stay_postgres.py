@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import psycopg
+import pytest
 
-from tests.hardening.secret_life import live, made_up
+from tests.hardening.secret_life import WAYS, live, made_up
 
 PASSWORD = "swordfish-7f3a9c"
 
 
-def test_no_secret_can_be_read_after_a_server_s_life(dsn: str, schema: str, tmp_path: Path) -> None:
-    hidden = made_up()
+@pytest.mark.parametrize("names", WAYS, ids=["all set", "a pepper"])
+def test_no_secret_can_be_read_after_a_server_s_life(
+    dsn: str, schema: str, tmp_path: Path, names: Sequence[str]
+) -> None:
+    hidden = made_up(names)
     address = dsn.replace("postgres:@", f"postgres:{PASSWORD}@")
     life = live(tmp_path, hidden, database=address, schema=schema)
     life.hidden["password"] = PASSWORD

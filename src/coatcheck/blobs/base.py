@@ -5,6 +5,10 @@ A key is made by us, never by a user: segments of letters, digits and dashes, jo
 
 - `put` is all or nothing: until it has returned, nothing can be read under the key, whatever
   crashes; once it has returned, the bytes survive a crash of the machine.
+- What fails because the place is away is tried again, three times in all, with pauses. Whoever can
+  give the pieces once more does that (`Blobs`). Pieces that come only once, such as an upload while
+  it arrives, are given to `put_once`: there it is the bucket's business, as far as it goes through
+  a network. What was sent stays sent, and only the part that failed is sent again.
 - `get` and `delete` raise BlobGone for a key that is not there (a `delete` need not).
 - Whatever else keeps it from working raises BlobStoreUnavailable: it may work once somebody has
   made room, or corrected a right.
@@ -19,6 +23,14 @@ from typing import NamedTuple, Protocol
 PIECE = 1 << 20
 
 
+class Patience(NamedTuple):
+    """How often something is tried in all, and how long the pauses are, which double."""
+
+    tries: int = 3
+    first_pause_s: float = 1.0
+    longest_pause_s: float = 10.0
+
+
 class Bucket(Protocol):
     """A place for bytes."""
 
@@ -29,6 +41,10 @@ class Bucket(Protocol):
 
     def put(self, key: str, pieces: Iterable[bytes]) -> None:
         """Write what the pieces come to; if they raise, nothing is written and that is raised."""
+        ...
+
+    def put_once(self, key: str, pieces: Iterable[bytes]) -> None:
+        """Do the same with pieces that cannot be read again: what fails of them is tried again."""
         ...
 
     def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:

@@ -2,8 +2,8 @@
 
 Whatever is put is hashed and counted on the way, a piece at a time, and refused as soon as it is
 more than allowed. What fails because the store is away is tried again, three times in all with
-pauses that double, unless the bytes came from a stream that cannot be read twice. What is not there
-is not tried again.
+pauses that double. Where the bytes come from a stream that cannot be read twice, the bucket does
+that with the part that failed. What is not there is not tried again.
 
 The blocking calls run in a few threads of their own, apart from those that asyncio lends out: an
 object store that hangs must not take these from everybody.
@@ -22,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, TypeVar
 
-from coatcheck.blobs.base import PIECE, Address, Bucket, Written
+from coatcheck.blobs.base import PIECE, Address, Bucket, Patience, Written
 from coatcheck.blobs.sealed import SealedBucket
 from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, TooLarge
 
@@ -31,9 +31,6 @@ T = TypeVar("T")
 Data = bytes | bytearray | memoryview | Path | IO[bytes]
 Source = Data | AsyncIterator[bytes]
 
-TRIES = 3
-FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 10.0
 THREADS = 8
 # Whoever sends a stream decides how long that takes: nobody else waits for these threads.
 STREAM_THREADS = 64
@@ -49,6 +46,7 @@ class Blobs:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._bucket = bucket
+        self._patience = Patience()
         self._sleep = sleep
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="coatcheck-blobs")
         self._streams = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="coatcheck-streams")
@@ -68,9 +66,10 @@ class Blobs:
         if isinstance(source, AsyncIterator):
             return await self._put_stream(key, source, limit)
         beginning = _Beginning(source)
+        if not beginning.can_be_read_again:
+            return await self._run(lambda: self._put_once(key, beginning.pieces(), limit))
         return await self._persist(
-            lambda: self._run(lambda: self._put(key, beginning.pieces(), limit)),
-            repeatable=beginning.can_be_read_again,
+            lambda: self._run(lambda: self._put(key, beginning.pieces(), limit))
         )
 
     async def get(self, key: str, size: int, sha256: str) -> bytes:
@@ -174,6 +173,11 @@ class Blobs:
         self._bucket.put(key, counted)
         return counted.written()
 
+    def _put_once(self, key: str, pieces: Iterable[bytes], limit: int) -> Written:
+        counted = _Counted(pieces, limit)
+        self._bucket.put_once(key, counted)
+        return counted.written()
+
     async def _put_stream(self, key: str, source: AsyncIterator[bytes], limit: int) -> Written:
         """Write what arrives while it arrives: one piece is on its way, and one is being made."""
         loop = asyncio.get_running_loop()
@@ -196,7 +200,7 @@ class Blobs:
                 yield piece
             raise _Stopped
 
-        writing = loop.run_in_executor(self._streams, lambda: self._put(key, pieces(), limit))
+        writing = loop.run_in_executor(self._streams, lambda: self._put_once(key, pieces(), limit))
         try:
             return await asyncio.shield(writing)
         except asyncio.CancelledError:
@@ -211,16 +215,16 @@ class Blobs:
     async def _run(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    async def _persist(self, verb: Callable[[], Awaitable[T]], *, repeatable: bool = True) -> T:
-        pause = FIRST_PAUSE_S
-        for left in range(TRIES if repeatable else 1, 0, -1):
+    async def _persist(self, verb: Callable[[], Awaitable[T]]) -> T:
+        tries, pause, longest = self._patience
+        for left in range(tries, 0, -1):
             try:
                 return await verb()
             except BlobStoreUnavailable:
                 if left == 1:
                     raise
                 await self._sleep(pause * random.uniform(1.0, 1.5))  # noqa: S311 - no secret
-                pause = min(LONGEST_PAUSE_S, pause * 2)
+                pause = min(longest, pause * 2)
         raise AssertionError("unreachable")
 
 

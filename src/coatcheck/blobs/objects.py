@@ -5,6 +5,10 @@ interpreter at its end, now and then, with a stream still in some queue. A large
 parts, a few at a time, and exists once the last is there; if one fails, or whoever makes them, the
 parts are given up.
 
+Trying again is our own business (`Blobs`), but for what can be read only once: there the library
+sends a part again that failed, from memory, and nobody is asked for it twice. It does so after
+errors of the server (5xx) and of the connection, and not where something is not there.
+
 Credentials and endpoints are found as each vendor's own tools find them: in the environment
 (AWS_..., AZURE_..., GOOGLE_...), from the machine's or the pod's identity.
 """
@@ -14,11 +18,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from coatcheck.blobs.base import PIECE, Address
+from coatcheck.blobs.base import PIECE, Address, Patience
 from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, ConfigurationError
+
+if TYPE_CHECKING:
+    from obstore.store import BackoffConfig, RetryConfig
 
 # What is in memory of an upload: this many parts of this size.
 PART_BYTES = 8 << 20
@@ -31,7 +38,7 @@ _PUT_HEADERS = {"az": {"x-ms-blob-type": "BlockBlob"}}
 class ObjectBucket:
     """A bucket or container, or a part of one that the URL's path names."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience: Patience = Patience()) -> None:  # noqa: B008 - a value
         try:
             # An optional part: only who uses it needs it.
             import obstore  # noqa: PLC0415
@@ -51,8 +58,8 @@ class ObjectBucket:
         self._base_error: type[Exception] = BaseError
         self._denied = (PermissionDeniedError, UnauthenticatedError, PermissionError)
         try:
-            # Trying again is our own business.
             self._store: Any = from_url(url, retry_config={"max_retries": 0})
+            self._patient: Any = from_url(url, retry_config=_retrying(patience))
         except BaseError as error:
             raise ConfigurationError(f"{self._place} cannot be used for blobs") from error
 
@@ -63,9 +70,16 @@ class ObjectBucket:
 
     def put(self, key: str, pieces: Iterable[bytes]) -> None:
         """Write an object."""
+        self._put(self._store, key, pieces)
+
+    def put_once(self, key: str, pieces: Iterable[bytes]) -> None:
+        """Write an object, and each part of it as often as it takes."""
+        self._put(self._patient, key, pieces)
+
+    def _put(self, store: Any, key: str, pieces: Iterable[bytes]) -> None:
         with self._as_ours(key):
             self._obstore.put(
-                self._store, key, pieces, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
+                store, key, pieces, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE
             )
 
     def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
@@ -124,3 +138,13 @@ class ObjectBucket:
             # Its words hold the whole request; the kind of error is all we pass on.
             said = f"{self._place} cannot be used right now: {type(error).__name__}"
             raise BlobStoreUnavailable(said) from error
+
+
+def _retrying(patience: Patience) -> RetryConfig:
+    """Put it as obstore does; its pauses after the first are drawn at random up to the double."""
+    backoff: BackoffConfig = {
+        "init_backoff": timedelta(seconds=patience.first_pause_s),
+        "max_backoff": timedelta(seconds=patience.longest_pause_s),
+        "base": 2,
+    }
+    return {"max_retries": patience.tries - 1, "backoff": backoff}

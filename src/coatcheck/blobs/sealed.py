@@ -28,6 +28,10 @@ class SealedBucket:
         """Seal and write."""
         self._bucket.put(key, self._keys.seal_stream(key, pieces))
 
+    def put_once(self, key: str, pieces: Iterable[bytes]) -> None:
+        """Seal and write what cannot be read again."""
+        self._bucket.put_once(key, self._keys.seal_stream(key, pieces))
+
     def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
         """Read the sealed pieces that the part is in, and open them; from where they were read to
         once more, where the blob is sealed anew meanwhile.

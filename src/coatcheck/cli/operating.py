@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from coatcheck.clock import SystemClock
 from coatcheck.engine.access import Doorkeeper
-from coatcheck.engine.pepper import pepper_for
+from coatcheck.pepper import pepper_for
 from coatcheck.settings import load_settings
 from coatcheck.store.base import Store
 from coatcheck.store.open import store_for

@@ -15,11 +15,11 @@ from coatcheck.cli import exits
 from coatcheck.cli.options import SETTING_OPTIONS, options
 from coatcheck.clock import SystemClock
 from coatcheck.engine.resealing import Resealed, Resealing
-from coatcheck.errors import ConfigurationError
 from coatcheck.logs import configure_logging
 from coatcheck.sealing import Keyring, keyring_for
 from coatcheck.settings import Settings, load_settings
 from coatcheck.store.open import store_for
+from coatcheck.store.sealed_secrets import SecretKeys, secret_keys_for
 
 
 @click.command()
@@ -29,17 +29,18 @@ def reseal(**flags: Any) -> None:
 
     Servers and workers go on meanwhile; restart them with the new key first, else they go on
     sealing with the old one. Broken off, it goes on where it was when it is started again. What was
-    kept before there was a key stays as it is. It ends with 1 if something could not be opened.
+    kept before there was a key stays as it is, but for secrets of webhooks, which are sealed in any
+    case: without encryption keys under the pepper. It ends with 1 if something could not be opened.
 
     \b
     Examples:
         COATCHECK_ENCRYPTION_KEYS=file:/run/secrets/keys coatcheck reseal
+        coatcheck reseal
     """
     settings = load_settings(flags)
     configure_logging(settings)
     keys = keyring_for(settings)
-    if keys is None:
-        raise ConfigurationError("there are no encryption keys: set COATCHECK_ENCRYPTION_KEYS")
+    secrets = secret_keys_for(settings)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as shown:
         task = shown.add_task("sealing", total=None)
@@ -48,22 +49,30 @@ def reseal(**flags: Any) -> None:
             words = f"sealing: {so_far.texts:,} texts, {so_far.blobs:,} files"
             shown.update(task, description=words)
 
-        done = asyncio.run(_run(settings, keys, progress))
-    click.echo(
-        f"sealed anew with key {keys.first}: {done.texts:,} texts and {done.blobs:,} files "
-        f"(of {done.looked_at:,})"
-    )
+        done = asyncio.run(_run(settings, keys, secrets, progress))
+    if keys is None:
+        click.echo(
+            f"sealed under the pepper: {done.texts:,} secrets of webhooks; there are no encryption "
+            "keys (COATCHECK_ENCRYPTION_KEYS) for anything else"
+        )
+    else:
+        click.echo(
+            f"sealed anew with key {keys.first}: {done.texts:,} texts and {done.blobs:,} files "
+            f"(of {done.looked_at:,})"
+        )
     if done.left:
         click.echo(f"{done.left:,} could not be opened and stay as they are: {done.missing}")
         sys.exit(exits.FAILED)
     click.echo("nothing that was found is sealed with another key")
 
 
-async def _run(settings: Settings, keys: Keyring, progress: Any) -> Resealed:
+async def _run(
+    settings: Settings, keys: Keyring | None, secrets: SecretKeys, progress: Any
+) -> Resealed:
     store, blobs = store_for(settings), blobs_for(settings)
     await store.open()
     try:
-        return await Resealing(store, blobs, keys, SystemClock(), progress).run()
+        return await Resealing(store, blobs, keys, secrets, SystemClock(), progress).run()
     finally:
         await store.close()
         blobs.close()

@@ -234,7 +234,7 @@ class Doorkeeper:
         now = self._clock.now()
         _check_key(tenant, granted, note, expires_at, now)
         key_id = secrets.token_hex(6)
-        shown = f"ck_{key_id}_{secrets.token_hex(24)}"
+        shown = f"ck_{key_id}_{secrets.token_hex(32)}"
         digest = self._digest(shown.encode()).hex()
         key = ApiKey(key_id, tenant, digest, granted, note, now, expires_at)
         await self._store.add_key(key)

@@ -23,6 +23,7 @@ from coatcheck.engine.submission import Submission, prepare_with_uploads
 from coatcheck.errors import Gone, InputGone, InvalidInput, InvalidPayload, NotFound
 from coatcheck.model.access import Quotas
 from coatcheck.model.job import Job, NewJob
+from coatcheck.model.kind import Kind
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.model.step import Op, Step, StepState
@@ -159,11 +160,28 @@ async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tup
     job, uploads = prepare_with_uploads(submission, engine.kinds, new_id, engine.clock.now())
     terms = source.terms._replace(deadline_at=job.terms.deadline_at, parent=None)
     job = job._replace(terms=terms, forked_from=source.id)
+    if asked.input is None:
+        job = _kept_no_longer(job, source, engine.kinds[source.kind])
     if asked.input is not None and uploads:
         [job] = await engine.uploads.taken_over([job], [uploads])
     elif uploads:
         job = await engine.uploads.copied(source.id, job)
     return before, job
+
+
+def _kept_no_longer(job: NewJob, source: Job, kind: Kind) -> NewJob:
+    """Return a fork that keeps the input it takes over no longer than its source may: else forks of
+    forks would keep it for good. Raises InputGone.
+    """
+    if kind.payload_ttl_ms is None:
+        return job
+    until = source.created_at + kind.payload_ttl_ms
+    if source.forked_from is not None and source.terms.deadline_at is not None:
+        until = min(until, source.terms.deadline_at)  # a fork has no other deadline than this
+    if until <= job.created_at:
+        raise InputGone(f"the input of job {source.id} is not kept any longer")
+    terms = job.terms._replace(deadline_at=min(until, job.terms.deadline_at or until))
+    return job._replace(terms=terms, input_until=min(until, job.input_until or 0))
 
 
 def _find(steps: Sequence[Step], wanted: int | str) -> int:

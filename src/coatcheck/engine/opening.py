@@ -11,12 +11,12 @@ from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.pepper import pepper_for
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.kind import Kind
 from coatcheck.model.schedule import Definition
 from coatcheck.model.webhook import key_of
+from coatcheck.pepper import pepper_for
 from coatcheck.secrets import resolve, resolver_for
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for

@@ -1,6 +1,8 @@
 """Sealing anew what an older key has sealed, so that this key can be dropped.
 
-*Texts* are read some at a time and written over what was read (`store/resealing.py`).
+*Texts* are read some at a time and written over what was read (`store/resealing.py`). What was kept
+before there was a key stays as it is, but for secrets of webhooks: those are sealed in any case
+(`store/sealed_secrets.py`). Without encryption keys that is under the pepper, and all that is done.
 
 *A blob* is written anew under its own name: whoever is about to read it, such as a worker that has
 claimed its job, must find it there. It may be removed meanwhile, with its job; then its bytes must
@@ -27,9 +29,11 @@ from coatcheck.clock import Clock
 from coatcheck.errors import BlobDamaged, BlobGone, Conflict, KeyMissing
 from coatcheck.model.payload import BlobName
 from coatcheck.model.record import Record
+from coatcheck.model.webhook import SECRET_PREFIX
 from coatcheck.sealing import PREFIX, Keyring
 from coatcheck.store.base import Store
-from coatcheck.store.resealing import Change, Place, Text
+from coatcheck.store.resealing import SECRETS, Change, Place, Text
+from coatcheck.store.sealed_secrets import SecretKeys
 
 if TYPE_CHECKING:
     from coatcheck.blobs.blobs import Blobs
@@ -59,14 +63,21 @@ class Resealed:
 
 
 class Resealing:
-    """Seals all that a store and its blobs keep with the first key."""
+    """Seals all that a store and its blobs keep with the first key, and secrets with theirs."""
 
     def __init__(
-        self, store: Store, blobs: Blobs, keys: Keyring, clock: Clock, progress: Progress
+        self,
+        store: Store,
+        blobs: Blobs,
+        keys: Keyring | None,
+        secrets: SecretKeys | Keyring,
+        clock: Clock,
+        progress: Progress,
     ) -> None:
         self._store = store
         self._blobs = blobs
         self._keys = keys
+        self._secrets = secrets
         self._clock = clock
         self._progress = progress
         self._run: Record | None = None
@@ -76,10 +87,14 @@ class Resealing:
         """Do all of it; raises Conflict while another run does."""
         await self._hold()
         try:
-            for place in self._store.places:
-                await self._texts_in(place)
-            await self._look_after_notes()
-            await self._all_blobs()
+            await self._all_secrets()
+            if self._keys is not None:
+                for place in self._store.places:
+                    if place != SECRETS:
+                        await self._texts_in(place, self._keys)
+                await self._look_after_notes()
+                await self._all_blobs()
+            await self._store.erase()  # what it was before is not left on the disk either
         finally:
             if self._run is not None:
                 await self._store.delete_record(NOBODY_S, RUNS, RUNS)
@@ -96,30 +111,42 @@ class Resealing:
 
     # --- texts
 
-    async def _texts_in(self, place: Place) -> None:
+    async def _all_secrets(self) -> None:
+        def change(secret: Text) -> Change:
+            tenant = str(secret.key[0])
+            opened = self._secrets.open(secret.text, tenant)
+            return Change(secret.key, secret.text, self._secrets.seal(opened, tenant))
+
+        await self._replace(SECRETS, SECRET_PREFIX, PREFIX, change)  # those in clear
+        await self._replace(SECRETS, PREFIX, f"{PREFIX}{self._secrets.first}:", change)
+
+    async def _texts_in(self, place: Place, keys: Keyring) -> None:
+        def change(text: Text) -> Change:
+            tenant, *others = text.key
+            about = None
+            if place.table == "messages":  # compared as they are sealed, see `SealedStore.send`
+                job_id, name, _ = others
+                about = f"{job_id}\0{name}\0{text.beside[0]}"
+            return Change(text.key, text.text, keys.sealed_anew(text.text, str(tenant), about))
+
+        await self._replace(place, PREFIX, f"{PREFIX}{keys.first}:", change)
+
+    async def _replace(
+        self, place: Place, having: str, lacking: str, change: Callable[[Text], Change]
+    ) -> None:
         after = None
-        current = f"{PREFIX}{self._keys.first}:"
-        while found := await self._store.texts(place, PREFIX, current, after, AT_ONCE):
-            changes = [change for text in found if (change := self._change(place, text))]
+        while found := await self._store.texts(place, having, lacking, after, AT_ONCE):
+            changes = []
+            for text in found:
+                try:
+                    changes.append(change(text))
+                except (KeyMissing, BlobDamaged) as error:
+                    self._leave(error)
             if changes:
                 self.done.texts += await self._store.replace_texts(place, changes)
             after = found[-1].key
             await self._hold()
             self._progress(self.done)
-
-    def _change(self, place: Place, text: Text) -> Change | None:
-        tenant, *others = text.key
-        about = None
-        if place.table == "messages":  # compared as they are sealed, see `SealedStore.send`
-            job_id, name, _ = others
-            about = f"{job_id}\0{name}\0{text.beside[0]}"
-        try:
-            return Change(
-                text.key, text.text, self._keys.sealed_anew(text.text, str(tenant), about)
-            )
-        except (KeyMissing, BlobDamaged) as error:
-            self._leave(error)
-            return None
 
     # --- blobs
 

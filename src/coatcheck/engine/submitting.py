@@ -44,6 +44,7 @@ async def submit(
     if uploads:
         [job] = await engine.uploads.taken_over([job], [uploads])
     if submission.webhook is not None:
+        await _see_to_signing(engine, [submission])
         callback = await engine.webhooks.callback(submission.webhook, submission.tenant)
         job = job._replace(webhook=callback)
     if engine.keeping.is_large(job.input):
@@ -77,6 +78,7 @@ async def submit_batch(
     if any(each.uploads for each in prepared):
         jobs = await engine.uploads.taken_over(jobs, [each.uploads for each in prepared])
     if any(asked.webhook is not None for asked in submissions):
+        await _see_to_signing(engine, submissions)
         asked_for = [(asked.webhook, asked.tenant) for asked in submissions]
         found = await engine.webhooks.callbacks(asked_for)
         jobs = [job._replace(webhook=own) for job, own in zip(jobs, found, strict=True)]
@@ -90,6 +92,15 @@ async def submit_batch(
     else:
         await engine.keeping.drop_inputs(jobs)
     return jobs, earlier
+
+
+async def _see_to_signing(engine: Engine, submissions: Sequence[Submission]) -> None:
+    """See that jobs' own webhooks can be signed, but for those that their surface words itself."""
+    for asked in submissions:
+        wording = engine.kinds[asked.kind].wording
+        if asked.webhook is not None and (wording is None or wording.surface != asked.surface):
+            await engine.webhooks.see_to_signing(asked.tenant)
+            return
 
 
 async def replayed(engine: Engine, earlier: Earlier, once: Once, tenant: str) -> Submitted:

@@ -68,6 +68,7 @@ class Webhooks:
         self._clock = clock
         self._new_id = new_id
         self._default_secret = default_secret
+        self._can_sign = False
 
     # --- endpoints
 
@@ -174,6 +175,14 @@ class Webhooks:
             await self._store.put_secret(tenant, OWN, Secret(new_secret(), now), now, first=True)
             found = await self._store.secrets_of(tenant, OWN, now)
         return [secret.value for secret in found]
+
+    async def see_to_signing(self, tenant: str) -> None:
+        """See once that secrets can be kept here; raises KeyMissing. Where they cannot, nothing
+        could ever be sent, and whoever hands in an address hears of it now.
+        """
+        if not self._can_sign:
+            await self.signing(OWN, tenant)
+            self._can_sign = True
 
     def _is_set(self, tenant: str) -> bool:
         return bool(self._default_secret) and tenant == DEFAULT_TENANT

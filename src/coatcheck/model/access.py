@@ -22,7 +22,7 @@ OPERATOR = DEFAULT_TENANT
 MOST_SCOPES = 50
 LONGEST_NOTE = 200
 LARGEST_QUOTA = 2**53
-KEY = re.compile(r"ck_([0-9a-f]{12})_([0-9a-f]{48})")
+KEY = re.compile(r"ck_([0-9a-f]{12})_([0-9a-f]{64})")
 
 
 class Scope(StrEnum):

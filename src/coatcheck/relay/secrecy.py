@@ -1,6 +1,6 @@
 """What of a call is secret, and for whom.
 
-The key is derived from the pepper (engine/pepper.py), which is apart from the database: whoever has
+The key is derived from the pepper (pepper.py), which is apart from the database: whoever has
 that alone can neither use a credential that was handed on nor tell whether a guess is one. Every
 process that takes calls in or makes them needs the same pepper.
 """
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
-from coatcheck.engine.pepper import pepper_for
 from coatcheck.errors import BlobDamaged, ConfigurationError, KeyMissing
+from coatcheck.pepper import pepper_for
 from coatcheck.relay.call import InlineBody, Sealed, StoredAnswer
 from coatcheck.relay.headers import CREDENTIALS, SECRET_ANSWERS, Pairs, split, value_of
 from coatcheck.sealing import PREFIX, Keyring

@@ -11,6 +11,7 @@ from coatcheck.secrets import resolve, resolver_for
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
 from coatcheck.store.sealed import SealedStore
+from coatcheck.store.sealed_secrets import SealedSecrets, secret_keys_for
 from coatcheck.store.sqlite.store import SQLiteStore
 
 _HINT = (
@@ -22,7 +23,10 @@ _HINT = (
 def store_for(settings: Settings) -> Store:
     """Return the store that the settings name, not yet opened."""
     store, keys = _plain_store(settings), keyring_for(settings)
-    return store if keys is None else cast("Store", SealedStore(store, keys))
+    secrets = secret_keys_for(settings)
+    if keys is None:
+        return cast("Store", SealedSecrets(store, secrets))
+    return cast("Store", SealedStore(store, keys, secrets))
 
 
 def _plain_store(settings: Settings) -> Store:

@@ -44,6 +44,9 @@ class Change(NamedTuple):
 
 _JOB = ("tenant", "job_id")
 
+# These are sealed always, also where nothing else is: see `sealed_secrets.py`.
+SECRETS = Place("webhook_secrets", ("tenant", "endpoint", "value"), "value")
+
 # Where both stores have the same tables.
 COMMON = (
     Place("jobs", ("tenant", "id"), "error"),
@@ -55,7 +58,7 @@ COMMON = (
     Place("messages", (*_JOB, "name", "number"), "data", ("key",)),
     Place("schedules", ("tenant", "name"), "input"),
     Place("records", ("tenant", "collection", "key"), "value"),
-    Place("webhook_secrets", ("tenant", "endpoint", "value"), "value"),
+    SECRETS,
 )
 
 

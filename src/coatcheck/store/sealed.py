@@ -2,10 +2,10 @@
 
 What users hand in and what handlers say is sealed on its way in and opened on its way out: inputs,
 results, results and errors of steps, errors, log lines, output, progress messages, data of events,
-inputs of schedules, secrets of webhooks, small documents. The store below never knows. Everything
-it decides by stays in clear: ids, kinds, queues, states, phases, labels, times, counts, names and
-keys of steps, codes of errors, addresses of webhooks, references to blobs (whose bytes
-`coatcheck.blobs.sealed` seals).
+inputs of schedules, small documents, and secrets of webhooks (`sealed_secrets.py`, with or without
+keys). The store below never knows. Everything it decides by stays in clear: ids, kinds, queues,
+states, phases, labels, times, counts, names and keys of steps, codes of errors, addresses of
+webhooks, references to blobs (whose bytes `coatcheck.blobs.sealed` seals).
 
 Verbs that are not named here carry nothing of that, and are the other store's own.
 """
@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from coatcheck.errors import KeyMissing
 from coatcheck.model.artifact import Artifact
@@ -27,7 +26,6 @@ from coatcheck.model.payload import is_reference
 from coatcheck.model.record import Record
 from coatcheck.model.schedule import Schedule
 from coatcheck.model.step import MOST_MESSAGES, Message, Step
-from coatcheck.model.webhook import Endpoint, Secret
 from coatcheck.sealing import PREFIX, Keyring
 from coatcheck.store.base import (
     NO_COPIES,
@@ -42,20 +40,18 @@ from coatcheck.store.base import (
     Store,
 )
 from coatcheck.store.schedules import DueSchedules, Firing
+from coatcheck.store.sealed_secrets import SealedSecrets, SecretKeys
 
 # A job whose key is not known here goes back to its queue for so long.
 WITHOUT_KEY_MS = 60_000
 
 
-class SealedStore:
+class SealedStore(SealedSecrets):
     """Seals what goes into another store, and opens what comes out."""
 
-    def __init__(self, store: Store, keys: Keyring) -> None:
-        self._store = store
+    def __init__(self, store: Store, keys: Keyring, secrets: SecretKeys | None = None) -> None:
+        super().__init__(store, secrets or keys)
         self._keys = keys
-
-    def __getattr__(self, verb: str) -> Any:
-        return getattr(self._store, verb)
 
     # --- handing work in and reading it
 
@@ -191,28 +187,6 @@ class SealedStore:
             for lease, outcome, report in settlements
         ]
         return await self._store.settle(sealed, now)
-
-    # --- secrets of webhooks
-
-    async def put_endpoint(self, endpoint: Endpoint, secret: Secret | None = None) -> None:
-        """Write a tenant's endpoint, with its first secret."""
-        sealed = None if secret is None else self._seal_secret(secret, endpoint.tenant)
-        await self._store.put_endpoint(endpoint, sealed)
-
-    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
-        """Read the secrets that count now."""
-        found = await self._store.secrets_of(tenant, endpoint_id, now)
-        return [each._replace(value=self._keys.open(each.value, tenant)) for each in found]
-
-    async def put_secret(
-        self, tenant: str, endpoint_id: str, secret: Secret, old_until: int, *, first: bool = False
-    ) -> bool:
-        """Add a secret."""
-        sealed = self._seal_secret(secret, tenant)
-        return await self._store.put_secret(tenant, endpoint_id, sealed, old_until, first=first)
-
-    def _seal_secret(self, secret: Secret, tenant: str) -> Secret:
-        return secret._replace(value=self._keys.seal(secret.value, tenant))
 
     # --- small documents and schedules
 

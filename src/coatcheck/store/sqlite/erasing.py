@@ -7,8 +7,9 @@ checkpoint the bytes were still found there. So a removal is done when
 before the end of the log. Readers here are short, so it is tried again for a while.
 
 Triggers count what was removed and not yet erased (table `unerased`), in the transaction that
-removes it. Whoever truncates the log takes off what it had counted before; a crash in between only
-means that the log is truncated once more. The sweep of any process does what others did not.
+removes it; what a text was before it was sealed anew counts, too. Whoever truncates the log takes
+off what it had counted before; a crash in between only means that the log is truncated once more.
+The sweep of any process does what others did not.
 """
 
 from __future__ import annotations

@@ -797,6 +797,9 @@ UPDATE jobs SET input_until = 0 WHERE rowid IN (
   ORDER BY input_until LIMIT ?
 )
 
+-- name: left_behind
+UPDATE unerased SET removals = removals + ?
+
 -- name: unerased
 SELECT removals FROM unerased
 

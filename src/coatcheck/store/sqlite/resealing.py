@@ -51,6 +51,8 @@ class SQLiteResealing:
             for change in changes:
                 tx.execute(statement, (change.new, *change.key, change.old))
                 written += tx.changed()
+            if written:
+                tx.execute(SQL.left_behind, (written,))  # what they were is still in the log
             return written
 
         return await self._writer.write(replace, Urgency.BULK)

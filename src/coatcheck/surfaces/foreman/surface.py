@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.app import App
-from coatcheck.engine.pepper import pepper_for
 from coatcheck.http.problem import Refusal
 from coatcheck.http.surface import NotAskedFor, Part, Surface
 from coatcheck.model.job import Job
+from coatcheck.pepper import pepper_for
 from coatcheck.relay.secrecy import Secrecy
 from coatcheck.relay.serving import answer_kept
 from coatcheck.settings import Settings

@@ -1,13 +1,19 @@
 """The pepper: the secret that keys are kept under, apart from the database that keeps them.
 
-Whoever has the database alone can neither use a key nor tell whether a guess is one. It is what the
-setting says, itself or by reference. Without one, SQLite has it in a file beside the database that
-only its owner can read; that file is made with the first key, and belongs into a backup: without it
-no key is any good. With PostgreSQL there is no such place that all servers share: it has to be set.
+Whoever has the database alone can neither use a key nor tell whether a guess is one, nor read the
+secret of a webhook. It is what the setting says, itself or by reference. Without one, SQLite has it
+in a file beside the database that only its owner can read; that file is made with the first key or
+secret, and belongs into a backup: without it no key is any good. Whoever can read the whole folder
+has both; a setting that names another place keeps them apart. With PostgreSQL there is no such
+place that all servers share: it has to be set.
+
+Several processes may want to make the file at once. It is written under another name and linked to
+its own: who finds it finds it whole, and whoever comes second reads what the first has made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from dataclasses import dataclass
@@ -42,21 +48,36 @@ class Pepper:
             return there
         if self.file is None:
             raise ConfigurationError(
-                "keys need a pepper, a secret that all servers have and the database has not: put "
-                "one into a file (openssl rand -hex 32) and set COATCHECK_PEPPER=file:/path/to/it"
+                "keys and webhooks need a pepper, a secret that all servers have and the database "
+                "has not: put one into a file (openssl rand -hex 32) and set "
+                "COATCHECK_PEPPER=file:/path/to/it"
             )
-        self.file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return self.read_or_make()  # somebody else was faster
+            _write_once(self.file, secrets.token_hex(32) + "\n")
         except OSError as error:
             raise ConfigurationError(f"cannot write {self.file}: {error.strerror}") from error
+        return self.read_or_make()
+
+
+def _write_once(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, unless it is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
         with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32) + "\n")
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        return self.read_or_make()
+        with contextlib.suppress(FileExistsError):  # somebody else was faster
+            os.link(draft, path)
+    finally:
+        draft.unlink()
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def pepper_for(settings: Settings) -> Pepper:

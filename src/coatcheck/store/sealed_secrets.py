@@ -1,0 +1,124 @@
+"""Secrets of webhooks, which are never kept in clear, whether or not there are encryption keys.
+
+They have to be read to sign with them, so a hash as of an API key does not do. With encryption keys
+they are sealed like everything else. Without, they are sealed under the pepper (`pepper.py`), which
+is not in the database: whoever has a copy of that, or may read its tables, cannot sign. Whoever has
+the pepper as well can; with SQLite it is a file in the same folder unless a setting says otherwise.
+
+The pepper is asked for when the first secret is sealed or opened, and made then where that can be
+done. Where it cannot (PostgreSQL, and none is set) no secret is made, and nobody is told that one
+was: what needs it is refused with what to do.
+
+What was kept in clear before this was so is still read. It is sealed when its endpoint gets its
+next secret, and by `coatcheck reseal`, which also brings what the pepper has sealed under the
+encryption keys, once there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coatcheck.errors import ConfigurationError, KeyMissing
+from coatcheck.model.webhook import Endpoint, Secret
+from coatcheck.pepper import Pepper, pepper_for
+from coatcheck.sealing import OF_PEPPER, PREFIX, Keyring, key_missing, keyring_for
+from coatcheck.settings import Settings
+from coatcheck.store.base import Store
+from coatcheck.store.resealing import SECRETS, Change
+
+
+class SecretKeys:
+    """What secrets are sealed with: the encryption keys, else the pepper."""
+
+    def __init__(self, keys: Keyring | None, pepper: Callable[[], Pepper]) -> None:
+        self._keys = keys
+        self._pepper = pepper
+        self._of_pepper: Keyring | None = None
+
+    @property
+    def first(self) -> str:
+        """The id of the key that seals; raises KeyMissing."""
+        return self._sealing().first
+
+    def seal(self, text: str, tenant: str) -> str:
+        """Seal a secret; raises KeyMissing where there is nothing to seal it with."""
+        return self._sealing().seal(text, tenant)
+
+    def open(self, text: str, tenant: str) -> str:
+        """Open a secret; one that is in clear stays as it is. Raises KeyMissing, BlobDamaged."""
+        if not text.startswith(PREFIX):
+            return text
+        key_id = text.removeprefix(PREFIX).partition(":")[0]
+        keys = self._peppered(make=False) if key_id.startswith(OF_PEPPER) else self._keys
+        if keys is None:
+            raise key_missing(key_id)
+        return keys.open(text, tenant)
+
+    def _sealing(self) -> Keyring:
+        return self._peppered(make=True) if self._keys is None else self._keys
+
+    def _peppered(self, *, make: bool) -> Keyring:
+        if self._of_pepper is None:
+            try:
+                pepper = self._pepper().read_or_make() if make else self._pepper().read()
+            except ConfigurationError as error:
+                raise KeyMissing(str(error)) from error
+            if pepper is None:
+                raise KeyMissing("this was sealed under a pepper that is not there any more")
+            self._of_pepper = Keyring.of_pepper(pepper)
+        return self._of_pepper
+
+
+def secret_keys_for(settings: Settings) -> SecretKeys:
+    """Return what the settings have secrets sealed with; the pepper is not asked for yet."""
+    return SecretKeys(keyring_for(settings), lambda: pepper_for(settings))
+
+
+class SealedSecrets:
+    """Seals the secrets that go into another store, and opens those that come out."""
+
+    def __init__(self, store: Store, secrets: SecretKeys | Keyring) -> None:
+        self._store = store
+        self._secrets = secrets
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self._store, verb)
+
+    async def put_endpoint(self, endpoint: Endpoint, secret: Secret | None = None) -> None:
+        """Write a tenant's endpoint, with its first secret."""
+        sealed = None if secret is None else self._sealed(secret, endpoint.tenant)
+        await self._store.put_endpoint(endpoint, sealed)
+
+    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
+        """Read the secrets that count now. One whose key is missing is left out where another can
+        be read: so a new secret is enough when the key of the one before is lost.
+        """
+        opened: list[Secret] = []
+        missing: KeyMissing | None = None
+        for each in await self._store.secrets_of(tenant, endpoint_id, now):
+            try:
+                opened.append(each._replace(value=self._secrets.open(each.value, tenant)))
+            except KeyMissing as error:
+                missing = error
+        if missing is not None and not opened:
+            raise missing
+        return opened
+
+    async def put_secret(
+        self, tenant: str, endpoint_id: str, secret: Secret, old_until: int, *, first: bool = False
+    ) -> bool:
+        """Add a secret; what is in clear beside it is sealed as well."""
+        sealed = self._sealed(secret, tenant)
+        there = await self._store.secrets_of(tenant, endpoint_id, secret.created_at)
+        in_clear = [each.value for each in there if not each.value.startswith(PREFIX)]
+        if in_clear:
+            changes = [
+                Change((tenant, endpoint_id, value), value, self._secrets.seal(value, tenant))
+                for value in in_clear
+            ]
+            await self._store.replace_texts(SECRETS, changes)
+        return await self._store.put_secret(tenant, endpoint_id, sealed, old_until, first=first)
+
+    def _sealed(self, secret: Secret, tenant: str) -> Secret:
+        return secret._replace(value=self._secrets.seal(secret.value, tenant))
