@@ -67,8 +67,8 @@ LOOP_SECONDS = 0.005
 BULK_SECONDS = 0.010
 # Fewer than this are not worth merging, more than that are left for the next turn.
 MERGED_AT_LEAST, MERGED_AT_MOST = 4, 400
-# A loop waits for a commit itself if the last one took no longer than this, and our own only if that
-# one was so long ago: else others are about.
+# A loop waits for a commit itself if the last one took no longer than this, and our own only if
+# that one was so long ago: else others are about.
 FAST_COMMIT_SECONDS = 0.001
 PAUSE_SECONDS = 0.005
 # Checkpoint once the write-ahead log has this many pages.
