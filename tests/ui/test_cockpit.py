@@ -8,7 +8,7 @@ from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from .conftest import TOGETHER, Served, come_in, show, state
+from .conftest import TOGETHER, Served, show, state
 from .receiver import receiver
 
 pytestmark = TOGETHER
@@ -123,26 +123,6 @@ def test_jobs_are_found_and_dealt_with_many_at_a_time(
     problems.clear()  # that part of an id is no job was found out by asking
 
 
-def test_a_key_sees_what_it_is_good_for(door: Page, served: Served, problems: list[str]) -> None:
-    served.submit("parcel", "coat")
-    come_in(door, served.make_key("jobs:read:parcel"))
-    problems.clear()
-    links = door.get_by_role("navigation", name="Pages").get_by_role("link")
-
-    expect(links).to_have_text(["Jobs", "Schedules", "Webhooks"])
-    jobs = door.get_by_role("region", name="Jobs", exact=True)
-    expect(jobs.get_by_role("link", name="parcel").first).to_be_visible()
-    expect(door.get_by_label("Kind").locator("option")).to_have_text(["parcel"])
-    jobs.get_by_role("link", name="parcel").first.click()
-    state(door, "succeeded")
-    for name in ("Delete", "Cancel", "Run again as new"):
-        expect(door.get_by_role("button", name=name)).to_have_count(0)
-
-    door.get_by_role("button", name="Log out").click()
-    expect(door.get_by_label("API key")).to_be_visible()
-    problems.clear()
-
-
 def test_the_operator_looks_at_another_tenant(page: Page, served: Served) -> None:
     key = served.make_key("jobs:read", "jobs:write", tenant="umbrella")
     body = {"kind": "parcel", "input": "umbrella"}
@@ -195,6 +175,15 @@ def test_a_wrong_key_stays_outside(door: Page, problems: list[str]) -> None:
 
     expect(door.get_by_role("alert")).to_be_visible()
     expect(door.get_by_role("navigation", name="Pages")).to_have_count(0)
+    problems.clear()
+
+
+def test_whoever_logs_out_is_outside(page: Page, problems: list[str]) -> None:
+    page.get_by_role("button", name="Log out").click()
+
+    expect(page.get_by_label("API key")).to_be_visible()
+    page.reload()
+    expect(page.get_by_label("API key")).to_be_visible()
     problems.clear()
 
 

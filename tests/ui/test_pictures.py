@@ -161,9 +161,8 @@ def test_the_other_pages(page: Page, served: Served, busy: dict[str, str], keep:
         assert page.evaluate("document.documentElement.scrollWidth") == 390, address
 
 
-def test_the_door(door: Page, problems: list[str]) -> None:
+def test_the_door(door: Page) -> None:
     expect(door.get_by_label("API key")).to_be_focused()
-    problems.clear()
 
 
 def test_the_pictures_of_the_documentation_are_small() -> None:
