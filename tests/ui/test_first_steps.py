@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.debian import program_of
-
-from .conftest import TOGETHER, Served, come_in, show, state
+from .conftest import APP, TOGETHER, Served, come_in, show, state
+from .lines import run_line
 
 pytestmark = TOGETHER
-
-
-def run_line(page: Page, key: str = "") -> str:
-    """Run the line that a page shows, in a shell; return what came back."""
-    assert program_of("curl", "curl") is not None
-    line = page.locator(".command pre").inner_text()
-    done = subprocess.run(
-        ["/bin/sh", "-c", line],
-        env={**os.environ, "COATCHECK_API_KEY": key},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return done.stdout
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> Iterator[Served]:
     """A server that nobody has used, without keys."""
-    served = Served(tmp_path)
+    served = Served(tmp_path, APP)
     served.start()
     yield served
     served.stop()

@@ -24,10 +24,12 @@ const pathOf = (name) => `/v1/collections/${encodeURIComponent(name)}`;
 
 const Found = ({ found }) => {
   const { document, page, headings, text, score } = found;
-  const place = [...headings, page ? `page ${page}` : ""].filter(Boolean).join(" › ");
+  const title = document.title || document.name;
+  const below = headings.filter((heading) => heading !== title);
+  const place = [...below, page ? `page ${page}` : ""].filter(Boolean).join(" › ");
   return html`
     <article class="found">
-      <h3>${document.title || document.name} <span class="quiet">${place}</span></h3>
+      <h3>${title} <span class="quiet">${place}</span></h3>
       <p>${text}</p>
       <span class="quiet">${document.name}, score ${score.toFixed(3)} <${Labels} labels=${document.metadata} /></span>
     </article>

@@ -84,7 +84,7 @@ const Filters = ({ query, kinds, queues, note }) => {
       <div class="grow">
         <${Icon} name="search" />
         <input ref=${field} type="search" aria-label="Find jobs by kind, label or id" list="kinds" value=${text}
-          placeholder="Kind, label:value or id (press /)" onInput=${(event) => setText(event.target.value)} />
+          placeholder="Kind, label:value or id" title="/ leads here" onInput=${(event) => setText(event.target.value)} />
         <datalist id="kinds">${kinds.map((kind) => html`<option value=${kind} />`)}</datalist>
       </div>
       <select aria-label="State" value=${query.get("state") ?? ""} onChange=${choose("state")}>
@@ -99,8 +99,8 @@ const Filters = ({ query, kinds, queues, note }) => {
         <option value="">Any queue</option>
         ${queues.map((queue) => html`<option value=${queue}>${queue}</option>`)}
       </select>
-      <input type="datetime-local" aria-label="Handed in from" title="Handed in from" value=${query.get("from") ?? ""} onChange=${choose("from")} />
-      <input type="datetime-local" aria-label="Handed in before" title="Handed in before" value=${query.get("to") ?? ""} onChange=${choose("to")} />
+      <label class="moment">Handed in from <input type="datetime-local" value=${query.get("from") ?? ""} onChange=${choose("from")} /></label>
+      <label class="moment">before <input type="datetime-local" aria-label="Handed in before" value=${query.get("to") ?? ""} onChange=${choose("to")} /></label>
       ${note ? html`<span class="filter-note" role="status">${note}</span>` : null}
     </form>
   `;
