@@ -149,7 +149,7 @@ async def climb(ctx: Context, gate: str) -> str:
     return gate
 
 
-@app.job(queue="family")
+@app.job
 async def family(ctx: Context, generations: int) -> int:
     """Have a child, which has children of its own."""
     if generations:

@@ -67,11 +67,11 @@ const Frame = () => {
   }, [where]);
   const Page = current && (current.path === "jobs" && parts[1] ? Job : current.page);
   return html`
-    <a class="skip" href=${location.hash} onClick=${(event) => (event.preventDefault(), content.current.focus())}>
-      To the content
-    </a>
     <div class="frame">
       <aside class="side">
+        <a class="skip" href=${location.hash} onClick=${(event) => (event.preventDefault(), content.current.focus())}>
+          To the content
+        </a>
         <a class="brand" href="#/"><${Mark} />Coatcheck</a>
         <nav aria-label="Pages">
           ${open.map(

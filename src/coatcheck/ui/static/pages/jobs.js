@@ -26,7 +26,7 @@ const COLUMNS = [
   { name: "Job", kind: "whole", cell: ({ id, kind }) => html`
     <a class="job-link" href=${to("jobs", id)}>${kind}<span class="mono">${id}</span></a>` },
   { name: "State", cell: ({ state, reason }) => html`<${State} state=${state} reason=${reason} />` },
-  { name: "", kind: "whole", cell: ({ state, progress, error, labels }) => html`
+  { name: "", unseen: "Progress, error, labels", kind: "whole", cell: ({ state, progress, error, labels }) => html`
     ${["running", "waiting"].includes(state) ? html`<${Progress} progress=${progress} />` : null}
     ${state === "failed" && error ? html`<span class="quiet">${error.message.slice(0, 120)}</span>` : null}
     <${Labels} labels=${labels} />` },
@@ -99,8 +99,10 @@ const Filters = ({ query, kinds, queues, note }) => {
         <option value="">Any queue</option>
         ${queues.map((queue) => html`<option value=${queue}>${queue}</option>`)}
       </select>
-      <label class="moment">Handed in from <input type="datetime-local" value=${query.get("from") ?? ""} onChange=${choose("from")} /></label>
-      <label class="moment">before <input type="datetime-local" aria-label="Handed in before" value=${query.get("to") ?? ""} onChange=${choose("to")} /></label>
+      <div class="moments">
+        <label class="moment">Handed in from <input type="datetime-local" value=${query.get("from") ?? ""} onChange=${choose("from")} /></label>
+        <label class="moment">before <input type="datetime-local" aria-label="Handed in before" value=${query.get("to") ?? ""} onChange=${choose("to")} /></label>
+      </div>
       ${note ? html`<span class="filter-note" role="status">${note}</span>` : null}
     </form>
   `;
