@@ -30,9 +30,10 @@ TOGETHER = [pytest.mark.xdist_group("cockpit"), pytest.mark.timeout(2 * INSTALLI
 class Served:
     """A server that can be stopped and started again, at the same address."""
 
-    def __init__(self, folder: Path, *app: str) -> None:
+    def __init__(self, folder: Path, *app: str, **settings: str) -> None:
         self.folder = folder
         self.app = app  # none: the surfaces that are installed
+        self.settings = settings
         self.url = ""
         self.admin = ""
         self._process: subprocess.Popen[str] | None = None
@@ -46,6 +47,7 @@ class Served:
             "COATCHECK_LOG_LEVEL": "warning",
             "COATCHECK_PEPPER": "a pepper for tests",
             "COATCHECK_EGRESS_ALLOW": "127.0.0.1",
+            **self.settings,
         }
         self._process = subprocess.Popen(
             [*COMMAND, *arguments],

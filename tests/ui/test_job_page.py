@@ -7,9 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from .conftest import TOGETHER, Served, come_in, show, state
+from .conftest import APP, TOGETHER, Served, come_in, show, state
+from .receiver import SCAN, receiver
 
 pytestmark = TOGETHER
 
@@ -90,6 +91,26 @@ def test_what_is_no_text_or_too_much_is_downloaded(page: Page, served: Served) -
     assert json.loads(content) == "x" * 1_200_000
 
 
+def test_a_result_that_is_no_json_is_downloaded(context: BrowserContext, tmp_path: Path) -> None:
+    """The answer of a service behind the proxy is its own, whatever it is."""
+    rules = tmp_path / "rules.toml"
+    with receiver() as service:
+        address = service.url.removesuffix("/told")
+        rules.write_text(f'[[proxy]]\nmatch = "GET /scan"\ntarget = "{address}"\nwait = 0\n')
+        served = Served(tmp_path, APP, COATCHECK_CONFIG=str(rules))
+        served.start()
+        try:
+            job = served.ask("GET", "/scan")["id"]
+            served.wait_for_end(job)
+            page = context.new_page()
+            show(page, served, f"jobs/{job}")
+            result = page.get_by_role("region", name="Result")
+            button = result.get_by_role("button", name="Download 256 B")
+            assert downloaded(page, button) == (f"{job}-result", SCAN)
+        finally:
+            served.stop()
+
+
 def downloaded(page: Page, button: Locator) -> tuple[str, bytes]:
     with page.expect_download() as saved:
         button.click()
@@ -158,6 +179,7 @@ def test_the_keyboard_reaches_and_works_every_control(page: Page, served: Served
     expect(question).to_have_count(0)
     expect(fork).to_be_focused()  # where the reader was
     page.keyboard.press("Enter")
+    expect(question.get_by_role("button", name="Leave it")).to_be_focused()
     page.keyboard.press("Tab")
     expect(question.get_by_role("button", name="Fork", exact=True)).to_be_focused()
     page.keyboard.press("Space")
