@@ -105,6 +105,7 @@ class App:
         version: str | None = None,
         payload_ttl: Duration | None = None,
         drop_input_on_end: bool = False,
+        internal: bool = False,
         wording: Wording | None = None,
     ) -> Callable[[Handler], Handler]: ...
 
@@ -127,6 +128,7 @@ class App:
         version: str | None = None,
         payload_ttl: Duration | None = None,
         drop_input_on_end: bool = False,
+        internal: bool = False,
         wording: Wording | None = None,
     ) -> Any:
         """Declare the decorated function as the handler of a kind, named like it unless told.
@@ -145,7 +147,8 @@ class App:
         An input, with the files uploaded for it, lives as long as its job. With
         `drop_input_on_end` it is removed when the job ends; after `payload_ttl` in any case, by
         when the job has ended or fails. `wording` is for surfaces whose document says what the
-        webhooks of their jobs look like.
+        webhooks of their jobs look like, `internal` for kinds whose jobs a surface makes and nobody
+        else can use: they are offered neither in the cockpit nor to assistants.
         """
 
         def declare(handler: Handler) -> Handler:
@@ -193,6 +196,7 @@ class App:
                 if payload_ttl is None
                 else milliseconds(payload_ttl, f"kind {kind_name!r}: payload_ttl"),
                 drop_input_on_end=drop_input_on_end,
+                internal=internal,
                 wording=wording,
                 terms=Terms(
                     max_attempts=retries + 1,

@@ -16,6 +16,7 @@ import pytest
 
 from coatcheck import Client
 from coatcheck.cli.demo import ANNOUNCEMENT
+from coatcheck.cli.demo_surfaces import QUESTION
 from tests.cli.proc_files import children_of, listening_ports
 from tests.cli.processes import COMMAND, PATIENCE_S, environment, run_to_end, running
 
@@ -162,6 +163,10 @@ def test_the_demo_shows_a_job_through_each_door_and_ends(tmp_path: Path) -> None
     assert (tmp_path / "data" / "demo-diagram.svg").read_text().startswith("<svg")
     assert f"  {os.uname().sysname} " in ended.stdout
     assert "nothing of the code is kept" in ended.stdout
+    # It asks its own documentation, and the page that knows answers.
+    [answer] = re.findall(rf"search\?q={re.escape(QUESTION)}\n  (.*?): (.*)", ended.stdout)
+    assert answer[0] == "docs/guarantees.md"
+    assert "worker" in answer[1]
     assert '{"report": "2030-01", "pages": 42}' in ended.stdout
     assert "foreman is left out: nothing asks for it; set FOREMAN_OLLAMA_URL" in ended.stdout
     assert ended.stderr == ""

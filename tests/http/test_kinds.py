@@ -31,6 +31,7 @@ async def test_a_kind_has_its_terms_and_its_schemas(http: httpx2.AsyncClient) ->
         "concurrency_by_key": False,
         "rate": None,
         "version": None,
+        "internal": False,
         "max_attempts": 5,
         "on_lost": "requeue",
         "timeout_s": 3600,

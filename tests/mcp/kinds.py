@@ -60,6 +60,10 @@ def declare_kinds(gate: Gate) -> App:
     async def of_the_same_name(ctx: Context) -> str:
         return "a kind"
 
+    @app.job(internal=True)
+    async def of_a_surface(ctx: Context) -> None:
+        """Do what only a surface asks for."""
+
     @app.job
     async def held(ctx: Context, text: str) -> str:
         await ctx.progress(1, 3, "one")

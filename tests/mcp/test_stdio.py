@@ -139,11 +139,11 @@ class Place:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
 
-    def serving(self) -> Any:
+    def serving(self, wait_s: str = "60") -> Any:
         return running(
             *("serve", APP, "--port", str(self.port)),
             folder=self.folder,
-            COATCHECK_MCP_WAIT_S="60",
+            COATCHECK_MCP_WAIT_S=wait_s,
         )
 
 
@@ -193,6 +193,31 @@ async def test_what_was_begun_outlives_the_server(tmp_path: Path) -> None:
                 async with httpx2.AsyncClient() as http:
                     jobs = (await http.get(f"{place.url}/v1/jobs")).json()["jobs"]
                 assert [job["attempt"] for job in jobs] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_who_has_a_job_s_id_comes_back_after_a_restart(tmp_path: Path, mode: str) -> None:
+    """A client that knows no tasks, over plain HTTP: another one takes the id up, elsewhere."""
+    place, coat = Place(tmp_path), tmp_path / "coat"
+    with place.serving(wait_s="0") as server:
+        server.url()
+        async with connected(place.url, mode=mode) as client:
+            told = await client.call_tool("fetch", {"input": str(coat)})
+            job = {"job_id": told.structured_content["job_id"]}
+            status = told.structured_content
+            while status["state"] != "running":
+                status = (await client.call_tool("job_status", job)).structured_content
+        kill(server)
+    coat.write_text("a coat")
+    with place.serving(wait_s="0") as again:
+        again.url()
+        async with connected(place.url, mode=mode) as client:
+            result = await client.call_tool("job_result", {**job, "wait_s": 60})
+            assert text_of(result) == "a coat"
+            assert result.structured_content["job_id"] == job["job_id"]
+            assert result.structured_content["state"] == "succeeded"
+            status = await client.call_tool("job_status", job)
+            assert status.structured_content["state"] == "succeeded"
 
 
 async def test_a_client_that_does_not_listen_ends_it(url: str) -> None:

@@ -44,6 +44,10 @@ async def test_tools_are_listed_with_schemas_that_fit_their_kinds(url: str) -> N
         *("broken", "buy", "climb", "held", "job_status_2", "large", "shop.count", "shout"),
         *("job_status", "job_result", "job_cancel"),
     ]
+    # What only a surface can hand in is not among them, nor can it be called.
+    async with connected(url) as client:
+        with pytest.raises(MCPError, match="no such tool"):
+            await client.call_tool("of_a_surface", {})
     assert tools["buy"].description == "Buy something."
     # What is listed is the key's own: nobody may keep it for others.
     assert listed.cache_scope == "private"

@@ -130,6 +130,40 @@ SVG = (
 )
 
 
+@app.job(retries=0, concurrency_key=lambda text: text[:60])
+async def give_back(ctx: Context, text: str) -> Any:
+    """Say a text as progress, and return it once a gate is open; one of each at a time."""
+    await ctx.progress(1, 2, text)
+    await passed("given-back.go")
+    return {"text": text, text[:100]: [text]}
+
+
+@app.job(retries=3)
+async def climb(ctx: Context, gate: str) -> str:
+    """Do a step, wait at a gate, and do another."""
+    await ctx.step(_said, "first")
+    await ctx.log("the first is done")
+    await passed(gate)
+    await ctx.step(_said, "second")
+    await ctx.log("the second is done")
+    return gate
+
+
+@app.job
+async def family(ctx: Context, generations: int) -> int:
+    """Have a child, which has children of its own."""
+    if generations:
+        await ctx.gather(await ctx.spawn("family", generations - 1))
+    return generations
+
+
+@app.job
+async def scan(ctx: Context, size: int) -> str:
+    """Leave a file behind that is no text, and a result of some size."""
+    await ctx.artifact("scan.bin", bytes(range(256)), "application/octet-stream")
+    return "x" * size
+
+
 @app.job(retries=0)
 async def refuse(ctx: Context, why: str) -> None:
     """Fail."""

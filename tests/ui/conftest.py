@@ -19,6 +19,7 @@ from tests.cli.processes import COMMAND, Lines, environment
 from tests.debian import program_of
 
 ROOT = Path(__file__).resolve().parents[2]
+APP = "tests.ui.app:app"
 PATIENCE_MS = 30_000
 # A browser is a large package, where it has to be installed first.
 INSTALLING_S = 500
@@ -29,21 +30,24 @@ TOGETHER = [pytest.mark.xdist_group("cockpit"), pytest.mark.timeout(2 * INSTALLI
 class Served:
     """A server that can be stopped and started again, at the same address."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *app: str, **settings: str) -> None:
         self.folder = folder
+        self.app = app  # none: the surfaces that are installed
+        self.settings = settings
         self.url = ""
         self.admin = ""
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
         port = self.url.rpartition(":")[2] or "0"
-        arguments = ["serve", "tests.ui.app:app", "--in-process", "--port", port]
+        arguments = ["serve", *self.app, "--in-process", "--port", port]
         settings = {
             "PYTHONPATH": str(ROOT),
             "COATCHECK_DATABASE": f"sqlite:///{self.database}",
             "COATCHECK_LOG_LEVEL": "warning",
             "COATCHECK_PEPPER": "a pepper for tests",
             "COATCHECK_EGRESS_ALLOW": "127.0.0.1",
+            **self.settings,
         }
         self._process = subprocess.Popen(
             [*COMMAND, *arguments],
@@ -70,7 +74,9 @@ class Served:
 
     def ask(self, method: str, path: str, key: str | None = None, **more: Any) -> Any:
         """Ask the API with a key, the operator's unless told."""
-        headers = {"Authorization": f"Bearer {key or self.admin}"} if key or self.admin else {}
+        headers = {"Accept": "application/json"}
+        if key or self.admin:
+            headers["Authorization"] = f"Bearer {key or self.admin}"
         answer = httpx2.request(method, self.url + path, headers=headers, timeout=60, **more)
         assert answer.is_success, answer.text
         return answer.json()
@@ -89,7 +95,7 @@ class Served:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    served = Served(tmp_path_factory.mktemp("cockpit"))
+    served = Served(tmp_path_factory.mktemp("cockpit"), APP)
     try:
         served.start()
         served.admin = served.make_key("admin")
@@ -132,15 +138,16 @@ def door(context: BrowserContext, served: Served, problems: list[str]) -> Iterat
     page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
     page.on("dialog", lambda dialog: problems.append(f"a dialog: {dialog.message}"))
     page.goto(f"{served.url}/ui")
+    expect(page.get_by_label("API key")).to_be_visible()
+    problems.clear()  # that the door is closed at first is logged as a failed request
     yield page
     assert problems == []
 
 
 @pytest.fixture
-def page(door: Page, served: Served, problems: list[str]) -> Page:
+def page(door: Page, served: Served) -> Page:
     """The cockpit, with the operator in it."""
     come_in(door, served.admin)
-    problems.clear()  # that the door was closed at first is logged as a failed request
     return door
 
 

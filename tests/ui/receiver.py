@@ -1,4 +1,4 @@
-"""An address that is told of jobs, and takes it or not."""
+"""An address that is told of jobs, and takes it or not; who asks it for something gets a scan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,17 @@ class Receiver(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/told"
 
 
+SCAN = bytes(range(256))
+
+
 class _Call(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "image/tiff")
+        self.send_header("content-length", str(len(SCAN)))
+        self.end_headers()
+        self.wfile.write(SCAN)
+
     def do_POST(self) -> None:
         assert isinstance(self.server, Receiver)
         self.rfile.read(int(self.headers["content-length"]))

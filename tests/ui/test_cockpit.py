@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import Any
 
 from playwright.sync_api import Page, expect
 
-from .conftest import TOGETHER, Served, come_in, show, state
+from .conftest import TOGETHER, Served, show, state
 from .receiver import receiver
 
 pytestmark = TOGETHER
@@ -123,24 +122,36 @@ def test_jobs_are_found_and_dealt_with_many_at_a_time(
     problems.clear()  # that part of an id is no job was found out by asking
 
 
-def test_a_key_sees_what_it_is_good_for(door: Page, served: Served, problems: list[str]) -> None:
-    served.submit("parcel", "coat")
-    come_in(door, served.make_key("jobs:read:parcel"))
-    problems.clear()
-    links = door.get_by_role("navigation", name="Pages").get_by_role("link")
+def test_what_failed_is_resumed_and_deleted_many_at_a_time(page: Page, served: Served) -> None:
+    ids = [served.submit("refuse", "no", labels={"crowd": "b"}) for _ in range(3)]
+    for job in ids:
+        served.wait_for_end(job)
+    show(page, served, "jobs?state=failed&text=crowd:b")
+    jobs = page.get_by_role("region", name="Jobs", exact=True)
+    expect(jobs.get_by_role("row")).to_have_count(1 + len(ids))
 
-    expect(links).to_have_text(["Jobs", "Schedules", "Webhooks"])
-    jobs = door.get_by_role("region", name="Jobs", exact=True)
-    expect(jobs.get_by_role("link", name="parcel").first).to_be_visible()
-    expect(door.get_by_label("Kind").locator("option")).to_have_text(["parcel"])
-    jobs.get_by_role("link", name="parcel").first.click()
-    state(door, "succeeded")
-    for name in ("Delete", "Cancel", "Run again as new"):
-        expect(door.get_by_role("button", name=name)).to_have_count(0)
+    page.get_by_role("button", name="Resume …").click()
+    question = page.get_by_role("dialog", name="Resume 3 jobs?")
+    question.get_by_role("button", name="Leave it").click()
+    assert [times_failed(served, job) for job in ids] == [1, 1, 1]
+    page.get_by_role("button", name="Resume …").click()
+    question.get_by_role("button", name="Resume 3").click()
+    expect(page.get_by_text("3 jobs resumed.")).to_be_visible()
+    for job in ids:
+        assert served.wait_for_end(job)["state"] == "failed"
+    assert [times_failed(served, job) for job in ids] == [2, 2, 2]
 
-    door.get_by_role("button", name="Log out").click()
-    expect(door.get_by_label("API key")).to_be_visible()
-    problems.clear()
+    page.get_by_role("button", name="Delete …").click()
+    question = page.get_by_role("dialog", name="Delete 3 jobs?")
+    question.get_by_role("button", name="Delete 3").click()
+    expect(page.get_by_text("3 jobs deleted.")).to_be_visible()
+    expect(page.get_by_role("heading", name="No such jobs")).to_be_visible()
+    assert served.ask("GET", "/v1/jobs?label=crowd:b")["jobs"] == []
+
+
+def times_failed(served: Served, job: str) -> int:
+    events = served.ask("GET", f"/v1/jobs/{job}/events?limit=1000")["events"]
+    return sum(each["data"].get("state") == "failed" for each in events if each["type"] == "state")
 
 
 def test_the_operator_looks_at_another_tenant(page: Page, served: Served) -> None:
@@ -157,36 +168,8 @@ def test_the_operator_looks_at_another_tenant(page: Page, served: Served) -> Non
     expect(page.get_by_role("complementary")).to_contain_text("for umbrella")
 
 
-def test_documents_are_searched_where_they_are_taken_in(page: Page, served: Served) -> None:
+def test_where_no_documents_are_taken_in_there_is_no_page_for_them(page: Page) -> None:
     expect(page.get_by_role("link", name="Collections")).to_have_count(0)
-    # What takes documents in is a surface that may not be installed: its answers are played.
-    info = served.ask("GET", "/v1/server") | {"surfaces": ["ingest"]}
-    document = {"id": "d1", "name": "coat.md", "title": "<b>Coats</b>", "metadata": {"by": "<i>"}}
-    stored = {"passages": 3, "size": 900, "updated_at": "2030-01-01T00:00:00.000Z"}
-    place = {"score": 0.5, "page": 2, "headings": ["Care"], "document": document}
-    answers = {
-        "/v1/server": info,
-        "/v1/collections": {"collections": [{"name": "docs", "documents": 1, "passages": 3}]},
-        "/v1/collections/docs/documents": {"documents": [document | stored], "next_cursor": None},
-        "/v1/collections/docs/search": {"results": [{"text": "<u>Brush</u> it.", **place}]},
-    }
-    for path, answer in answers.items():
-        play(page, served.url + path, answer)
-    page.reload()
-
-    page.get_by_role("link", name="Collections").click()
-    expect(page.get_by_role("region", name="Documents")).to_contain_text("<b>Coats</b>")
-    page.get_by_label("What to search for").fill("how to brush?")
-    page.get_by_role("button", name="Search").click()
-
-    found = page.get_by_role("article")
-    expect(found).to_contain_text("<u>Brush</u> it.")
-    expect(found).to_contain_text("Care › page 2")
-
-
-def play(page: Page, url: str, answer: dict[str, Any]) -> None:
-    """Answer a call in place of the server."""
-    page.route(re.compile(re.escape(url) + r"(\?.*)?$"), lambda route: route.fulfill(json=answer))
 
 
 def test_a_wrong_key_stays_outside(door: Page, problems: list[str]) -> None:
@@ -198,22 +181,38 @@ def test_a_wrong_key_stays_outside(door: Page, problems: list[str]) -> None:
     problems.clear()
 
 
+def test_whoever_logs_out_is_outside(page: Page, problems: list[str]) -> None:
+    page.get_by_role("button", name="Log out").click()
+
+    expect(page.get_by_label("API key")).to_be_visible()
+    page.reload()
+    expect(page.get_by_label("API key")).to_be_visible()
+    problems.clear()
+
+
 def test_a_page_that_is_open_outlives_the_server(
     page: Page, served: Served, problems: list[str]
 ) -> None:
-    job = served.submit("hold", "outlived.go")
+    job = served.submit("climb", "outlived.go")
     show(page, served, f"jobs/{job}")
-    state(page, "running")
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("the first is done")
 
     served.stop(signal.SIGKILL)
     expect(page.get_by_text("The server does not answer")).to_be_visible()
-    served.open_gate("outlived.go")
     served.start()
 
     expect(page.get_by_text("The server does not answer")).to_have_count(0)
-    # What it ran is run again: the log goes on where it was, and the end is seen.
-    served.ask("POST", f"/v1/jobs/{job}/cancel")
-    expect(page.locator("h1 .state")).to_contain_text(re.compile("cancelled|succeeded|failed"))
+    # What it ran is taken up after its last step, and told on a page that nobody has touched.
+    expect(log).to_contain_text("running, attempt 2")
+    state(page, "running")
+    expect(log).not_to_contain_text("the second is done")
+    served.open_gate("outlived.go")
+    expect(log).to_contain_text("the second is done")
+    state(page, "succeeded")
+    expect(page.get_by_role("region", name="Result")).to_contain_text("outlived.go")
+    steps = served.ask("GET", f"/v1/jobs/{job}/steps")["steps"]
+    assert [(step["result"], step["attempts"]) for step in steps] == [("first", 1), ("second", 1)]
     problems.clear()
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 import io
-import sys
 import tarfile
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from .conftest import ROOT
+from .npm import front_end_for
 
 FILE = b'import{h}from"preact";'
 
@@ -21,16 +19,7 @@ FILE = b'import{h}from"preact";'
 @pytest.fixture
 def front_end(tmp_path: Path) -> ModuleType:
     """The tool, with a folder of its own."""
-    spec = importlib.util.spec_from_file_location("front_end", ROOT / "tools/front_end.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["front_end"] = module
-    spec.loader.exec_module(module)
-    del sys.modules["front_end"]
-    module.FOLDER = tmp_path / "vendor"  # type: ignore[attr-defined]
-    module.FOLDER.mkdir()
-    return module
+    return front_end_for(tmp_path / "vendor")
 
 
 @pytest.fixture

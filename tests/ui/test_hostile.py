@@ -39,6 +39,46 @@ def test_hostile_content_is_shown_as_text(page: Page, served: Served) -> None:
     assert not [path for path in asked if path in ("/v1/nothing", "/v1/jobs?from=picture")]
 
 
+def test_what_is_hostile_while_it_runs_and_waits_is_text(page: Page, served: Served) -> None:
+    first, second = (served.submit("give_back", TEXT) for _ in range(2))
+    show(page, served, f"jobs/{first}")
+    expect(page.get_by_role("region", name="Progress")).to_contain_text(MARKUP)
+    show(page, served, "jobs?state=running")
+    expect(page.get_by_role("row").filter(has_text=first)).to_contain_text(MARKUP)
+    show(page, served, f"jobs/{second}")
+    why = page.get_by_role("region", name="Why is it waiting?")
+    expect(why).to_contain_text("key-limit")
+    expect(why).to_contain_text(MARKUP[:40])
+
+    served.open_gate("given-back.go")
+    served.wait_for_end(first)
+    show(page, served, f"jobs/{first}")
+    result = page.get_by_role("region", name="Result")
+    expect(result).to_contain_text("<script>")
+    expect(result).to_contain_text("{{7*7}}")
+    assert_nothing_ran(page, "give_back succeeded · Coatcheck")
+
+
+def test_hostile_notes_and_descriptions_are_text(page: Page, served: Served) -> None:
+    body = {"url": "https://127.0.0.1:1/<b>", "description": MARKUP, "events": ["job.phase"]}
+    webhook = served.ask("POST", "/v1/webhooks", json=body)["id"]
+    served.ask("POST", "/v1/keys", json={"scopes": ["jobs:read"], "note": MARKUP})
+    show(page, served, f"webhooks/{webhook}")
+    expect(page.get_by_role("region", name="Webhooks", exact=True)).to_contain_text(MARKUP)
+    expect(page.get_by_role("region", name=re.compile("^https"))).to_contain_text(MARKUP)
+    assert_nothing_ran(page, "Webhooks · Coatcheck")
+    show(page, served, "keys")
+    expect(page.get_by_role("region", name="Keys", exact=True)).to_contain_text(MARKUP)
+    assert_nothing_ran(page, "Keys and tenants · Coatcheck")
+    served.ask("DELETE", f"/v1/webhooks/{webhook}")
+
+
+def assert_nothing_ran(page: Page, title: str) -> None:
+    """What was shown as text has made no elements, and no script of it has run."""
+    expect(page).to_have_title(title)
+    assert page.locator("main script, main img, main iframe").count() == 0
+
+
 def test_hostile_addresses_lead_nowhere(page: Page, served: Served, problems: list[str]) -> None:
     for address in ("jobs/%3Cimg%20src%3Dx%3E", "jobs/..%2f..%2fdocs", "%3Cscript%3E"):
         show(page, served, address)

@@ -1,21 +1,18 @@
 """Every page with something on it, in the light and on a phone. The pictures of the documentation
 are written anew where COATCHECK_PICTURES asks for it:
 
-    COATCHECK_PICTURES=1 pytest tests/ui/test_pictures.py
+    COATCHECK_PICTURES=1 pytest tests/ui/test_pictures.py tests/ui/test_documents.py
 """
 
 from __future__ import annotations
 
 import asyncio
-import io
 import math
-import os
 import re
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from PIL import Image
 from playwright.sync_api import Page, expect
 
 from coatcheck.clock import SystemClock
@@ -24,30 +21,14 @@ from coatcheck.store.sqlite.store import SQLiteStore
 from tests.http.arrange import StoppedClock
 
 from .conftest import ROOT, TOGETHER, Served, show, state
+from .pictures import FOLDER, keep
 from .receiver import receiver
 
 pytestmark = TOGETHER
 
-FOLDER = ROOT / "docs/pictures"
 LARGEST = 150_000
-Keep = Callable[[str], None]
-
-
-@pytest.fixture
-def keep(page: Page) -> Keep:
-    """Write a picture of what is seen, where that is asked for; it is never empty."""
-
-    def keep(name: str) -> None:
-        page.evaluate("document.fonts.ready")
-        taken = page.screenshot(animations="disabled")
-        assert len(taken) > 10_000
-        if os.environ.get("COATCHECK_PICTURES"):
-            small = io.BytesIO()
-            picture = Image.open(io.BytesIO(taken)).convert("RGB")
-            picture.quantize(192, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
-            (FOLDER / f"cockpit-{name}.png").write_bytes(small.getvalue())
-
-    return keep
+STATIC = ROOT / "src/coatcheck/ui/static"
+MANUAL = ROOT / "docs/how-to/cockpit.md"
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +66,7 @@ async def past_hour(served: Served) -> None:
     clock = StoppedClock()
     now = SystemClock().now()
     counted = Throughput(store, clock)
-    for minute in range(2, 60):
+    for minute in range(1, 60):
         clock.milliseconds = now - minute * MINUTE_MS
         for n in range(round(30 + 22 * math.sin(minute / 9) + minute * 7 % 13)):
             counted.ended("default", "report", "failed" if n % 23 == 22 else "succeeded")
@@ -100,21 +81,21 @@ def in_a_thread(work: Callable[[], object]) -> None:
     thread.join()
 
 
-def test_the_overview(page: Page, served: Served, busy: dict[str, str], keep: Keep) -> None:
+def test_the_overview(page: Page, served: Served, busy: dict[str, str]) -> None:
     show(page, served, "overview")
     expect(page.get_by_role("img", name=re.compile("jobs ended"))).to_be_visible()
     expect(page.get_by_role("region", name="Workers").get_by_title(busy["running"])).to_be_visible()
-    keep("overview")
+    keep(page, "overview")
     page.emulate_media(color_scheme="dark")
     expect(page.locator("body")).to_have_css("background-color", "rgb(14, 18, 19)")
-    keep("overview-dark")
+    keep(page, "overview-dark")
 
 
-def test_the_jobs(page: Page, served: Served, busy: dict[str, str], keep: Keep) -> None:
+def test_the_jobs(page: Page, served: Served, busy: dict[str, str]) -> None:
     show(page, served, "jobs")
     jobs = page.get_by_role("region", name="Jobs", exact=True)
     expect(jobs).to_contain_text(busy["order"])
-    keep("jobs")
+    keep(page, "jobs")
     page.get_by_role("button", name="Older").click()
     expect(page.get_by_text("Page 2")).to_be_visible()
     expect(jobs).not_to_contain_text(busy["order"])
@@ -124,22 +105,22 @@ def test_the_jobs(page: Page, served: Served, busy: dict[str, str], keep: Keep) 
     expect(jobs).to_contain_text(busy["order"])
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.evaluate("scrollTo(0, 0)")
-    keep("phone")
+    keep(page, "phone")
 
 
-def test_a_job(page: Page, served: Served, busy: dict[str, str], keep: Keep) -> None:
+def test_a_job(page: Page, served: Served, busy: dict[str, str]) -> None:
     show(page, served, f"jobs/{busy['order']}")
     state(page, "succeeded")
     expect(page.get_by_role("img", name=re.compile("6 steps"))).to_be_visible()
     page.set_viewport_size({"width": 1280, "height": 1180})
     expect(page.get_by_role("region", name=re.compile("^Steps"))).to_be_visible()
-    keep("job")
+    keep(page, "job")
     page.set_viewport_size({"width": 390, "height": 780})
     expect(page.get_by_role("img", name=re.compile("6 steps"))).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
-def test_the_other_pages(page: Page, served: Served, busy: dict[str, str], keep: Keep) -> None:
+def test_the_other_pages(page: Page, served: Served, busy: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1280, "height": 620})
     for address, text in (
         ("schedules", "nightly-report"),
@@ -149,11 +130,15 @@ def test_the_other_pages(page: Page, served: Served, busy: dict[str, str], keep:
     ):
         show(page, served, address)
         expect(page.get_by_role("main")).to_contain_text(text)
-        keep(re.sub(r"\W.*", "", address))
+        if address == "webhooks":
+            page.get_by_role("row", name=re.compile(text)).get_by_role("link").click()
+            deliveries = page.get_by_role("region", name="Webhook deliveries")
+            expect(deliveries).to_contain_text("job.succeeded")
+        keep(page, re.sub(r"\W.*", "", address))
     show(page, served, "try?kind=render")
     page.get_by_role("button", name="Draw").click()
     expect(page.get_by_role("img", name="diagram.svg")).to_be_visible()
-    keep("diagram")
+    keep(page, "diagram")
     for address in ("schedules", "webhooks", "keys", "try?kind=report", "overview"):
         page.set_viewport_size({"width": 390, "height": 780})
         show(page, served, address)
@@ -161,13 +146,16 @@ def test_the_other_pages(page: Page, served: Served, busy: dict[str, str], keep:
         assert page.evaluate("document.documentElement.scrollWidth") == 390, address
 
 
-def test_the_door(door: Page, problems: list[str]) -> None:
+def test_the_door(door: Page) -> None:
     expect(door.get_by_label("API key")).to_be_focused()
-    problems.clear()
 
 
-def test_the_pictures_of_the_documentation_are_small() -> None:
-    found = sorted(FOLDER.glob("cockpit-*.png"))
-    assert len(found) >= 9
-    for path in found:
+def test_every_page_has_its_picture_and_every_picture_its_place() -> None:
+    there = {path.stem.removeprefix("cockpit-"): path for path in FOLDER.glob("cockpit-*.png")}
+    pages = re.findall(r'{ path: "(\w+)"', (STATIC / "main.js").read_text())
+    assert len(pages) == 7
+    assert {*pages, "job"} <= there.keys()
+    told = MANUAL.read_text()
+    for path in there.values():
+        assert f"](../pictures/{path.name})" in told, path.name
         assert path.stat().st_size < LARGEST, path.name

@@ -18,14 +18,14 @@ _NOT_WANTED = re.compile(r"q=0(\.0{0,3})?")
 
 def check_request(request: Request, endpoint: Endpoint) -> None:
     """Refuse query parameters that mean nothing here (400) and callers who take no answer of ours
-    (406).
+    (406); where an answer has no content, there is nothing to take.
     """
     if request.scope["query_string"] and not endpoint.hands_on_query:
         _check_query(request.query_params, endpoint)
-    accept = request.headers.get("accept", "*/*")
-    if accept != "*/*" and not _accepts(accept, endpoint.produces) and ANY not in endpoint.produces:
-        produced = ", ".join(sorted(endpoint.produces)) or _PROBLEM
-        raise HTTPException(406, f"the answer is {produced}, which is not accepted")
+    accept, produced = request.headers.get("accept", "*/*"), endpoint.produces
+    if accept == "*/*" or not produced or ANY in produced or _accepts(accept, produced):
+        return
+    raise HTTPException(406, f"the answer is {', '.join(sorted(produced))}, which is not accepted")
 
 
 def _check_query(given: QueryParams, endpoint: Endpoint) -> None:

@@ -40,6 +40,7 @@ def _view(kind: Kind) -> dict[str, Any]:
         "concurrency_by_key": kind.limit is not None and kind.limit.by_key,
         "rate": None if kind.limit is None or kind.limit.rate is None else kind.limit.rate.text,
         "version": kind.version,
+        "internal": kind.internal,
         "max_attempts": terms.max_attempts,
         "on_lost": terms.on_lost,
         "timeout_s": terms.timeout_ms / 1000,

@@ -30,6 +30,7 @@ _KIND = whole(
         "concurrency_by_key": {"type": "boolean"},
         "rate": maybe(TEXT),
         "version": maybe(TEXT),
+        "internal": {"type": "boolean"},
         "max_attempts": COUNT,
         "on_lost": TEXT,
         "timeout_s": {"type": "number"},

@@ -112,9 +112,11 @@ class KindTool(NamedTuple):
 
 
 def tools_of(kinds: Mapping[str, Kind]) -> dict[str, KindTool]:
-    """Make a tool of each kind, by the tool's name."""
+    """Make a tool of each kind that is not internal, by the tool's name."""
     found: dict[str, KindTool] = {}
     for kind in (kinds[name] for name in sorted(kinds)):
+        if kind.internal:
+            continue
         name = _free_name(kind.name, (*JOB_TOOLS, *found))
         schema, wraps = _arguments(kind)
         found[name] = KindTool(name, kind, schema, wraps)

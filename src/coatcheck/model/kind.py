@@ -63,6 +63,7 @@ class Kind:
     # By how many milliseconds jobs of a queue count as older, asked at every claim.
     head_starts: Callable[[], Mapping[str, int]] | None = None
     version: str | None = None  # a job that has begun goes on only where the kind has its version
+    internal: bool = False  # jobs of it are made by its own surface, and by nobody else
     wording: Wording | None = None  # None: its jobs' own endpoints get Standard Webhooks
 
     def key_of(self, value: Any) -> str | None:

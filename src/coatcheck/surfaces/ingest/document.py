@@ -59,7 +59,10 @@ class DocumentRequest(BaseModel):
     It comes as a file, from an address, or as a text.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"name": "note.txt", "text": "Coats are kept for a day."}]},
+    )
 
     collection: CollectionName = DEFAULT_COLLECTION
     name: DocumentName

@@ -52,7 +52,7 @@ class IngestSurface(Surface):
             memory=self._settings.memory,
             queue=QUEUE,
         )(ingest_document)
-        app.job(BATCH_KIND, timeout=BATCH_TIMEOUT, queue=QUEUE)(ingest_batch)
+        app.job(BATCH_KIND, timeout=BATCH_TIMEOUT, queue=QUEUE, internal=True)(ingest_batch)
 
     def configure(self, settings: Settings) -> None:
         """Take what the operator has set, here and for the processes that read documents."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from coatcheck.errors import Fail
 from coatcheck.surfaces.tasks.running import Command, CommandPolicy, Ran, Runner, RunnerError
@@ -26,6 +26,12 @@ _SHOWN = 200
 
 class Execution(BaseModel):
     """What is run, for whom, and for how long at most."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"argv": ["uname", "-a"], "execution_id": "first", "seconds": 10}]
+        }
+    )
 
     argv: list[str]
     execution_id: str

@@ -5,7 +5,7 @@ import { key, logOut, reachable, server, tenant } from "./session.js";
 
 // These act for one tenant, which an operator may name.
 const FOR_A_TENANT =
-  /^\/v1\/(jobs|batches|resumptions|cancellations|deletions|schedules|webhooks|collections|documents)\b/;
+  /^\/v1\/(jobs|batches|resumptions|cancellations|deletions|schedules|webhooks|collections|documents|ingest)\b/;
 
 export class Refused extends Error {
   constructor(status, problem) {
@@ -16,7 +16,8 @@ export class Refused extends Error {
   }
 }
 
-const addressed = (path) => {
+// Names the tenant that is looked at, where that is another than the reader's own.
+export const addressed = (path) => {
   const named = tenant.get();
   if (!named || !FOR_A_TENANT.test(path)) return path;
   return `${path}${path.includes("?") ? "&" : "?"}tenant=${encodeURIComponent(named)}`;

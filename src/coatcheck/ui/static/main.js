@@ -1,7 +1,7 @@
 // The frame around every page: who is here, where they are, and what they may see.
 
 import { get } from "./api.js";
-import { Collections } from "./pages/collections.js";
+import { Collections, mayReadDocuments } from "./pages/collections.js";
 import { Door } from "./pages/door.js";
 import { Job } from "./pages/job.js";
 import { Jobs } from "./pages/jobs.js";
@@ -13,7 +13,7 @@ import { Webhooks } from "./pages/webhooks.js";
 import { Question, Said } from "./parts/dialog.js";
 import { Icon, Mark } from "./parts/icons.js";
 import { useRoute } from "./router.js";
-import { isOperator, key, logOut, may, reachable, server, tenant } from "./session.js";
+import { isOperator, key, logOut, may, mayForAll, reachable, server, tenant } from "./session.js";
 import { useStore } from "./store.js";
 import { nextTheme, theme } from "./theme.js";
 import { html, render, useEffect, useRef, useState } from "./view.js";
@@ -21,9 +21,9 @@ import { html, render, useEffect, useRef, useState } from "./view.js";
 const PAGES = [
   { path: "overview", name: "Overview", page: Overview, open: isOperator },
   { path: "jobs", name: "Jobs", page: Jobs, open: () => may("jobs:read") },
-  { path: "schedules", name: "Schedules", page: Schedules, open: () => may("jobs:read") },
-  { path: "webhooks", name: "Webhooks", page: Webhooks, open: () => may("jobs:read") },
-  { path: "collections", name: "Collections", page: Collections, open: (has) => has.collections },
+  { path: "schedules", name: "Schedules", page: Schedules, open: () => mayForAll("jobs:read") },
+  { path: "webhooks", name: "Webhooks", page: Webhooks, open: () => mayForAll("jobs:read") },
+  { path: "collections", name: "Collections", page: Collections, open: mayReadDocuments },
   { path: "keys", name: "Keys and tenants", page: Keys, open: () => may("admin") },
   { path: "try", name: "Try it", page: TryIt, open: () => may("jobs:write") },
 ];
@@ -53,10 +53,10 @@ const Tools = () => {
   `;
 };
 
-const Frame = ({ has }) => {
+const Frame = () => {
   const { parts } = useRoute();
   const online = useStore(reachable);
-  const open = PAGES.filter((page) => page.open(has));
+  const open = PAGES.filter((page) => page.open());
   const current = open.find(({ path }) => path === parts[0]) ?? open[0];
   const content = useRef(null);
   const where = parts.join("/");
@@ -67,11 +67,11 @@ const Frame = ({ has }) => {
   }, [where]);
   const Page = current && (current.path === "jobs" && parts[1] ? Job : current.page);
   return html`
-    <a class="skip" href=${location.hash} onClick=${(event) => (event.preventDefault(), content.current.focus())}>
-      To the content
-    </a>
     <div class="frame">
       <aside class="side">
+        <a class="skip" href=${location.hash} onClick=${(event) => (event.preventDefault(), content.current.focus())}>
+          To the content
+        </a>
         <a class="brand" href="#/"><${Mark} />Coatcheck</a>
         <nav aria-label="Pages">
           ${open.map(
@@ -102,16 +102,12 @@ const Cockpit = () => {
   const text = useStore(key);
   const info = useStore(server);
   const [refused, setRefused] = useState(null);
-  const [has, setHas] = useState({});
   const [turn, setTurn] = useState(0);
   useEffect(() => {
     let timer = 0;
     const enter = async () => {
       try {
         const found = await get("/v1/server");
-        // Where documents are not taken in there is no such page.
-        const collections = found.surfaces.includes("ingest") && (await get("/v1/collections").then(() => true, () => false));
-        setHas({ collections });
         setRefused(null);
         server.set(found);
       } catch (error) {
@@ -122,7 +118,7 @@ const Cockpit = () => {
     if (!server.get()) enter();
     return () => clearTimeout(timer);
   }, [text, info, turn]);
-  if (info) return html`<${Frame} has=${has} />`;
+  if (info) return html`<${Frame} />`;
   if (refused) return html`<${Door} refused=${refused} tried=${text} again=${() => setTurn(turn + 1)} />`;
   return null;
 };

@@ -47,6 +47,9 @@ export const may = (scope, kind) =>
       (kind === undefined ? has.startsWith(`${scope}:`) : has === `${scope}:${kind}`),
   );
 
+// Whether the key is good for something, of all kinds: what is about the jobs of any asks for that.
+export const mayForAll = (scope) => kindsFor(scope) === null;
+
 export const isOperator = () => server.get()?.caller.operator ?? false;
 
 // The kinds a scope is limited to; null where it is for all.

@@ -3,7 +3,7 @@
 
 import { post } from "../api.js";
 import { confirm, say } from "../saying.js";
-import { may } from "../session.js";
+import { may, mayForAll } from "../session.js";
 import { html, useState } from "../view.js";
 import { count, plural } from "../words.js";
 
@@ -38,7 +38,8 @@ const through = async (call, body, tell, most = Infinity) => {
 
 export const Bulk = ({ filters, hidden, done }) => {
   const [busy, setBusy] = useState("");
-  const deeds = DEEDS.filter(({ states, scope }) => states.includes(filters.state) && may(scope));
+  const allowed = (scope) => (filters.kind ? may(scope, filters.kind) : mayForAll(scope));
+  const deeds = DEEDS.filter(({ states, scope }) => states.includes(filters.state) && allowed(scope));
   if (hidden || !deeds.length) return null;
   const run = async ({ name, past, call, danger }) => {
     const body = bodyOf(filters);

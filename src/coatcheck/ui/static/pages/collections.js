@@ -1,27 +1,35 @@
 // Documents that were taken in, and what is found in them.
 
 import { get, remove, withQuery } from "../api.js";
-import { CommandLine, Empty, Failure, Labels, Panel, Time, Waiting } from "../parts/small.js";
+import { Curl } from "../parts/curl.js";
+import { Empty, Failure, Labels, Panel, Time, Waiting } from "../parts/small.js";
 import { Table } from "../parts/table.js";
 import { usePolled } from "../polling.js";
 import { to } from "../router.js";
 import { attempt, confirm } from "../saying.js";
-import { may, tenant } from "../session.js";
+import { may, server, tenant } from "../session.js";
 import { useStore } from "../store.js";
 import { html, useState } from "../view.js";
 import { count, plural, size } from "../words.js";
 
+// What documents are taken in by; whoever may read its jobs may read them.
+const SURFACE = "ingest";
+const KIND = "ingest.document";
 const RESULTS = 10;
 const PAGE = 50;
+
+export const mayReadDocuments = () => server.get().surfaces.includes(SURFACE) && may("jobs:read", KIND);
 
 const pathOf = (name) => `/v1/collections/${encodeURIComponent(name)}`;
 
 const Found = ({ found }) => {
   const { document, page, headings, text, score } = found;
-  const place = [...headings, page ? `page ${page}` : ""].filter(Boolean).join(" › ");
+  const title = document.title || document.name;
+  const below = headings.filter((heading) => heading !== title);
+  const place = [...below, page ? `page ${page}` : ""].filter(Boolean).join(" › ");
   return html`
     <article class="found">
-      <h3>${document.title || document.name} <span class="quiet">${place}</span></h3>
+      <h3>${title} <span class="quiet">${place}</span></h3>
       <p>${text}</p>
       <span class="quiet">${document.name}, score ${score.toFixed(3)} <${Labels} labels=${document.metadata} /></span>
     </article>
@@ -71,7 +79,7 @@ const Documents = ({ name }) => {
     { name: "Passages", kind: "number named", cell: ({ passages }) => count(passages) },
     { name: "Size", kind: "number named", cell: ({ size: bytes }) => size(bytes) },
     { name: "Changed", kind: "number", cell: ({ updated_at: at }) => html`<${Time} at=${at} />` },
-    { name: "", kind: "tools", cell: (document) => may("jobs:write") ? html`
+    { name: "", kind: "tools", cell: (document) => may("jobs:write", KIND) ? html`
       <button type="button" class="small danger" onClick=${() => erase(document)}>Delete</button>` : null },
   ];
   return html`
@@ -98,7 +106,7 @@ export const Collections = ({ id }) => {
       ${!value && !error ? html`<${Waiting} />` : null}
       ${value && !rows.length ? html`<${Panel} label="Collections"><${Empty} title="No documents yet">
         <p>A file is read, cut up and made searchable by a job:</p>
-        <${CommandLine} text="coatcheck ingest README.md --collection docs" />
+        ${may("jobs:write", KIND) ? html`<${Curl} path="/v1/ingest" form=${{ files: "@README.md", collection: "docs" }} />` : null}
       <//><//>` : null}
       ${rows.length ? html`<${Panel} label="Collections"><ul class="files">
         ${rows.map((each) => html`<li key=${each.name}><a href=${to("collections", each.name)} aria-current=${each.name === name ? "true" : undefined}>${each.name}</a>

@@ -6,7 +6,7 @@ import { Table } from "../parts/table.js";
 import { usePolled } from "../polling.js";
 import { to } from "../router.js";
 import { attempt } from "../saying.js";
-import { may } from "../session.js";
+import { mayForAll } from "../session.js";
 import { html } from "../view.js";
 
 const TONES = { delivered: "good", failed: "bad", pending: "warn" };
@@ -33,7 +33,7 @@ export const Deliveries = ({ path, quietly }) => {
     { name: "Next", kind: "named", cell: ({ next_at: at, state }) => state === "pending" ? html`<${Time} at=${at} />` : "" },
     { name: "When", kind: "number", cell: ({ timestamp }) => html`<${Time} at=${timestamp} />` },
     ...(quietly ? [] : [{ name: "Job", kind: "away", cell: ({ job_id: id }) => html`<a class="mono" href=${to("jobs", id)}>${id.slice(-8)}</a>` }]),
-    { name: "", kind: "tools", cell: (delivery) => may("jobs:write") ? html`
+    { name: "", kind: "tools", cell: (delivery) => mayForAll("jobs:write") ? html`
       <button type="button" class="small" onClick=${() => again(delivery)}>Send again</button>` : null },
   ];
   return html`

@@ -3,8 +3,8 @@
 import { post } from "../api.js";
 import { Picture, canBeShown } from "../parts/picture.js";
 import { Panel } from "../parts/small.js";
-import { resolve } from "../parts/schema-form.js";
 import { go, to } from "../router.js";
+import { resolve } from "../schema.js";
 import { html, useState } from "../view.js";
 
 const EXAMPLES = {

@@ -4,20 +4,28 @@ import { get, withQuery } from "../api.js";
 import { Panel, Progress, State, Time } from "../parts/small.js";
 import { usePolled } from "../polling.js";
 import { to } from "../router.js";
+import { kindsFor } from "../session.js";
 import { html, useState } from "../view.js";
 
 const PAGE = 50;
 const DEEPEST = 4;
 
+// A key for some kinds is told of jobs of one at a time.
+const childrenOf = async (parent, limit) => {
+  const kinds = kindsFor("jobs:read") ?? [""];
+  const pages = await Promise.all(kinds.map((kind) => get(withQuery("/v1/jobs", { parent, kind, limit }))));
+  const jobs = pages.flatMap((page) => page.jobs).sort((one, other) => (one.id < other.id ? 1 : -1));
+  return { jobs: jobs.slice(0, limit), more: jobs.length > limit || pages.some((page) => page.next_cursor) };
+};
+
 const Branch = ({ parent, depth }) => {
-  const address = withQuery("/v1/jobs", { parent, limit: PAGE });
-  const { value } = usePolled(() => get(address), [address], 4000);
+  const { value } = usePolled(() => childrenOf(parent, PAGE), [parent], 4000);
   if (!value?.jobs.length) return depth ? html`<p class="quiet">None.</p>` : null;
   return html`
     <ul class="files">
       ${value.jobs.map((job) => html`<${Leaf} key=${job.id} job=${job} depth=${depth} />`)}
     </ul>
-    ${value.next_cursor ? html`<p class="quiet">The newest ${PAGE} are shown.</p>` : null}
+    ${value.more ? html`<p class="quiet">The newest ${PAGE} are shown.</p>` : null}
   `;
 };
 
@@ -37,7 +45,7 @@ const Leaf = ({ job, depth }) => {
 };
 
 export const Children = ({ job }) => {
-  const { value } = usePolled(() => get(withQuery("/v1/jobs", { parent: job.id, limit: 1 })), [job.id], 5000);
+  const { value } = usePolled(() => childrenOf(job.id, 1), [job.id], 5000);
   if (!value?.jobs.length) return null;
   return html`<${Panel} title="Jobs it has spawned"><${Branch} parent=${job.id} depth=${0} /><//>`;
 };

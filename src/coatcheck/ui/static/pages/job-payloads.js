@@ -8,6 +8,7 @@ import { attempt } from "../saying.js";
 import { html, useEffect, useState } from "../view.js";
 import { size } from "../words.js";
 
+const API = "api";
 const LARGEST_SHOWN = 1_000_000;
 
 // Reads a payload, unless it is so large that the reader should say so first.
@@ -51,7 +52,10 @@ export const Input = ({ job }) => {
 };
 
 export const Result = ({ job }) => {
-  const apart = job.state === "succeeded" && (job.result_omitted === true || job.result === null);
+  // What a surface gives as the result of its job may be another thing than what is kept of it: the
+  // answer of a service, say, as it was.
+  const isElsewhere = job.surface !== API || job.result_omitted === true || job.result === null;
+  const apart = job.state === "succeeded" && isElsewhere;
   const { value, large, error } = usePayload(job.links.result, job.finished_at, apart);
   const shown = apart ? value : job.result;
   return html`

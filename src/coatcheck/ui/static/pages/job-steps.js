@@ -53,8 +53,8 @@ export const Steps = ({ job, steps }) => {
       till ? span(new Date(till) - new Date(from)) : html`<span class="quiet">–</span>` },
     { name: "Result", kind: "whole", cell: (step) => html`<${Outcome} job=${job} step=${step} />` },
     { name: "", kind: "tools", cell: (step) => may("jobs:write", job.kind) ? html`
-      <button type="button" class="small" onClick=${() => fork(step.index, step)} aria-label=${`Fork from ${step.name}`}>
-        <${Icon} name="fork" />Fork from here
+      <button type="button" class="small" onClick=${() => fork(step.index, step)} aria-label=${`Fork from ${step.name}`} title=${`Fork from ${step.name}`}>
+        <${Icon} name="fork" />Fork
       </button>` : null },
   ];
   return html`

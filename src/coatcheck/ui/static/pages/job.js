@@ -115,6 +115,8 @@ export const Job = ({ id }) => {
       : html`<${Waiting} />`;
   }
   const live = ["running", "waiting"].includes(job.state);
+  // That the server is away is said above the page.
+  const refused = error?.name === "TypeError" ? null : error;
   return html`
     <div class="stack">
       <div class="job-head">
@@ -125,7 +127,7 @@ export const Job = ({ id }) => {
         </div>
         <${Actions} job=${job} refresh=${refresh} />
       </div>
-      ${error ? html`<${Failure} error=${error} />` : null}
+      <${Failure} error=${refused} />
       ${live && job.progress ? html`<${Panel} label="Progress"><div class="wide"><${Progress} progress=${job.progress} /></div><//>` : null}
       <${Wrong} error=${job.error} />
       <${Because} job=${job} />

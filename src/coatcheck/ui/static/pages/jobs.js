@@ -1,8 +1,10 @@
 // Every job, newest first: filtered, live, and dealt with many at a time.
 
 import { get, withQuery } from "../api.js";
+import { canBeHandedIn, firstExample, useKinds } from "../kinds.js";
+import { Curl } from "../parts/curl.js";
 import { Icon } from "../parts/icons.js";
-import { CommandLine, Empty, Failure, Labels, Panel, Progress, State, Time, Waiting } from "../parts/small.js";
+import { Empty, Failure, Labels, Panel, Progress, State, Time, Waiting } from "../parts/small.js";
 import { Table } from "../parts/table.js";
 import { usePolled } from "../polling.js";
 import { go, setQuery, to, useRoute } from "../router.js";
@@ -15,6 +17,7 @@ import { Bulk } from "./bulk.js";
 import { STATES, looksLikeAnId, readFilters } from "./filters.js";
 
 const PAGE = 50;
+const NONE = [];
 
 const took = ({ started_at: began, finished_at: ended }) =>
   began && ended ? span(new Date(ended) - new Date(began)) : "";
@@ -23,7 +26,7 @@ const COLUMNS = [
   { name: "Job", kind: "whole", cell: ({ id, kind }) => html`
     <a class="job-link" href=${to("jobs", id)}>${kind}<span class="mono">${id}</span></a>` },
   { name: "State", cell: ({ state, reason }) => html`<${State} state=${state} reason=${reason} />` },
-  { name: "", kind: "whole", cell: ({ state, progress, error, labels }) => html`
+  { name: "", unseen: "Progress, error, labels", kind: "whole", cell: ({ state, progress, error, labels }) => html`
     ${["running", "waiting"].includes(state) ? html`<${Progress} progress=${progress} />` : null}
     ${state === "failed" && error ? html`<span class="quiet">${error.message.slice(0, 120)}</span>` : null}
     <${Labels} labels=${labels} />` },
@@ -50,7 +53,7 @@ const Tenants = () => {
 const Filters = ({ query, kinds, queues, note }) => {
   const [text, setText] = useState("");
   const field = useRef(null);
-  const limited = kindsFor("jobs:read");
+  const isLimited = kindsFor("jobs:read") !== null;
   const written = query.get("text") ?? "";
   useEffect(() => setText(written), [written]);
   useEffect(() => {
@@ -81,42 +84,45 @@ const Filters = ({ query, kinds, queues, note }) => {
       <div class="grow">
         <${Icon} name="search" />
         <input ref=${field} type="search" aria-label="Find jobs by kind, label or id" list="kinds" value=${text}
-          placeholder="Kind, label:value or id (press /)" onInput=${(event) => setText(event.target.value)} />
+          placeholder="Kind, label:value or id" title="/ leads here" onInput=${(event) => setText(event.target.value)} />
         <datalist id="kinds">${kinds.map((kind) => html`<option value=${kind} />`)}</datalist>
       </div>
       <select aria-label="State" value=${query.get("state") ?? ""} onChange=${choose("state")}>
         <option value="">Any state</option>
         ${STATES.map((state) => html`<option value=${state}>${state}</option>`)}
       </select>
-      <select aria-label="Kind" value=${query.get("kind") ?? limited?.[0] ?? ""} onChange=${choose("kind")}>
-        ${limited ? null : html`<option value="">Any kind</option>`}
-        ${(limited ?? kinds).map((kind) => html`<option value=${kind}>${kind}</option>`)}
+      <select aria-label="Kind" value=${query.get("kind") ?? (isLimited ? kinds[0] : "")} onChange=${choose("kind")}>
+        ${isLimited ? null : html`<option value="">Any kind</option>`}
+        ${kinds.map((kind) => html`<option value=${kind}>${kind}</option>`)}
       </select>
       <select aria-label="Queue" value=${query.get("queue") ?? ""} onChange=${choose("queue")}>
         <option value="">Any queue</option>
         ${queues.map((queue) => html`<option value=${queue}>${queue}</option>`)}
       </select>
-      <input type="datetime-local" aria-label="Handed in from" title="Handed in from" value=${query.get("from") ?? ""} onChange=${choose("from")} />
-      <input type="datetime-local" aria-label="Handed in before" title="Handed in before" value=${query.get("to") ?? ""} onChange=${choose("to")} />
+      <div class="moments">
+        <label class="moment">Handed in from <input type="datetime-local" value=${query.get("from") ?? ""} onChange=${choose("from")} /></label>
+        <label class="moment">before <input type="datetime-local" aria-label="Handed in before" value=${query.get("to") ?? ""} onChange=${choose("to")} /></label>
+      </div>
       ${note ? html`<span class="filter-note" role="status">${note}</span>` : null}
     </form>
   `;
 };
 
 const FirstJob = ({ kinds }) => {
-  const kind = kinds[0] ?? "report";
-  const text = `curl -i ${location.origin}/v1/jobs -H 'content-type: application/json' \\\n     -d '{"kind":"${kind}","input":…}'`;
+  const possible = kinds.filter(canBeHandedIn);
+  const found = firstExample(possible);
   return html`<${Empty} title="No jobs yet">
-    <p>This makes the first one, or <a href="#/try">try it</a> here:</p>
-    <${CommandLine} text=${text} />
+    ${found
+      ? html`<p>This makes the first one, or <a href="#/try">try it</a> here:</p><${Curl} path="/v1/jobs" body=${found} />`
+      : possible.length ? html`<p><a href="#/try">Try it</a> here.</p>` : null}
   <//>`;
 };
 
 export const Jobs = () => {
   const { query } = useRoute();
   const named = useStore(tenant);
-  const known = usePolled(() => get("/v1/kinds"), [], 60000).value?.kinds ?? [];
-  const kinds = useMemo(() => known.map(({ name }) => name), [known]);
+  const known = useKinds().value?.kinds ?? NONE;
+  const kinds = useMemo(() => kindsFor("jobs:read") ?? known.map(({ name }) => name), [known]);
   const queues = useMemo(() => [...new Set(known.map(({ queue }) => queue))].sort(), [known]);
   const { filters, note } = useMemo(() => readFilters(query, kinds), [query, kinds]);
   const { nothing, beginning, ...asked } = filters;
@@ -146,7 +152,7 @@ export const Jobs = () => {
           ? isFiltered || cursors.length
             ? html`<${Empty} title="No such jobs"><p>Nothing fits these filters.</p>
                 <button type="button" onClick=${() => go("#/jobs")}>Show all</button><//>`
-            : html`<${FirstJob} kinds=${kinds} />`
+            : html`<${FirstJob} kinds=${known} />`
           : null}
         ${jobs.length
           ? html`<div class="as-list jobs"><${Table} caption="Jobs, newest first" columns=${COLUMNS} rows=${jobs} keyOf=${({ id }) => id} /></div>`

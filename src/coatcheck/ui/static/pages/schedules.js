@@ -1,8 +1,10 @@
 // Jobs that come back: when, and what became of the last one.
 
 import { get, post, put, remove } from "../api.js";
+import { canBeHandedIn, firstExample, useKinds } from "../kinds.js";
+import { Curl } from "../parts/curl.js";
 import { Dialog } from "../parts/dialog.js";
-import { CommandLine, Empty, Failure, Panel, Time, Waiting } from "../parts/small.js";
+import { Empty, Failure, Panel, Time, Waiting } from "../parts/small.js";
 import { Table } from "../parts/table.js";
 import { usePolled } from "../polling.js";
 import { go, to } from "../router.js";
@@ -45,7 +47,7 @@ const NewSchedule = ({ kinds, onClose, done }) => {
       <form class="form" onSubmit=${make}>
         <div class="form-row">
           <div class="field"><label for="s-name">Name</label><input id="s-name" name="name" required /></div>
-          <div class="field"><label for="s-kind">Kind</label><select id="s-kind" name="kind">${kinds.map((kind) => html`<option>${kind}</option>`)}</select></div>
+          <div class="field"><label for="s-kind">Kind</label><select id="s-kind" name="kind">${kinds.map(({ name }) => html`<option>${name}</option>`)}</select></div>
         </div>
         <div class="form-row">
           <div class="field"><label for="s-often">When</label><input id="s-often" name="often" required placeholder="0 3 * * *  or  600" /><span class="hint">Five fields of cron, or seconds</span></div>
@@ -59,13 +61,17 @@ const NewSchedule = ({ kinds, onClose, done }) => {
   `;
 };
 
+const FirstSchedule = ({ kinds }) => {
+  const found = firstExample(kinds);
+  return found ? html`<${Curl} method="PUT" path="/v1/schedules/nightly" body=${{ ...found, cron: "0 3 * * *" }} />` : null;
+};
+
 export const Schedules = () => {
   const named = useStore(tenant);
   const { value, error, refresh } = usePolled(() => get("/v1/schedules?limit=200"), [named], 4000);
-  const kinds = usePolled(() => get("/v1/kinds"), [], 60000).value?.kinds.map(({ name }) => name) ?? [];
+  const kinds = (useKinds().value?.kinds ?? []).filter(canBeHandedIn);
   const [making, setMaking] = useState(false);
   const [opened, setOpened] = useState(null);
-  const writes = may("jobs:write");
   const act = (schedule, verb, words) => attempt(() => post(`${pathOf(schedule)}/${verb}`), words).then(refresh);
   const trigger = (schedule) => attempt(async () => go(to("jobs", (await post(`${pathOf(schedule)}/trigger`)).id)), "A job of it, now.");
   const erase = async (schedule) => {
@@ -83,7 +89,7 @@ export const Schedules = () => {
     { name: "Next", kind: "named", cell: ({ next_at: at, name }) => html`
       <button type="button" class="bare" aria-expanded=${opened === name} title="The next five" onClick=${() => setOpened(opened === name ? null : name)}><${Time} at=${at} /></button>` },
     { name: "Last", kind: "named", cell: ({ last_at: at, last_job: job }) => job ? html`<a href=${to("jobs", job)}><${Time} at=${at} /></a>` : html`<span class="quiet">never</span>` },
-    { name: "", kind: "tools", cell: (schedule) => writes ? html`<span class="actions">
+    { name: "", kind: "tools", cell: (schedule) => may("jobs:write", schedule.kind) ? html`<span class="actions">
       <button type="button" class="small" onClick=${() => trigger(schedule)}>Run now</button>
       <button type="button" class="small" onClick=${() => schedule.paused ? act(schedule, "resume", "It goes on.") : act(schedule, "pause", "It is paused.")}>${schedule.paused ? "Go on" : "Pause"}</button>
       ${schedule.declared ? null : html`<button type="button" class="small danger" onClick=${() => erase(schedule)}>Delete</button>`}</span>` : null },
@@ -91,7 +97,7 @@ export const Schedules = () => {
   const rows = value?.schedules ?? [];
   return html`
     <div class="page-head"><h1>Schedules</h1><div class="actions">
-      ${writes ? html`<button type="button" class="main" onClick=${() => setMaking(true)}>New schedule</button>` : null}
+      ${kinds.length ? html`<button type="button" class="main" onClick=${() => setMaking(true)}>New schedule</button>` : null}
     </div></div>
     <${Failure} error=${value ? null : error} />
     ${!value && !error ? html`<${Waiting} />` : null}
@@ -100,7 +106,7 @@ export const Schedules = () => {
         ? html`<div class="as-list"><${Table} caption="Schedules" columns=${columns} rows=${rows} keyOf=${({ name }) => name} /></div>`
         : html`<${Empty} title="Nothing comes back by itself">
             <p>A schedule makes a job at each tick, once, whatever the number of servers:</p>
-            <${CommandLine} text=${`curl -X PUT ${location.origin}/v1/schedules/nightly -H 'content-type: application/json' \\\n     -d '{"kind":"${kinds[0] ?? "report"}","input":…,"cron":"0 3 * * *"}'`} />
+            <${FirstSchedule} kinds=${kinds} />
           <//>`}
     <//>` : null}
     ${making ? html`<${NewSchedule} kinds=${kinds} onClose=${() => setMaking(false)} done=${refresh} />` : null}

@@ -1,17 +1,20 @@
 // A job handed in by hand: a form made from the schema of its kind, or an editor for diagrams.
 
-import { get, post } from "../api.js";
+import { post } from "../api.js";
+import { canBeHandedIn, useKinds } from "../kinds.js";
 import { Empty, Failure, Panel, Waiting } from "../parts/small.js";
 import { JsonArea } from "../parts/json-area.js";
-import { SchemaForm, initial } from "../parts/schema-form.js";
-import { usePolled } from "../polling.js";
+import { SchemaForm } from "../parts/schema-form.js";
 import { go, setQuery, to, useRoute } from "../router.js";
-import { kindsFor } from "../session.js";
+import { say } from "../saying.js";
+import { initial } from "../schema.js";
+import { may } from "../session.js";
 import { html, useMemo, useState } from "../view.js";
 import { DiagramEditor } from "./diagram.js";
 
 // A kind that draws says so by its input: a source, in one of some formats.
 const draws = ({ input_schema: schema }) => Boolean(schema.properties?.source && schema.properties?.format);
+const isDrawnHere = (kind) => draws(kind) && may("jobs:read", kind.name);
 
 const KindForm = ({ kind }) => {
   const schema = kind.input_schema;
@@ -29,7 +32,11 @@ const KindForm = ({ kind }) => {
       ...(Object.keys(labels).length && { labels }),
     };
     try {
-      go(to("jobs", (await post("/v1/jobs", body)).id));
+      const { id } = await post("/v1/jobs", body);
+      setProblem(null);
+      // Whoever may only hand in cannot look at what becomes of it.
+      if (may("jobs:read", kind.name)) go(to("jobs", id));
+      else say(`It is handed in: ${id}`);
     } catch (error) {
       setProblem(error);
     }
@@ -66,9 +73,8 @@ const KindForm = ({ kind }) => {
 
 export const TryIt = () => {
   const { query } = useRoute();
-  const { value, error } = usePolled(() => get("/v1/kinds"), [], 60000);
-  const limited = kindsFor("jobs:write");
-  const kinds = useMemo(() => (value?.kinds ?? []).filter(({ name }) => !limited || limited.includes(name)), [value]);
+  const { value, error } = useKinds();
+  const kinds = useMemo(() => (value?.kinds ?? []).filter(canBeHandedIn), [value]);
   const kind = kinds.find(({ name }) => name === query.get("kind")) ?? kinds[0];
   if (!value) return html`<${Failure} error=${error} />${error ? null : html`<${Waiting} />`}`;
   if (!kind) return html`<${Empty} title="There is nothing to try"><p>No kind is declared here that this key may submit.</p><//>`;
@@ -79,7 +85,7 @@ export const TryIt = () => {
       </select>
     </div>
     <div class="try">
-      ${draws(kind) ? html`<${DiagramEditor} key=${kind.name} kind=${kind} />` : html`<${KindForm} key=${kind.name} kind=${kind} />`}
+      ${isDrawnHere(kind) ? html`<${DiagramEditor} key=${kind.name} kind=${kind} />` : html`<${KindForm} key=${kind.name} kind=${kind} />`}
     </div>
   `;
 };

@@ -1,13 +1,14 @@
 // Addresses that are told what becomes of jobs, and what they were told.
 
 import { get, post, remove } from "../api.js";
+import { Curl } from "../parts/curl.js";
 import { Dialog } from "../parts/dialog.js";
-import { CommandLine, Copy, Empty, Failure, Panel, Time, Waiting } from "../parts/small.js";
+import { Copy, Empty, Failure, Panel, Time, Waiting } from "../parts/small.js";
 import { Table } from "../parts/table.js";
 import { usePolled } from "../polling.js";
 import { go, to } from "../router.js";
 import { attempt, confirm } from "../saying.js";
-import { may, tenant } from "../session.js";
+import { mayForAll, tenant } from "../session.js";
 import { useStore } from "../store.js";
 import { html, useState } from "../view.js";
 import { plural } from "../words.js";
@@ -59,7 +60,7 @@ const Standing = ({ webhook }) => {
 };
 
 const One = ({ webhook, refresh, reveal }) => {
-  const writes = may("jobs:write");
+  const writes = mayForAll("jobs:write");
   const act = (verb, words) => attempt(() => post(`${pathOf(webhook)}/${verb}`), words).then(refresh);
   const rotate = async () => {
     const yes = await confirm({ title: "A new secret?", text: "Messages are signed with both for a day, then with the new one alone.", yes: "Rotate" });
@@ -100,7 +101,7 @@ export const Webhooks = ({ id }) => {
   ];
   return html`
     <div class="page-head"><h1>Webhooks</h1><div class="actions">
-      ${may("jobs:write") ? html`<button type="button" class="main" onClick=${() => setMaking(true)}>New webhook</button>` : null}
+      ${mayForAll("jobs:write") ? html`<button type="button" class="main" onClick=${() => setMaking(true)}>New webhook</button>` : null}
     </div></div>
     <div class="stack">
       <${Failure} error=${value ? null : error} />
@@ -110,7 +111,7 @@ export const Webhooks = ({ id }) => {
           ? html`<div class="as-list"><${Table} caption="Webhooks" columns=${columns} rows=${rows} keyOf=${(each) => each.id} /></div>`
           : html`<${Empty} title="Nobody is told">
               <p>A webhook is told what becomes of jobs, signed and again until it takes it:</p>
-              <${CommandLine} text=${`curl ${location.origin}/v1/webhooks -H 'content-type: application/json' \\\n     -d '{"url":"https://example.com/told"}'`} />
+              ${mayForAll("jobs:write") ? html`<${Curl} path="/v1/webhooks" body=${{ url: "https://example.com/told" }} />` : null}
             <//>`}
       <//>` : null}
       ${chosen ? html`<${One} key=${chosen.id} webhook=${chosen} refresh=${refresh} reveal=${setSecret} />` : null}

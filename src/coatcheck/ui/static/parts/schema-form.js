@@ -1,38 +1,9 @@
 // A form made from a JSON Schema. What has no field of its own (lists of objects, unions, anything
 // at all) is written as JSON. The value is whatever JSON the fields make.
 
+import { resolve } from "../schema.js";
 import { html } from "../view.js";
 import { JsonArea } from "./json-area.js";
-
-// Replaces a reference by what it names, and takes null out of what may be null.
-export const resolve = (schema, root) => {
-  let found = schema ?? {};
-  for (let depth = 0; depth < 8; depth += 1) {
-    if (typeof found.$ref === "string") {
-      const target = found.$ref.split("/").slice(1).reduce((at, part) => at?.[part], root);
-      found = { ...target, ...found, $ref: undefined };
-    } else if (Array.isArray(found.anyOf)) {
-      const others = found.anyOf.filter(({ type }) => type !== "null");
-      if (others.length !== 1) return { ...found, isNullable: others.length < found.anyOf.length };
-      found = { ...others[0], ...found, anyOf: undefined, isNullable: others.length < found.anyOf.length };
-    } else break;
-  }
-  return found;
-};
-
-export const initial = (schema, root) => {
-  const found = resolve(schema, root);
-  if (found.default !== undefined) return found.default;
-  if (found.const !== undefined) return found.const;
-  if (found.type === "object" && found.properties) {
-    const isGiven = ([name, part]) => (found.required ?? []).includes(name) || resolve(part, root).default !== undefined;
-    const named = Object.entries(found.properties).filter(isGiven);
-    return Object.fromEntries(named.map(([name, part]) => [name, initial(part, root)]));
-  }
-  if (found.isNullable) return null;
-  if (found.enum) return found.enum[0];
-  return { string: "", integer: 0, number: 0, boolean: false, array: [], object: {} }[found.type] ?? null;
-};
 
 const isPlain = ({ type, enum: choices }) => choices || ["string", "integer", "number", "boolean"].includes(type);
 

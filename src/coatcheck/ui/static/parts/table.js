@@ -2,13 +2,17 @@
 
 import { html } from "../view.js";
 
-// `columns` are [{name, cell, kind?}]; `name` stands beside the value on a narrow screen.
+// `columns` are [{name, cell, kind?, unseen?}]; `name` stands beside the value on a narrow screen. A
+// column without one says to screen readers what it is: `unseen`, or that it is for buttons.
 export const Table = ({ caption, columns, rows, keyOf }) => html`
   <div class="table-frame">
     <table>
       <caption class="unseen">${caption}</caption>
       <thead>
-        <tr>${columns.map(({ name, kind }) => html`<th scope="col" class=${kind}>${name}</th>`)}</tr>
+        <tr>
+          ${columns.map(({ name, kind, unseen = "What can be done" }) => html`
+            <th scope="col" class=${kind}>${name || html`<span class="unseen">${unseen}</span>`}</th>`)}
+        </tr>
       </thead>
       <tbody>
         ${rows.map(
