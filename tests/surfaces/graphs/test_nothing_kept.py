@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from coatcheck.model.outcome import Succeeded
+from coatcheck.model.transition import OVERRUN_MS
+from coatcheck.store.base import Settlement
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.cli.processes import COMMAND, environment
 from tests.http.arrange import worker_info
@@ -124,6 +127,25 @@ async def test_its_run_ends_before_its_time_does(serve: Serve) -> None:  # G21
         assert claim.terms.timeout_ms == 30 * 60_000
         assert claim.terms.deadline_at is not None
         assert 0 < claim.terms.deadline_at - now <= 600_000
+
+
+async def test_when_its_worker_does_not_end_it(serve: Serve, tmp_path: Path) -> None:  # G21
+    async with serve(works=False) as graphs:
+        await graphs.post("call", ARCHIVE)
+        await graphs.engine.store.register_worker(worker_info("w"))
+        [claim] = (await graphs.engine.claim("w", ["graph"], 1)).claims
+        graphs.clock.ahead_ms = HOUR_MS + 1000
+        await graphs.sweep()
+        assert (await graphs.post("call")).json()["status"] == "processing"  # it may be stopping
+        assert left_in(tmp_path)
+        graphs.clock.ahead_ms = HOUR_MS + OVERRUN_MS + 1000
+        await graphs.sweep()
+        said = (await graphs.post("call")).json()
+        assert (said["status"], said["error"][:9]) == ("failed", "timeout: ")
+        assert left_in(tmp_path) == []
+        late = await graphs.engine.settle([Settlement(claim.lease, Succeeded("{}"))])
+        assert late == [False]
+        assert (await graphs.post("call")).json() == said
 
 
 async def test_a_crash_between_the_archive_and_its_job(serve: Serve, tmp_path: Path) -> None:
