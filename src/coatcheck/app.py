@@ -10,7 +10,7 @@ from datetime import datetime
 from inspect import isawaitable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar, get_args, overload
 
 from pydantic_core import to_json
 
@@ -22,7 +22,7 @@ from coatcheck.ids import UlidGenerator
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.handler import isolation_of, signature_of
 from coatcheck.model.job import API_SURFACE, DEFAULT_QUEUE, Terms
-from coatcheck.model.kind import Isolation, Kind, OnLost
+from coatcheck.model.kind import Isolation, Kind, OnDrain, OnLost
 from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
@@ -93,6 +93,7 @@ class App:
         retries: int = 2,
         timeout: Duration = "1h",
         on_lost: OnLost = "requeue",
+        on_drain: OnDrain | None = None,
         isolation: Isolation | None = None,
         memory: Size | None = None,
         queue: str = DEFAULT_QUEUE,
@@ -115,6 +116,7 @@ class App:
         retries: int = 2,
         timeout: Duration = "1h",
         on_lost: OnLost = "requeue",
+        on_drain: OnDrain | None = None,
         isolation: Isolation | None = None,
         memory: Size | None = None,
         queue: str = DEFAULT_QUEUE,
@@ -135,6 +137,10 @@ class App:
         handler loop, a `def` in a thread; with `isolation="process"` both run in a process of
         their own, where `memory` limits what a job may add to it. What its annotations say is
         what the input is checked against before a job is accepted.
+
+        `on_lost` says what becomes of a job whose worker disappears, `on_drain` of one that does
+        not finish in time where its worker was told to stop: it is given back ("release") or fails
+        ("fail"). Unless told, it fails where it would if its worker disappeared.
 
         `concurrency` is how many of its jobs run at once, on all workers together; with
         `concurrency_key`, a function of the input, how many of each key (one, unless told). `rate`
@@ -157,10 +163,9 @@ class App:
                 raise ConfigurationError(f"kind {kind_name!r} is declared twice in this app")
             if retries < 0:
                 raise ConfigurationError(f"kind {kind_name!r}: retries must not be negative")
-            if on_lost not in ("requeue", "resume", "fail"):
-                raise ConfigurationError(
-                    f"kind {kind_name!r}: on_lost is requeue, resume or fail, not {on_lost!r}"
-                )
+            drained = on_drain or ("fail" if on_lost == "fail" else "release")
+            _check_choice(kind_name, "on_lost", on_lost, get_args(OnLost))
+            _check_choice(kind_name, "on_drain", drained, get_args(OnDrain))
             where = isolation_of(kind_name, handler, isolation)
             if memory is not None and where != "process":
                 raise ConfigurationError(
@@ -194,6 +199,7 @@ class App:
                 else milliseconds(payload_ttl, f"kind {kind_name!r}: payload_ttl"),
                 drop_input_on_end=drop_input_on_end,
                 wording=wording,
+                on_drain=drained,
                 terms=Terms(
                     max_attempts=retries + 1,
                     on_lost=on_lost,
@@ -359,3 +365,9 @@ def load_app(reference: str) -> App:
         found = "nothing" if app is None else f"a {type(app).__name__}"
         raise ConfigurationError(f"{reference!r} should be a coatcheck.App, but is {found}")
     return app
+
+
+def _check_choice(kind_name: str, what: str, said: str, known: tuple[str, ...]) -> None:
+    if said not in known:
+        choice = " or ".join(", ".join(known).rsplit(", ", 1))
+        raise ConfigurationError(f"kind {kind_name!r}: {what} is {choice}, not {said!r}")

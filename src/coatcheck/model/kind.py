@@ -27,6 +27,7 @@ _LONG_NUMBER = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 
 Isolation = Literal["async", "thread", "process"]
 OnLost = Literal["requeue", "resume", "fail"]
+OnDrain = Literal["release", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class Kind:
     # By how many milliseconds jobs of a queue count as older, asked at every claim.
     head_starts: Callable[[], Mapping[str, int]] | None = None
     version: str | None = None  # a job that has begun goes on only where the kind has its version
+    on_drain: OnDrain = "release"  # what becomes of a job that a stopping worker interrupts
     wording: Wording | None = None  # None: its jobs' own endpoints get Standard Webhooks
 
     def key_of(self, value: Any) -> str | None:

@@ -35,7 +35,7 @@ def _verdict(execution: Execution, outcome: Outcome | None) -> Outcome | None:
             return Cancelled()
         case Interrupt.DRAIN:
             # What must not be run twice is lost with its worker; the rest is taken up by another.
-            return None if execution.claim.terms.on_lost == "fail" else Released()
+            return None if execution.kind.on_drain == "fail" else Released()
     seconds = execution.claim.terms.timeout_ms / 1000
     error = Failure("timeout", f"the job ran out of time ({seconds:g} s an attempt)")
     return Errored(error, claim_delay(execution.kind, execution.claim), Reason.TIMEOUT)

@@ -187,6 +187,20 @@ def _start_worker(folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
+async def test_a_worker_that_is_stopped_gives_it_back(
+    serve: Serve, tmp_path: Path, large: bytes
+) -> None:
+    async with serve() as graphs:
+        job_id = (await graphs.post("all", large)).json()["jobId"]
+        await _until_read(graphs, job_id)
+    async with serve() as graphs:  # which has its archive still, and its one attempt
+        await graphs.engine.wait(job_id, 60)
+        assert (await graphs.post("all")).json()["status"] == "completed"
+        assert (await graphs.engine.get(job_id)).attempt == 1
+        await graphs.sweep()
+    assert left_in(tmp_path) == []
+
+
 async def test_after_its_worker_was_killed_over_it(
     serve: Serve, tmp_path: Path, worker: subprocess.Popen[bytes], large: bytes
 ) -> None:  # G25, G30

@@ -39,6 +39,7 @@ class GraphSurface(Surface):
             retries=0,
             timeout=TIMEOUT,
             on_lost="fail",
+            on_drain="release",  # whoever stopped it was not the archive
             isolation="process",
             memory=settings.memory,
             queue=QUEUE,

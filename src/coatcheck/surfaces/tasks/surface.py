@@ -54,7 +54,7 @@ class TaskSurface(Surface):
             queue=QUEUE,
             keep_succeeded=kept,
             keep_failed=kept,
-        )(handler_with(self._runner, self._policy))
+        )(handler_with(self._runner, self._policy, elsewhere=not is_local))
 
     def _runner(self) -> Runner:
         if self.settings.runner == "local":
