@@ -151,6 +151,7 @@ class Worker:
             asyncio.create_task(self._follow_work()),
             asyncio.create_task(self._follow_cancels()),
             asyncio.create_task(watch_for_blocking(self._async, lambda: bool(self._held))),
+            asyncio.create_task(self._tidy()),
         ]
         try:
             await _until_stopped(stop, [claiming, beating, *others])
@@ -163,6 +164,12 @@ class Worker:
                 runner.close()
             await asyncio.to_thread(self._scratch.close)
             log.info("worker stopped", extra={"worker": self.id})
+
+    async def _tidy(self) -> None:
+        """Remove what other workers have left that were killed, time and again."""
+        while True:
+            await asyncio.sleep(self._settings.sweep_s)
+            await asyncio.to_thread(self._scratch.remove_leftovers)
 
     # --- claiming
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from coatcheck import App
+from coatcheck.cli.running import open_engine
+from coatcheck.engine.engine import Engine
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
+from coatcheck.settings import Settings
 from coatcheck.store.base import JobFilter
-from coatcheck.surfaces.render import submitting
+from coatcheck.surfaces.render import links, submitting
 from coatcheck.surfaces.render.surface import RenderSurface
 from tests.http.arrange import worker_info
 
@@ -155,6 +161,53 @@ async def test_jobs_are_gone_when_their_time_is_over(serve: Serve) -> None:  # R
                 await sweeper.sweep()
         assert (await http.get(answer.json()["url"])).status_code == 404
         assert (await http.get(f"/jobs/{waiting}")).json()["status"] == "pending"
+
+
+async def links_of(engine: Engine) -> list[str]:
+    found = await engine.store.list_records(DEFAULT_TENANT, links.LINKS, engine.clock.now())
+    return [record.key for record in found]
+
+
+async def test_a_link_goes_with_its_job(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:  # R12, R13, P8
+    surface = RenderSurface({})
+    monkeypatch.setattr(links, "AT_ONCE", 2)
+    async with serve(surface) as (http, engine):
+        drawn = [
+            (await http.post("/render?mode=sync", json={**FLOW, "source": f"graph TD; {name}"}))
+            for name in "abcde"
+        ]
+        made = {answer.json()["shortlink"] for answer in drawn}
+        first, *_ = jobs = await engine.list_jobs(JobFilter(DEFAULT_TENANT))
+        gone = json.loads((await engine.get(first.id)).result or "")["shortlink"]
+        assert (await http.delete(f"/v1/jobs/{first.id}")).status_code == 200
+        await surface.tidy(engine)
+        assert set(await links_of(engine)) == made, "what is new may be about to have a job"
+        monkeypatch.setattr(links, "NEW_MS", 0)
+        for _ in range(4):
+            await surface.tidy(engine)
+        assert set(await links_of(engine)) == made - {gone}
+        for job in jobs[1:]:
+            await engine.delete(job.id)
+        for _ in range(4):
+            await surface.tidy(engine)
+        assert await links_of(engine) == []
+
+
+async def test_every_process_removes_links_that_lead_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "NEW_MS", 0)
+    app = App()
+    app.use(RenderSurface({}))
+    settings = Settings(database=f"sqlite:///{tmp_path}/jobs.db", sweep_s=0.05)
+    async with open_engine(app, settings) as engine:
+        nowhere = links.Linked(DEFAULT_TENANT, "job_00000000")
+        await links.remember_link(engine.store, "AAAAAAAA", nowhere, engine.clock.now(), 1)
+        async with asyncio.timeout(60):
+            while await links_of(engine):  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.01)
 
 
 async def test_an_id_that_is_taken_is_chosen_again(

@@ -176,12 +176,14 @@ def worker(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def _start_worker(folder: Path) -> subprocess.Popen[bytes]:
+def _start_worker(folder: Path, **settings: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [*COMMAND, "worker"],
         cwd=folder,
         env=environment(
-            COATCHECK_DATABASE=f"sqlite:///{folder}/jobs.db", TMPDIR=str(folder / "scratch")
+            COATCHECK_DATABASE=f"sqlite:///{folder}/jobs.db",
+            TMPDIR=str(folder / "scratch"),
+            **settings,
         ),
         stderr=subprocess.DEVNULL,
     )
@@ -223,6 +225,26 @@ async def test_after_its_worker_was_killed_over_it(
             following.terminate()
             await asyncio.to_thread(following.wait)
     assert left_in(tmp_path) == []
+
+
+async def test_any_worker_removes_what_another_left_when_it_was_killed(
+    serve: Serve, tmp_path: Path, worker: subprocess.Popen[bytes], large: bytes
+) -> None:  # G25
+    async with serve(works=False) as graphs:
+        job_id = (await graphs.post("all", large)).json()["jobId"]
+        copies = tmp_path / "scratch"
+        await _until_read(graphs, job_id)
+        other = _start_worker(tmp_path, COATCHECK_SWEEP_S="0.2")
+        try:
+            async with asyncio.timeout(60):
+                while len(await graphs.engine.store.workers()) < 2:  # noqa: ASYNC110 - no signal
+                    await asyncio.sleep(0.01)
+            assert any(files for _, _, files in os.walk(copies)), "in use, and left alone"
+            os.kill(worker.pid, signal.SIGKILL)
+            await until(lambda: not any(files for _, _, files in os.walk(copies)))
+        finally:
+            other.terminate()
+            await asyncio.to_thread(other.wait)
 
 
 async def _until_read(graphs: Graphs, job_id: str) -> None:
