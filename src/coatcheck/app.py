@@ -96,6 +96,7 @@ class App:
         on_drain: OnDrain | None = None,
         isolation: Isolation | None = None,
         memory: Size | None = None,
+        slots: int = 0,
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
@@ -119,6 +120,7 @@ class App:
         on_drain: OnDrain | None = None,
         isolation: Isolation | None = None,
         memory: Size | None = None,
+        slots: int = 0,
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
@@ -135,8 +137,9 @@ class App:
 
         The handler takes `(ctx, input)` or only `(ctx)`. An `async def` runs on the worker's
         handler loop, a `def` in a thread; with `isolation="process"` both run in a process of
-        their own, where `memory` limits what a job may add to it. What its annotations say is
-        what the input is checked against before a job is accepted.
+        their own, where `memory` limits what a job may add to it, and a worker has room for as many
+        as it has cores, or as `slots` asks for. What its annotations say is what the input is
+        checked against before a job is accepted.
 
         `on_lost` says what becomes of a job whose worker disappears, `on_drain` of one that does
         not finish in time where its worker was told to stop: it is given back ("release") or fails
@@ -167,10 +170,9 @@ class App:
             _check_choice(kind_name, "on_lost", on_lost, get_args(OnLost))
             _check_choice(kind_name, "on_drain", drained, get_args(OnDrain))
             where = isolation_of(kind_name, handler, isolation)
-            if memory is not None and where != "process":
-                raise ConfigurationError(
-                    f"kind {kind_name!r}: memory can only be limited with isolation='process'"
-                )
+            if (memory is not None or slots) and where != "process":
+                what = "memory can only be limited" if memory is not None else "slots are"
+                raise ConfigurationError(f"kind {kind_name!r}: {what} with isolation='process'")
             limit = limit_of(kind_name, concurrency, concurrency_key, rate)
             if head_starts is not None and limit is None:
                 raise ConfigurationError(
@@ -191,6 +193,7 @@ class App:
                 concurrency_key=concurrency_key,
                 head_starts=head_starts,
                 version=version,
+                slots=slots,
                 memory=None
                 if memory is None
                 else size_in_bytes(memory, f"kind {kind_name!r}: memory"),

@@ -56,6 +56,7 @@ class Kind:
     queue: str = DEFAULT_QUEUE
     terms: Terms = field(default_factory=Terms)
     backoff: Backoff = field(default_factory=Backoff)
+    slots: int = 0  # for so many of its jobs a worker has processes, unless its operator says
     memory: int | None = None  # bytes a job may add to its process; None: no limit
     payload_ttl_ms: int | None = None  # None: an input lives as long as its job
     drop_input_on_end: bool = False

@@ -44,7 +44,7 @@ from coatcheck.worker.answers import Answers
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.interrupts import Interrupt
 from coatcheck.worker.lane import Lane, lanes_of
-from coatcheck.worker.outage import Pauses, persist
+from coatcheck.worker.outage import Poll, persist
 from coatcheck.worker.pace import PATIENCE_S, Pace
 from coatcheck.worker.presence import Presence
 from coatcheck.worker.probe import Probe, no_probe
@@ -117,6 +117,7 @@ class Worker:
                 [engine.kinds[name] for name in processes.kinds],
                 settings,
                 new_loop,
+                processes.slots,
             )
         self._scratch = Scratch(scratch)
         self._answers = Answers(
@@ -174,16 +175,16 @@ class Worker:
     # --- claiming
 
     async def _claim(self) -> None:
-        pauses = Pauses()
+        poll = Poll(self._settings.poll_s, self._settings.longest_poll_s)
         while not self._stopping:
             try:
                 for lane in self._lanes:
                     if lane.look:
                         lane.look_at = self._loop.time() + await self._claim_for(lane)
             except StoreUnavailable as error:
-                await pauses.pause(error)
+                await poll.pause(error)
                 continue
-            pauses.reset()
+            poll.succeeded()
             until = min((lane.look_at for lane in self._lanes), default=None)
             try:
                 async with asyncio.timeout_at(until):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
 
+from coatcheck import App
+from coatcheck.settings import load_settings
 from coatcheck.surfaces.graphs import settings
 from coatcheck.surfaces.graphs.surface import GraphSurface
+from coatcheck.worker.lane import lanes_of
+from coatcheck.worker.pace import Pace
 from tests.http.arrange import worker_info
 
 from .conftest import Serve
@@ -56,6 +62,24 @@ async def test_a_job_is_kept_as_its_document_says(serve: Serve) -> None:  # G18-
         assert terms.keep_failed_ms == 7 * 86_400_000
         assert terms.deadline_at is not None
         assert 0 <= terms.deadline_at - graphs.clock.now() <= 2 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("environment", "slots"),
+    [
+        ({}, max(4, os.cpu_count() or 1)),
+        ({"SUPERMODEL_JOB_CONCURRENCY": "3"}, 3),
+        ({"SUPERMODEL_JOB_CONCURRENCY": "3", "COATCHECK_PROCESSES": "2"}, 2),
+    ],
+)
+def test_a_worker_has_room_for_as_many_as_the_document_says(  # G15
+    environment: dict[str, str], slots: int
+) -> None:
+    app = App()
+    app.use(GraphSurface(environment))
+    settings = load_settings({}, environment)
+    lanes = lanes_of(app.kinds.values(), settings, time.monotonic, Pace())
+    assert lanes["process"].slots == slots
 
 
 def test_the_doctor_says_who_names_domains() -> None:

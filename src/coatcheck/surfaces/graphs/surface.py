@@ -42,6 +42,7 @@ class GraphSurface(Surface):
             on_drain="release",  # whoever stopped it was not the archive
             isolation="process",
             memory=settings.memory,
+            slots=settings.concurrency,
             queue=QUEUE,
             keep_succeeded=f"{settings.completed_hours}h",
             keep_failed=f"{settings.failed_days}d",

@@ -76,6 +76,7 @@ class ProcessRunner:
         kinds: Sequence[Kind],
         settings: Settings,
         new_loop: NewLoop,
+        slots: int,
     ) -> None:
         self._finish = finish
         self._reading: dict[Execution, Future[Any]] = {}  # whose input is being read
@@ -90,7 +91,7 @@ class ProcessRunner:
         self._loop = new_loop()
         self._thread = threading.Thread(
             target=self._run,
-            args=(settings.process_slots,),
+            args=(slots,),
             name="coatcheck-processes",
             daemon=True,
         )
