@@ -22,7 +22,7 @@ from coatcheck.ids import UlidGenerator
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.handler import isolation_of, signature_of
 from coatcheck.model.job import API_SURFACE, DEFAULT_QUEUE, Terms
-from coatcheck.model.kind import Isolation, Kind, OnDrain, OnLost
+from coatcheck.model.kind import Isolation, Kind, OnDrain, OnLost, OnOverrun
 from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
@@ -94,6 +94,7 @@ class App:
         timeout: Duration = "1h",
         on_lost: OnLost = "requeue",
         on_drain: OnDrain | None = None,
+        on_overrun: OnOverrun = "retry",
         isolation: Isolation | None = None,
         memory: Size | None = None,
         slots: int = 0,
@@ -118,6 +119,7 @@ class App:
         timeout: Duration = "1h",
         on_lost: OnLost = "requeue",
         on_drain: OnDrain | None = None,
+        on_overrun: OnOverrun = "retry",
         isolation: Isolation | None = None,
         memory: Size | None = None,
         slots: int = 0,
@@ -143,7 +145,9 @@ class App:
 
         `on_lost` says what becomes of a job whose worker disappears, `on_drain` of one that does
         not finish in time where its worker was told to stop: it is given back ("release") or fails
-        ("fail"). Unless told, it fails where it would if its worker disappeared.
+        ("fail"). Unless told, it fails where it would if its worker disappeared. With
+        `on_overrun="fail"` an attempt that took more time or memory than it may, or its process
+        along, is the last: it is the input that does so.
 
         `concurrency` is how many of its jobs run at once, on all workers together; with
         `concurrency_key`, a function of the input, how many of each key (one, unless told). `rate`
@@ -169,6 +173,7 @@ class App:
             drained = on_drain or ("fail" if on_lost == "fail" else "release")
             _check_choice(kind_name, "on_lost", on_lost, get_args(OnLost))
             _check_choice(kind_name, "on_drain", drained, get_args(OnDrain))
+            _check_choice(kind_name, "on_overrun", on_overrun, get_args(OnOverrun))
             where = isolation_of(kind_name, handler, isolation)
             if (memory is not None or slots) and where != "process":
                 what = "memory can only be limited" if memory is not None else "slots are"
@@ -203,6 +208,7 @@ class App:
                 drop_input_on_end=drop_input_on_end,
                 wording=wording,
                 on_drain=drained,
+                on_overrun=on_overrun,
                 terms=Terms(
                     max_attempts=retries + 1,
                     on_lost=on_lost,

@@ -28,6 +28,7 @@ _LONG_NUMBER = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 Isolation = Literal["async", "thread", "process"]
 OnLost = Literal["requeue", "resume", "fail"]
 OnDrain = Literal["release", "fail"]
+OnOverrun = Literal["retry", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Kind:
     head_starts: Callable[[], Mapping[str, int]] | None = None
     version: str | None = None  # a job that has begun goes on only where the kind has its version
     on_drain: OnDrain = "release"  # what becomes of a job that a stopping worker interrupts
+    on_overrun: OnOverrun = "retry"  # of an attempt that took more time or memory than it may
     wording: Wording | None = None  # None: its jobs' own endpoints get Standard Webhooks
 
     def key_of(self, value: Any) -> str | None:

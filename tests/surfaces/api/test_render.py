@@ -105,6 +105,33 @@ async def test_a_diagram_that_cannot_be_drawn(serve: Serve) -> None:  # R07
         assert (waited.status_code, waited.json()) == (400, {"error": shown["error"]})
 
 
+# It takes longer to lay out than the engine's own clock allows, which is 20 s.
+EXPLODES = "classDiagram\n" + "\n".join(f" A{n} <|-- A{n * 7 % 400}" for n in range(4000))
+
+
+@pytest.mark.parametrize(
+    ("limits", "codes"),
+    [
+        ({"COATCHECK_RENDER_SECONDS": "1"}, {"timeout"}),
+        ({"COATCHECK_RENDER_MEMORY": "4MB"}, {"out-of-memory", "worker-process-died"}),
+    ],
+    ids=["time", "memory"],
+)
+async def test_a_diagram_that_explodes_ends_at_the_walls_of_its_process_and_is_not_drawn_again(
+    serve: Serve, limits: dict[str, str], codes: set[str]
+) -> None:
+    async with serve(RenderSurface(limits), grace_s=0.5) as (http, engine):
+        answer = await http.post("/render?mode=sync", json={**FLOW, "source": EXPLODES})
+        assert (answer.status_code, list(answer.json())) == (500, ["error"]), answer.text
+        [job] = await engine.list_jobs(JobFilter(DEFAULT_TENANT))
+        assert (job.state, job.attempt) == (State.FAILED, 1)
+        assert job.error is not None
+        assert job.error.code in codes
+        assert not job.error.retryable
+        shown = (await http.get(f"/jobs/{job.public_id}")).json()
+        assert (shown["status"], shown["error"]) == ("failed", answer.json()["error"])
+
+
 async def test_waiting_for_a_picture(serve: Serve) -> None:  # R03, R11, R25
     async with serve(RenderSurface({"BASE_URL": "https://pictures.example/"})) as (http, _):
         answer = await http.post("/render?mode=sync", json={**FLOW, "outputType": "png"})
@@ -300,6 +327,8 @@ async def test_a_link_needs_no_key_and_everything_else_does(serve: Serve) -> Non
         {"QUEUE_MAX_CONCURRENT": "0"},
         {"QUEUE_MAX_WAITING": "1.5"},
         {"BASE_URL": "ftp://x"},
+        {"COATCHECK_RENDER_SECONDS": "0"},
+        {"COATCHECK_RENDER_MEMORY": "much"},
         {"RENDER_ENGINE": "crayons"},
     ],
 )

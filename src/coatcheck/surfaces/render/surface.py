@@ -22,9 +22,6 @@ from coatcheck.surfaces.render.settings import RenderSettings
 from coatcheck.surfaces.render.showing import job_view
 from coatcheck.surfaces.render.submitting import SURFACE
 
-TIMEOUT = "30s"
-MEMORY = "512MB"
-
 
 class RenderSurface(Surface):
     """Diagrams over HTTP: `POST /render`, `GET /jobs/{id}`, `GET /d/{shortlink}`."""
@@ -43,10 +40,11 @@ class RenderSurface(Surface):
         kept = self.settings.retention_ms / 1000
         app.job(
             KIND,
-            retries=1,
-            timeout=TIMEOUT,
+            retries=1,  # for a worker that was lost: a source that explodes would do so again
+            on_overrun="fail",
+            timeout=self.settings.seconds,
             isolation="process",
-            memory=MEMORY,
+            memory=self.settings.memory,
             queue=QUEUE,
             keep_succeeded=kept,
             keep_failed=kept,

@@ -40,7 +40,7 @@ from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
 from coatcheck.settings import Settings
-from coatcheck.worker.attempt import claim_delay, outcome_of, read_apart
+from coatcheck.worker.attempt import PROCESS_DIED, claim_delay, outcome_of, read_apart
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.failure import LONGEST_MESSAGE
 from coatcheck.worker.interrupts import Interrupted
@@ -350,7 +350,7 @@ def _died(execution: Execution, process: Process) -> Outcome:
 
 
 def _failed(execution: Execution, why: str) -> Outcome:
-    error = Failure("worker-process-died", storable(why[:LONGEST_MESSAGE]), retryable=True)
+    error = Failure(PROCESS_DIED, storable(why[:LONGEST_MESSAGE]), retryable=True)
     return Errored(error, claim_delay(execution.kind, execution.claim))
 
 
