@@ -118,6 +118,22 @@ def test_the_archive_is_sent_until_there_is_an_answer() -> None:  # G36
         assert len(moody.keys) == 1
 
 
+def test_an_archive_can_be_handed_in_alone() -> None:
+    pauses: list[float] = []
+    busy = (503, {"message": "away"}, {"Retry-After": "7"})
+    with Moody(None, busy, pending()) as moody:
+        with GraphClient(moody.url, sleep=pauses.append) as client:
+            assert client.hand_in(b"archive", "call", "mine") == "graph_1"
+        assert (len(moody.sent), moody.keys, pauses) == (3, {"mine"}, [1, 7])
+    for answer, kind in ((busy, StoreUnavailable), (None, Unreachable)):
+        with (
+            Moody(answer) as moody,
+            GraphClient(moody.url, sleep=lambda _: None) as client,
+            pytest.raises(kind),
+        ):
+            client.hand_in(b"archive", "call", "mine")
+
+
 def test_it_does_not_wait_for_ever() -> None:  # G36
     assert (TIMEOUT_S, ATTEMPTS) == (900, 90)
     pauses: list[float] = []
