@@ -209,8 +209,10 @@ class Worker:
             claimed = await self._engine.claim(self.id, lane.kinds, limit)
         except StoreUnavailable:
             lane.look = True
+            self._engine.metrics.looked("failed")
             raise
         self._unsure = False
+        self._engine.metrics.looked("found" if claimed.claims else "nothing")
         self._probe("worker.claimed")
         if life == self._lives:  # else they were claimed by one who is lost
             self._take_on(lane, claimed.claims)

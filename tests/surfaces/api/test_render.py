@@ -76,7 +76,11 @@ async def test_a_picture_is_where_its_job_says(serve: Serve) -> None:  # R06, R1
         assert picture.headers["content-type"] == "image/svg+xml"
         assert picture.headers["cache-control"] == "public, max-age=300"  # R25
         assert picture.text.startswith("<svg")
-        assert "sandbox" in picture.headers["content-security-policy"]
+        assert picture.headers["content-security-policy"] == (
+            "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
+        )
+        assert picture.headers["x-content-type-options"] == "nosniff"
+        assert picture.headers["referrer-policy"] == "no-referrer"
         tag = {"If-None-Match": picture.headers["etag"]}
         assert (await http.get(f"/d/{shortlink}", headers=tag)).status_code == 304
 
@@ -275,6 +279,69 @@ async def test_a_repeated_request_is_one_job(serve: Serve) -> None:
         assert (await http.post("/render", json=FLOW, headers=key)).json() == first
         other = await http.post("/render", json={**FLOW, "source": "graph TD; X"}, headers=key)
         assert other.status_code == 422
+
+
+async def test_a_repeated_request_leaves_the_cache_as_it_is(serve: Serve) -> None:  # R25
+    async with serve(RenderSurface({})) as (http, engine):
+        key = {"Idempotency-Key": "k"}
+        first = await http.post("/render?mode=sync", json={**FLOW, "outputType": "png"})
+        made = await http.post("/render", json=FLOW, headers=key)
+        shown = await ended(http, made.json()["jobId"])
+        again = await http.post("/render", json=FLOW, headers=key)
+        assert again.json() == made.json()
+        cached = (await http.post("/render?mode=sync", json=FLOW)).json()
+        assert cached == {**shown["result"], "cached": True}
+        other = await http.post("/render", json={**FLOW, "outputType": "png"}, headers=key)
+        assert other.status_code == 422
+        png = await http.post("/render?mode=sync", json={**FLOW, "outputType": "png"})
+        assert png.json() == {**first.json(), "cached": True}
+        assert len(await engine.list_jobs(JobFilter(DEFAULT_TENANT))) == 2
+
+
+async def test_a_picture_outlives_the_cache(  # R12, R25: CACHE_TTL bounds reuse only
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serve(RenderSurface({"CACHE_TTL": "60000"})) as (http, engine):
+        clock = engine.clock
+        first = (await http.post("/render?mode=sync", json=FLOW)).json()
+        assert (await http.post("/render?mode=sync", json=FLOW)).json()["cached"] is True
+        now = clock.now()
+        monkeypatch.setattr(clock, "now", lambda: now + 60_001)
+        again = (await http.post("/render?mode=sync", json=FLOW)).json()
+        assert "cached" not in again
+        assert again["shortlink"] != first["shortlink"]
+        assert (await http.get(first["url"])).status_code == 200
+    async with serve(RenderSurface({"CACHE_TTL": "0"})) as (http, _):
+        other = {**FLOW, "source": "graph TD; never cached"}
+        for _ in range(2):
+            assert "cached" not in (await http.post("/render?mode=sync", json=other)).json()
+
+
+async def test_only_so_many_are_drawn_at_once(serve: Serve) -> None:  # R18, R25
+    async with serve(RenderSurface({"QUEUE_MAX_CONCURRENT": "2"}), works=False) as (http, engine):
+        for number in range(4):
+            await handed_in(http, source=f"graph TD; A{number}")
+        for name in ("v", "w"):
+            await engine.store.register_worker(worker_info(name))
+        claimed = [
+            len((await engine.claim(name, ["render"], 4)).claims) for name in ("v", "w", "w")
+        ]
+        assert claimed == [2, 0, 0]
+
+
+def test_settings_have_the_figures_of_the_document() -> None:  # R13, R25
+    figures = RenderSurface({}).settings
+    assert (figures.retention_ms, figures.cache_ttl_ms) == (3_600_000, 300_000)
+    assert (figures.most_at_once, figures.most_waiting) == (10, 50)
+    told = {
+        "JOB_RETENTION_MS": "7",
+        "CACHE_TTL": "0",
+        "QUEUE_MAX_CONCURRENT": "3",
+        "QUEUE_MAX_WAITING": "0",
+    }
+    figures = RenderSurface(told).settings
+    assert (figures.retention_ms, figures.cache_ttl_ms) == (7, 0)
+    assert (figures.most_at_once, figures.most_waiting) == (3, 0)
 
 
 @pytest.mark.parametrize(

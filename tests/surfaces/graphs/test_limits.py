@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from coatcheck import App
 from coatcheck.settings import load_settings
 from coatcheck.surfaces.graphs import settings
+from coatcheck.surfaces.graphs.analysis.summarising import SMALL_BYTES
 from coatcheck.surfaces.graphs.surface import GraphSurface
 from coatcheck.worker.lane import lanes_of
 from coatcheck.worker.pace import Pace
@@ -40,6 +42,32 @@ async def test_a_parser_that_crashes(serve: Serve) -> None:
         assert (said["status"], "error" in said) == ("failed", True)
         after = await graphs.ended("call", zipped({"readme.txt": b"no code"}), key="next")
         assert (after["status"], after["result"]["stats"]["files"]) == ("completed", 0)
+
+
+@pytest.mark.usefixtures("crashing")
+async def test_a_parser_that_crashes_where_several_processes_read(serve: Serve) -> None:
+    # More than is read in one process: the parser takes one of the pool's along.
+    many = {f"m{n}.py": b"x = 1\n" * 20_000 for n in range(2 + SMALL_BYTES // 120_000)}
+    async with serve() as graphs:
+        said = await graphs.ended("call", zipped(many))
+        assert said["status"] == "failed"
+        if len(os.sched_getaffinity(0)) > 1:
+            assert said["error"] == "analysis-failed: the analysis failed (BrokenProcessPool)"
+        after = await graphs.ended("call", zipped({"readme.txt": b"no code"}), key="next")
+        assert after["status"] == "completed"
+
+
+async def test_an_archive_of_a_hundred_thousand_files(serve: Serve) -> None:
+    code = {f"p{n // 100}/m{n}.py": b"def f(): pass\n" for n in range(2_000)}
+    others = {f"data/{n // 1000}/{n}.txt": b"" for n in range(98_000)}
+    async with serve() as graphs:
+        first = await graphs.post("parse", zipped({**code, **others}, zipfile.ZIP_STORED))
+        await graphs.engine.wait(first.json()["jobId"], 300)
+        said = (await graphs.post("parse")).json()
+        assert said["status"] == "completed", said["error"]
+        assert said["result"]["stats"]["files"] == 2_000
+        functions = [node for node in said["result"]["nodes"] if node["kind"] == "function"]
+        assert len(functions) == 2_000
 
 
 async def test_one_that_needs_too_much_memory(serve: Serve) -> None:

@@ -12,15 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from coatcheck.errors import StoreUnavailable
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.transition import OVERRUN_MS
+from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.worker import worker as worker_module
 from tests.cli.processes import COMMAND, environment
 from tests.http.arrange import worker_info
 from tests.payloads.canary import WORD, found_in
 
-from .conftest import Graphs, Serve, until
+from .conftest import Graphs, Serve, until, working
 from .zips import zipped
 
 pytestmark = pytest.mark.anyio
@@ -146,6 +149,31 @@ async def test_when_its_worker_does_not_end_it(serve: Serve, tmp_path: Path) -> 
         late = await graphs.engine.settle([Settlement(claim.lease, Succeeded("{}"))])
         assert late == [False]
         assert (await graphs.post("call")).json() == said
+
+
+async def test_while_its_end_cannot_be_written_the_archive_is_kept_for_the_sweep(  # G25
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused, write = asyncio.Event(), SQLiteStore.settle
+
+    async def settle(*_: object) -> list[bool]:
+        refused.set()
+        raise StoreUnavailable("switched off")
+
+    monkeypatch.setattr(worker_module, "LAST_WRITES_S", 0.2)
+    async with serve(works=False) as graphs:
+        await graphs.post("call", ARCHIVE)
+        monkeypatch.setattr(SQLiteStore, "settle", settle)
+        async with working(graphs.engine, Settings(processes=1, drain_s=60), tmp_path):
+            await asyncio.wait_for(refused.wait(), 60)
+            await graphs.sweep()
+            assert (await graphs.post("call")).json()["status"] == "processing"
+            assert left_in(tmp_path)
+        monkeypatch.setattr(SQLiteStore, "settle", write)
+        said = (await graphs.post("call")).json()  # its worker is gone, and could not say how
+        assert (said["status"], said["error"][:6]) == ("failed", "lost: ")
+        await graphs.sweep()
+        assert left_in(tmp_path) == []
 
 
 async def test_a_crash_between_the_archive_and_its_job(serve: Serve, tmp_path: Path) -> None:
