@@ -152,6 +152,7 @@ def opaque(ctx: Any, thing: Opaque) -> None: ...
         (plain, {"name": ""}, "'' cannot name a kind"),
         (plain, {"queue": "a/b"}, "'a/b' cannot name a queue"),
         (plain, {"retries": -1}, "kind 'plain': retries must not be negative"),
+        (plain, {"on_drain": "shrug"}, "kind 'plain': on_drain is release or fail, not 'shrug'"),
         (plain, {"on_lost": "shrug"}, "kind 'plain': on_lost is requeue, resume or fail"),
         (plain, {"timeout": "soon"}, "kind 'plain': timeout: 'soon' is not a duration"),
         (plain, {"timeout": 0}, "kind 'plain': timeout must be more than 0"),

@@ -32,6 +32,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "drain_s": ("0", 0.0),
     "grace_s": ("1", 1.0),
     "poll_s": ("0.5", 0.5),
+    "longest_poll_s": ("45", 45.0),
     "mcp_wait_s": ("0", 0.0),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
@@ -133,11 +134,21 @@ def test_a_poll_interval_of_others_is_the_net_below_the_wake_ups(name: str) -> N
         load_settings({}, {name: "often"})
 
 
+# G17: how seldom it looks at most while the store fails.
+def test_the_longest_poll_interval_of_others_is_ours() -> None:
+    name = "SUPERMODEL_JOB_MAX_POLL_INTERVAL_MS"
+    assert load_settings({}, {}).longest_poll_s == 30
+    assert load_settings({}, {name: "4000"}).longest_poll_s == 4
+    assert load_settings({}, {name: "4000", "COATCHECK_LONGEST_POLL_S": "9"}).longest_poll_s == 9
+    with pytest.raises(ConfigurationError, match=name):
+        load_settings({}, {name: "seldom"})
+
+
 # G15: how many jobs a worker runs in processes of their own, by the name of others.
 def test_the_concurrency_of_others_is_that_of_processes() -> None:
     name = "SUPERMODEL_JOB_CONCURRENCY"
-    assert load_settings({}, {name: "4"}).process_slots == 4
-    assert load_settings({}, {name: "4", "COATCHECK_PROCESSES": "3"}).process_slots == 3
+    assert load_settings({}, {name: "4"}).process_slots() == 4
+    assert load_settings({}, {name: "4", "COATCHECK_PROCESSES": "3"}).process_slots() == 3
     with pytest.raises(ConfigurationError, match=name):
         load_settings({}, {name: "0"})
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from inspect import isawaitable
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar, get_args, overload
 
 from pydantic_core import to_json
 
@@ -22,7 +22,7 @@ from coatcheck.ids import UlidGenerator
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.handler import isolation_of, signature_of
 from coatcheck.model.job import API_SURFACE, DEFAULT_QUEUE, Terms
-from coatcheck.model.kind import Isolation, Kind, OnLost
+from coatcheck.model.kind import Isolation, Kind, OnDrain, OnLost, OnOverrun
 from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
@@ -93,8 +93,11 @@ class App:
         retries: int = 2,
         timeout: Duration = "1h",
         on_lost: OnLost = "requeue",
+        on_drain: OnDrain | None = None,
+        on_overrun: OnOverrun = "retry",
         isolation: Isolation | None = None,
         memory: Size | None = None,
+        slots: int = 0,
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
@@ -116,8 +119,11 @@ class App:
         retries: int = 2,
         timeout: Duration = "1h",
         on_lost: OnLost = "requeue",
+        on_drain: OnDrain | None = None,
+        on_overrun: OnOverrun = "retry",
         isolation: Isolation | None = None,
         memory: Size | None = None,
+        slots: int = 0,
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
         keep_failed: Duration = "7d",
@@ -135,8 +141,15 @@ class App:
 
         The handler takes `(ctx, input)` or only `(ctx)`. An `async def` runs on the worker's
         handler loop, a `def` in a thread; with `isolation="process"` both run in a process of
-        their own, where `memory` limits what a job may add to it. What its annotations say is
-        what the input is checked against before a job is accepted.
+        their own, where `memory` limits what a job may add to it, and a worker has room for as many
+        as it has cores, or as `slots` asks for. What its annotations say is what the input is
+        checked against before a job is accepted.
+
+        `on_lost` says what becomes of a job whose worker disappears, `on_drain` of one that does
+        not finish in time where its worker was told to stop: it is given back ("release") or fails
+        ("fail"). Unless told, it fails where it would if its worker disappeared. With
+        `on_overrun="fail"` an attempt that took more time or memory than it may, or its process
+        along, is the last: it is the input that does so.
 
         `concurrency` is how many of its jobs run at once, on all workers together; with
         `concurrency_key`, a function of the input, how many of each key (one, unless told). `rate`
@@ -160,15 +173,14 @@ class App:
                 raise ConfigurationError(f"kind {kind_name!r} is declared twice in this app")
             if retries < 0:
                 raise ConfigurationError(f"kind {kind_name!r}: retries must not be negative")
-            if on_lost not in ("requeue", "resume", "fail"):
-                raise ConfigurationError(
-                    f"kind {kind_name!r}: on_lost is requeue, resume or fail, not {on_lost!r}"
-                )
+            drained = on_drain or ("fail" if on_lost == "fail" else "release")
+            _check_choice(kind_name, "on_lost", on_lost, get_args(OnLost))
+            _check_choice(kind_name, "on_drain", drained, get_args(OnDrain))
+            _check_choice(kind_name, "on_overrun", on_overrun, get_args(OnOverrun))
             where = isolation_of(kind_name, handler, isolation)
-            if memory is not None and where != "process":
-                raise ConfigurationError(
-                    f"kind {kind_name!r}: memory can only be limited with isolation='process'"
-                )
+            if (memory is not None or slots) and where != "process":
+                what = "memory can only be limited" if memory is not None else "slots are"
+                raise ConfigurationError(f"kind {kind_name!r}: {what} with isolation='process'")
             limit = limit_of(kind_name, concurrency, concurrency_key, rate)
             if head_starts is not None and limit is None:
                 raise ConfigurationError(
@@ -189,6 +201,7 @@ class App:
                 concurrency_key=concurrency_key,
                 head_starts=head_starts,
                 version=version,
+                slots=slots,
                 memory=None
                 if memory is None
                 else size_in_bytes(memory, f"kind {kind_name!r}: memory"),
@@ -198,6 +211,8 @@ class App:
                 drop_input_on_end=drop_input_on_end,
                 internal=internal,
                 wording=wording,
+                on_drain=drained,
+                on_overrun=on_overrun,
                 terms=Terms(
                     max_attempts=retries + 1,
                     on_lost=on_lost,
@@ -363,3 +378,9 @@ def load_app(reference: str) -> App:
         found = "nothing" if app is None else f"a {type(app).__name__}"
         raise ConfigurationError(f"{reference!r} should be a coatcheck.App, but is {found}")
     return app
+
+
+def _check_choice(kind_name: str, what: str, said: str, known: tuple[str, ...]) -> None:
+    if said not in known:
+        choice = " or ".join(", ".join(known).rsplit(", ", 1))
+        raise ConfigurationError(f"kind {kind_name!r}: {what} is {choice}, not {said!r}")

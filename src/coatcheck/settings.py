@@ -24,6 +24,7 @@ PREFIX = "COATCHECK_"
 # The foreign names that existing deployments use, and what each is here.
 DATABASE_FILE = "JOB_DB_PATH"
 POLL_MS = ("JOB_POLL_INTERVAL_MS", "SUPERMODEL_JOB_POLL_INTERVAL_MS")
+LONGEST_POLL_MS = "SUPERMODEL_JOB_MAX_POLL_INTERVAL_MS"
 PROCESSES = "SUPERMODEL_JOB_CONCURRENCY"
 
 
@@ -67,7 +68,8 @@ class Settings:
     port: int = 8080
     # Jobs a worker runs at once on its loop and in threads; 0 means 8 per core.
     concurrency: int = 0
-    # Jobs it runs at once in processes of their own; 0 means one per core.
+    # Jobs it runs at once in processes of their own; 0 means one per core, or as many as a kind
+    # asks for.
     processes: int = 0
     # A process is replaced after so many jobs, so that what handlers leak is bounded; 0: never.
     process_jobs: int = 1000
@@ -81,6 +83,9 @@ class Settings:
     grace_s: float = 10.0
     # The net below the wake-ups: how often a worker looks for work unasked.
     poll_s: float = 1.0
+    # While the store fails it looks half as often each time, down to this; three looks that succeed
+    # make it twice as often again.
+    longest_poll_s: float = 30.0
     # Whom webhooks may call beyond the public internet: names, *.names, addresses and networks,
     # with commas between.
     egress_allow: str = ""
@@ -95,7 +100,7 @@ class Settings:
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        for name in ("lease_s", "sweep_s", "poll_s"):
+        for name in ("lease_s", "sweep_s", "poll_s", "longest_poll_s"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be more than 0, not {getattr(self, name)}")
         for name in ("drain_s", "grace_s", "mcp_wait_s", *COUNTS):
@@ -129,10 +134,11 @@ class Settings:
         """How many jobs a worker runs at once on its loop and in threads."""
         return self.concurrency or 8 * (os.cpu_count() or 1)
 
-    @property
-    def process_slots(self) -> int:
-        """How many jobs a worker runs at once in processes of their own."""
-        return self.processes or os.cpu_count() or 1
+    def process_slots(self, asked: int = 0) -> int:
+        """How many jobs a worker runs at once in processes of their own, where its kinds ask for
+        room for so many.
+        """
+        return self.processes or max(os.cpu_count() or 1, asked)
 
 
 def load_settings(
@@ -161,6 +167,8 @@ def _foreign(environment: Mapping[str, str]) -> dict[str, Any]:
     for name in POLL_MS:
         if (number := _count(environment, name, "milliseconds")) is not None:
             found["poll_s"] = number / 1000
+    if (number := _count(environment, LONGEST_POLL_MS, "milliseconds")) is not None:
+        found["longest_poll_s"] = number / 1000
     if (number := _count(environment, PROCESSES, "jobs")) is not None:
         found["processes"] = number
     return found

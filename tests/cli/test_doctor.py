@@ -9,6 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from coatcheck.sandbox import Strength, sandbox_in_force
 from coatcheck.store.sqlite.schema import MIGRATIONS
 from tests.cli.diagnosis import diagnose, of_area
 from tests.cli.processes import run_to_end, running
@@ -47,6 +48,15 @@ def test_for_people_each_line_begins_with_its_level(shell: Shell, tmp_path: Path
     assert all(line.split()[0] in ("ok", "warning", "problem") for line in lines if line[0] != " ")
     assert (empty, summary) == ("", "0 problem(s), 1 warning(s)")
     assert "no worker is running" in ended.stdout
+
+
+def test_it_says_what_programs_run_under(tmp_path: Path) -> None:
+    here = sandbox_in_force()
+    [(level, said)] = [
+        each for each in of_area(diagnose(tmp_path), "parts") if each[1].startswith("programs run")
+    ]
+    assert said.startswith(f"programs run under {here.strength}: {here.says}")
+    assert level == ("warning" if here.strength is Strength.RLIMITS else "ok")
 
 
 def test_without_a_database_nothing_is_made(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from coatcheck.cli.api import Api
 from coatcheck.surfaces.graphs.module_graph import module_graph
 from coatcheck.surfaces.graphs.pictures import MOST_MODULES, as_dot, as_mermaid
 from coatcheck.surfaces.graphs.words import LARGEST_SOURCE
@@ -71,6 +72,15 @@ def test_its_modules_can_be_seen(server: Running, code: Path, tmp_path: Path) ->
     assert "shop.till" in picture
     assert run(server, tmp_path, "code", "--format", "dot").returncode == 0
     assert '"shop/till.py" -> "shop/prices.py"' in (tmp_path / "graph.dot").read_text()
+
+
+def test_it_is_handed_in_as_the_surface_says(  # G10
+    server: Running, code: Path, tmp_path: Path
+) -> None:
+    assert run(server, tmp_path, "code").returncode == 0
+    with Api(server.url()) as api:
+        job, _ = next(api.jobs([("kind", "graph")], 1))
+        assert job["surface"] == "graphs"
 
 
 def test_what_is_wrong_is_said(server: Running, code: Path, tmp_path: Path) -> None:

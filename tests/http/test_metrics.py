@@ -21,6 +21,8 @@ NAMES = {
     "jobs_started": "counter",
     "jobs_finished": "counter",
     "jobs_retried": "counter",
+    "jobs_polled": "counter",
+    "worker_polls": "counter",
     "jobs_expired": "counter",
     "stale_writes": "counter",
     "webhook_deliveries": "counter",

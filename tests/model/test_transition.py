@@ -221,6 +221,18 @@ def test_without_a_deadline_nothing_expires() -> None:
     assert rules.expired(in_state(State.QUEUED), TERMS, 10**15) is None
 
 
+def test_a_running_job_is_taken_from_a_worker_that_does_not_keep_its_deadline() -> None:
+    terms, late = TERMS._replace(deadline_at=NOW), NOW + rules.OVERRUN_MS
+    standing = running()
+    assert rules.overran(standing, terms, late - 1) is None
+    assert rules.overran(standing, TERMS, 10**15) is None
+    ended = changed(rules.overran(standing, terms, late))
+    assert (ended.state, ended.reason, ended.worker) == (State.FAILED, Reason.TIMEOUT, None)
+    assert ended.fence == standing.fence + 1
+    stopped = changed(rules.overran(running(cancel_requested=True), terms, late))
+    assert (stopped.state, stopped.fence) == (State.CANCELLED, standing.fence + 1)
+
+
 def changed(step: Transition | None) -> Standing:
     assert step is not None
     return step.standing
@@ -233,12 +245,13 @@ def test_who_holds_no_fence_moves_a_job_only_from_certain_states(state: State) -
         "lost": rules.lost(standing, terms, NOW),
         "cancel": rules.cancel_asked(standing, terms, NOW),
         "expired": rules.expired(standing, terms, NOW),
+        "overran": rules.overran(standing, terms, NOW + rules.OVERRUN_MS),
     }
     may = {name for name, step in moves.items() if step is not None}
     assert may == {
         State.QUEUED: {"cancel", "expired"},
         State.WAITING: {"cancel", "expired"},
-        State.RUNNING: {"lost", "cancel"},
+        State.RUNNING: {"lost", "cancel", "overran"},
     }.get(state, set())
 
 

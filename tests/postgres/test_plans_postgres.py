@@ -229,6 +229,7 @@ NAMED: list[tuple[str, tuple[Any, ...], set[str]]] = [
     ("promote_due", (NOW + 500, 1_000), {"jobs_delayed", "jobs_pkey"}),
     ("held_by", ("worker-1",), {"jobs_running"}),
     ("past_deadline", (NOW + 500, 200), {"jobs_with_deadline"}),
+    ("running_past_deadline", (NOW + 500, 200), {"jobs_running"}),
     ("past_retention", (NOW + 500, 200, 0), {"jobs_expiring", "jobs_pkey", "deliveries_pkey"}),
     ("waiting_due", (NOW + 500, 1_000), {"jobs_waiting"}),
     ("children_to_cancel", ("tenant-0", "x", 200), {"jobs_by_parent"}),

@@ -246,6 +246,22 @@ async def test_what_must_not_be_run_twice_is_not_given_back_once_it_has_begun(
     gate.open()
 
 
+async def test_what_would_be_lost_with_its_worker_may_still_be_given_back_by_one_that_stops(
+    app: App, engine: Engine
+) -> None:
+    gate = Gate()
+
+    @app.job(retries=0, on_lost="fail", on_drain="release")
+    async def polite(ctx: Context) -> None:
+        await gate.hold_politely()
+
+    async with working(engine, replace(SETTINGS, drain_s=0.05)):
+        job = await engine.submit(Submission("polite"))
+        await gate.begun.wait()
+    back = await engine.get(job.id)
+    assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
+
+
 async def test_a_worker_taken_for_lost_writes_nothing_more_and_starts_anew(
     app: App, engine: Engine
 ) -> None:

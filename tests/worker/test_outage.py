@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from coatcheck.engine.submission import Submission
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
+from coatcheck.worker.outage import Poll
 
-from .conftest import working
+from .conftest import SETTINGS, working
 
 pytestmark = pytest.mark.anyio
 
@@ -131,3 +133,47 @@ async def test_a_worker_that_is_known_anew_before_it_claims_keeps_what_it_claime
         job = await engine.submit(Submission("note"))
         assert (await engine.wait(job.id, 10)).state is State.SUCCEEDED
         assert worker.id != known_as
+
+
+def test_failures_make_looks_rarer_and_three_that_succeed_more_frequent() -> None:  # G16, G17
+    poll = Poll(1.0, 30.0)
+    seen = []
+    for _ in range(6):
+        poll.failed()
+        seen.append(poll.interval_s)
+    assert seen == [2, 4, 8, 16, 30, 30]
+    poll.succeeded()
+    poll.succeeded()
+    poll.failed()  # it counts from the beginning again
+    for _ in range(5):
+        poll.succeeded()
+    assert poll.interval_s == 15
+    for _ in range(30):
+        poll.succeeded()
+    assert poll.interval_s == 1
+
+
+async def test_a_worker_looks_as_seldom_as_it_is_told_while_the_store_fails(  # G17
+    app: App, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    unreliable = Unreliable(store, "claim")
+    unreliable.down = True
+    engine = Engine(unreliable, app.kinds)
+
+    @app.job
+    async def noop(ctx: Context) -> None:
+        pass
+
+    job = await engine.submit(Submission("noop"))
+    often = replace(SETTINGS, poll_s=0.01, longest_poll_s=0.04)
+    async with working(engine, often), asyncio.timeout(60):
+        while len(paused(caplog)) < 5:
+            unreliable.refused.clear()
+            await unreliable.refused.wait()
+        unreliable.down = False
+        await engine.wait(job.id, 60)
+    assert paused(caplog)[:5] == [0.01, 0.02, 0.04, 0.04, 0.04]
+
+
+def paused(caplog: pytest.LogCaptureFixture) -> list[float]:
+    return [getattr(each, "pause_s", 0.0) for each in caplog.records if "is down" in each.message]

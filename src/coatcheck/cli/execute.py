@@ -40,7 +40,7 @@ def execute(command: tuple[str, ...], seconds: float, url: str, api_key: str | N
         coatcheck exec -- uname -a
         coatcheck exec --seconds 10 -- sleep 60
     """
-    asked = {"argv": list(command), "execution_id": str(uuid.uuid4()), "seconds": seconds}
+    asked = {"argv": list(command), "seconds": seconds}
     with Api(url, api_key) as api:
         job = api.submit({"kind": KIND, "input": asked}, f"cli-{uuid.uuid4()}")
         try:

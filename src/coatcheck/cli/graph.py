@@ -62,17 +62,18 @@ def graph(
     how = format_ or _format_of(output)
     where = output or f"graph.{how}"
     with Api(url, api_key) as api, Client(url, api_key) as client:
-        job = _make(api, client, folder, kind, timeout)
+        job = _make(api, folder, kind, timeout, api_key)
         found = json.loads(client.artifact(job["id"], job["result"]["artifact"]))
     _write(found, how, where)
     _tell(found, sys.stdout.write if where != "-" else sys.stderr.write)
 
 
 def _make(
-    api: Api, client: Client, folder: Path, kind: str, timeout: float | None
+    api: Api, folder: Path, kind: str, timeout: float | None, api_key: str | None
 ) -> dict[str, Any]:
     """Send a folder, and return its job when it has succeeded."""
     from coatcheck.cli.packing import pack  # noqa: PLC0415 - after a look at the options
+    from coatcheck.surfaces.graphs.client import GraphClient  # noqa: PLC0415
 
     if not any(known["name"] == "graph" for known in api.kinds()["kinds"]):
         complain(f"the server at {api.shown_url} has no graphs: serve it without an app")
@@ -89,10 +90,10 @@ def _make(
             f"{packed.files:,} files, {packed.bytes:,} bytes"
             + (f" (not{left[1:]})" if left else "")
         )
-        archive = client.upload(path)
-    asked = {"archive": archive.model_dump(), "graph": kind}
-    job = api.submit({"kind": "graph", "input": asked}, f"cli-{uuid.uuid4()}")
-    job = follow(api, job["id"], timeout)
+        # By the surface's own call: what it is sent is kept for an hour, whatever happens to us.
+        with GraphClient(api.url, api_key) as graphs:
+            job_id = graphs.hand_in(path, kind, f"cli-{uuid.uuid4()}")
+    job = follow(api, job_id, timeout)
     if job["finished_at"] is None:
         complain(f"job {job['id']} is still {job['state']}; it goes on")
         sys.exit(exits.TIMED_OUT)

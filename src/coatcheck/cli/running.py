@@ -65,13 +65,15 @@ def surfaces_of(app: App) -> list[Surface]:
 @contextlib.asynccontextmanager
 async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
     """Open an engine for an app, whose surfaces are told what the operator has set."""
-    for surface in surfaces_of(app):
+    surfaces = surfaces_of(app)
+    for surface in surfaces:
         surface.configure(settings)
     try:
-        async with opening.open_engine(app, settings) as engine:
+        tidying = [surface.tidy for surface in surfaces]
+        async with opening.open_engine(app, settings, tidying) as engine:
             yield engine
     finally:
-        for surface in surfaces_of(app):
+        for surface in surfaces:
             await surface.close()
 
 

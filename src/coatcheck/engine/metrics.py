@@ -45,6 +45,8 @@ FINISHED = "jobs_finished"
 RETRIED = "jobs_retried"
 RUN_TIME = "job_run"
 WAIT_TIME = "job_wait"
+POLLED = "jobs_polled"
+LOOKS = "worker_polls"
 DELIVERIES = "webhook_deliveries"
 
 
@@ -68,6 +70,7 @@ class Metrics:
         self._store = store
         self.throughput = Throughput(store, clock)
         self._counts: Counter[str] = Counter()
+        self._looks: Counter[str] = Counter()
         self.store_latency = Latency()  # of this process alone
 
     def submitted(self, kind: str, jobs: int = 1) -> None:
@@ -78,6 +81,16 @@ class Metrics:
         """Count an attempt that begins, and how long its job was due."""
         self._counts[_of_kind(STARTED, kind)] += 1
         self._observe(WAIT_TIME, kind, waited_ms)
+
+    def polled(self, kind: str) -> None:
+        """Count somebody who came back for a job by handing it in again."""
+        self._counts[_of_kind(POLLED, kind)] += 1
+
+    def looked(self, outcome: str) -> None:
+        """Count a look for work: `found` some, `nothing`, or `failed`. An idle worker writes
+        nothing for that: these go along with other counts.
+        """
+        self._looks[f'{LOOKS}{{outcome="{outcome}"}}'] += 1
 
     def delivered(self, outcome: str) -> None:
         """Count a call of a webhook: delivered, retried (it will be) or failed."""
@@ -113,6 +126,8 @@ class Metrics:
         counts, self._counts = self._counts, Counter()
         if not counts:
             return
+        looks, self._looks = self._looks, Counter()
+        counts += looks
         try:
             await self._store.count(counts)
         except StoreError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from coatcheck.blobs.open import blobs_for
@@ -37,9 +38,13 @@ class Declared(Protocol):
 
 
 @contextlib.asynccontextmanager
-async def open_engine(app: Declared, settings: Settings) -> AsyncIterator[Engine]:
+async def open_engine(
+    app: Declared,
+    settings: Settings,
+    tidying: Sequence[Callable[[Engine], Awaitable[None]]] = (),
+) -> AsyncIterator[Engine]:
     """Open the store; sweep it, fire schedules and deliver webhooks for as long as the engine is
-    in use.
+    in use. What is to be tidied with every sweep beside that, is given.
     """
     blobs = blobs_for(settings)  # says what is wrong with its address
     guard = Guard(settings.egress_allow)
@@ -58,7 +63,12 @@ async def open_engine(app: Declared, settings: Settings) -> AsyncIterator[Engine
         pepper=pepper_for(settings).read,
     )
     sweeper = Sweeper(
-        store, clock, lease_s=settings.lease_s, sweep_s=settings.sweep_s, keeping=engine.keeping
+        store,
+        clock,
+        lease_s=settings.lease_s,
+        sweep_s=settings.sweep_s,
+        keeping=engine.keeping,
+        chores=[partial(tidy, engine) for tidy in tidying],
     )
     tasks: list[asyncio.Task[None]] = []
     try:

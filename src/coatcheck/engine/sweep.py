@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Awaitable, Callable, Sequence
 
 from coatcheck.clock import Clock
 from coatcheck.engine.keeping import Keeping
@@ -21,6 +22,9 @@ from coatcheck.errors import StoreError
 from coatcheck.store.base import Store
 
 log = logging.getLogger(__name__)
+
+# What is to be done with every sweep, beside what the store and the blobs need.
+Chore = Callable[[], Awaitable[None]]
 
 
 class Sweeper:
@@ -34,9 +38,11 @@ class Sweeper:
         lease_s: float,
         sweep_s: float,
         keeping: Keeping | None = None,
+        chores: Sequence[Chore] = (),
     ) -> None:
         self._store = store
         self._keeping = keeping
+        self._chores = chores
         self._clock = clock
         self._lease_s = lease_s
         self._sweep_s = sweep_s
@@ -59,8 +65,19 @@ class Sweeper:
         await self._sweep_store()
         if self._keeping is not None:
             await self._keeping.sweep()
+        for chore in self._chores:
+            await self._do(chore)
         if not await self._store.erase():
             log.warning("what was deleted is not erased yet; trying again")
+
+    async def _do(self, chore: Chore) -> None:
+        try:
+            await chore()
+        except StoreError:
+            raise
+        except Exception as error:
+            # Somebody else's code: it keeps neither the others nor the next sweep from theirs.
+            log.exception("a chore failed", exc_info=error)
 
     async def _sweep_store(self) -> None:
         while True:

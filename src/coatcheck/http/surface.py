@@ -29,6 +29,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.app import App
+from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.card_view import PlannedStep
 from coatcheck.http.endpoint import Endpoint
@@ -69,6 +70,11 @@ class Surface(ABC):
 
     async def close(self) -> None:  # noqa: B027 - most have nothing open
         """Let go of what it has opened; called in each process when it stops."""
+
+    async def tidy(self, engine: Engine) -> None:  # noqa: B027 - most leave nothing about
+        """Clear away what its jobs have left outside of them, a bounded amount; called with every
+        sweep, in each process that has it.
+        """
 
     async def result(self, request: Request, job: Job) -> Response | None:  # noqa: ARG002
         """Answer with the result of one of its jobs that succeeded; None: as JSON, like any other.

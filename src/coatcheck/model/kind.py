@@ -27,6 +27,8 @@ _LONG_NUMBER = re.compile(rf"\d{{{LONGEST_NUMBER + 1}}}")
 
 Isolation = Literal["async", "thread", "process"]
 OnLost = Literal["requeue", "resume", "fail"]
+OnDrain = Literal["release", "fail"]
+OnOverrun = Literal["retry", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ class Kind:
     queue: str = DEFAULT_QUEUE
     terms: Terms = field(default_factory=Terms)
     backoff: Backoff = field(default_factory=Backoff)
+    slots: int = 0  # for so many of its jobs a worker has processes, unless its operator says
     memory: int | None = None  # bytes a job may add to its process; None: no limit
     payload_ttl_ms: int | None = None  # None: an input lives as long as its job
     drop_input_on_end: bool = False
@@ -64,6 +67,8 @@ class Kind:
     head_starts: Callable[[], Mapping[str, int]] | None = None
     version: str | None = None  # a job that has begun goes on only where the kind has its version
     internal: bool = False  # jobs of it are made by its own surface, and by nobody else
+    on_drain: OnDrain = "release"  # what becomes of a job that a stopping worker interrupts
+    on_overrun: OnOverrun = "retry"  # of an attempt that took more time or memory than it may
     wording: Wording | None = None  # None: its jobs' own endpoints get Standard Webhooks
 
     def key_of(self, value: Any) -> str | None:

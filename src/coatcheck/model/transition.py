@@ -14,8 +14,11 @@ Rules worth knowing:
   came) is recognised and changes nothing.
 - A request to cancel a running job is only a flag. The worker that next settles the job decides:
   success stays success, a handler that gave up has failed, anything else ends it as cancelled.
-- Whoever holds no fence (cancel, lost, expired) may move a job only from the states named here;
-  for any other the function returns None and nothing is written.
+- Whoever holds no fence (cancel, lost, expired, overran) may move a job only from the states named
+  here; for any other the function returns None and nothing is written.
+- A deadline is the worker's to keep while it runs the job. One that has not ended it `OVERRUN_MS`
+  later, which is longer than it gives a handler to stop, loses it like a worker that is gone: what
+  the job was given is dropped at its time, whatever became of who reads it.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ from coatcheck.model.state import Reason, State, check_move
 
 # When a job goes on that waits for no particular time.
 NEVER = 253_402_300_799_999
+# How long after its deadline a running job is left to its worker.
+OVERRUN_MS = 60_000
 
 
 class Standing(NamedTuple):
@@ -173,6 +178,19 @@ def expired(standing: Standing, terms: Terms, now: int) -> Transition | None:
         return None
     error = Failure("expired", "the job's deadline passed before it could run")
     return _end(standing, terms, State.FAILED, Reason.EXPIRED, error, now)
+
+
+def overran(standing: Standing, terms: Terms, now: int) -> Transition | None:
+    """The deadline passed long ago, and the worker that runs the job has not ended it."""
+    if standing.state is not State.RUNNING:
+        return None
+    if terms.deadline_at is None or terms.deadline_at + OVERRUN_MS > now:
+        return None
+    standing = standing._replace(fence=standing.fence + 1)
+    if standing.cancel_requested:
+        return _cancelled(standing, terms, now)
+    error = Failure("timeout", "the job's deadline passed, and its worker did not end it")
+    return _end(standing, terms, State.FAILED, Reason.TIMEOUT, error, now)
 
 
 def _cancelled(standing: Standing, terms: Terms, now: int) -> Transition:

@@ -293,10 +293,11 @@ class Store(
     # --- keeping house
 
     async def sweep(self, now: int) -> Swept:
-        """Fail jobs past their deadline, drop inputs that are to be kept no longer, delete what
-        retention has passed over unless its parent has not ended or a webhook is still to be
-        delivered, finish batches that a crash left half-written and cancels of many children: a
-        bounded amount, safe to run anywhere and at any time.
+        """Fail jobs past their deadline, those that run where it is long past (their lease is then
+        stale), drop inputs that are to be kept no longer, delete what retention has passed over
+        unless its parent has not ended or a webhook is still to be delivered, finish batches that
+        a crash left half-written and cancels of many children: a bounded amount, safe to run
+        anywhere and at any time.
         """
         ...
 

@@ -32,6 +32,7 @@ from coatcheck.store.schedules import Firing
 ENDED = ("succeeded", "failed", "cancelled")
 NEVER = 253_402_300_799_999  # the end of the year 9999: no time at all
 GONE_IS_KNOWN_FOR = 7 * 86_400_000
+LEFT_TO_ITS_WORKER = 60_000  # after its deadline
 
 Key = tuple[str, str]  # tenant and id
 
@@ -447,6 +448,24 @@ class ExpectedStore:
         for job in late:
             job.error = ANY
             self._end(job, "failed", "expired", now)
+        overran = [
+            job
+            for job in self.jobs.values()
+            if job.state == "running"
+            and job.new.terms.deadline_at is not None
+            and job.new.terms.deadline_at + LEFT_TO_ITS_WORKER <= now
+        ]
+        for job in overran:
+            job.fence += 1
+            job.progress = ANY  # as of a lost attempt
+            if job.cancel_requested:
+                self._end(job, "cancelled", "cancelled", now)
+            else:
+                job.error = ANY
+                self._end(job, "failed", "timeout", now)
+        for job in overran:
+            if job.state == "cancelled":
+                self._cancel_children(job, now)
         unfinished = {key for key, job in self.jobs.items() if job.state not in ENDED}
         old = [
             key
@@ -456,4 +475,4 @@ class ExpectedStore:
         for key in old:
             self.delete(key, now)
         self.cascaded = False
-        return len(late), len(old)
+        return len(late) + len(overran), len(old)

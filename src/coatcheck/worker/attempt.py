@@ -26,6 +26,10 @@ from coatcheck.worker.interrupts import Interrupted
 
 log = logging.getLogger(__name__)
 
+# The codes of attempts that took more than they may, or their process along.
+OUT_OF_MEMORY = "out-of-memory"
+PROCESS_DIED = "worker-process-died"
+
 # A job that waits for something to be reachable again looks at least this often.
 LONGEST_UNCOUNTED_MS = 30_000
 
@@ -131,7 +135,7 @@ def outcome_of(error: BaseException, kind: Kind, claim: Claim) -> Outcome:
             return Errored(failure, claim_delay(kind, claim))
     code, words = "handler-error", words_of(error)
     if isinstance(error, MemoryError) and kind.isolation == "process":
-        code, words = "out-of-memory", _words_on_memory(kind)
+        code, words = OUT_OF_MEMORY, _words_on_memory(kind)
     log.warning(
         "a handler raised",
         exc_info=error,

@@ -11,7 +11,7 @@ more or less is little beside the way to another process and back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from coatcheck.model.kind import Kind
 from coatcheck.settings import Settings
@@ -64,10 +64,12 @@ class Lane:
 
 
 def lanes_of(
-    kinds: Iterable[Kind], settings: Settings, clock: Callable[[], float], pace: Pace
+    kinds: Collection[Kind], settings: Settings, clock: Callable[[], float], pace: Pace
 ) -> dict[str, Lane]:
     """Return the lane of each isolation; those without kinds are there and never claim."""
-    apart = {kind.name: kind.isolation == "process" for kind in kinds}
-    shared = Lane((name for name in apart if not apart[name]), settings.slots, clock, pace)
-    processes = Lane((name for name in apart if apart[name]), settings.process_slots, clock, None)
+    apart = [kind for kind in kinds if kind.isolation == "process"]
+    others = [kind.name for kind in kinds if kind.isolation != "process"]
+    slots = settings.process_slots(max((kind.slots for kind in apart), default=0))
+    shared = Lane(others, settings.slots, clock, pace)
+    processes = Lane([kind.name for kind in apart], slots, clock, None)
     return {"async": shared, "thread": shared, "process": processes}

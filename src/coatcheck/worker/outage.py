@@ -16,6 +16,8 @@ T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
+# After so many in a row that went well.
+SUCCESSES = 3
 
 
 class Pauses:
@@ -30,9 +32,36 @@ class Pauses:
         await asyncio.sleep(self._next * random.uniform(0.8, 1.0))  # noqa: S311 - no secret
         self._next = min(LONGEST_PAUSE_S, self._next * 2)
 
-    def reset(self) -> None:
-        """Start again with short ones: the store has answered."""
-        self._next = FIRST_PAUSE_S
+
+class Poll:
+    """How often to look for work while the store fails: half as often after each failure, twice as
+    often again after some looks that succeeded.
+    """
+
+    def __init__(self, first_s: float, longest_s: float) -> None:
+        self._first_s = first_s
+        self._longest_s = max(first_s, longest_s)
+        self._succeeded = 0
+        self.interval_s = first_s
+
+    def failed(self) -> None:
+        """The store did not answer."""
+        self._succeeded = 0
+        self.interval_s = min(self._longest_s, self.interval_s * 2)
+
+    def succeeded(self) -> None:
+        """It did."""
+        self._succeeded += 1
+        if self._succeeded == SUCCESSES:
+            self._succeeded = 0
+            self.interval_s = max(self._first_s, self.interval_s / 2)
+
+    async def pause(self, why: StoreUnavailable) -> None:
+        """Wait before the next look."""
+        log.warning("the store is down", extra={"why": str(why), "pause_s": self.interval_s})
+        pause_s = self.interval_s * random.uniform(0.8, 1.0)  # noqa: S311 - no secret
+        self.failed()
+        await asyncio.sleep(pause_s)
 
 
 async def persist(verb: Callable[[], Awaitable[T]]) -> T:

@@ -2,7 +2,7 @@
 the attempt lasts.
 
 Each worker has a folder of its own, and holds a lock on a file beside it. What a worker that was
-killed has left there is removed by the next one that starts, which can tell by the lock.
+killed has left there is removed by any other, when it starts and with every sweep: the lock tells.
 """
 
 from __future__ import annotations

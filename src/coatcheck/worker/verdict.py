@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from coatcheck.engine.metrics import Metrics
 from coatcheck.model.job import Failure
-from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded, Waiting
+from coatcheck.model.outcome import (
+    Cancelled,
+    Errored,
+    GaveUp,
+    Outcome,
+    Released,
+    Succeeded,
+    Waiting,
+)
 from coatcheck.model.state import Reason
 from coatcheck.store.base import Report, Settlement
-from coatcheck.worker.attempt import claim_delay
+from coatcheck.worker.attempt import OUT_OF_MEMORY, PROCESS_DIED, claim_delay
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.interrupts import Interrupt
 
@@ -17,6 +27,8 @@ def settlements_of(execution: Execution, outcome: Outcome | None) -> list[Settle
     verdict = _verdict(execution, outcome)
     if verdict is None:
         return []
+    if isinstance(verdict, Errored) and execution.kind.on_overrun == "fail":
+        verdict = _final(verdict)
     report, files = execution.context.take_report(), execution.context.take_files()
     if files:
         report = (report or Report())._replace(files=files)
@@ -35,10 +47,18 @@ def _verdict(execution: Execution, outcome: Outcome | None) -> Outcome | None:
             return Cancelled()
         case Interrupt.DRAIN:
             # What must not be run twice is lost with its worker; the rest is taken up by another.
-            return None if execution.claim.terms.on_lost == "fail" else Released()
+            return None if execution.kind.on_drain == "fail" else Released()
     seconds = execution.claim.terms.timeout_ms / 1000
     error = Failure("timeout", f"the job ran out of time ({seconds:g} s an attempt)")
     return Errored(error, claim_delay(execution.kind, execution.claim), Reason.TIMEOUT)
+
+
+def _final(errored: Errored) -> Outcome:
+    """Let what ran out of time or memory, or ended its process, not do so again."""
+    error, reason = errored.error, errored.reason
+    if reason is Reason.TIMEOUT or error.code in (OUT_OF_MEMORY, PROCESS_DIED):
+        return GaveUp(replace(error, retryable=False), reason)
+    return errored
 
 
 def count(metrics: Metrics, execution: Execution, settlement: Settlement) -> None:

@@ -44,7 +44,7 @@ from coatcheck.worker.answers import Answers
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.interrupts import Interrupt
 from coatcheck.worker.lane import Lane, lanes_of
-from coatcheck.worker.outage import Pauses, persist
+from coatcheck.worker.outage import Poll, persist
 from coatcheck.worker.pace import PATIENCE_S, Pace
 from coatcheck.worker.presence import Presence
 from coatcheck.worker.probe import Probe, no_probe
@@ -117,6 +117,7 @@ class Worker:
                 [engine.kinds[name] for name in processes.kinds],
                 settings,
                 new_loop,
+                processes.slots,
             )
         self._scratch = Scratch(scratch)
         self._answers = Answers(
@@ -151,6 +152,7 @@ class Worker:
             asyncio.create_task(self._follow_work()),
             asyncio.create_task(self._follow_cancels()),
             asyncio.create_task(watch_for_blocking(self._async, lambda: bool(self._held))),
+            asyncio.create_task(self._tidy()),
         ]
         try:
             await _until_stopped(stop, [claiming, beating, *others])
@@ -164,19 +166,25 @@ class Worker:
             await asyncio.to_thread(self._scratch.close)
             log.info("worker stopped", extra={"worker": self.id})
 
+    async def _tidy(self) -> None:
+        """Remove what other workers have left that were killed, time and again."""
+        while True:
+            await asyncio.sleep(self._settings.sweep_s)
+            await asyncio.to_thread(self._scratch.remove_leftovers)
+
     # --- claiming
 
     async def _claim(self) -> None:
-        pauses = Pauses()
+        poll = Poll(self._settings.poll_s, self._settings.longest_poll_s)
         while not self._stopping:
             try:
                 for lane in self._lanes:
                     if lane.look:
                         lane.look_at = self._loop.time() + await self._claim_for(lane)
             except StoreUnavailable as error:
-                await pauses.pause(error)
+                await poll.pause(error)
                 continue
-            pauses.reset()
+            poll.succeeded()
             until = min((lane.look_at for lane in self._lanes), default=None)
             try:
                 async with asyncio.timeout_at(until):
@@ -201,8 +209,10 @@ class Worker:
             claimed = await self._engine.claim(self.id, lane.kinds, limit)
         except StoreUnavailable:
             lane.look = True
+            self._engine.metrics.looked("failed")
             raise
         self._unsure = False
+        self._engine.metrics.looked("found" if claimed.claims else "nothing")
         self._probe("worker.claimed")
         if life == self._lives:  # else they were claimed by one who is lost
             self._take_on(lane, claimed.claims)

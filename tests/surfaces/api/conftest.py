@@ -44,9 +44,15 @@ def serve(tmp_path: Path) -> Serve:
     """Serve surfaces from one database, with a worker unless told; again after it has stopped."""
 
     @contextlib.asynccontextmanager
-    async def serving(*surfaces: Surface, works: bool = True) -> AsyncIterator[Running]:
+    async def serving(
+        *surfaces: Surface, works: bool = True, grace_s: float = 10.0
+    ) -> AsyncIterator[Running]:
         settings = Settings(
-            database=f"sqlite:///{tmp_path}/jobs.db", concurrency=4, processes=1, drain_s=0
+            database=f"sqlite:///{tmp_path}/jobs.db",
+            concurrency=4,
+            processes=1,
+            drain_s=0,
+            grace_s=grace_s,
         )
         app = App()
         for surface in surfaces:

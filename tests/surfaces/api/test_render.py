@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from coatcheck import App
+from coatcheck.cli.running import open_engine
+from coatcheck.engine.engine import Engine
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
+from coatcheck.settings import Settings
 from coatcheck.store.base import JobFilter
-from coatcheck.surfaces.render import submitting
+from coatcheck.surfaces.render import links, submitting
 from coatcheck.surfaces.render.surface import RenderSurface
 from tests.http.arrange import worker_info
 
@@ -70,7 +76,11 @@ async def test_a_picture_is_where_its_job_says(serve: Serve) -> None:  # R06, R1
         assert picture.headers["content-type"] == "image/svg+xml"
         assert picture.headers["cache-control"] == "public, max-age=300"  # R25
         assert picture.text.startswith("<svg")
-        assert "sandbox" in picture.headers["content-security-policy"]
+        assert picture.headers["content-security-policy"] == (
+            "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:"
+        )
+        assert picture.headers["x-content-type-options"] == "nosniff"
+        assert picture.headers["referrer-policy"] == "no-referrer"
         tag = {"If-None-Match": picture.headers["etag"]}
         assert (await http.get(f"/d/{shortlink}", headers=tag)).status_code == 304
 
@@ -97,6 +107,33 @@ async def test_a_diagram_that_cannot_be_drawn(serve: Serve) -> None:  # R07
         assert "line 1" in shown["error"]
         waited = await http.post("/render?mode=sync", json={**FLOW, "source": "graph TD; A--"})
         assert (waited.status_code, waited.json()) == (400, {"error": shown["error"]})
+
+
+# The engine works on it for many seconds before it refuses it by itself.
+EXPLODES = "classDiagram\n" + "\n".join(f" A{n} <|-- A{n * 7 % 400}" for n in range(4000))
+
+
+@pytest.mark.parametrize(
+    ("limits", "codes"),
+    [
+        ({"COATCHECK_RENDER_SECONDS": "1"}, {"timeout"}),
+        ({"COATCHECK_RENDER_MEMORY": "4MB"}, {"out-of-memory", "worker-process-died"}),
+    ],
+    ids=["time", "memory"],
+)
+async def test_a_diagram_that_explodes_ends_at_the_walls_of_its_process_and_is_not_drawn_again(
+    serve: Serve, limits: dict[str, str], codes: set[str]
+) -> None:
+    async with serve(RenderSurface(limits), grace_s=0.5) as (http, engine):
+        answer = await http.post("/render?mode=sync", json={**FLOW, "source": EXPLODES})
+        assert (answer.status_code, list(answer.json())) == (500, ["error"]), answer.text
+        [job] = await engine.list_jobs(JobFilter(DEFAULT_TENANT))
+        assert (job.state, job.attempt) == (State.FAILED, 1)
+        assert job.error is not None
+        assert job.error.code in codes
+        assert not job.error.retryable
+        shown = (await http.get(f"/jobs/{job.public_id}")).json()
+        assert (shown["status"], shown["error"]) == ("failed", answer.json()["error"])
 
 
 async def test_waiting_for_a_picture(serve: Serve) -> None:  # R03, R11, R25
@@ -157,6 +194,53 @@ async def test_jobs_are_gone_when_their_time_is_over(serve: Serve) -> None:  # R
         assert (await http.get(f"/jobs/{waiting}")).json()["status"] == "pending"
 
 
+async def links_of(engine: Engine) -> list[str]:
+    found = await engine.store.list_records(DEFAULT_TENANT, links.LINKS, engine.clock.now())
+    return [record.key for record in found]
+
+
+async def test_a_link_goes_with_its_job(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:  # R12, R13, P8
+    surface = RenderSurface({})
+    monkeypatch.setattr(links, "AT_ONCE", 2)
+    async with serve(surface) as (http, engine):
+        drawn = [
+            (await http.post("/render?mode=sync", json={**FLOW, "source": f"graph TD; {name}"}))
+            for name in "abcde"
+        ]
+        made = {answer.json()["shortlink"] for answer in drawn}
+        first, *_ = jobs = await engine.list_jobs(JobFilter(DEFAULT_TENANT))
+        gone = json.loads((await engine.get(first.id)).result or "")["shortlink"]
+        assert (await http.delete(f"/v1/jobs/{first.id}")).status_code == 200
+        await surface.tidy(engine)
+        assert set(await links_of(engine)) == made, "what is new may be about to have a job"
+        monkeypatch.setattr(links, "NEW_MS", 0)
+        for _ in range(4):
+            await surface.tidy(engine)
+        assert set(await links_of(engine)) == made - {gone}
+        for job in jobs[1:]:
+            await engine.delete(job.id)
+        for _ in range(4):
+            await surface.tidy(engine)
+        assert await links_of(engine) == []
+
+
+async def test_every_process_removes_links_that_lead_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(links, "NEW_MS", 0)
+    app = App()
+    app.use(RenderSurface({}))
+    settings = Settings(database=f"sqlite:///{tmp_path}/jobs.db", sweep_s=0.05)
+    async with open_engine(app, settings) as engine:
+        nowhere = links.Linked(DEFAULT_TENANT, "job_00000000")
+        await links.remember_link(engine.store, "AAAAAAAA", nowhere, engine.clock.now(), 1)
+        async with asyncio.timeout(60):
+            while await links_of(engine):  # noqa: ASYNC110 - nothing tells of it
+                await asyncio.sleep(0.01)
+
+
 async def test_an_id_that_is_taken_is_chosen_again(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # R10
@@ -195,6 +279,69 @@ async def test_a_repeated_request_is_one_job(serve: Serve) -> None:
         assert (await http.post("/render", json=FLOW, headers=key)).json() == first
         other = await http.post("/render", json={**FLOW, "source": "graph TD; X"}, headers=key)
         assert other.status_code == 422
+
+
+async def test_a_repeated_request_leaves_the_cache_as_it_is(serve: Serve) -> None:  # R25
+    async with serve(RenderSurface({})) as (http, engine):
+        key = {"Idempotency-Key": "k"}
+        first = await http.post("/render?mode=sync", json={**FLOW, "outputType": "png"})
+        made = await http.post("/render", json=FLOW, headers=key)
+        shown = await ended(http, made.json()["jobId"])
+        again = await http.post("/render", json=FLOW, headers=key)
+        assert again.json() == made.json()
+        cached = (await http.post("/render?mode=sync", json=FLOW)).json()
+        assert cached == {**shown["result"], "cached": True}
+        other = await http.post("/render", json={**FLOW, "outputType": "png"}, headers=key)
+        assert other.status_code == 422
+        png = await http.post("/render?mode=sync", json={**FLOW, "outputType": "png"})
+        assert png.json() == {**first.json(), "cached": True}
+        assert len(await engine.list_jobs(JobFilter(DEFAULT_TENANT))) == 2
+
+
+async def test_a_picture_outlives_the_cache(  # R12, R25: CACHE_TTL bounds reuse only
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with serve(RenderSurface({"CACHE_TTL": "60000"})) as (http, engine):
+        clock = engine.clock
+        first = (await http.post("/render?mode=sync", json=FLOW)).json()
+        assert (await http.post("/render?mode=sync", json=FLOW)).json()["cached"] is True
+        now = clock.now()
+        monkeypatch.setattr(clock, "now", lambda: now + 60_001)
+        again = (await http.post("/render?mode=sync", json=FLOW)).json()
+        assert "cached" not in again
+        assert again["shortlink"] != first["shortlink"]
+        assert (await http.get(first["url"])).status_code == 200
+    async with serve(RenderSurface({"CACHE_TTL": "0"})) as (http, _):
+        other = {**FLOW, "source": "graph TD; never cached"}
+        for _ in range(2):
+            assert "cached" not in (await http.post("/render?mode=sync", json=other)).json()
+
+
+async def test_only_so_many_are_drawn_at_once(serve: Serve) -> None:  # R18, R25
+    async with serve(RenderSurface({"QUEUE_MAX_CONCURRENT": "2"}), works=False) as (http, engine):
+        for number in range(4):
+            await handed_in(http, source=f"graph TD; A{number}")
+        for name in ("v", "w"):
+            await engine.store.register_worker(worker_info(name))
+        claimed = [
+            len((await engine.claim(name, ["render"], 4)).claims) for name in ("v", "w", "w")
+        ]
+        assert claimed == [2, 0, 0]
+
+
+def test_settings_have_the_figures_of_the_document() -> None:  # R13, R25
+    figures = RenderSurface({}).settings
+    assert (figures.retention_ms, figures.cache_ttl_ms) == (3_600_000, 300_000)
+    assert (figures.most_at_once, figures.most_waiting) == (10, 50)
+    told = {
+        "JOB_RETENTION_MS": "7",
+        "CACHE_TTL": "0",
+        "QUEUE_MAX_CONCURRENT": "3",
+        "QUEUE_MAX_WAITING": "0",
+    }
+    figures = RenderSurface(told).settings
+    assert (figures.retention_ms, figures.cache_ttl_ms) == (7, 0)
+    assert (figures.most_at_once, figures.most_waiting) == (3, 0)
 
 
 @pytest.mark.parametrize(
@@ -247,6 +394,8 @@ async def test_a_link_needs_no_key_and_everything_else_does(serve: Serve) -> Non
         {"QUEUE_MAX_CONCURRENT": "0"},
         {"QUEUE_MAX_WAITING": "1.5"},
         {"BASE_URL": "ftp://x"},
+        {"COATCHECK_RENDER_SECONDS": "0"},
+        {"COATCHECK_RENDER_MEMORY": "much"},
         {"RENDER_ENGINE": "crayons"},
     ],
 )

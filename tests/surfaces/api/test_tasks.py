@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import datetime
 from pathlib import Path
@@ -263,3 +264,38 @@ async def test_tenants_do_not_see_each_others_tasks(serve: Serve) -> None:
 def test_a_setting_that_makes_no_sense_is_named(environment: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match=r"EXEC_|K8S_|policy"):
         TaskSurface(environment)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "pointer"),
+    [
+        ({"argv": []}, "/argv"),
+        ({"argv": [" "]}, "/argv"),
+        ({"argv": ["x"] * 2_000}, "/argv"),
+        ({"seconds": 0}, "/seconds"),
+    ],
+    ids=["nothing", "no name", "too much", "no time"],
+)
+async def test_a_command_that_is_none_is_refused_as_a_job_too(
+    serve: Serve, wrong: dict[str, Any], pointer: str
+) -> None:
+    async with serve(TaskSurface({}), works=False) as (http, _):
+        asked = {"argv": ["true"], "seconds": 1, **wrong}
+        answer = await http.post("/v1/jobs", json={"kind": "command", "input": asked})
+        assert answer.status_code == 422, answer.text
+        assert [error["pointer"] for error in answer.json()["errors"]] == [f"/input{pointer}"]
+
+
+async def test_a_command_whose_worker_is_stopped_is_not_run_again(  # T: no retry
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with serve(TaskSurface({})) as (http, engine):
+        path = await put_task(http, ["sleep", "600"])
+        accepted = await http.put(f"{path}?async=true")
+        job_id = accepted.json()["executionId"]
+        async with asyncio.timeout(60):
+            while (await engine.get(job_id)).state != "running":  # noqa: ASYNC110 - no signal
+                await asyncio.sleep(0.01)
+    async with serve(TaskSurface({})) as (http, engine):
+        shown = await ended(http, accepted)
+        assert (shown["status"], (await engine.get(job_id)).reason) == ("FAILED", "lost")

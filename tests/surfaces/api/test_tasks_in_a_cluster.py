@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import DEVNULL, Popen
 
+import httpx2
 import pytest
 
+from coatcheck.engine.engine import Engine
+from coatcheck.model.step import Step
 from coatcheck.surfaces.tasks.running import Runner
 from coatcheck.surfaces.tasks.surface import TaskSurface
+from tests.cli.processes import COMMAND, environment
 from tests.surfaces.tasks.kubernetes.conftest import MakeRunner, config, fake, make_runner
 from tests.surfaces.tasks.kubernetes.fake import FakeCluster
 
@@ -18,18 +27,25 @@ from .test_tasks import ended, put_task
 pytestmark = pytest.mark.anyio
 __all__ = ["config", "fake", "make_runner"]
 
-IN_A_CLUSTER = {"EXEC_RUNNER": "kubernetes"}
+
+@pytest.fixture
+def in_a_cluster(tmp_path: Path) -> dict[str, str]:
+    policy = tmp_path / "commands.toml"
+    policy.write_text('default = "allow"\n')
+    return {"EXEC_RUNNER": "kubernetes", "EXEC_POLICY_FILE": str(policy)}
 
 
 @pytest.fixture
-def surface(make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch) -> Callable[[], TaskSurface]:
+def surface(
+    make_runner: MakeRunner, monkeypatch: pytest.MonkeyPatch, in_a_cluster: dict[str, str]
+) -> Callable[[], TaskSurface]:
     """The surface on the cluster of these tests."""
 
     def make() -> Runner:
         return make_runner()
 
     monkeypatch.setattr(TaskSurface, "_runner", lambda _self: make())
-    return lambda: TaskSurface(IN_A_CLUSTER)
+    return lambda: TaskSurface(in_a_cluster)
 
 
 async def test_an_execution_is_a_job_of_the_cluster(  # T14
@@ -50,15 +66,156 @@ async def test_who_comes_after_a_worker_takes_over_what_it_had_started(
         accepted = await http.put(f"{path}?async=true")
         await until(lambda: len(names(fake)) == 1)
     assert fake.count("DELETE", names(fake)[0]) == 0  # the worker is gone, and the command is not
-    begun = fake.count("POST", "/jobs")
+    asked = len(fake.requests)
 
     async with serve(surface()) as (http, _):
-        await until(lambda: fake.count("POST", "/jobs") > begun)  # it finds that there is one
+        await until(lambda: len(fake.requests) > asked)  # it finds that there is one
         assert names(fake) == [accepted.json()["jobName"]]
         await http.post(f"/v1/jobs/{accepted.json()['executionId']}/cancel")
         shown = await ended(http, accepted)
         assert (shown["status"], shown["stderr"]) == ("FAILED", "cancelled")
         await until(lambda: fake.count("DELETE", accepted.json()["jobName"]) == 1)
+
+
+async def test_nobody_gets_at_the_job_of_another_tenant(  # G40
+    serve: Serve, surface: Callable[[], TaskSurface], fake: FakeCluster
+) -> None:
+    async with serve(surface()) as (http, engine):
+        keys = {
+            tenant: {"X-Api-Key": (await engine.doorkeeper.create_key(tenant, ["admin"]))[1]}
+            for tenant in ("a", "b")
+        }
+        argv = ["sh", "-c", "echo secret; exec sleep 600"]
+        task = {"id": "t", "name": "t", "command": argv}
+        await http.put("/api/tasks", json=task, headers=keys["a"])
+        accepted = await http.put("/api/tasks/t/executions?async=true", headers=keys["a"])
+        theirs = accepted.json()
+        await until(lambda: len(names(fake)) == 1)
+        for name in (theirs["executionId"], theirs["jobName"]):
+            asked = {"argv": ["echo", "mine"], "execution_id": name, "seconds": 60}
+            body = {"kind": "command", "input": asked}
+            made = await http.post("/v1/jobs", json=body, headers=keys["b"])
+            job = await engine.wait(made.json()["id"], 60, "b")
+            assert job.result is not None
+            assert "secret" not in job.result
+            assert '"stdout":"mine\\n"' in job.result
+        assert names(fake).count(theirs["jobName"]) == 1
+        assert fake.count("DELETE", theirs["jobName"]) == 0
+        await http.post(f"/v1/jobs/{theirs['executionId']}/cancel", headers=keys["a"])
+        await until(lambda: fake.count("DELETE", theirs["jobName"]) == 1)
+
+
+@pytest.fixture
+def start_worker(
+    fake: FakeCluster, tmp_path: Path, in_a_cluster: dict[str, str]
+) -> Iterator[Callable[[], Popen[bytes]]]:
+    """Start workers as processes of their own, which can be killed."""
+    cluster = {"server": f"http://127.0.0.1:{fake.port}"}
+    known = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "fake", "cluster": cluster}],
+        "users": [{"name": "nobody", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "fake", "user": "nobody"}}],
+        "current-context": "c",
+    }
+    (tmp_path / "kubeconfig").write_text(json.dumps(known))
+    started: list[Popen[bytes]] = []
+
+    def start() -> Popen[bytes]:
+        settings = environment(
+            COATCHECK_DATABASE=f"sqlite:///{tmp_path}/jobs.db",
+            COATCHECK_SWEEP_S="0.2",
+            KUBECONFIG=str(tmp_path / "kubeconfig"),
+            K8S_NAMESPACE=fake.namespace,
+            **in_a_cluster,
+        )
+        started.append(Popen([*COMMAND, "worker"], cwd=tmp_path, env=settings, stderr=DEVNULL))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+async def begun_and_killed(
+    http: httpx2.AsyncClient,
+    engine: Engine,
+    fake: FakeCluster,
+    start_worker: Callable[[], Popen[bytes]],
+) -> httpx2.Response:
+    """Return an execution whose worker was killed when it had noted that it was started."""
+    path = await put_task(http, ["sh", "-c", "echo up; until [ -e go ]; do sleep 0.02; done"])
+    accepted = await http.put(f"{path}?async=true")
+    worker = start_worker()
+    async with asyncio.timeout(60):
+        while "begun" not in str(await steps(engine, accepted)):  # noqa: ASYNC110 - no signal
+            await asyncio.sleep(0.01)
+    os.kill(worker.pid, signal.SIGKILL)
+    await asyncio.to_thread(worker.wait)
+    return accepted
+
+
+async def steps(engine: Engine, accepted: httpx2.Response) -> list[Step]:
+    return await engine.steps(accepted.json()["executionId"])
+
+
+async def test_who_comes_after_one_that_was_killed_takes_over_what_it_had_started(  # T14
+    serve: Serve,
+    surface: Callable[[], TaskSurface],
+    fake: FakeCluster,
+    start_worker: Callable[[], Popen[bytes]],
+) -> None:
+    async with serve(surface(), works=False) as (http, engine):
+        accepted = await begun_and_killed(http, engine, fake, start_worker)
+        assert names(fake) == [accepted.json()["jobName"]]
+        start_worker()
+        await until(lambda: fake.count("GET", f"/jobs/{names(fake)[0]}") > 1)
+        await until(lambda: len(fake.controller.containers) == 1)
+        for container in fake.controller.containers.values():
+            (container.folder / "go").touch()
+        shown = await ended(http, accepted)
+        assert (shown["status"], shown["stdout"]) == ("SUCCEEDED", "up\n")
+        assert fake.controller.started == 1
+        assert (await engine.get(accepted.json()["executionId"])).attempt == 2
+
+
+async def test_what_the_cluster_has_forgotten_is_not_run_again(  # T14
+    serve: Serve,
+    surface: Callable[[], TaskSurface],
+    fake: FakeCluster,
+    start_worker: Callable[[], Popen[bytes]],
+) -> None:
+    async with serve(surface(), works=False) as (http, engine):
+        accepted = await begun_and_killed(http, engine, fake, start_worker)
+        job = fake.objects.get("jobs", accepted.json()["jobName"])
+        assert job is not None
+        await fake.controller.delete(job)  # as it does when the Job's time to live is over
+        start_worker()
+        shown = await ended(http, accepted)
+        assert shown["status"] == "FAILED"
+        assert "it is not run again" in shown["stderr"]
+        found = await engine.get(accepted.json()["executionId"])
+        assert found.error is not None
+        assert found.error.code == "outcome-unknown"
+        assert fake.controller.started == 1
+
+
+async def test_what_was_taken_away_before_it_ended_is_tried_again(
+    serve: Serve, surface: Callable[[], TaskSurface], fake: FakeCluster, tmp_path: Path
+) -> None:
+    mark = tmp_path / "tried"
+    script = f"if [ -e {mark} ]; then echo well; else touch {mark}; exec sleep 600; fi"
+    async with serve(surface()) as (http, engine):
+        path = await put_task(http, ["sh", "-c", script])
+        accepted = await http.put(f"{path}?async=true")
+        await until(mark.exists)
+        await fake.controller.evict(accepted.json()["jobName"])
+        shown = await ended(http, accepted)
+        assert (shown["status"], shown["stdout"]) == ("SUCCEEDED", "well\n")
+        noted = [json.loads(step.result or "[]")[0] for step in await steps(engine, accepted)]
+        assert noted == ["looked", "begun", "given up", "looked", "begun"]
 
 
 def names(fake: FakeCluster) -> list[str]:

@@ -289,3 +289,24 @@ async def test_it_is_a_job_like_any_other(serve: Serve) -> None:  # G34
         assert shown["progress"] == {"done": 3, "total": 3, "message": "files"}
         graph = await graphs.http.get(f"/v1/jobs/{said['jobId']}/artifacts/graph.json")
         assert graph.json() == said["result"]
+
+
+async def test_what_becomes_of_graphs_is_counted(serve: Serve) -> None:  # G35
+    async with serve() as graphs:
+        await graphs.ended("call", zipped())
+        await graphs.ended("call", b"no zip", key="other")
+        await graphs.post("call")
+        lines = (await graphs.http.get("/metrics")).text.splitlines()
+        found = dict(line.rsplit(" ", 1) for line in lines if line[0] != "#")
+        for name, count in (
+            ('jobs_submitted_total{kind="graph"}', 2),
+            ('jobs_started_total{kind="graph"}', 2),
+            ('jobs_finished_total{kind="graph",state="succeeded"}', 1),
+            ('jobs_finished_total{kind="graph",state="failed"}', 1),
+            ('job_run_seconds_count{kind="graph"}', 2),
+            ('jobs_polled_total{kind="graph"}', 3),
+        ):
+            assert found[f"coatcheck_{name}"] == str(count), name
+        assert float(found['coatcheck_job_run_seconds_sum{kind="graph"}']) > 0
+        assert int(found['coatcheck_worker_polls_total{outcome="found"}']) == 2
+        assert "# TYPE coatcheck_jobs_retried_total counter" in lines

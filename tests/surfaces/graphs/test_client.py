@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from coatcheck.errors import InvalidInput, JobFailed, StoreUnavailable, Unauthorized, Unreachable
@@ -16,6 +17,8 @@ from coatcheck.surfaces.graphs.client import ATTEMPTS, TIMEOUT_S, GraphClient
 from tests.cli.processes import running
 
 from .zips import zipped
+
+ZIP = {"Content-Type": "application/zip"}
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +48,24 @@ def test_a_graph_is_made(server: str, tmp_path: Path) -> None:
             client.make(zipped(), idempotency_key="x" * 256)
         with pytest.raises(InvalidInput):
             client.make(zipped(), idempotency_key="\0")
+
+
+def test_log_lines_say_which_request_they_are_about(tmp_path: Path) -> None:  # G34
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given" / "tree_sitter_python.py").write_text(
+        "def language():\n    raise ValueError('broken')\n"
+    )
+    settings = {"PYTHONPATH": str(tmp_path / "given"), "COATCHECK_LOG_FORMAT": "json"}
+    with running("serve", "--port", "0", folder=tmp_path, **settings) as server:
+        server.stderr.wait_for("worker started")
+        headers = {"Idempotency-Key": "k", "X-Correlation-Id": "the-request", **ZIP}
+        url = f"{server.url()}/v1/graphs/call"
+        httpx2.post(url, content=zipped(), headers=headers)
+        lines = [
+            json.loads(server.stderr.wait_for(text))
+            for text in ("an archive was handed in", "an analysis failed")
+        ]
+    assert [line["correlation_id"] for line in lines] == ["the-request"] * 2
 
 
 class Moody:
@@ -116,6 +137,22 @@ def test_the_archive_is_sent_until_there_is_an_answer() -> None:  # G36
         assert [bool(size) for size in moody.sent] == [True, True, True, False, False, True, False]
         assert pauses == [10, 7, 3, 10, 0, 1]
         assert len(moody.keys) == 1
+
+
+def test_an_archive_can_be_handed_in_alone() -> None:
+    pauses: list[float] = []
+    busy = (503, {"message": "away"}, {"Retry-After": "7"})
+    with Moody(None, busy, pending()) as moody:
+        with GraphClient(moody.url, sleep=pauses.append) as client:
+            assert client.hand_in(b"archive", "call", "mine") == "graph_1"
+        assert (len(moody.sent), moody.keys, pauses) == (3, {"mine"}, [1, 7])
+    for answer, kind in ((busy, StoreUnavailable), (None, Unreachable)):
+        with (
+            Moody(answer) as moody,
+            GraphClient(moody.url, sleep=lambda _: None) as client,
+            pytest.raises(kind),
+        ):
+            client.hand_in(b"archive", "call", "mine")
 
 
 def test_it_does_not_wait_for_ever() -> None:  # G36

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import time
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from coatcheck import App
+from coatcheck.settings import load_settings
 from coatcheck.surfaces.graphs import settings
+from coatcheck.surfaces.graphs.analysis.summarising import SMALL_BYTES
 from coatcheck.surfaces.graphs.surface import GraphSurface
+from coatcheck.worker.lane import lanes_of
+from coatcheck.worker.pace import Pace
 from tests.http.arrange import worker_info
 
 from .conftest import Serve
@@ -36,6 +44,32 @@ async def test_a_parser_that_crashes(serve: Serve) -> None:
         assert (after["status"], after["result"]["stats"]["files"]) == ("completed", 0)
 
 
+@pytest.mark.usefixtures("crashing")
+async def test_a_parser_that_crashes_where_several_processes_read(serve: Serve) -> None:
+    # More than is read in one process: the parser takes one of the pool's along.
+    many = {f"m{n}.py": b"x = 1\n" * 20_000 for n in range(2 + SMALL_BYTES // 120_000)}
+    async with serve() as graphs:
+        said = await graphs.ended("call", zipped(many))
+        assert said["status"] == "failed"
+        if len(os.sched_getaffinity(0)) > 1:
+            assert said["error"] == "analysis-failed: the analysis failed (BrokenProcessPool)"
+        after = await graphs.ended("call", zipped({"readme.txt": b"no code"}), key="next")
+        assert after["status"] == "completed"
+
+
+async def test_an_archive_of_a_hundred_thousand_files(serve: Serve) -> None:
+    code = {f"p{n // 100}/m{n}.py": b"def f(): pass\n" for n in range(2_000)}
+    others = {f"data/{n // 1000}/{n}.txt": b"" for n in range(98_000)}
+    async with serve() as graphs:
+        first = await graphs.post("parse", zipped({**code, **others}, zipfile.ZIP_STORED))
+        await graphs.engine.wait(first.json()["jobId"], 300)
+        said = (await graphs.post("parse")).json()
+        assert said["status"] == "completed", said["error"]
+        assert said["result"]["stats"]["files"] == 2_000
+        functions = [node for node in said["result"]["nodes"] if node["kind"] == "function"]
+        assert len(functions) == 2_000
+
+
 async def test_one_that_needs_too_much_memory(serve: Serve) -> None:
     text = b"".join(b"def f%d(a, b, c):\n    return a + b + c\n" % each for each in range(40_000))
     async with serve({settings.MEMORY: "8MB"}) as graphs:
@@ -56,6 +90,24 @@ async def test_a_job_is_kept_as_its_document_says(serve: Serve) -> None:  # G18-
         assert terms.keep_failed_ms == 7 * 86_400_000
         assert terms.deadline_at is not None
         assert 0 <= terms.deadline_at - graphs.clock.now() <= 2 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("environment", "slots"),
+    [
+        ({}, max(4, os.cpu_count() or 1)),
+        ({"SUPERMODEL_JOB_CONCURRENCY": "3"}, 3),
+        ({"SUPERMODEL_JOB_CONCURRENCY": "3", "COATCHECK_PROCESSES": "2"}, 2),
+    ],
+)
+def test_a_worker_has_room_for_as_many_as_the_document_says(  # G15
+    environment: dict[str, str], slots: int
+) -> None:
+    app = App()
+    app.use(GraphSurface(environment))
+    settings = load_settings({}, environment)
+    lanes = lanes_of(app.kinds.values(), settings, time.monotonic, Pace())
+    assert lanes["process"].slots == slots
 
 
 def test_the_doctor_says_who_names_domains() -> None:

@@ -12,12 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from coatcheck.errors import StoreUnavailable
+from coatcheck.model.outcome import Succeeded
+from coatcheck.model.transition import OVERRUN_MS
+from coatcheck.settings import Settings
+from coatcheck.store.base import Settlement
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.worker import worker as worker_module
 from tests.cli.processes import COMMAND, environment
 from tests.http.arrange import worker_info
 from tests.payloads.canary import WORD, found_in
 
-from .conftest import Graphs, Serve, until
+from .conftest import Graphs, Serve, until, working
 from .zips import zipped
 
 pytestmark = pytest.mark.anyio
@@ -126,6 +132,50 @@ async def test_its_run_ends_before_its_time_does(serve: Serve) -> None:  # G21
         assert 0 < claim.terms.deadline_at - now <= 600_000
 
 
+async def test_when_its_worker_does_not_end_it(serve: Serve, tmp_path: Path) -> None:  # G21
+    async with serve(works=False) as graphs:
+        await graphs.post("call", ARCHIVE)
+        await graphs.engine.store.register_worker(worker_info("w"))
+        [claim] = (await graphs.engine.claim("w", ["graph"], 1)).claims
+        graphs.clock.ahead_ms = HOUR_MS + 1000
+        await graphs.sweep()
+        assert (await graphs.post("call")).json()["status"] == "processing"  # it may be stopping
+        assert left_in(tmp_path)
+        graphs.clock.ahead_ms = HOUR_MS + OVERRUN_MS + 1000
+        await graphs.sweep()
+        said = (await graphs.post("call")).json()
+        assert (said["status"], said["error"][:9]) == ("failed", "timeout: ")
+        assert left_in(tmp_path) == []
+        late = await graphs.engine.settle([Settlement(claim.lease, Succeeded("{}"))])
+        assert late == [False]
+        assert (await graphs.post("call")).json() == said
+
+
+async def test_while_its_end_cannot_be_written_the_archive_is_kept_for_the_sweep(  # G25
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused, write = asyncio.Event(), SQLiteStore.settle
+
+    async def settle(*_: object) -> list[bool]:
+        refused.set()
+        raise StoreUnavailable("switched off")
+
+    monkeypatch.setattr(worker_module, "LAST_WRITES_S", 0.2)
+    async with serve(works=False) as graphs:
+        await graphs.post("call", ARCHIVE)
+        monkeypatch.setattr(SQLiteStore, "settle", settle)
+        async with working(graphs.engine, Settings(processes=1, drain_s=60), tmp_path):
+            await asyncio.wait_for(refused.wait(), 60)
+            await graphs.sweep()
+            assert (await graphs.post("call")).json()["status"] == "processing"
+            assert left_in(tmp_path)
+        monkeypatch.setattr(SQLiteStore, "settle", write)
+        said = (await graphs.post("call")).json()  # its worker is gone, and could not say how
+        assert (said["status"], said["error"][:6]) == ("failed", "lost: ")
+        await graphs.sweep()
+        assert left_in(tmp_path) == []
+
+
 async def test_a_crash_between_the_archive_and_its_job(serve: Serve, tmp_path: Path) -> None:
     async with serve(works=False) as graphs:
         uploads = graphs.engine.uploads
@@ -154,15 +204,31 @@ def worker(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def _start_worker(folder: Path) -> subprocess.Popen[bytes]:
+def _start_worker(folder: Path, **settings: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [*COMMAND, "worker"],
         cwd=folder,
         env=environment(
-            COATCHECK_DATABASE=f"sqlite:///{folder}/jobs.db", TMPDIR=str(folder / "scratch")
+            COATCHECK_DATABASE=f"sqlite:///{folder}/jobs.db",
+            TMPDIR=str(folder / "scratch"),
+            **settings,
         ),
         stderr=subprocess.DEVNULL,
     )
+
+
+async def test_a_worker_that_is_stopped_gives_it_back(
+    serve: Serve, tmp_path: Path, large: bytes
+) -> None:
+    async with serve() as graphs:
+        job_id = (await graphs.post("all", large)).json()["jobId"]
+        await _until_read(graphs, job_id)
+    async with serve() as graphs:  # which has its archive still, and its one attempt
+        await graphs.engine.wait(job_id, 60)
+        assert (await graphs.post("all")).json()["status"] == "completed"
+        assert (await graphs.engine.get(job_id)).attempt == 1
+        await graphs.sweep()
+    assert left_in(tmp_path) == []
 
 
 async def test_after_its_worker_was_killed_over_it(
@@ -187,6 +253,26 @@ async def test_after_its_worker_was_killed_over_it(
             following.terminate()
             await asyncio.to_thread(following.wait)
     assert left_in(tmp_path) == []
+
+
+async def test_any_worker_removes_what_another_left_when_it_was_killed(
+    serve: Serve, tmp_path: Path, worker: subprocess.Popen[bytes], large: bytes
+) -> None:  # G25
+    async with serve(works=False) as graphs:
+        job_id = (await graphs.post("all", large)).json()["jobId"]
+        copies = tmp_path / "scratch"
+        await _until_read(graphs, job_id)
+        other = _start_worker(tmp_path, COATCHECK_SWEEP_S="0.2")
+        try:
+            async with asyncio.timeout(60):
+                while len(await graphs.engine.store.workers()) < 2:  # noqa: ASYNC110 - no signal
+                    await asyncio.sleep(0.01)
+            assert any(files for _, _, files in os.walk(copies)), "in use, and left alone"
+            os.kill(worker.pid, signal.SIGKILL)
+            await until(lambda: not any(files for _, _, files in os.walk(copies)))
+        finally:
+            other.terminate()
+            await asyncio.to_thread(other.wait)
 
 
 async def _until_read(graphs: Graphs, job_id: str) -> None:

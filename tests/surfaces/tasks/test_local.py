@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
@@ -14,7 +16,7 @@ import uvloop
 
 from coatcheck.sandbox import Limits
 from coatcheck.surfaces.tasks.running import Command, LocalRunner, Ran, RunnerError
-from coatcheck.surfaces.tasks.running.folder import make_folder, remove_folder
+from coatcheck.surfaces.tasks.running.folder import Folder, remove_leftovers
 
 pytestmark = pytest.mark.anyio
 
@@ -260,7 +262,8 @@ async def test_a_sandbox_that_cannot_be_made_is_said(folders: Path, tmp_path: Pa
 
 
 def test_a_folder_goes_whatever_is_in_it(folders: Path) -> None:
-    folder = make_folder(folders)
+    made = Folder(folders)
+    folder = made.path
     outside = folders / "outside"
     outside.write_text("stays")
     (folder / "link").symlink_to(outside)
@@ -278,6 +281,33 @@ def test_a_folder_goes_whatever_is_in_it(folders: Path) -> None:
     finally:
         os.chdir(here)
         os.close(here)
-    remove_folder(folder)
+    made.remove()
     assert inside(folders) == [outside]
     assert outside.read_text() == "stays"
+
+
+def test_what_a_killed_process_leaves_is_removed_and_what_is_in_use_is_not(folders: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from coatcheck.surfaces.tasks.running.folder import Folder\n"
+        "made = Folder(Path(sys.argv[1]))\n"
+        "(made.path / 'left').mkdir()\n"
+        "print(made.path, flush=True); sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(folders)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        theirs = Path(other.stdout.readline().strip())
+        mine = Folder(folders)
+        assert remove_leftovers(folders, unclaimed_s=0) == 0
+        os.kill(other.pid, signal.SIGKILL)
+        other.wait()
+        assert remove_leftovers(folders) == 0, "it is a moment old"
+        assert theirs.exists()
+        assert remove_leftovers(folders, unclaimed_s=0) == 1
+    assert inside(folders) == [mine.path]
+    mine.remove()

@@ -42,6 +42,8 @@ from coatcheck.store.rows import (
     step_row,
 )
 
+Rule = Callable[[Standing, Terms, int], Transition | None]
+
 STALE_WRITES = "stale_writes"
 # Columns that are never NULL and name no job: where all values are the same, one is sent.
 _NULLABLE = {"public_id", "limit_key", "correlation_id", "traceparent", "deadline_at", "phase"}
@@ -238,7 +240,7 @@ async def move(
     db: Any,
     sql: Statements,
     keys: Sequence[Key],
-    rule: Callable[[Standing, Terms, int], Transition | None],
+    rule: Rule,
     now: int,
 ) -> tuple[int, After]:
     """Apply a rule that needs no lease (cancel, lost, expired) to jobs; return how many moved."""

@@ -769,6 +769,11 @@ SELECT tenant, id FROM coatcheck.jobs
 WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at <= $1
 ORDER BY deadline_at LIMIT $2
 
+-- name: running_past_deadline
+-- There are never more running jobs than the workers have slots: they are looked through.
+SELECT tenant, id FROM coatcheck.jobs
+WHERE state = 'running' AND worker IS NOT NULL AND deadline_at <= $1 LIMIT $2
+
 -- name: past_retention
 -- What a job has spawned is kept as long as that job may ask for it, and a job with a webhook that
 -- is still to be delivered until that is over.

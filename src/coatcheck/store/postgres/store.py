@@ -414,15 +414,15 @@ class PostgresStore(
     async def sweep(self, now: int) -> Swept:
         """Do what is due, a bounded amount."""
         most = housekeeping.AT_ONCE
-        overdue = await self._database.fetch(self._sql.past_deadline, now, most)
-        expired = 0
-        if overdue:
-            keys = [(row[0], row[1]) for row in overdue]
-            expired, after = await self._database.run(
-                lambda db: jobs.move(db, self._sql, keys, rules.expired, now)
-            )
-            await self._following.follow(after, now)
-            self._notifications.publish({Topic.CHANGES})
+        expired = await self._end(
+            await self._database.fetch(self._sql.past_deadline, now, most), rules.expired, now
+        )
+        long_ago = now - rules.OVERRUN_MS
+        overran = await self._end(
+            await self._database.fetch(self._sql.running_past_deadline, long_ago, most),
+            rules.overran,
+            now,
+        )
         missed = await self._database.fetch(self._sql.missed_wakes, most)
         if missed:
             await self._following.look_again([(row[0], row[1]) for row in missed], now)
@@ -434,9 +434,22 @@ class PostgresStore(
         deleted, self._swept_to = await self._database.run(
             lambda db: housekeeping.delete_old(db, self._sql, self._swept_to, now)
         )
-        done = (expired, int(dropped.rpartition(" ")[2]), deleted, len(missed))
+        done = (expired, overran, int(dropped.rpartition(" ")[2]), deleted, len(missed))
         more = most in done or any(cascading)
-        return Swept(expired=expired, deleted=deleted, more=more)
+        return Swept(expired=expired + overran, deleted=deleted, more=more)
+
+    async def _end(self, overdue: Sequence[Sequence[Any]], rule: jobs.Rule, now: int) -> int:
+        if not overdue:
+            return 0
+        keys = [(row[0], row[1]) for row in overdue]
+        ended, after = await self._database.run(
+            lambda db: jobs.move(db, self._sql, keys, rule, now)
+        )
+        self._claims.lanes.forget()
+        await self._following.follow(after, now)
+        # Where one of them ran, there may be room for another.
+        self._notifications.publish({Topic.WORK, Topic.CHANGES})
+        return ended
 
     async def erase(self) -> bool:
         """Do nothing: what is deleted is not visible any more, and vacuum reuses its place."""

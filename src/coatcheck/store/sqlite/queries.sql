@@ -369,6 +369,11 @@ SELECT tenant, id FROM jobs
 WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting') AND deadline_at <= ?
 ORDER BY deadline_at LIMIT ?
 
+-- name: running_past_deadline
+-- There are never more running jobs than the workers have slots: they are looked through.
+SELECT tenant, id FROM jobs
+WHERE state = 'running' AND worker IS NOT NULL AND deadline_at <= ? LIMIT ?
+
 -- name: past_retention
 -- A job whose parent has not ended is kept: its result may still be asked for. So is one with a
 -- webhook that is still to be delivered.
@@ -414,10 +419,13 @@ DELETE FROM idempotency WHERE (tenant, key) IN (
 
 -- name: anything_to_sweep
 -- Asked of a reader first, so that an idle system writes nothing. ?1 is now, ?2 the time before
--- which tombstones are old, ?3 the time before which an unaccepted batch was abandoned.
+-- which tombstones are old, ?3 the time before which an unaccepted batch was abandoned, ?4 the time
+-- before which a running job's deadline was long ago.
 SELECT
   EXISTS (SELECT 1 FROM jobs WHERE deadline_at IS NOT NULL AND state IN ('queued', 'waiting')
           AND deadline_at <= ?1)
+  OR EXISTS (SELECT 1 FROM jobs WHERE state = 'running' AND worker IS NOT NULL
+          AND deadline_at <= ?4)
   OR EXISTS (SELECT 1 FROM jobs WHERE expires_at IS NOT NULL AND expires_at <= ?1
           AND (parent IS NULL OR NOT EXISTS (
             SELECT 1 FROM jobs AS parents

@@ -15,6 +15,7 @@ import apsw
 
 from coatcheck.errors import Gone, InputGone, InvalidInput, NotFound
 from coatcheck.ids import UlidGenerator, is_ulid
+from coatcheck.model import transition as rules
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.limit import Limit
@@ -334,7 +335,8 @@ class SQLiteStore(
     async def sweep(self, now: int) -> Swept:
         """Do what is due, a bounded amount."""
         old, abandoned = now - housekeeping.TOMBSTONES_KEPT_MS, now - batches.ABANDONED_AFTER_MS
-        found = await self._reader.one(SQL.anything_to_sweep, (now, old, abandoned))
+        times = (now, old, abandoned, now - rules.OVERRUN_MS)
+        found = await self._reader.one(SQL.anything_to_sweep, times)
         if not found[0]:
             return Swept()
         finished = await batches.finish_accepted(self._writer, now)

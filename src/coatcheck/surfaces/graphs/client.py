@@ -39,6 +39,7 @@ from coatcheck.surfaces.graphs.words import PREFIX, GraphKind
 
 TIMEOUT_S = 15 * 60.0
 ATTEMPTS = 90
+HAND_IN_ATTEMPTS = 4
 # Where the server does not say when to come back.
 FALLBACK_S = 10.0
 # For one request; an archive may be large, and a graph too.
@@ -137,6 +138,27 @@ class GraphClient:
         if last is not None and not is_there:
             raise last
         raise TimeoutError(f"there is no graph yet; ask again under the key {key}")
+
+    def hand_in(self, archive: Path | bytes, graph: GraphKind | str, idempotency_key: str) -> str:
+        """Hand a zip in and return the id of its job, for those who follow that themselves. An
+        answer that does not come is asked for again, some times.
+        """
+        for last in (*[False] * (HAND_IN_ATTEMPTS - 1), True):
+            try:
+                answer = self._ask(f"{PREFIX}/{GraphKind(graph)}", idempotency_key, archive)
+            except httpx2.TransportError as error:
+                if last:
+                    raise Unreachable(
+                        f"the server does not answer ({type(error).__name__})"
+                    ) from error
+                self._sleep(1.0)
+                continue
+            if answer.status_code in (200, 202):
+                return str(_read(answer)["jobId"])
+            if last or answer.status_code not in _PASSING:
+                raise _refusal(answer)
+            self._sleep(_retry_after(answer))
+        raise AssertionError("the last attempt returns or raises")
 
     def _ask(self, path: str, key: str, archive: Path | bytes | None) -> httpx2.Response:
         if not key.isascii() or not key.isprintable():

@@ -21,10 +21,12 @@ MEMORY = "COATCHECK_GRAPHS_MEMORY"
 class GraphSettings:
     """The comments are the reference; each field's name in the environment stands beside it.
 
-    `SUPERMODEL_JOB_CONCURRENCY` and `SUPERMODEL_JOB_POLL_INTERVAL_MS` are settings of the worker
-    (coatcheck/settings.py).
+    `SUPERMODEL_JOB_POLL_INTERVAL_MS` and `SUPERMODEL_JOB_MAX_POLL_INTERVAL_MS` are settings of the
+    worker, and so is `SUPERMODEL_JOB_CONCURRENCY` where it is set (coatcheck/settings.py).
     """
 
+    # SUPERMODEL_JOB_CONCURRENCY: how many graphs a worker has room for at once.
+    concurrency: int = 4
     # SUPERMODEL_JOB_TTL_BLOB_HOURS: an archive is gone after this long, whatever became of its job.
     archive_hours: int = 1
     # SUPERMODEL_JOB_TTL_COMPLETED_HOURS: how long a graph can be fetched.
@@ -40,6 +42,7 @@ class GraphSettings:
         """Read them; raises ConfigurationError with the name of what is wrong."""
         memory = environment.get(MEMORY, "").strip()
         return cls(
+            concurrency=whole_number(environment, "SUPERMODEL_JOB_CONCURRENCY", cls.concurrency, 1),
             archive_hours=whole_number(
                 environment, "SUPERMODEL_JOB_TTL_BLOB_HOURS", cls.archive_hours, 1
             ),

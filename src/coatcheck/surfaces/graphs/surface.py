@@ -39,8 +39,10 @@ class GraphSurface(Surface):
             retries=0,
             timeout=TIMEOUT,
             on_lost="fail",
+            on_drain="release",  # whoever stopped it was not the archive
             isolation="process",
             memory=settings.memory,
+            slots=settings.concurrency,
             queue=QUEUE,
             keep_succeeded=f"{settings.completed_hours}h",
             keep_failed=f"{settings.failed_days}d",

@@ -2,7 +2,9 @@
 
 A shortlink is a capability: whoever has it sees the picture, with or without a key, whoever's it
 is. So it is drawn at random, and its record stands apart from any tenant's. It is chosen before its
-job is written and written together with it; where a crash leaves it alone it leads nowhere.
+job is written and written together with it; where a crash leaves it alone it leads nowhere. It goes
+with its job, whatever becomes of that: each sweep looks at some links, in turn, and removes those
+whose job is not there any more.
 
 The cache says under the digest of a source which job has drawn it, for each tenant apart. It holds
 no picture: what counts is that job, as long as it is kept.
@@ -16,6 +18,8 @@ import secrets
 import string
 from typing import NamedTuple
 
+from coatcheck.engine.engine import Engine
+from coatcheck.errors import NotFound
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.record import Record
 from coatcheck.store.base import Store
@@ -27,6 +31,10 @@ LENGTH = 8
 _ALPHABET = string.ascii_letters + string.digits
 # A link is good as long as its job is kept; a job can wait this long to be drawn.
 LONGEST_WAIT_MS = 30 * 86_400_000
+# So many links are looked at with each sweep.
+AT_ONCE = 50
+# One whose job is not there may be about to be written.
+NEW_MS = 60_000
 
 
 class Linked(NamedTuple):
@@ -79,3 +87,30 @@ async def find_drawn(store: Store, digest: str, tenant: str, now: int) -> Linked
     """Return the job that has drawn a source lately, or was about to."""
     found = await store.get_record(tenant, DRAWN, digest, now)
     return None if found is None else Linked(tenant, json.loads(found.value))
+
+
+class LinkSweep:
+    """Removes links whose job is gone, a few at a time."""
+
+    def __init__(self) -> None:
+        self._after = ""
+
+    async def sweep(self, engine: Engine) -> int:
+        """Look at the next few links; return how many were removed."""
+        store, now = engine.store, engine.clock.now()
+        page = await store.list_records(DEFAULT_TENANT, LINKS, now, self._after, AT_ONCE)
+        self._after = page[-1].key if len(page) == AT_ONCE else ""
+        removed = 0
+        for link in page:
+            if now - link.updated_at >= NEW_MS and not await _is_kept(engine, link):
+                removed += await store.delete_record(DEFAULT_TENANT, LINKS, link.key)
+        return removed
+
+
+async def _is_kept(engine: Engine, link: Record) -> bool:
+    to = Linked(*json.loads(link.value))
+    try:
+        await engine.glance(to.job_id, to.tenant)
+    except NotFound:
+        return False
+    return True

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from coatcheck.errors import ConfigurationError
+from coatcheck.model.size import size_in_bytes
 from coatcheck.surfaces.environment import whole_number
 from coatcheck.surfaces.render.drawing import Format, engine_names
+
+SECONDS = "COATCHECK_RENDER_SECONDS"
+MEMORY = "COATCHECK_RENDER_MEMORY"
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,10 @@ class RenderSettings:
     most_waiting: int = 50
     # BASE_URL: what addresses begin with; empty: a path alone.
     base_url: str = ""
+    # COATCHECK_RENDER_SECONDS: how long a diagram may take; there is a grace beside it.
+    seconds: int = 30
+    # COATCHECK_RENDER_MEMORY: what it may use.
+    memory: int = 512_000_000
     # RENDER_ENGINE: what draws Mermaid, by its name; empty: the best there is.
     engine: str = ""
 
@@ -34,12 +42,15 @@ class RenderSettings:
         base_url = environment.get("BASE_URL", "").strip().rstrip("/")
         if base_url and urlsplit(base_url).scheme not in ("http", "https"):
             raise ConfigurationError(f"BASE_URL is an http or https address, not {base_url!r}")
+        memory = environment.get(MEMORY, "").strip()
         return cls(
             retention_ms=whole_number(environment, "JOB_RETENTION_MS", cls.retention_ms, 1),
             cache_ttl_ms=whole_number(environment, "CACHE_TTL", cls.cache_ttl_ms),
             most_at_once=whole_number(environment, "QUEUE_MAX_CONCURRENT", cls.most_at_once, 1),
             most_waiting=whole_number(environment, "QUEUE_MAX_WAITING", cls.most_waiting),
             base_url=base_url,
+            seconds=whole_number(environment, SECONDS, cls.seconds, 1),
+            memory=size_in_bytes(memory, MEMORY) if memory else cls.memory,
             engine=_engine(environment.get("RENDER_ENGINE", "").strip()),
         )
 

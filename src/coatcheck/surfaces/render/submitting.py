@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Coroutine
 from secrets import token_hex
+from typing import Any
 
 from starlette.requests import Request
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission, as_submitted, prepare
+from coatcheck.engine.submitting import Submitted
 from coatcheck.errors import IdTaken, NotFound
 from coatcheck.http.caller import tenant_of
-from coatcheck.http.surface_calls import submit_for
+from coatcheck.http.idempotency import HEADER
+from coatcheck.http.surface_calls import submit_for, submitted_for
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
 from coatcheck.surfaces.render import links
@@ -40,13 +45,31 @@ async def _submit(request: Request, diagram: Diagram, settings: RenderSettings) 
     asked = _submission(request, diagram)
     by = Linked(asked.tenant, asked.public_id or "")
     digest = links.digest_of(diagram)
+    link = links.remember_link(store, diagram.shortlink or "", by, now, settings.retention_ms)
+    drawn = links.remember_drawn(store, digest, by, now, settings.cache_ttl_ms)
+    if HEADER in request.headers:
+        return await _submit_once(request, asked, digest, link, drawn)
     # The three belong together, and go to the disk together; a link without a job leads nowhere.
-    _, _, job = await asyncio.gather(
-        links.remember_link(store, diagram.shortlink or "", by, now, settings.retention_ms),
-        links.remember_drawn(store, digest, by, now, settings.cache_ttl_ms),
-        submit_for(request, asked, digest),
-    )
+    _, _, job = await asyncio.gather(link, drawn, submit_for(request, asked, digest))
     return job
+
+
+async def _submit_once(
+    request: Request,
+    asked: Submission,
+    digest: str,
+    link: Coroutine[Any, Any, None],
+    drawn: Coroutine[Any, Any, None],
+) -> Job:
+    """Submit under a key. Whether there is a new job is not known before: what was drawn lately is
+    told only then, and a link that was written for nothing goes with a sweep.
+    """
+    with contextlib.closing(drawn):
+        submitting = asyncio.gather(link, submitted_for(request, asked, digest))
+        submitted: Submitted = (await submitting)[1]
+        if not submitted.replayed:
+            await drawn
+    return submitted.jobs[0]
 
 
 def _submission(request: Request, diagram: Diagram) -> Submission:

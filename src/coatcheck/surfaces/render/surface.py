@@ -9,19 +9,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
+from coatcheck.engine.engine import Engine
 from coatcheck.http.problem import Refusal
 from coatcheck.http.surface import Part, Surface
 from coatcheck.model.job import Job
 from coatcheck.surfaces.render.calls import RenderCalls
 from coatcheck.surfaces.render.diagram import KIND, QUEUE, render
 from coatcheck.surfaces.render.drawing import engines_in_force
+from coatcheck.surfaces.render.links import LinkSweep
 from coatcheck.surfaces.render.routes import endpoints_for
 from coatcheck.surfaces.render.settings import RenderSettings
 from coatcheck.surfaces.render.showing import job_view
 from coatcheck.surfaces.render.submitting import SURFACE
-
-TIMEOUT = "30s"
-MEMORY = "512MB"
 
 
 class RenderSurface(Surface):
@@ -34,21 +33,27 @@ class RenderSurface(Surface):
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self.settings = RenderSettings.read(os.environ if environment is None else environment)
         self.endpoints = endpoints_for(RenderCalls(self.settings))
+        self._links = LinkSweep()
 
     def declare(self, app: App) -> None:
         """Declare the kind that draws."""
         kept = self.settings.retention_ms / 1000
         app.job(
             KIND,
-            retries=1,
-            timeout=TIMEOUT,
+            retries=1,  # for a worker that was lost: a source that explodes would do so again
+            on_overrun="fail",
+            timeout=self.settings.seconds,
             isolation="process",
-            memory=MEMORY,
+            memory=self.settings.memory,
             queue=QUEUE,
             keep_succeeded=kept,
             keep_failed=kept,
             concurrency=self.settings.most_at_once,
         )(render)
+
+    async def tidy(self, engine: Engine) -> None:
+        """Remove links that lead nowhere any more."""
+        await self._links.sweep(engine)
 
     def refuse(self, refusal: Refusal, path: str) -> Response:  # noqa: ARG002 - the same everywhere
         """Write a refusal: one sentence. What is gone was never there."""

@@ -136,15 +136,12 @@ class TaskCalls:
     async def _submit(
         self, request: Request, task_id: str, argv: tuple[str, ...], seconds: float
     ) -> Job:
-        execution_id = str(uuid.uuid4())
-        execution = Execution(
-            argv=list(argv), execution_id=execution_id, task_id=task_id, seconds=seconds
-        )
+        execution = Execution(argv=list(argv), task_id=task_id, seconds=seconds)
         asked = Submission(
             KIND,
             execution.model_dump_json(),
             surface=SURFACE,
-            public_id=execution_id,
+            public_id=str(uuid.uuid4()),
             labels={TASK: task_id},
         )
         return await submit_for(request, asked, [task_id, list(argv)])

@@ -1,8 +1,9 @@
 """The kind of job behind an execution: one command, run once.
 
 A command may do anything once, and nobody knows what it did before its worker died; so on this
-machine it is not run again. In a cluster it goes on without us: the worker that comes next finds
-what was started under the execution's name, and waits for that.
+machine it is not run again, nor is one that a stopping worker has interrupted. In a cluster it goes
+on without us: the worker that comes next finds what was started under the execution's name, and
+waits for that (`notes.py` says what becomes of it where it finds nothing).
 
 How it went is the job's result. A command that failed or took too long fails its job, and what it
 said stays with the job as an artifact.
@@ -11,11 +12,23 @@ said stays with the job as an artifact.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from coatcheck.errors import Fail
-from coatcheck.surfaces.tasks.running import Command, CommandPolicy, Ran, Runner, RunnerError
+from coatcheck.surfaces.tasks.notes import Notes
+from coatcheck.surfaces.tasks.running import (
+    Command,
+    CommandPolicy,
+    InvalidCommand,
+    Ran,
+    Runner,
+    RunnerError,
+    check_arguments,
+)
+from coatcheck.surfaces.tasks.running.names import job_name
+from coatcheck.surfaces.tasks.running.runner import ClusterUnreachable
 from coatcheck.surfaces.tasks.words import RAN
 from coatcheck.worker.context import Context
 
@@ -28,15 +41,21 @@ class Execution(BaseModel):
     """What is run, for whom, and for how long at most."""
 
     model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"argv": ["uname", "-a"], "execution_id": "first", "seconds": 10}]
-        }
+        json_schema_extra={"examples": [{"argv": ["uname", "-a"], "seconds": 10}]}
     )
 
     argv: list[str]
-    execution_id: str
     task_id: str | None = None
-    seconds: float
+    seconds: float = Field(gt=0, allow_inf_nan=False)
+
+    @field_validator("argv")
+    @classmethod
+    def _can_be_run(cls, argv: list[str]) -> list[str]:
+        try:
+            check_arguments(argv)
+        except InvalidCommand as error:
+            raise ValueError(str(error)) from None
+        return argv
 
 
 class Outcome(BaseModel):
@@ -54,8 +73,12 @@ class Outcome(BaseModel):
 Handler = Callable[[Context, Execution], Awaitable[Outcome]]
 
 
-def handler_with(runner: Callable[[], Runner], policy: CommandPolicy) -> Handler:
-    """Make the handler that runs commands; the runner is made when the first is to be run."""
+def handler_with(
+    runner: Callable[[], Runner], policy: CommandPolicy, *, elsewhere: bool = False
+) -> Handler:
+    """Make the handler that runs commands; the runner is made when the first is to be run. Say
+    whether it runs them `elsewhere`, where they go on without their worker.
+    """
     made: list[Runner] = []
 
     async def run_command(ctx: Context, execution: Execution) -> Outcome:
@@ -67,12 +90,12 @@ def handler_with(runner: Callable[[], Runner], policy: CommandPolicy) -> Handler
             made.append(runner())
         command = Command(
             tuple(execution.argv),
-            execution.execution_id,
+            job_name(ctx.tenant, ctx.job_id),
             execution.seconds,
-            is_taken_over=lambda: ctx.goes_on_elsewhere,
         )
+        run = _run_elsewhere if elsewhere else _run
         try:
-            ran = await made[0].run(command, on_output=lambda text: _tell(ctx, text))
+            ran = await run(ctx, made[0], command)
         except RunnerError as error:
             if error.retryable:
                 raise
@@ -86,6 +109,28 @@ def handler_with(runner: Callable[[], Runner], policy: CommandPolicy) -> Handler
         raise Fail(EXITED, _why(ran))
 
     return run_command
+
+
+async def _run(ctx: Context, runner: Runner, command: Command) -> Ran:
+    return await runner.run(command, on_output=lambda text: _tell(ctx, text))
+
+
+async def _run_elsewhere(ctx: Context, runner: Runner, command: Command) -> Ran:
+    notes = Notes(ctx)
+    command = replace(
+        command,
+        begun=await notes.read(),
+        on_begun=notes.begun,
+        is_taken_over=lambda: ctx.goes_on_elsewhere or notes.refused,
+    )
+    try:
+        return await _run(ctx, runner, command)
+    except ClusterUnreachable:
+        raise  # what was started may be there still
+    except RunnerError as error:
+        if error.retryable:
+            await notes.given_up()
+        raise
 
 
 async def _tell(ctx: Context, text: str) -> None:

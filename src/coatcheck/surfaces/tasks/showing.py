@@ -78,7 +78,7 @@ def _head(job: Job) -> dict[str, Any]:
         "taskId": job.labels[TASK],
         "executionId": job.public_id,
         "status": status_of(job),
-        "jobName": job_name(job.public_id),
+        "jobName": job_name(job.tenant, job.id),
         "startedAt": to_rfc3339(_started(job)),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -10,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
 from coatcheck.clock import SystemClock, to_rfc3339
+from coatcheck.engine.engine import Engine
 from coatcheck.http.problem import Refusal
 from coatcheck.http.surface import Surface
 from coatcheck.logs import correlation_id
@@ -18,6 +20,7 @@ from coatcheck.surfaces.tasks.calls import SURFACE, TaskCalls
 from coatcheck.surfaces.tasks.execution import handler_with
 from coatcheck.surfaces.tasks.routes import endpoints_for
 from coatcheck.surfaces.tasks.running import CommandPolicy, LocalRunner, Runner
+from coatcheck.surfaces.tasks.running.folder import remove_leftovers
 from coatcheck.surfaces.tasks.settings import TaskSettings
 from coatcheck.surfaces.tasks.words import KIND, QUEUE
 
@@ -54,7 +57,7 @@ class TaskSurface(Surface):
             queue=QUEUE,
             keep_succeeded=kept,
             keep_failed=kept,
-        )(handler_with(self._runner, self._policy))
+        )(handler_with(self._runner, self._policy, elsewhere=not is_local))
 
     def _runner(self) -> Runner:
         if self.settings.runner == "local":
@@ -65,6 +68,11 @@ class TaskSurface(Surface):
         )
 
         return KubernetesRunner(KubernetesSettings.read(self._environment))
+
+    async def tidy(self, engine: Engine) -> None:  # noqa: ARG002 - it is about this machine
+        """Remove the folders of commands whose worker was killed with all it had started."""
+        if self.settings.runner == "local":
+            await asyncio.to_thread(remove_leftovers)
 
     def refuse(self, refusal: Refusal, path: str) -> Response:
         """Write a refusal as the document's errors are written; bad input is 400."""

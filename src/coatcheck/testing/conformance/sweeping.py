@@ -9,7 +9,8 @@ from coatcheck.model.job import NewJob, Terms
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.model.record import Record
 from coatcheck.model.state import Reason, State
-from coatcheck.store.base import Store, Swept
+from coatcheck.model.transition import OVERRUN_MS
+from coatcheck.store.base import Report, Store, Swept
 from coatcheck.testing.conformance.arrange import (
     BOOM,
     NOW,
@@ -54,11 +55,45 @@ class SweepConformance(Conformance):
         late = await store.claim(worker, ["mail"], 10, NOW + 2_000)
         assert (late.claims, late.next_due) == ([], None)
 
-    async def test_a_running_job_is_left_to_its_worker(self, store: Store, worker: str) -> None:
-        """Only a worker may end what it runs."""
+    async def test_a_running_job_is_left_to_its_worker_at_first(
+        self, store: Store, worker: str
+    ) -> None:
+        """Whoever runs it ends it, if it can; one without a deadline is ended by nobody else."""
         lease = await run_job(store, new_job(terms=Terms(deadline_at=NOW + 100)))
-        assert await store.sweep(FOREVER) == Swept()
-        assert (await job_of(store, lease)).state is State.RUNNING
+        other = await run_job(store)
+        assert await store.sweep(NOW + 100 + OVERRUN_MS - 1) == Swept()
+        assert await settle(store, lease, GaveUp(BOOM), NOW + 100 + OVERRUN_MS - 1)
+        await store.sweep(FOREVER)
+        assert (await job_of(store, other)).state is State.RUNNING
+
+    async def test_a_job_whose_worker_does_not_end_it_is_taken_away(
+        self, store: Store, worker: str
+    ) -> None:
+        """Long past its deadline it fails, and what its worker writes later counts for nothing."""
+        job = new_job(terms=Terms(deadline_at=NOW + 100, keep_failed_ms=50))
+        lease = await run_job(store, job)
+        late = NOW + 100 + OVERRUN_MS
+        assert (await store.sweep(late)).expired == 1
+        found = await store.get(TENANT, job.id)
+        assert (found.state, found.reason) == (State.FAILED, Reason.TIMEOUT)
+        assert (found.finished_at, found.expires_at) == (late, late + 50)
+        assert found.error is not None
+        assert found.error.code == "timeout"
+        assert found.fence > lease.fence
+        assert not await settle(store, lease, Succeeded("1"), late)
+        assert not await store.report(lease, Report(phase="on"), late)
+        assert (await store.get(TENANT, job.id)) == found
+        assert await store.held_by(worker) == []
+        assert await states_of(store, job.id) == ["queued", "running", "failed"]
+
+    async def test_one_that_was_to_be_cancelled_is_cancelled(
+        self, store: Store, worker: str
+    ) -> None:
+        """Its worker has not done that either."""
+        lease = await run_job(store, new_job(terms=Terms(deadline_at=NOW + 100)))
+        await store.cancel(TENANT, lease.job_id, NOW)
+        assert (await store.sweep(FOREVER)).expired == 1
+        assert (await job_of(store, lease)).state is State.CANCELLED
 
     async def test_what_retention_has_passed_over_is_gone(self, store: Store, worker: str) -> None:
         """The job, its log and its payloads; what is left is that it existed."""

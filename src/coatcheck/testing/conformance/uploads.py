@@ -8,6 +8,7 @@ from coatcheck.errors import BlobGone, InputGone, UploadGone
 from coatcheck.model.job import Lease, NewJob, Terms
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
 from coatcheck.model.payload import NOBODY, BlobName
+from coatcheck.model.transition import OVERRUN_MS
 from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Idempotency, JobFilter, Store
 from coatcheck.testing.conformance.arrange import (
@@ -226,8 +227,21 @@ class InputConformance(Conformance):
         await assert_input_gone(store, job)
         assert await store.input_of(TENANT, other.job_id) == '{"n":1}'
 
-    async def test_the_input_of_a_running_job_stays(self, store: Store, worker: str) -> None:
-        """Its deadline ends it, and then the input goes."""
+    @pytest.mark.parametrize("until", [0, NOW + 10])
+    async def test_the_input_of_a_running_job_is_kept_no_longer_than_it_may_run(
+        self, store: Store, worker: str, until: int
+    ) -> None:
+        """Whether or not its worker ends it: to its deadline, and the while it has to stop."""
+        job, _ = await limited(store, until, terms=Terms(deadline_at=NOW + 10))
+        await store.sweep(NOW + 10 + OVERRUN_MS - 1)
+        assert await store.input_of(TENANT, job.id) == job.input
+        await store.sweep(NOW + 10 + OVERRUN_MS)
+        await assert_input_gone(store, job)
+
+    async def test_the_input_of_a_running_job_without_a_deadline_stays(
+        self, store: Store, worker: str
+    ) -> None:
+        """What a worker reads is not taken from under it."""
         job, lease = await limited(store, NOW + 100)
         await store.sweep(NOW + 100)
         assert await store.input_of(TENANT, job.id) == job.input

@@ -40,7 +40,7 @@ from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
 from coatcheck.settings import Settings
-from coatcheck.worker.attempt import claim_delay, outcome_of, read_apart
+from coatcheck.worker.attempt import PROCESS_DIED, claim_delay, outcome_of, read_apart
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.failure import LONGEST_MESSAGE
 from coatcheck.worker.interrupts import Interrupted
@@ -76,6 +76,7 @@ class ProcessRunner:
         kinds: Sequence[Kind],
         settings: Settings,
         new_loop: NewLoop,
+        slots: int,
     ) -> None:
         self._finish = finish
         self._reading: dict[Execution, Future[Any]] = {}  # whose input is being read
@@ -90,7 +91,7 @@ class ProcessRunner:
         self._loop = new_loop()
         self._thread = threading.Thread(
             target=self._run,
-            args=(settings.process_slots,),
+            args=(slots,),
             name="coatcheck-processes",
             daemon=True,
         )
@@ -349,7 +350,7 @@ def _died(execution: Execution, process: Process) -> Outcome:
 
 
 def _failed(execution: Execution, why: str) -> Outcome:
-    error = Failure("worker-process-died", storable(why[:LONGEST_MESSAGE]), retryable=True)
+    error = Failure(PROCESS_DIED, storable(why[:LONGEST_MESSAGE]), retryable=True)
     return Errored(error, claim_delay(execution.kind, execution.claim))
 
 

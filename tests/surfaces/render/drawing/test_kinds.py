@@ -97,6 +97,22 @@ def test_what_no_font_has_is_still_seen(text: str, language: Format) -> None:
     assert sum(middle.histogram()[:160]) > 30
 
 
+@pytest.mark.parametrize("label", ["customerNumber", "ÄÖÜ straße ñ", "çå łő žş"])
+def test_latin_labels_of_d2_are_on_the_png_and_whole(label: str) -> None:  # R11
+    def picture(color: str) -> bytes:
+        paper = 'fill: "#ffffff"; stroke: "#ffffff"'
+        source = f'a: "{label}" {{style: {{font-color: "{color}"; {paper}}}}}'
+        return draw(source, Format.D2, Output.PNG).content
+
+    drawn, blank = picture("#000000"), picture("#ffffff")
+    box = difference(drawn, blank)
+    assert box is not None
+    assert ink(drawn, blank) > 40 * len(label.replace(" ", ""))
+    width, height = decode(drawn).size
+    assert box[0] > 2 and box[1] > 2
+    assert box[2] < width - 2 and box[3] < height - 2
+
+
 def test_a_source_chooses_its_own_theme() -> None:
     source = "flowchart LR\n A --> B"
     plain = draw(source, Format.MERMAID, Output.SVG).content

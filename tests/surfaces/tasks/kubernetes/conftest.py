@@ -12,6 +12,7 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 from coatcheck.surfaces.tasks.running import Command, Ran
 from coatcheck.surfaces.tasks.running.kubernetes import KubernetesRunner, KubernetesSettings
+from coatcheck.surfaces.tasks.running.names import job_name
 from tests.surfaces.tasks.kubernetes.fake import FakeCluster
 
 REAL = "KUBECONFIG" in os.environ
@@ -20,8 +21,8 @@ NAMESPACE = os.environ.get("K8S_NAMESPACE", "default")
 MakeRunner = Callable[..., KubernetesRunner]
 
 
-def command(*argv: str, seconds: float = 60, execution_id: str | None = None) -> Command:
-    return Command(argv, execution_id or f"{uuid.uuid4()}", seconds)
+def command(*argv: str, seconds: float = 60, name: str | None = None) -> Command:
+    return Command(argv, name or job_name("default", f"{uuid.uuid4()}"), seconds)
 
 
 async def first(event: asyncio.Event, task: asyncio.Task[Ran]) -> None:

@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from coatcheck.surfaces.tasks.running import Ran
 from coatcheck.surfaces.tasks.running.kubernetes import KubernetesRunner
-from coatcheck.surfaces.tasks.running.names import job_name
 from coatcheck.surfaces.tasks.running.runner import (
     ClusterFull,
     ClusterRefused,
@@ -36,7 +35,7 @@ class Running:
         self._fake = fake
         self._up = asyncio.Event()
         self.told: list[str] = []
-        self.name = job_name(asked.execution_id)
+        self.name = asked.name
         self.task: asyncio.Task[Ran] = asyncio.create_task(runner.run(asked, on_output=self._tell))
 
     async def _tell(self, text: str) -> None:
@@ -211,7 +210,7 @@ async def test_refusals_are_said_at_once(
 
 async def test_a_job_of_somebody_else(runner: KubernetesRunner, fake: FakeCluster) -> None:
     asked = command("true")
-    name = job_name(asked.execution_id)
+    name = asked.name
     fake.objects.create("jobs", {"metadata": {"name": name}, "spec": {}, "status": {}})
     with pytest.raises(ClusterRefused, match="not ours"):
         await runner.run(asked)

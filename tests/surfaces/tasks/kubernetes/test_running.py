@@ -94,7 +94,7 @@ async def test_cancelling_deletes_the_job(
     with pytest.raises(asyncio.CancelledError):
         await running
     # The same execution again: it waits until the old Job has gone, and starts another.
-    again = command("echo", "again", execution_id=slow.execution_id)
+    again = command("echo", "again", name=slow.name)
     assert (await runner.run(again)).stdout == "again\n"
 
 
@@ -145,14 +145,14 @@ async def test_a_command_that_no_machine_has_room_for(make_runner: MakeRunner) -
 
 async def test_names_fit_and_differ() -> None:
     ids = ["a", "A", "", "é", "x" * 500, "01JABCDEFGHJKMNPQRSTVWXYZ0", "../../etc", "a" * 40 + "-b"]
-    names = [job_name(one) for one in ids]
-    assert len(set(names)) == len(ids)
+    names = [job_name(tenant, one) for tenant in ("t", "u") for one in ids]
+    assert len(set(names)) == 2 * len(ids)
     for name in names:
         assert len(name) <= 63
         assert name.replace("-", "a").isalnum()
         assert name == name.lower()
         assert name[-1] != "-"
-    assert job_name("a") == job_name("a")
+    assert job_name("t", "a") == job_name("t", "a")
 
 
 async def test_no_cluster_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

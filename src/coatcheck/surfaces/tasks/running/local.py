@@ -27,7 +27,7 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.sandbox import Confined, Limits, Reach, Strength, confine
 from coatcheck.sandbox.confined import GRACE_S
 from coatcheck.surfaces.tasks.running.ending import to_the_end
-from coatcheck.surfaces.tasks.running.folder import make_folder, remove_folder
+from coatcheck.surfaces.tasks.running.folder import Folder
 from coatcheck.surfaces.tasks.running.output import Captured, Telling
 from coatcheck.surfaces.tasks.running.runner import (
     STDERR_BYTES,
@@ -74,9 +74,9 @@ class LocalRunner:
 
     async def run(self, command: Command, *, on_output: OnOutput | None = None) -> Ran:
         """Run a command here and say how it went; raises RunnerError."""
-        folder = make_folder(self._folders)
+        folder = Folder(self._folders)
         try:
-            return await self._run_in(folder, command, on_output)
+            return await self._run_in(folder.path, command, on_output)
         finally:
             await to_the_end(asyncio.to_thread(_remove, folder))
 
@@ -119,13 +119,13 @@ class LocalRunner:
         )
 
 
-def _remove(folder: Path) -> None:
+def _remove(folder: Folder) -> None:
     try:
-        remove_folder(folder)
+        folder.remove()
     except OSError as error:
         logger.error(
             "the folder of a command could not be removed",
-            extra={"folder": folder.name, "error": error.strerror},
+            extra={"folder": folder.path.name, "error": error.strerror},
         )
 
 

@@ -9,7 +9,8 @@
     ├── ImageInvalid          the image's name is none
     ├── NotScheduled          no machine has had room for it in time
     ├── Evicted               the cluster took its machine away
-    └── JobVanished           somebody has deleted the Job or its pod
+    ├── JobVanished           somebody has deleted the Job or its pod
+    └── OutcomeUnknown        it was started before, and nothing is left to tell how it ended
 
 A command that runs and fails is none of these: it has an exit code.
 """
@@ -37,12 +38,16 @@ class Command:
     """What to run. No shell reads it: the first is the program, the others are its arguments."""
 
     argv: tuple[str, ...]
-    execution_id: str  # who runs it again under the same id finds what the first run has started
+    name: str  # who runs it again under the same name finds what the first run has started
     seconds: float | None = None  # None: as long as the runner gives to those who do not say
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     # Asked when the call that runs it is cancelled: whether somebody else will take over what goes
     # on in a cluster. What runs on this machine ends with its call.
     is_taken_over: Callable[[], bool] = field(default=lambda: False, repr=False)
+    # Whether it is known to have been started in a cluster: then it is found there, or not run.
+    begun: bool = False
+    # Called once it has been started there.
+    on_begun: Callable[[], Awaitable[None]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,12 @@ class Evicted(RunnerError):
 
     code = "evicted"
     retryable = True
+
+
+class OutcomeUnknown(RunnerError):
+    """It was started, and the cluster has cleared away what could tell how it ended."""
+
+    code = "outcome-unknown"
 
 
 class JobVanished(RunnerError):

@@ -1,9 +1,11 @@
 """Commands in a cluster: each is a batch/v1 Job whose name is derived from its execution.
 
-The name is the whole protocol between workers. Who runs an execution creates the Job of that name;
-where it is there already, somebody has started it before and has gone, and it is taken over as it
-is: still running, or ended and not yet cleaned up. So a worker's crash starts nothing twice, as
-long as the Job is still known to the cluster (`K8S_TTL_SECONDS` after it has ended).
+The name is the protocol between workers. Who runs an execution creates the Job of that name; where
+it is there already, somebody has started it before and has gone, and it is taken over as it is:
+still running, or ended and not yet cleaned up. So a worker's crash starts nothing twice, as long as
+the Job is still known to the cluster (`K8S_TTL_SECONDS` after it has ended). After that it is known
+to have been started by whoever runs it, who has noted that: what is then not there is not created
+again, and the run fails with OutcomeUnknown.
 
 What is known of a Job is what a look at it says: the Job and its pods, read whole. A watch only
 says *when* to look again. Where it breaks, is refused (410), or stays silent, the next look comes

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from coatcheck.surfaces.tasks.running.kubernetes.settings import KubernetesSettings
-from coatcheck.surfaces.tasks.running.names import job_name
 from coatcheck.surfaces.tasks.running.runner import Command
 
 CONTAINER = "command"
@@ -19,7 +18,7 @@ _GRACE_S = 2
 
 def job_manifest(command: Command, settings: KubernetesSettings) -> dict[str, Any]:
     """Return the batch/v1 Job that runs a command as nobody, with nothing it could do harm with."""
-    name = job_name(command.execution_id)
+    name = command.name
     labels = {"app.kubernetes.io/managed-by": "coatcheck", LABEL: name}
     return {
         "apiVersion": "batch/v1",

@@ -34,6 +34,7 @@ from coatcheck.surfaces.tasks.running.runner import (
     Command,
     JobVanished,
     OnOutput,
+    OutcomeUnknown,
     Ran,
     RunnerError,
 )
@@ -102,9 +103,15 @@ class KubernetesRunner:
         log = Log(cluster, telling)
         try:
             started_at = self._clock.now()
-            job, taken_over = await self._create(cluster, manifest)
+            job, taken_over = (
+                (await self._find(cluster, command.name), True)
+                if command.begun
+                else await self._create(cluster, manifest)
+            )
             if taken_over:
                 started_at = from_rfc3339(job["metadata"]["creationTimestamp"])
+            if command.on_begun is not None and not command.begun:
+                await command.on_begun()
             ended = await self._watch(cluster, manifest["metadata"]["name"], command, log)
             await log.finish(_LAST_WORDS_S)
             said = ended.said
@@ -123,6 +130,16 @@ class KubernetesRunner:
             log.stop()
             telling.end()
 
+    async def _find(self, cluster: Cluster, name: str) -> Document:
+        """Return the Job that is known to have been created."""
+        job = await _or_none(cluster, name)
+        if job is None or job["metadata"].get("deletionTimestamp"):
+            raise OutcomeUnknown(
+                f"the Job {name} that an earlier attempt started is gone, and with it how the "
+                "command ended; it is not run again"
+            )
+        return _ours(job, name)
+
     async def _create(self, cluster: Cluster, manifest: Document) -> tuple[Document, bool]:
         """Create the Job, or take over the one there is; say which."""
         name = manifest["metadata"]["name"]
@@ -134,10 +151,7 @@ class KubernetesRunner:
             except Present:
                 job = await _or_none(cluster, name)
             if job is not None and not job["metadata"].get("deletionTimestamp"):
-                if not _is_ours(job, name):
-                    raise ClusterRefused(f"there is a Job {name} that is not ours")
-                logger.info("a Job was found again", extra={"job_name": name})
-                return job, True
+                return _ours(job, name), True
             await asyncio.sleep(0.2)  # one from before, whose pods are still ending
         raise JobVanished(f"the Job {name} from before is still being deleted")
 
@@ -167,6 +181,13 @@ class KubernetesRunner:
         for complaint in await cluster.patiently(lambda: cluster.complaints(name)):
             if "exceeded quota" in complaint:
                 raise ClusterFull(f"the cluster takes no more for now: {complaint}")
+
+
+def _ours(job: Document, name: str) -> Document:
+    if not _is_ours(job, name):
+        raise ClusterRefused(f"there is a Job {name} that is not ours")
+    logger.info("a Job was found again", extra={"job_name": name})
+    return job
 
 
 def _is_ours(job: Document, name: str) -> bool:
