@@ -13,6 +13,7 @@ from coatcheck.store.sqlite.backup import back_up
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.checker import EffectLog, Run, Submit, check, read_records
 from tests.cli.processes import run_to_end
+from tests.faults.place import sqlite_place
 from tests.faults.server import Server
 
 
@@ -20,7 +21,7 @@ def test_a_server_on_the_copy_finishes_every_job(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
-    with Server(here) as server:
+    with Server(sqlite_place(here)) as server:
         client = server.client
         handles = [client.submit("quick", n) for n in range(5)]
         for handle in handles:
@@ -40,7 +41,7 @@ def test_a_server_on_the_copy_finishes_every_job(tmp_path: Path) -> None:
 
     assert stat.S_IMODE((there / "jobs.db").stat().st_mode) == 0o600
     (here / "effects").rename(there / "effects")  # what handlers did before belongs to the copy too
-    with Server(there) as server:
+    with Server(sqlite_place(there)) as server:
         server.open_gate()
         for handle in [*handles, *held]:
             assert server.client.wait(handle.id)["state"] == "succeeded"

@@ -204,7 +204,7 @@ async def test_idle_processes_cost_nothing(engine: Engine) -> None:
         # 20 times a second is never still for this long.
         async with asyncio.timeout(30):
             before = -1
-            while before != (before := _switches(child)):
+            while before != (before := _switches(child)):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.5)  # the time that nothing happens in
 
 
