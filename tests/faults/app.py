@@ -138,6 +138,11 @@ def worked_out(n: int) -> int:
     return n + 3 + 3 * (2 * (n + 3) + 1)
 
 
+def worked_out_apart(n: int) -> int:
+    """What comes of the kinds of `isolated.py`, undisturbed."""
+    return 2 * (n + 2)
+
+
 @app.job(retries=1000)
 async def pipeline(ctx: Context, n: int) -> dict[str, int]:
     """Steps one after the other, steps side by side, then other jobs."""

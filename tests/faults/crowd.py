@@ -20,8 +20,10 @@ async def crowd(
     place: Place, launcher: Launcher, *, jobs: int, seed: int, processes: int = 8
 ) -> Tally:
     """Have many processes work on jobs that come in every way there is."""
-    async with Stage(f"{processes} processes", place, launcher, seed).open() as stage:
-        workers = [await stage.started(lease_s=30.0) for _ in range(processes)]
+    # Nobody dies here, and nobody is to be taken for dead.
+    stage = Stage(f"{processes} processes", place, launcher, seed, lease_s=30.0)
+    async with stage.open():
+        workers = [await stage.started() for _ in range(processes)]
         stage.tally.tried = processes
         await asyncio.gather(*(stage.submit("quick", n) for n in range(min(jobs // 4, 500))))
         while len(stage.submits) < jobs:

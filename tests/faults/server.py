@@ -18,20 +18,23 @@ from .place import SWEEP_S, Place
 
 # A busy machine loses nobody within these. On SQLite nobody waits for them: a process that is dead
 # is seen at once.
-UNHURRIED_LEASES_S = {"sqlite": "30", "postgres": "5"}
+UNHURRIED_LEASES_S = {"sqlite": 30.0, "postgres": 5.0}
 
 
 class Server:
     """`coatcheck serve` with the app of these tests, on the store of a place."""
 
-    def __init__(self, place: Place, *arguments: str, **settings: str) -> None:
+    def __init__(
+        self, place: Place, *arguments: str, key: str | None = None, **settings: str
+    ) -> None:
+        self._key = key
         self.place = place
         self._arguments = arguments
         self._settings = {
             "FAULT_FOLDER": str(place.folder),
             "COATCHECK_DATABASE": place.database,
             "COATCHECK_SCHEMA": place.schema,
-            "COATCHECK_LEASE_S": UNHURRIED_LEASES_S[place.name],
+            "COATCHECK_LEASE_S": str(UNHURRIED_LEASES_S[place.name]),
             "COATCHECK_SWEEP_S": str(SWEEP_S),
             "COATCHECK_DRAIN_S": "5",
             "COATCHECK_LOG_FORMAT": "json",
@@ -45,7 +48,7 @@ class Server:
                 running(*arguments, folder=self.place.folder, **self._settings)
             )
             self.process = self._running.process
-            self.client = stack.enter_context(Client(self._running.url()))
+            self.client = stack.enter_context(Client(self._running.url(), api_key=self._key))
             self._stack = stack.pop_all()
         return self
 

@@ -12,7 +12,7 @@ from tests.postgres.server import TrialServer
 from .api_kills import kill_apis
 from .crowd import crowd, race_cancels, restart_in_mid_drain
 from .freezes import freeze_workers
-from .kills import kill_at_checkpoints, kill_workers
+from .kills import kill_at_checkpoints, kill_with_processes, kill_workers
 from .launcher import Launcher
 from .outages import drop_connections, restart_postgres
 from .place import Place, postgres_place
@@ -28,6 +28,8 @@ async def test_workers_are_killed_at_every_point(
     tally = await kill_workers(place, launcher, kills=50, seed=seed)
     assert tally.violations == []
     assert tally.tried == 50
+    assert tally.heard
+    assert tally.purged
 
 
 async def test_workers_are_killed_before_and_after_every_checkpoint(
@@ -36,6 +38,16 @@ async def test_workers_are_killed_before_and_after_every_checkpoint(
     tally = await kill_at_checkpoints(place, launcher, kills=50, seed=seed)
     assert tally.violations == []
     assert tally.tried == 50
+
+
+async def test_workers_are_killed_whose_handlers_run_in_processes(
+    place: Place, launcher: Launcher, seed: int
+) -> None:
+    tally = await kill_with_processes(place, launcher, kills=7, seed=seed)
+    assert tally.violations == []
+    assert tally.tried == 7
+    assert tally.heard
+    assert tally.purged
 
 
 async def test_workers_are_frozen_past_their_lease(
