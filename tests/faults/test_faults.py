@@ -55,6 +55,7 @@ async def test_workers_are_frozen_past_their_lease(
 ) -> None:
     tally = await freeze_workers(place, launcher, freezes=10, seed=seed)
     assert tally.violations == []
+    assert tally.tried == 10
     assert tally.notes["stale writes refused"] > 0
 
 
@@ -75,6 +76,9 @@ async def test_eight_processes_share_a_store(place: Place, launcher: Launcher, s
 async def test_cancels_race_the_ends_of_jobs(place: Place, launcher: Launcher, seed: int) -> None:
     tally = await race_cancels(place, launcher, races=200, seed=seed)
     assert tally.violations == []
+    assert tally.tried == 200
+    for end in ("cancelled", "succeeded", "failed"):  # neither side has won them all
+        assert tally.notes[end] > 0, tally.notes
 
 
 async def test_a_worker_is_restarted_in_mid_drain(
@@ -82,6 +86,7 @@ async def test_a_worker_is_restarted_in_mid_drain(
 ) -> None:
     tally = await restart_in_mid_drain(place, launcher, restarts=10, seed=seed)
     assert tally.violations == []
+    assert tally.tried == 10
 
 
 async def test_connections_break_when_commit_was_sent(
@@ -89,6 +94,7 @@ async def test_connections_break_when_commit_was_sent(
 ) -> None:
     tally = await drop_connections(postgres, launcher, drops=20, seed=seed)
     assert tally.violations == []
+    assert tally.tried == 20
 
 
 @pytest.fixture
@@ -102,5 +108,8 @@ async def test_postgres_restarts_while_workers_are_killed(
     server: TrialServer, folder: Path, launcher: Launcher, seed: int
 ) -> None:
     place = postgres_place(folder, server.dsn, "coatcheck")
-    tally = await restart_postgres(place, launcher, server, cycles=4, seed=seed)
+    tally = await restart_postgres(place, launcher, server, cycles=4, seconds=20, seed=seed)
     assert tally.violations == []
+    assert tally.tried >= 4
+    assert tally.notes["workers killed"] > tally.tried
+    assert tally.seconds > 20
