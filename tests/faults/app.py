@@ -164,6 +164,17 @@ def pipeline_in_a_thread(ctx: Context, n: int) -> dict[str, int]:
     return returned(ctx, n + sum(leaf["n"] for leaf in ctx.gather(*handles)))
 
 
+@app.job(retries=1000)
+async def errand(ctx: Context, n: int) -> dict[str, int]:
+    """A little of everything: a step, another job that is waited for, an event from outside."""
+    began(ctx)
+    n = await ctx.step(plus_one, ctx, n)
+    [found] = await ctx.gather(await ctx.spawn("leaf", n))
+    await ctx.wait_for("go")
+    await ctx.log("told to go", fence=fence_of(ctx))
+    return returned(ctx, found["n"])
+
+
 def bulk(ctx: Context, n: int) -> str:
     ran(ctx)
     return str(n) * BULK

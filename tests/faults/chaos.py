@@ -35,7 +35,7 @@ from .disks import run_out_of_room, tear_tails
 from .freezes import freeze_workers
 from .kills import kill_at_checkpoints, kill_workers
 from .launcher import ROOT, Launcher
-from .nth_call import fail_on_every_call
+from .nth_call import PERSISTENTLY, fail_on_every_call
 from .outages import drop_connections, restart_postgres
 from .place import Place, postgres_place, sqlite_place
 from .stage import Tally
@@ -65,7 +65,7 @@ class Fault(NamedTuple):
 
 
 async def _nth_call(ground: Ground, variant: int) -> Tally:
-    times, first_does = (1, 6)[variant % 2], variant > 2
+    times, first_does = (1, PERSISTENTLY)[variant % 2], variant > 2
     return await fail_on_every_call(
         ground.place, seed=ground.seed, times=times, first_does=first_does
     )

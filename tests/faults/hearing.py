@@ -14,7 +14,7 @@ from coatcheck.clock import SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.webhooks import WebhookAsked
-from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.job import NewJob
 from coatcheck.model.kind import Kind
 from coatcheck.model.webhook import PREFIX, Callback
 from coatcheck.store.base import Store
@@ -36,10 +36,19 @@ class Tomorrow(SystemClock):
 class Hearing:
     """A receiver for the ends of jobs, and which jobs it is owed."""
 
-    def __init__(self, receiver: Receiver, callback: Callback) -> None:
-        self.callback = callback
+    def __init__(self, receiver: Receiver, engine: Engine) -> None:
         self.asked_by: set[str] = set()
         self._receiver = receiver
+        self._engine = engine
+        self._callbacks: dict[str, Callback] = {}
+
+    async def ask(self, job: NewJob) -> NewJob:
+        """Have it told of a job's end."""
+        if job.tenant not in self._callbacks:
+            asked = WebhookAsked(self._receiver.url)
+            self._callbacks[job.tenant] = await self._engine.webhooks.callback(asked, job.tenant)
+        self.asked_by.add(job.id)
+        return job._replace(webhook=self._callbacks[job.tenant])
 
     @property
     def heard(self) -> list[Delivery]:
@@ -70,8 +79,7 @@ def delivery_of(call: Call) -> Delivery:
 async def hearing(engine: Engine) -> AsyncIterator[Hearing]:
     """Have a receiver in this process that takes all it is told."""
     async with receiving() as receiver:
-        callback = await engine.webhooks.callback(WebhookAsked(receiver.url), DEFAULT_TENANT)
-        yield Hearing(receiver, callback)
+        yield Hearing(receiver, engine)
 
 
 async def deliver_the_rest(store: Store, kinds: Mapping[str, Kind]) -> None:

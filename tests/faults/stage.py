@@ -145,7 +145,7 @@ class Stage:
         sweeper = Sweeper(self.store, SystemClock(), lease_s=self._lease_s, sweep_s=SWEEP_S)
         sweeping = asyncio.create_task(sweeper.run())
         try:
-            async with hearing(self.engine) as self._hearing:
+            async with hearing(self.engine) as self.hearing:
                 yield self
         finally:
             sweeping.cancel()
@@ -238,8 +238,7 @@ class Stage:
             for _ in range(count)
         ]
         for number in range(0, count, HEARD_OF):
-            jobs[number] = jobs[number]._replace(webhook=self._hearing.callback)
-            self._hearing.asked_by.add(jobs[number].id)
+            jobs[number] = await self.hearing.ask(jobs[number])
         await self.store.submit_batch(jobs, self.engine.clock.now())
         self.submits += [Submit(job.id) for job in jobs]
         self._childless += [job.id for job in jobs if job.kind not in STEPPING]
@@ -297,8 +296,8 @@ class Stage:
             effects=EffectLog(self.place.folder / "effects").read(),
             orphans=self.orphans,
             bounds=Bounds(self._lease_s, SWEEP_S, margin_s),
-            deliveries=self._hearing.heard,
-            owed_deliveries=self._hearing.owed(records),
+            deliveries=self.hearing.heard,
+            owed_deliveries=self.hearing.owed(records),
             purged=self.purged,
             tables=await self.place.dump() if self.purged else {},
         )
