@@ -102,6 +102,15 @@ async def second_try(ctx: Context, n: int) -> dict[str, int]:
     return returned(ctx, n)
 
 
+@app.job(retries=1000)
+async def until_open(ctx: Context, n: int) -> dict[str, int]:
+    """Work that is tried again until there is a gate."""
+    began(ctx)
+    if not (surroundings.folder / "gate").exists():
+        raise Retry(after=0.3)
+    return returned(ctx, n)
+
+
 @app.job
 async def hopeless(ctx: Context, n: int) -> int:
     began(ctx)
