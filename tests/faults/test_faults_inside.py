@@ -51,6 +51,7 @@ async def test_every_call_of_the_store_fails(
 ) -> None:
     tally = await fail_on_every_call(place, seed=seed, times=times, first_does=first_does)
     assert tally.violations == []
+    assert tally.heard == tally.tried + 1
     assert set(tally.notes) >= USED
 
 
