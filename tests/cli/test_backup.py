@@ -11,51 +11,30 @@ import pytest
 from coatcheck.errors import ConfigurationError
 from coatcheck.store.sqlite.backup import back_up
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.testing.checker import EffectLog, Run, Submit, check, read_records
 from tests.cli.processes import run_to_end
+from tests.faults.place import sqlite_place
 from tests.faults.server import Server
+
+from .copied import finish, put_in, take_effects
 
 
 def test_a_server_on_the_copy_finishes_every_job(tmp_path: Path) -> None:
-    here, there = tmp_path / "here", tmp_path / "there"
-    here.mkdir()
-    there.mkdir()
+    here, there = (sqlite_place(tmp_path / name) for name in ("here", "there"))
+    for place in (here, there):
+        place.folder.mkdir()
     with Server(here) as server:
-        client = server.client
-        handles = [client.submit("quick", n) for n in range(5)]
-        for handle in handles:
-            client.wait(handle.id)
-        held = [client.submit("held", n) for n in range(3)]
-        for handle in held:
-            while handle.refresh()["progress"] is None:
-                pass  # each look is a request: it waits for the server, not for time
+        jobs = put_in(server)
+        take_effects(here, there)
         copied = run_to_end(
-            *("backup", str(there / "jobs.db"), "--database", f"sqlite:///{here}/jobs.db"),
+            *("backup", str(there.folder / "jobs.db"), "--database", here.database),
             folder=tmp_path,
         )
         assert (copied.returncode, copied.stderr) == (0, "")
         assert "holds every job" in copied.stdout
-        late = client.submit("quick", 1)
-        assert client.wait(late.id)["state"] == "succeeded", "the original goes on"
-
-    assert stat.S_IMODE((there / "jobs.db").stat().st_mode) == 0o600
-    (here / "effects").rename(there / "effects")  # what handlers did before belongs to the copy too
-    with Server(there) as server:
-        server.open_gate()
-        for handle in [*handles, *held]:
-            assert server.client.wait(handle.id)["state"] == "succeeded"
-        assert server.terminate() == 0
-    asyncio.run(_check(there, [Submit(handle.id) for handle in [*handles, *held]], late.id))
-
-
-async def _check(folder: Path, submits: list[Submit], late: str) -> None:
-    store = SQLiteStore(folder / "jobs.db")
-    await store.open()
-    records = await read_records(store, submits)
-    await store.close()
-    assert late not in {record.id for record in records}
-    effects = [e for e in EffectLog(folder / "effects").read() if e.job_id != late]
-    check(Run(submits, records, effects=effects))
+        late = server.client.submit("quick", 1)
+        assert server.client.wait(late.id)["state"] == "succeeded", "the original goes on"
+    assert stat.S_IMODE((there.folder / "jobs.db").stat().st_mode) == 0o600
+    finish(there, jobs, late.id)
 
 
 def test_a_backup_overwrites_nothing_and_leaves_nothing_half_done(tmp_path: Path) -> None:

@@ -102,6 +102,15 @@ async def second_try(ctx: Context, n: int) -> dict[str, int]:
     return returned(ctx, n)
 
 
+@app.job(retries=1000)
+async def until_open(ctx: Context, n: int) -> dict[str, int]:
+    """Work that is tried again until there is a gate."""
+    began(ctx)
+    if not (surroundings.folder / "gate").exists():
+        raise Retry(after=0.3)
+    return returned(ctx, n)
+
+
 @app.job
 async def hopeless(ctx: Context, n: int) -> int:
     began(ctx)
@@ -138,6 +147,11 @@ def worked_out(n: int) -> int:
     return n + 3 + 3 * (2 * (n + 3) + 1)
 
 
+def worked_out_apart(n: int) -> int:
+    """What comes of the kinds of `isolated.py`, undisturbed."""
+    return 2 * (n + 2)
+
+
 @app.job(retries=1000)
 async def pipeline(ctx: Context, n: int) -> dict[str, int]:
     """Steps one after the other, steps side by side, then other jobs."""
@@ -157,6 +171,17 @@ def pipeline_in_a_thread(ctx: Context, n: int) -> dict[str, int]:
     parts = [ctx.step(doubled, ctx, n) for _ in range(3)]
     handles = [ctx.spawn("leaf", part) for part in parts]
     return returned(ctx, n + sum(leaf["n"] for leaf in ctx.gather(*handles)))
+
+
+@app.job(retries=1000)
+async def errand(ctx: Context, n: int) -> dict[str, int]:
+    """A little of everything: a step, another job that is waited for, an event from outside."""
+    began(ctx)
+    n = await ctx.step(plus_one, ctx, n)
+    [found] = await ctx.gather(await ctx.spawn("leaf", n))
+    await ctx.wait_for("go")
+    await ctx.log("told to go", fence=fence_of(ctx))
+    return returned(ctx, found["n"])
 
 
 def bulk(ctx: Context, n: int) -> str:

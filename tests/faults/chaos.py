@@ -33,9 +33,9 @@ from .clocks import jump
 from .crowd import crowd, race_cancels, restart_in_mid_drain
 from .disks import run_out_of_room, tear_tails
 from .freezes import freeze_workers
-from .kills import kill_at_checkpoints, kill_workers
+from .kills import kill_at_checkpoints, kill_with_processes, kill_workers
 from .launcher import ROOT, Launcher
-from .nth_call import fail_on_every_call
+from .nth_call import PERSISTENTLY, fail_on_every_call
 from .outages import drop_connections, restart_postgres
 from .place import Place, postgres_place, sqlite_place
 from .stage import Tally
@@ -65,7 +65,7 @@ class Fault(NamedTuple):
 
 
 async def _nth_call(ground: Ground, variant: int) -> Tally:
-    times, first_does = (1, 6)[variant % 2], variant > 2
+    times, first_does = (1, PERSISTENTLY)[variant % 2], variant > 2
     return await fail_on_every_call(
         ground.place, seed=ground.seed, times=times, first_does=first_does
     )
@@ -91,6 +91,13 @@ FAULTS = (
         lambda g, n: kill_at_checkpoints(*g[:2], kills=n, seed=g.seed),
     ),
     Fault(
+        "isolated",
+        500,
+        50,
+        _both(0.6, 0.8),
+        lambda g, n: kill_with_processes(*g[:2], kills=n, seed=g.seed),
+    ),
+    Fault(
         "freeze",
         500,
         50,
@@ -100,7 +107,7 @@ FAULTS = (
     Fault(
         "api", 1_000, 200, _both(0.06, 0.16), lambda g, n: kill_apis(*g[:2], kills=n, seed=g.seed)
     ),
-    Fault("nth-call", 4, 1, _both(2.0, 2.5), _nth_call),
+    Fault("nth-call", 4, 1, _both(5.0, 12.0), _nth_call),
     Fault(
         "restart",
         200,

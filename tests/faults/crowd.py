@@ -7,6 +7,7 @@ import signal
 from collections import Counter
 
 from coatcheck.engine.submission import as_submitted
+from coatcheck.model.state import State
 from coatcheck.testing.checker import Submit
 
 from .launcher import Launcher
@@ -20,8 +21,10 @@ async def crowd(
     place: Place, launcher: Launcher, *, jobs: int, seed: int, processes: int = 8
 ) -> Tally:
     """Have many processes work on jobs that come in every way there is."""
-    async with Stage(f"{processes} processes", place, launcher, seed).open() as stage:
-        workers = [await stage.started(lease_s=30.0) for _ in range(processes)]
+    # Nobody dies here, and nobody is to be taken for dead.
+    stage = Stage(f"{processes} processes", place, launcher, seed, lease_s=30.0)
+    async with stage.open():
+        workers = [await stage.started() for _ in range(processes)]
         stage.tally.tried = processes
         await asyncio.gather(*(stage.submit("quick", n) for n in range(min(jobs // 4, 500))))
         while len(stage.submits) < jobs:
@@ -39,16 +42,22 @@ async def race_cancels(place: Place, launcher: Launcher, *, races: int, seed: in
         workers = [await stage.started(), await stage.started()]
         kinds = ("slow", "hopeless", "second_try", "quick", "threaded")
         ended: Counter[str] = Counter()
+        latest = 0.03  # how late a cancel may come
 
-        async def race(number: int) -> None:
+        async def race(number: int) -> bool:
             job_id = await stage.submit(kinds[number % len(kinds)], stage.random.randint(1, 20))
-            await asyncio.sleep(stage.random.uniform(0, 0.03))  # what is tried, not waited for
+            await asyncio.sleep(stage.random.uniform(0, latest))  # what is tried, not waited for
             await stage.engine.cancel(job_id)
             job = await stage.engine.wait(job_id, 60)
             ended[job.state] += 1
+            return job.state is State.CANCELLED
 
         for first in range(0, races, 20):
-            await asyncio.gather(*(race(n) for n in range(first, min(races, first + 20))))
+            numbers = range(first, min(races, first + 20))
+            won = sum(await asyncio.gather(*(race(n) for n in numbers)))
+            # Where most cancels win, or few, the machine is slower or faster than it was.
+            if not len(numbers) // 3 <= won <= 2 * len(numbers) // 3:
+                latest *= 2 if won > len(numbers) // 2 else 0.5
         stage.tally.tried = races
         await stage.all_ended()
         await stage.terminate(*workers)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import fcntl
 import signal
-from pathlib import Path
 
 from .launcher import Launcher, Subject
 from .place import Place
-from .stage import Stage, Tally
+from .stage import MARGIN_S, Stage, Tally
+from .stopping import is_being_written, stands_still
 
 POINTS = (
     "worker.before_settle",
@@ -20,6 +18,8 @@ POINTS = (
     "worker.before_beat",
 )
 AT_ONCE = 10
+# So long a process that is frozen in a transaction keeps its jobs on PostgreSQL.
+STALLED_S = 5.0
 
 
 async def freeze_workers(place: Place, launcher: Launcher, *, freezes: int, seed: int) -> Tally:
@@ -27,7 +27,7 @@ async def freeze_workers(place: Place, launcher: Launcher, *, freezes: int, seed
     async with Stage("SIGSTOP past the lease", place, launcher, seed).open() as stage:
         while stage.tally.tried < freezes:
             await _freeze_some(stage, min(AT_ONCE, freezes - stage.tally.tried))
-        tally = await stage.check()
+        tally = await stage.check(margin_s=MARGIN_S + STALLED_S)
         tally.notes["stale writes refused"] = (await stage.store.counters()).get("stale_writes", 0)
         return tally
 
@@ -74,35 +74,12 @@ async def _holding(stage: Stage, point: str) -> Subject:
 async def _freeze_outside_a_write(place: Place, subject: Subject) -> bool:
     """Freeze a process, unless it holds the file everybody writes to."""
     subject.signal(signal.SIGSTOP)
-    if place.name != "sqlite":
-        return True
-    # A thread that is in the kernel when the signal comes still ends its call, and may be given
-    # the lock by it.
-    while not _stands_still(subject.pid):  # noqa: ASYNC110 - the kernel tells nobody
+    while not stands_still(subject.pid):  # noqa: ASYNC110 - the kernel tells nobody
         await asyncio.sleep(0.001)
-    if _is_being_written(place):
+    if is_being_written(place):
         subject.signal(signal.SIGCONT)
         return False
     return True
-
-
-def _is_being_written(place: Place) -> bool:
-    with Path(place.folder / "jobs.db.run" / "write.lock").open() as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        fcntl.flock(lock, fcntl.LOCK_UN)
-    return False
-
-
-def _stands_still(pid: int) -> bool:
-    """Tell whether every thread of a process has stopped."""
-    states = []
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
-            states.append((thread / "stat").read_text().rpartition(")")[2].split()[0])
-    return all(state == "T" for state in states)
 
 
 async def _all_lost(stage: Stage, subjects: list[Subject]) -> None:

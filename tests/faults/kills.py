@@ -10,7 +10,7 @@ from coatcheck.worker.probe import CHECKPOINTS, POINTS
 
 from .launcher import Launcher
 from .place import Place
-from .stage import PLAIN, STEPPING, Stage, Tally
+from .stage import APART, PLAIN, STEPPING, Stage, Tally
 
 # Victims live side by side, so that what one leaves behind is taken up by others that die.
 AT_ONCE = 4
@@ -32,6 +32,13 @@ async def kill_at_checkpoints(place: Place, launcher: Launcher, *, kills: int, s
     return await _kill(stage, kills, CHECKPOINTS, STEPPING, most_passes=PASSES_AT_CHECKPOINTS)
 
 
+async def kill_with_processes(place: Place, launcher: Launcher, *, kills: int, seed: int) -> Tally:
+    """Kill so many workers whose handlers run in processes of their own."""
+    stage = Stage("SIGKILL with processes", place, launcher, seed, app="isolated")
+    points = [point for point in POINTS if point != "worker.draining"]
+    return await _kill(stage, kills, points, APART, most_passes=3)
+
+
 async def _kill(
     stage: Stage, kills: int, strikes: Sequence[str], kinds: Sequence[str], most_passes: int
 ) -> Tally:
@@ -41,12 +48,14 @@ async def _kill(
         async def victims() -> None:
             for point in points:
                 await kill_one(stage, point, kinds, stage.random.randint(1, most_passes))
+                await stage.delete_one()
 
         async with asyncio.TaskGroup() as group:
             for _ in range(AT_ONCE):
                 group.create_task(victims())
         workers = [await stage.started(), await stage.started()]
         await stage.all_ended()
+        await stage.delete_one()
         await stage.terminate(*workers)
         return await stage.check()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import itertools
+import time
 
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import TrialServer
@@ -14,6 +16,8 @@ from .launcher import Launcher, Subject
 from .place import Place
 from .stage import Stage, Tally
 
+WORKERS = 2
+
 
 async def restart_postgres(
     place: Place,
@@ -22,33 +26,48 @@ async def restart_postgres(
     *,
     cycles: int,
     seed: int,
-    jobs: int = 200,
+    seconds: float = 0.0,
+    jobs: int = 0,
 ) -> Tally:
-    """Stop and start the server over and over, while jobs come in and workers are killed."""
+    """Stop and start the server over and over, so often and for so long at least, while jobs come
+    in, as many at least, and workers are killed.
+    """
     async with Stage("PostgreSQL restarted", place, launcher, seed).open() as stage:
-        workers = [await stage.started(), await stage.started()]
+        workers = [await stage.started() for _ in range(WORKERS)]
+        until, over = time.monotonic() + seconds, asyncio.Event()
 
         async def submit_all() -> None:
-            for number in range(jobs):
+            for number in itertools.count():
+                if over.is_set() and number >= jobs:
+                    return
                 await stage.submit(stage.random.choice(("quick", "slow", "threaded")), number % 20)
-                await asyncio.sleep(0.005 if cycles < 10 else 0.02)  # a stream, not a burst
+                await asyncio.sleep(0.02)  # a stream, not a burst
 
         submitting = asyncio.create_task(submit_all())
-        for cycle in range(cycles):
+        killed = 0
+        for cycle in itertools.count():
+            if cycle >= cycles and time.monotonic() >= until:
+                break
             victim = stage.start(stage.random.choice(STRIKES))
             await stage.submit_mix(2)
             await _until_it_stops(stage, victim)
             await asyncio.to_thread(server.stop, ("fast", "immediate")[cycle % 2])
             await victim.kill()
+            killed += 1
             if cycle % 3 == 2:  # another dies while the server is away
                 await workers.pop(0).kill()
-                workers.append(stage.start())
+                killed += 1
             await asyncio.to_thread(server.start)
+            if len(workers) < WORKERS:  # one that starts without a server ends, as it should
+                workers.append(await stage.started())
             stage.tally.tried += 1
+        over.set()
         await submitting
         await stage.all_ended()
         await stage.terminate(*workers)
-        return await stage.check()
+        tally = await stage.check()
+        tally.notes["workers killed"] = killed
+        return tally
 
 
 async def _until_it_stops(stage: Stage, victim: Subject) -> None:

@@ -10,6 +10,8 @@ from coatcheck.store.base import Store
 from coatcheck.store.open import store_for
 from coatcheck.testing.checker.dump import Tables, dump_postgres, dump_sqlite
 
+# Where the receivers of tests are, which calls may go to.
+HERE = "127.0.0.1"
 LEASE_S = 1.0
 SWEEP_S = 0.2
 
@@ -31,12 +33,14 @@ class Place:
             "schema": self.schema,
             "connections": 4,
             "concurrency": 4,
+            "processes": 1,
             "lease_s": LEASE_S,
             "sweep_s": SWEEP_S,
             "drain_s": 5.0,
             "grace_s": 2.0,
             "log_format": "json",
             "log_level": "warning",
+            "egress_allow": HERE,
             **self.more,
             **changes,
         }

@@ -14,6 +14,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+from coatcheck import App
 from coatcheck.cli import running
 from coatcheck.cli.running import api_process, new_event_loop, open_engine, run_process
 from coatcheck.engine import opening
@@ -22,8 +23,10 @@ from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
 from coatcheck.worker.worker import Worker
 
+from . import isolated
 from .app import app, surroundings
 
+APPS = {"app": app, "isolated": isolated.app}
 # What a process that stands still is told: go on to the next point, or stop no more.
 GO, FOR_GOOD = b"!", b"."
 
@@ -38,6 +41,7 @@ class Order:
     points: list[str] = field(default_factory=list)
     passes: int = 1  # it stops when it comes to one of its points for this time, and from then on
     told: list[str] = field(default_factory=list)  # points it only says that it passes
+    app: str = "app"  # one of APPS
 
 
 class Points:
@@ -95,14 +99,14 @@ def be(order: Order, control: socket.socket, listening: socket.socket | None) ->
     points = Points(control, order)
     surroundings.probe = points
     if order.part == "worker":
-        run_process(_work(settings, points))
+        run_process(_work(APPS[order.app], settings, points))
     else:
         assert listening is not None
         vars(opening)["store_for"] = lambda settings: WatchedStore(store_for(settings), points)
         run_process(api_process(app, settings, listening, lambda _: points.say("ready")))
 
 
-async def _work(settings: Settings, points: Points) -> None:
+async def _work(app: App, settings: Settings, points: Points) -> None:
     async with open_engine(app, settings) as engine:
         stop = asyncio.Event()
         with running._on_stop_signal(stop.set):

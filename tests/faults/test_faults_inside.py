@@ -9,14 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from coatcheck.engine import delivering
 from coatcheck.worker import outage
 
 from .clocks import jump
 from .disks import run_out_of_room, tear_tails
-from .nth_call import fail_on_every_call
+from .nth_call import PERSISTENTLY, fail_on_every_call
 from .place import Place
 
 pytestmark = pytest.mark.anyio
+
+# What a run of jobs with steps, events and deliveries has to call at least.
+USED = frozenset(
+    {"submit", "send", "cancel", "claim", "report", "settle", "steps", "messages"}
+    | {"claim_deliveries", "note_deliveries", "secrets_of"}
+    | {"register_worker", "remove_worker", "sweep", "workers", "erase"}
+)
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +33,7 @@ def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     monkeypatch.setenv("FAULT_FOLDER", str(folder))
     monkeypatch.setattr(outage, "FIRST_PAUSE_S", outage.FIRST_PAUSE_S)
     monkeypatch.setattr(outage, "LONGEST_PAUSE_S", outage.LONGEST_PAUSE_S)
+    monkeypatch.setattr(delivering, "RETRY_S", delivering.RETRY_S)
     zone = os.environ.get("TZ")
     yield
     if zone is None:
@@ -34,13 +43,16 @@ def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     time.tzset()
 
 
-@pytest.mark.parametrize("times", [1, 6], ids=["once", "persistently"])
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("times", [1, PERSISTENTLY], ids=["once", "persistently"])
 @pytest.mark.parametrize("first_does", [False, True], ids=["nothing done", "done all the same"])
 async def test_every_call_of_the_store_fails(
     place: Place, seed: int, times: int, first_does: bool
 ) -> None:
     tally = await fail_on_every_call(place, seed=seed, times=times, first_does=first_does)
     assert tally.violations == []
+    assert tally.heard == tally.tried + 1
+    assert set(tally.notes) >= USED
 
 
 async def test_the_clock_and_the_time_zone_jump(place: Place, seed: int) -> None:

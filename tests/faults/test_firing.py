@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -15,6 +16,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.schedule import CatchUp, Definition, Timing
 from coatcheck.store.base import JobFilter
+from coatcheck.testing.checker import Run, Submit, check, read_records
 from tests.store.another_process import AnotherProcess
 
 from .firing import POINTS, ToldClock, app
@@ -51,6 +53,19 @@ async def ticks_of(engine: Engine, name: str) -> list[int]:
     return sorted(job.run_at for job in await engine.list_jobs(which))
 
 
+async def check_ticks(engine: Engine, due: dict[str, list[int]]) -> None:
+    """Check the promises, where each tick that was due is a submit that may happen once."""
+    keys = {f"{name} {at}" for name, ticks in due.items() for at in ticks}
+    submits = [Submit("", answered=False, key=key) for key in sorted(keys)]
+    records = []
+    for record in await read_records(engine.store, submits):
+        assert record.job is not None
+        key = f"{record.job.labels['schedule']} {record.job.run_at}"
+        records.append(replace(record, key=key))
+    check(Run(submits, records, ended=False))
+    assert {record.key for record in records} == keys
+
+
 async def test_four_servers_that_race_make_one_job_of_each_tick(
     engine: Engine, place: Place
 ) -> None:
@@ -68,9 +83,9 @@ async def test_four_servers_that_race_make_one_job_of_each_tick(
     minutes = [START + minute * MINUTE for minute in range(1, TICKS + 1)]
     assert await ticks_of(engine, "minutely") == minutes
     assert await ticks_of(engine, "interval") == minutes
-    assert await ticks_of(engine, "often") == [
-        START + number * 20_000 for number in range(1, 3 * TICKS + 1)
-    ]
+    often = [START + number * 20_000 for number in range(1, 3 * TICKS + 1)]
+    assert await ticks_of(engine, "often") == often
+    await check_ticks(engine, {"minutely": minutes, "interval": minutes, "often": often})
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -83,6 +98,7 @@ async def test_a_server_that_dies_neither_loses_nor_doubles_a_tick(
         victims = [stack.enter_context(server(place)) for _ in range(2)]
         for one in (healthy, *victims):
             assert one.says() == "ready"
+        expected: list[int] = []
         for minute, victim in enumerate(victims, 1):
             now = START + minute * MINUTE
             victim.tell(f"{now} {point}")
@@ -91,5 +107,6 @@ async def test_a_server_that_dies_neither_loses_nor_doubles_a_tick(
             assert len(made) == minute - (point != "after")
             healthy.tell(str(now + 5))
             assert healthy.says() == "fired"
-            expected = [START + number * MINUTE for number in range(1, minute + 1)]
+            expected.append(START + minute * MINUTE)
             assert await ticks_of(engine, "minutely") == expected
+    await check_ticks(engine, {"minutely": expected})

@@ -15,7 +15,7 @@ from coatcheck.engine.keeping import RESERVED_MS
 from coatcheck.engine.submission import Submission
 from coatcheck.model.state import State
 from coatcheck.settings import Settings
-from coatcheck.testing.checker import RAN, EffectLog
+from coatcheck.testing.checker import RAN, EffectLog, Run, Submit, check, read_records
 from coatcheck.worker.probe import CHECKPOINTS, STEP_STORED
 
 from .app import BULK, app
@@ -62,11 +62,9 @@ async def test_a_worker_is_killed_around_a_large_step(
         other.close()
         assert ended.state is State.SUCCEEDED
         assert f'"n":{STEPS * BULK}' in (ended.result or "")
-        ran = [
-            effect.value
-            for effect in EffectLog(place.folder / "effects").read()
-            if effect.what == RAN
-        ]
+        effects, submits = EffectLog(place.folder / "effects").read(), [Submit(job.id)]
+        check(Run(submits, await read_records(store, submits), effects=effects))
+        ran = [effect.value for effect in effects if effect.what == RAN]
         again = [] if point == "worker.after_checkpoint" else ["bulk/1"]
         assert sorted(ran) == sorted(["bulk/0", "bulk/1", "bulk/2", *again])
 
@@ -76,6 +74,8 @@ async def test_a_worker_is_killed_around_a_large_step(
         deleted = await engine.delete(job.id)
         assert deleted.deleted.blobs == STEPS
         assert _files(blobs_folder) == []
+        records, tables = await read_records(store, submits), await place.dump()
+        check(Run(submits, records, purged=[job.id], tables=tables))
     finally:
         await store.close()
         blobs.close()

@@ -15,10 +15,12 @@ from coatcheck.engine.webhooks import WebhookAsked
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.webhook import DeliveryState
 from coatcheck.store.webhooks import DeliveryFilter
+from coatcheck.testing.checker import Run, Submit, check, read_records
 from tests.store.another_process import AnotherProcess
 from tests.webhooks.receiver import receiving
 
 from .firing import ToldClock
+from .hearing import delivery_of
 from .place import Place
 from .sending import POINTS, app
 
@@ -53,4 +55,13 @@ async def test_a_sender_that_dies_loses_nothing(place: Place, point: str) -> Non
     which = DeliveryFilter(DEFAULT_TENANT, job_id=job.id)
     [delivery] = await engine.webhooks.deliveries(which)
     assert delivery.state is DeliveryState.DELIVERED
+    submits = [Submit(job.id)]
+    check(
+        Run(
+            submits,
+            await read_records(store, submits),
+            deliveries=[delivery_of(call) for call in receiver.calls],
+            owed_deliveries=[(job.id, "job.cancelled")],
+        )
+    )
     await store.close()

@@ -14,6 +14,7 @@ from coatcheck.model.job import DEFAULT_TENANT, Job
 from coatcheck.model.state import State
 from coatcheck.model.usage import Usage, bytes_of, hour_of
 from coatcheck.store.base import JobFilter, Store
+from coatcheck.testing.checker import Submit
 from coatcheck.worker.probe import CHECKPOINTS
 
 from .api_kills import kill_apis
@@ -72,10 +73,12 @@ async def test_usage_is_exact_while_workers_are_killed(  # G37
         for number in range(3):  # repeated under its key it is one, and counted once
             for _ in range(2):
                 once = Once(f"key-{number}", "the same")
-                await stage.engine.submit_once(Submission("quick", str(number)), once)
-        await stage.engine.cancel(
-            (await stage.engine.submit(Submission("quick", "1", run_at=2**42))).id
-        )
+                asked = Submission("quick", str(number), labels={"key": once.key})
+                answer = await stage.engine.submit_once(asked, once)
+                stage.submits.append(Submit(answer.jobs[0].id, key=once.key))
+        cancelled = await stage.engine.submit(Submission("quick", "1", run_at=2**42))
+        await stage.engine.cancel(cancelled.id)
+        stage.submits.append(Submit(cancelled.id))
         points = [*STRIKES, *CHECKPOINTS] * 2
         for point in points[:KILLS]:
             kinds = STEPPING if point in CHECKPOINTS else PLAIN
@@ -87,12 +90,15 @@ async def test_usage_is_exact_while_workers_are_killed(  # G37
         await stage.terminate(*workers)
         assert any(job.fence > 1 for job in await all_jobs(stage.store)), "nobody was struck"
         await check_usage(stage.store)
+        tally = await stage.check(key_label="key")
+        assert tally.violations == []
 
 
 async def test_usage_is_exact_while_the_api_is_killed_before_it_answers(
     place: Place, launcher: Launcher, seed: int
 ) -> None:
-    await kill_apis(place, launcher, kills=4, seed=seed)
+    tally = await kill_apis(place, launcher, kills=4, seed=seed)
+    assert tally.violations == []
     store = place.store()
     await store.open()
     try:

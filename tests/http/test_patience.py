@@ -20,6 +20,7 @@ from tests.http.arrange import Submit
 pytestmark = pytest.mark.anyio
 
 HOST = b"Host: localhost\r\n"
+PATIENCE_S = 60.0
 
 
 class Served:
@@ -73,8 +74,9 @@ def _no_signals() -> Any:
 
 async def _until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until something holds that has no signal of its own."""
-    while not condition():  # noqa: ASYNC110 - the server's state tells nobody when it changes
-        await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - the server's state tells nobody when it changes
+            await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -103,7 +105,7 @@ async def test_who_stops_in_the_middle_of_a_request_is_closed(served: Served, se
     writer.write(sent)
     closing = served.close_silent()
 
-    await asyncio.wait_for(reader.read(), 30)  # until the other side has closed it
+    await asyncio.wait_for(reader.read(), PATIENCE_S)  # until the other side has closed it
 
     closing.cancel()
     writer.close()

@@ -1,22 +1,12 @@
-"""The app that a crowd of processes works on; every start and end of an attempt is written down.
-
-`python -m tests.postgres.crowd_app FOLDER SCHEMA SUBMITTER JOBS` (the DSN is read from FOLDER/dsn)
-submits jobs to it: several kinds, queues, priorities and tenants, in every way there is.
-"""
+"""The app that a crowd of processes works on; every start of an attempt is written down."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import sys
 from pathlib import Path
 
-from coatcheck import App, Context, Retry
-from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission, prepare
-from coatcheck.store.postgres.store import PostgresStore
-from tests.store.another_process import listen, say
+from coatcheck import App, Context, NewJob, Retry
 
 app = App()
 
@@ -54,40 +44,25 @@ async def second_try(ctx: Context, n: int) -> int:
     return n * 2
 
 
-def submissions(submitter: int, count: int) -> list[Submission]:
-    """Return what one submitter hands in."""
-    kinds = sorted(app.kinds)
+@app.job
+async def meets(ctx: Context, workers: int) -> int:
+    """Work that ends when so many processes have begun such work: nobody may be left without."""
+    record(ctx)
+    while len(pids_in(Path(os.environ["CROWD_STARTS"]))) < workers:  # noqa: ASYNC110 - they tell nobody
+        await asyncio.sleep(0.02)
+    return 2 * workers
+
+
+def pids_in(starts: Path) -> set[int]:
+    """Return which processes have started anything."""
+    return {int(line.split()[2]) for line in starts.read_text().splitlines()}
+
+
+def jobs_for(tenant: str, count: int) -> list[NewJob]:
+    """Return what a tenant hands in at one server."""
+    kinds = ("quick", "second_try", "threaded")
+    shift = TENANTS.index(tenant)
     return [
-        Submission(
-            kinds[n % 3],
-            json.dumps(n),
-            queue=QUEUES[n // 3 % 3],
-            priority=n % 5 - 2,
-            tenant=TENANTS[n // 9 % 3],
-            public_id=f"crowd-{submitter}-{n}" if n % 4 == 0 else None,
-        )
+        NewJob(kinds[n % 3], n, queue=QUEUES[(n // 3 + shift) % 3], priority=n % 5 - 2)
         for n in range(count)
     ]
-
-
-async def submit_all(folder: str, schema: str, submitter: str, count: str) -> None:
-    dsn = (Path(folder) / "dsn").read_text()
-    store = PostgresStore(dsn, schema=schema, connections=4)
-    await store.open()
-    engine = Engine(store, app.kinds)
-    say("ready")
-    await asyncio.to_thread(listen)
-    asked = submissions(int(submitter), int(count))
-    third = len(asked) // 3
-    now = engine.clock.now()
-    jobs = [prepare(one, app.kinds, engine.new_id(), now) for one in asked]
-    for job in jobs[: third // 4]:
-        await store.submit(job, now)
-    await asyncio.gather(*(store.submit(job, now) for job in jobs[third // 4 : third]))
-    for start in range(third, len(jobs), 100):
-        await store.submit_batch(jobs[start : start + 100], now)
-    await store.close()
-
-
-if __name__ == "__main__":
-    asyncio.run(submit_all(*sys.argv[1:]))

@@ -13,7 +13,7 @@ import struct
 import tempfile
 from types import TracebackType
 from typing import Self
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
 
@@ -51,10 +51,15 @@ class Proxy:
     """A socket beside the server's own, through which the connections of a store can go."""
 
     def __init__(self, dsn: str) -> None:
-        [folder] = parse_qs(urlsplit(dsn).query)["host"]
-        self._server_socket = f"{folder}/{PORT_FILE}"
+        parts = urlsplit(dsn)
+        options = dict(parse_qsl(parts.query))
+        self._host = options.pop("host", parts.hostname or "localhost")
+        self._port = int(options.pop("port", parts.port or 5432))
         self._folder = tempfile.TemporaryDirectory(prefix="proxy-")
-        self.dsn = dsn.replace(folder, self._folder.name)
+        # The same server, role and database, through the socket here; which speaks no TLS.
+        who = parts.netloc.rpartition("@")[0]
+        options |= {"host": self._folder.name, "sslmode": "disable"}
+        self.dsn = f"{parts.scheme}://{who}@{parts.path}?{urlencode(options)}"
         self._answer: bytes | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._clients: set[asyncio.StreamWriter] = set()
@@ -101,7 +106,7 @@ class Proxy:
         self._connections.add(task)
         self._clients.add(writer)
         task.add_done_callback(self._connections.discard)
-        server_reader, server_writer = await asyncio.open_unix_connection(self._server_socket)
+        server_reader, server_writer = await self._connect_to_server()
         pumps = [
             asyncio.create_task(self._pump(reader, server_writer, watched=False)),
             asyncio.create_task(self._pump(server_reader, writer, watched=True)),
@@ -117,6 +122,11 @@ class Proxy:
                 end.transport.abort()
                 with contextlib.suppress(OSError):
                     await end.wait_closed()
+
+    async def _connect_to_server(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._host.startswith("/"):
+            return await asyncio.open_unix_connection(f"{self._host}/.s.PGSQL.{self._port}")
+        return await asyncio.open_connection(self._host, self._port)
 
     async def _pump(
         self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, watched: bool

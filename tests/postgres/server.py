@@ -51,6 +51,11 @@ class TrialServer:
         """The address of the server."""
         return str(self._server.get_uri())
 
+    @property
+    def tools(self) -> Path:
+        """The folder of its programs, such as `pg_dump`."""
+        return Path(self._server.bin_path)
+
     def stop(self, mode: str) -> None:
         """Stop the server: `fast` ends the sessions politely, `immediate` is a crash."""
         self._pg_ctl("-m", mode, "stop")

@@ -10,6 +10,7 @@ import struct
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import asyncpg
 import pytest
 
 from coatcheck.engine.engine import Engine
@@ -337,15 +338,25 @@ async def test_a_worker_settles_again_when_it_did_not_hear_that_it_had(
 @pytest.mark.parametrize("is_lost", [False, True], ids=["answered", "lost"])
 @pytest.mark.parametrize("verb", ["cancel", "settle", "remove_worker"])
 async def test_what_had_to_be_asked_for_again_still_wakes_those_who_wait_for_it(
-    proxy: Proxy, far: PostgresStore, store: PostgresStore, verb: str, is_lost: bool
+    dsn: str,
+    schema: str,
+    proxy: Proxy,
+    far: PostgresStore,
+    store: PostgresStore,
+    verb: str,
+    is_lost: bool,
 ) -> None:
     await store.register_worker(worker_info(WORKER))
     lease = await run_job(store)
     topic = {"cancel": Topic.CANCELS, "settle": Topic.CHANGES, "remove_worker": Topic.WORK}[verb]
     woken = store.subscribe(topic)
     assert await woken.wait(BOUND_S)  # it listens by now
-    while await woken.wait(0.1):
-        pass  # what came before
+    heard = store.subscribe(Topic.REPORTS)
+    connection = await asyncpg.connect(dsn)
+    await connection.execute("SELECT pg_notify($1, $2)", schema, f"x {Topic.REPORTS}")
+    await connection.close()
+    assert await heard.wait(BOUND_S)  # and with it all that was sent before
+    await woken.wait(0)
     if is_lost:
         proxy.cut_on("COMMIT")
     match verb:
@@ -357,7 +368,7 @@ async def test_what_had_to_be_asked_for_again_still_wakes_those_who_wait_for_it(
             await far.remove_worker(WORKER, None, NOW)
             assert (await store.get(DEFAULT_TENANT, lease.job_id)).state is State.QUEUED
     assert proxy.cuts == is_lost
-    assert await woken.wait(2) is True
+    assert await woken.wait(BOUND_S) is True
 
 
 # That a statement will come, and that the server is to say when it is ready for it.

@@ -141,7 +141,7 @@ async def test_where_the_address_to_listen_at_is_a_pooler_s_too_the_poll_wakes(
         assert await signal.wait(LONG)
         for _ in range(3):
             await there.submit(new_job(), NOW)
-            assert await signal.wait(3) is True
+            assert await signal.wait(LONG) is True
     finally:
         await here.close()
         await there.close()

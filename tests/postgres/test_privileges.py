@@ -12,6 +12,7 @@ from coatcheck.errors import CoatcheckError, ConfigurationError, SchemaOutdated
 from coatcheck.store.base import Topic
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import NOW, new_job
+from tests.docs.pages import ROOT
 
 from .life import live
 from .roles import PASSWORD, as_role, new_role
@@ -40,13 +41,12 @@ def user(admin: psycopg.Connection[Any]) -> Iterator[str]:
         yield role
 
 
-def grant_use(admin: psycopg.Connection[Any], schema: str, role: str) -> None:
-    """Let a role use the tables of a schema."""
-    admin.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {role}'.encode())
-    admin.execute(
-        f"GRANT SELECT, INSERT, UPDATE, DELETE "
-        f'ON ALL TABLES IN SCHEMA "{schema}" TO {role}'.encode()
-    )
+def grant_use(dsn: str, schema: str, owner: str, role: str) -> None:
+    """Let a role use the tables of a schema, as the how-to tells its owner to."""
+    told = ((ROOT / "docs/how-to/postgresql.md").read_text()).partition("```sql\n")[2]
+    sql = told.partition("```")[0].replace("SCHEMA coatcheck", f'SCHEMA "{schema}"')
+    with psycopg.connect(as_role(dsn, owner), autocommit=True) as connection:
+        connection.execute(sql.replace("TO app", f"TO {role}").encode())
 
 
 async def test_a_role_that_owns_only_its_schema_migrates_and_works_there(
@@ -62,11 +62,23 @@ async def test_a_role_that_owns_only_its_schema_migrates_and_works_there(
     await store.close()
 
 
+async def test_a_role_that_may_only_use_the_tables_may_use_those_of_later_versions(
+    dsn: str, schema: str, owner: str, user: str
+) -> None:
+    """What it was given before the schema had any tables is enough for all that came later."""
+    grant_use(dsn, schema, owner, user)
+    assert await PostgresStore(as_role(dsn, owner), schema=schema).migrate()
+    store = PostgresStore(as_role(dsn, user), schema=schema, connections=2, poll_s=60)
+    await store.open()
+    await live(store)
+    await store.close()
+
+
 async def test_a_role_that_may_only_use_the_tables_lives_with_what_another_migrated(
-    admin: psycopg.Connection[Any], dsn: str, schema: str, owner: str, user: str
+    dsn: str, schema: str, owner: str, user: str
 ) -> None:
     assert await PostgresStore(as_role(dsn, owner), schema=schema).migrate()
-    grant_use(admin, schema, user)
+    grant_use(dsn, schema, owner, user)
     store = PostgresStore(as_role(dsn, user), schema=schema, connections=2, poll_s=60)
     assert await store.migrate() == []
     await store.open()
@@ -75,10 +87,10 @@ async def test_a_role_that_may_only_use_the_tables_lives_with_what_another_migra
 
 
 async def test_a_role_that_may_only_use_the_tables_is_woken(
-    admin: psycopg.Connection[Any], dsn: str, schema: str, owner: str, user: str
+    dsn: str, schema: str, owner: str, user: str
 ) -> None:
     await PostgresStore(as_role(dsn, owner), schema=schema).migrate()
-    grant_use(admin, schema, user)
+    grant_use(dsn, schema, owner, user)
     here = PostgresStore(as_role(dsn, user), schema=schema, connections=2, poll_s=60)
     there = PostgresStore(as_role(dsn, owner), schema=schema, connections=2, poll_s=60)
     await here.open()

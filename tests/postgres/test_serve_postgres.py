@@ -23,8 +23,8 @@ from coatcheck.testing.checker import (
     read_records,
 )
 from tests.cli.processes import run_to_end, running
-from tests.faults.place import LEASE_S, SWEEP_S
-from tests.faults.server import Server
+from tests.faults.place import SWEEP_S, postgres_place
+from tests.faults.server import UNHURRIED_LEASES_S, Server
 from tests.store.another_process import ROOT
 
 from .working import states_of
@@ -55,12 +55,13 @@ def server(reference: str, schema: str, tmp_path: Path) -> Iterator[Server]:
     folder.mkdir()
     pepper = tmp_path / "pepper"
     pepper.write_text("a pepper of sixteen characters or more")
-    settings = {"database": reference, "schema": schema, "profile": "production"}
-    settings["pepper"] = f"file:{pepper}"
+    settings = {"profile": "production", "pepper": f"file:{pepper}"}
     named = {f"COATCHECK_{name.upper()}": value for name, value in settings.items()}
-    made = run_to_end("keys", "create", "--json", folder=folder, **named)
+    there = {"COATCHECK_DATABASE": reference, "COATCHECK_SCHEMA": schema}
+    made = run_to_end("keys", "create", "--json", folder=folder, **there, **named)
     assert made.returncode == 0, made.stderr
-    with Server(folder, key=json.loads(made.stdout)["key"], **settings) as server:
+    place = postgres_place(folder, reference, schema)
+    with Server(place, key=json.loads(made.stdout)["key"], **settings) as server:
         yield server
 
 
@@ -98,9 +99,9 @@ async def test_a_killed_worker_s_job_is_back_within_a_lease_and_two_sweeps_and_e
     run = Run(
         submits,
         await read_records(store, submits),
-        effects=EffectLog(server.folder / "effects").read(),
+        effects=EffectLog(server.place.folder / "effects").read(),
         orphans=[Orphan(handle.id, 1, killed)],
-        bounds=Bounds(LEASE_S, SWEEP_S, SLACK_S),
+        bounds=Bounds(UNHURRIED_LEASES_S["postgres"], SWEEP_S, SLACK_S),
     )
     check(run)
     assert states == ["queued", "running", "queued", "running", "succeeded"]

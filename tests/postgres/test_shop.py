@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import ModuleType
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -22,6 +27,25 @@ async def test_the_shop_of_the_how_to(
     write_python_files(PAGE, tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     shop = importlib.import_module("shop")
+    async with database_of_its_own(dsn) as own:
+        await _place_orders(own, shop)
+
+
+@asynccontextmanager
+async def database_of_its_own(dsn: str) -> AsyncIterator[str]:
+    """Make a database for one test: the server may have a schema of that name that is in use."""
+    name = f"shop_{os.getpid()}"
+    admin = await asyncpg.connect(dsn)
+    await admin.execute(f"CREATE DATABASE {name}")
+    try:
+        parts = urlsplit(dsn)
+        yield f"{parts.scheme}://{parts.netloc}/{name}?{parts.query}"
+    finally:
+        await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await admin.close()
+
+
+async def _place_orders(dsn: str, shop: ModuleType) -> None:
     connection = await asyncpg.connect(dsn)
     store = PostgresStore(dsn)  # the schema an application would use
     await store.open()
@@ -35,5 +59,4 @@ async def test_the_shop_of_the_how_to(
         assert queue.ready == 1
     finally:
         await store.close()
-        await connection.execute("DROP SCHEMA coatcheck CASCADE")
         await connection.close()

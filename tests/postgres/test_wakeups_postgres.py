@@ -10,6 +10,7 @@ import pytest
 
 from coatcheck.model.job import DEFAULT_TENANT, Progress
 from coatcheck.store.base import Report, Signal, Topic
+from coatcheck.store.postgres import notify
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import NOW, WORKER, new_job, run_job, worker_info
 
@@ -145,15 +146,18 @@ async def test_where_listening_is_impossible_the_poll_alone_wakes(
 
 
 async def test_the_poll_does_not_grow_slower_where_listening_is_impossible(
-    store: PostgresStore, dsn: str, schema: str
+    store: PostgresStore, dsn: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Between two tries to listen nothing is heard for an hour: only the poll is left.
+    monkeypatch.setattr(notify, "FIRST_PAUSE_S", 3_600.0)
+    monkeypatch.setattr(notify, "LONGEST_PAUSE_S", 3_600.0)
     wrong = "postgresql://postgres@/postgres?host=/nonexistent"
     deaf = PostgresStore(dsn, schema=schema, connections=2, poll_s=0.05, listen_dsn=wrong)
     await deaf.open()
     try:
         signal = deaf.subscribe(Topic.WORK)
-        for _ in range(8):
-            assert await signal.wait(1.0) is True
+        for _ in range(12):  # were each twice as far off, the last would be two minutes away
+            assert await signal.wait(LONG) is True
     finally:
         await deaf.close()
 

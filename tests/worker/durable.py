@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 
 from coatcheck import App
+from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
 from coatcheck.model.event import EventType
@@ -15,7 +16,16 @@ from coatcheck.model.kind import Backoff
 from coatcheck.model.state import State
 from coatcheck.worker.worker import Worker
 
-PATIENCE_S = 30
+PATIENCE_S = 60
+
+
+class Ahead(SystemClock):
+    """A clock that can be set ahead."""
+
+    ahead_ms = 0
+
+    def now(self) -> int:
+        return super().now() + self.ahead_ms
 
 
 async def submit(engine: Engine, kind: str, value: object = None, **options: object) -> str:

@@ -16,11 +16,13 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission, prepare
 from coatcheck.errors import StepFailed
 from coatcheck.model.event import EventType
+from coatcheck.model.kind import Backoff
 from coatcheck.model.state import State
 from coatcheck.model.step import StepState
+from coatcheck.store.base import Store
 
 from .conftest import SETTINGS, working
-from .durable import ended, lose, result_of, retry_at_once, said, submit, until
+from .durable import Ahead, ended, lose, result_of, retry_at_once, said, submit, until
 from .test_interrupting import Gate
 from .test_running_jobs import run
 
@@ -448,8 +450,9 @@ async def test_a_step_is_tried_again_before_its_job_is(app: App, engine: Engine)
 
 # I13
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_a_long_backoff_gives_the_slot_up(app: App, engine: Engine, shape: str) -> None:
-    tries = []
+async def test_a_long_backoff_gives_the_slot_up(app: App, store: Store, shape: str) -> None:
+    tries, clock = [], Ahead()
+    engine = Engine(store, app.kinds, clock)
 
     def fragile() -> int:
         tries.append(1)
@@ -468,15 +471,18 @@ async def test_a_long_backoff_gives_the_slot_up(app: App, engine: Engine, shape:
         def in_thread(ctx: Context) -> int:
             return int(ctx.step(fragile, retries=1))
 
-    app._kinds["patient"] = replace(
-        app.kinds["patient"], backoff=replace(app.kinds["patient"].backoff, first_ms=2_100)
-    )
+    @app.job
+    async def quick(ctx: Context) -> None: ...
+
+    app._kinds["patient"] = replace(app.kinds["patient"], backoff=Backoff(3_600_000, 3_600_000))
     async with working(engine):
         job_id = await submit(engine, "patient")
         job = await until(engine, job_id, State.WAITING)
         [step] = await engine.store.steps("default", job_id)
         assert (step.state, step.attempts, step.wake_at) == (StepState.WAITING, 1, job.run_at)
         assert step.error is not None
+        clock.ahead_ms = 3_600_000
+        await run(engine, "quick")  # which has the worker look what is due
         assert await result_of(engine, job_id) == 2
     assert (await engine.get(job_id)).attempt == 1
 

@@ -15,9 +15,10 @@ from coatcheck.errors import JobError
 from coatcheck.model.event import EventType
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op, StepState
+from coatcheck.store.base import Store
 
 from .conftest import SETTINGS, working
-from .durable import ended, lose, result_of, said, submit, until
+from .durable import Ahead, ended, lose, result_of, said, submit, until
 from .test_interrupting import Gate
 from .test_running_jobs import run
 
@@ -43,8 +44,9 @@ class Calls:
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_a_job_that_sleeps_holds_no_slot(app: App, engine: Engine, shape: str) -> None:
-    seen = Calls()
+async def test_a_job_that_sleeps_holds_no_slot(app: App, store: Store, shape: str) -> None:
+    seen, clock = Calls(), Ahead()
+    engine = Engine(store, app.kinds, clock)
 
     @app.job
     async def quick(ctx: Context) -> int:
@@ -57,7 +59,7 @@ async def test_a_job_that_sleeps_holds_no_slot(app: App, engine: Engine, shape: 
             seen.calls += 1
             await ctx.log("going to bed")
             await ctx.step(seen.work)
-            await ctx.sleep(1.2)
+            await ctx.sleep(3_600)
             await ctx.log("awake")
             return ctx.attempt
     else:
@@ -67,7 +69,7 @@ async def test_a_job_that_sleeps_holds_no_slot(app: App, engine: Engine, shape: 
             seen.calls += 1
             ctx.log("going to bed")
             ctx.step(seen.work)
-            ctx.sleep(1.2)
+            ctx.sleep(3_600)
             ctx.log("awake")
             return ctx.attempt
 
@@ -77,6 +79,8 @@ async def test_a_job_that_sleeps_holds_no_slot(app: App, engine: Engine, shape: 
         assert (job.reason, job.worker) == (Reason.WAITING, None)
         await run(engine, "quick")
         assert (await engine.get(job_id)).state is State.WAITING
+        clock.ahead_ms = 3_600_000
+        await run(engine, "quick")  # which has the worker look what is due
         assert await result_of(engine, job_id) == 1
     assert (seen.calls, seen.ran["work"]) == (2, 1)
     logs = await said(engine, job_id, EventType.LOG)

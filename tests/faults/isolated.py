@@ -1,0 +1,32 @@
+"""Kinds whose handlers run in processes of their own, for workers that are killed around them.
+
+An app apart: a worker starts such processes as soon as it has such a kind, and each costs the start
+of an interpreter, which the other rounds need not pay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from coatcheck import App, Context
+
+from .app import began, doubled, plus_one, returned
+
+app = App()
+
+
+@app.job(retries=1000, isolation="process")
+def apart(ctx: Context, n: int) -> dict[str, int]:
+    began(ctx)
+    for _ in range(2):
+        n = ctx.step(plus_one, ctx, n)
+    return returned(ctx, ctx.step(doubled, ctx, n))
+
+
+@app.job(retries=1000, isolation="process")
+async def apart_async(ctx: Context, n: int) -> dict[str, int]:
+    began(ctx)
+    for _ in range(2):
+        n = await ctx.step(plus_one, ctx, n)
+    await asyncio.sleep(0.005)
+    return returned(ctx, await ctx.step(doubled, ctx, n))
