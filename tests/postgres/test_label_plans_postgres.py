@@ -113,12 +113,11 @@ async def test_the_store_plans_for_the_values_it_is_given(dsn: str, schema: str)
         for _ in range(10):
             which = JobFilter(job.tenant, labels=(("env", "live"),))
             assert [found.id for found in await store.list_jobs(which)] == [job.id]
-        async with store._database._pool.acquire() as connection:
-            plans = await connection.fetch(
-                "SELECT generic_plans, custom_plans FROM pg_prepared_statements "
-                "WHERE statement LIKE $1",
-                "%labelled.job_id%",
-            )
+        plans = await store._database.fetch(
+            "SELECT generic_plans, custom_plans FROM pg_prepared_statements "
+            "WHERE statement LIKE $1",
+            "%labelled.job_id%",
+        )
         assert [tuple(row) for row in plans] == [(0, 10)]
     finally:
         await store.close()

@@ -208,8 +208,7 @@ class Writer:
         return crowd, self._merge([ticket.merges for ticket in crowd])
 
     def _finish(self, done: list[Ticket[Any]]) -> None:
-        for ticket in done:
-            ticket.answer()
+        _answer_all(done)
         # After the callbacks of those who were just answered: they may want to write again.
         self._home.call_soon(self._take_turn)
 
@@ -324,11 +323,12 @@ class Writer:
                 self._run_apart(done, error)
         finally:
             self._lock.release()
-        self._answer(done)
+        is_full = self._wal_pages >= CHECKPOINT_PAGES
+        self._answer(done, keeping_the_turn=is_full)
         if transaction.topics:
             self._on_commit(transaction.topics)
-        if self._wal_pages >= CHECKPOINT_PAGES:
-            self._for_thread.put(self._checkpoint)
+        if is_full:
+            self._for_thread.put(self._checkpoint_in_turn)
 
     def _run_apart(self, tickets: list[Ticket[Any]], error: Exception) -> None:
         connection = self._connection
@@ -366,9 +366,11 @@ class Writer:
                 refused.append(ticket)
         self._answer(refused)
 
-    def _answer(self, done: list[Ticket[Any]]) -> None:
+    def _answer(self, done: list[Ticket[Any]], *, keeping_the_turn: bool = False) -> None:
         here = [ticket for ticket in done if ticket.loop is self._home]
-        if here or any(self._queues):
+        if keeping_the_turn:
+            self._go_on(lambda: _answer_all(here))
+        elif here or any(self._queues):
             self._go_on(lambda: self._finish(here))
         else:
             self._give_up_turn()  # first: whoever is answered may want to write again
@@ -385,6 +387,14 @@ class Writer:
         self._wal_pages = pages
         return apsw.SQLITE_OK
 
+    def _checkpoint_in_turn(self) -> None:
+        # Nobody else may use the connection meanwhile.
+        self._checkpoint()
+        if any(self._queues):
+            self._go_on(self._take_turn)
+        else:
+            self._give_up_turn()
+
     def _checkpoint(self) -> None:
         # Passive: it moves what readers allow and waits for nobody. A failure is no loss, the log
         # still holds everything; the next turn tries again.
@@ -397,6 +407,11 @@ class Writer:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close(True)
+
+
+def _answer_all(tickets: list[Ticket[Any]]) -> None:
+    for ticket in tickets:
+        ticket.answer()
 
 
 def _fault_of(operation: Operation[Any], transaction: Transaction) -> Exception | None:

@@ -101,6 +101,8 @@ class Controller:
         """Take the node away under a Job's pod."""
         (pod,) = self._pods(name)
         container = self.containers[pod["metadata"]["name"]]
+        while pod["status"]["phase"] == "Pending":  # its process may be ahead of what we know of it
+            await asyncio.sleep(0.01)
         pod["status"] |= {"phase": "Failed", "reason": "Evicted"}
         pod["status"]["message"] = "The node was low on resource: memory."
         pod["status"]["containerStatuses"] = []
