@@ -484,6 +484,23 @@ async def test_the_first_after_a_pause_is_committed_on_our_loop_if_the_disk_is_f
     assert notes() == [str(number) for number in range(6)]
 
 
+async def test_the_log_is_written_back_while_nobody_else_has_the_connection(
+    writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "CHECKPOINT_PAGES", 1)  # after every commit
+    monkeypatch.setattr(writer_module, "FAST_COMMIT_SECONDS", 3_600.0)
+    monkeypatch.setattr(writer_module, "PAUSE_SECONDS", 0.0)
+    theirs = [f"theirs {number}" for number in range(300)]
+    thread = in_another_loop(
+        *(partial(writer.write, note(text), Urgency.WORKER) for text in theirs)
+    )
+    ours = [f"ours {number}" for number in range(300)]
+    for number, text in enumerate(ours):
+        await writer.write(note(text), Urgency(number % 3))
+    await asyncio.to_thread(thread.join, 60)
+    assert sorted(notes()) == sorted([*ours, *theirs])
+
+
 async def _turn_is_over() -> None:
     for _ in range(3):
         await asyncio.sleep(0)

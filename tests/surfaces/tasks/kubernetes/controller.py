@@ -101,7 +101,8 @@ class Controller:
         """Take the node away under a Job's pod."""
         (pod,) = self._pods(name)
         container = self.containers[pod["metadata"]["name"]]
-        while pod["status"]["phase"] == "Pending":  # its process may be ahead of what we know of it
+        # Its process may be ahead of what is known of it.
+        while pod["status"]["phase"] == "Pending":  # noqa: ASYNC110 - nobody says so
             await asyncio.sleep(0.01)
         pod["status"] |= {"phase": "Failed", "reason": "Evicted"}
         pod["status"]["message"] = "The node was low on resource: memory."
