@@ -487,18 +487,30 @@ async def test_the_first_after_a_pause_is_committed_on_our_loop_if_the_disk_is_f
 async def test_the_log_is_written_back_while_nobody_else_has_the_connection(
     writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_module, "CHECKPOINT_PAGES", 1)  # after every commit
+    """Two threads on one connection are an error for both of them."""
+    begun, over = threading.Event(), threading.Event()
+    write_back = Writer._checkpoint
+
+    def linger(writer: Writer) -> None:
+        begun.wait(0.2)  # for an operation that should not come
+        for _ in range(2_000):
+            write_back(writer)
+        over.set()
+
+    def meet(text: str, tx: Transaction) -> str:
+        begun.set()
+        met = not over.is_set()
+        return f"{note(text)(tx)} {met}"
+
     monkeypatch.setattr(writer_module, "FAST_COMMIT_SECONDS", 3_600.0)
     monkeypatch.setattr(writer_module, "PAUSE_SECONDS", 0.0)
-    theirs = [f"theirs {number}" for number in range(300)]
-    thread = in_another_loop(
-        *(partial(writer.write, note(text), Urgency.WORKER) for text in theirs)
-    )
-    ours = [f"ours {number}" for number in range(300)]
-    for number, text in enumerate(ours):
-        await writer.write(note(text), Urgency(number % 3))
-    await asyncio.to_thread(thread.join, 60)
-    assert sorted(notes()) == sorted([*ours, *theirs])
+    await writer.write(note("first"), Urgency.WORKER)
+    monkeypatch.setattr(Writer, "_checkpoint", linger)
+    monkeypatch.setattr(writer_module, "CHECKPOINT_PAGES", 1)
+    await writer.write(note("second"), Urgency.WORKER)
+    monkeypatch.setattr(writer_module, "CHECKPOINT_PAGES", 1_000)
+    assert await writer.write(partial(meet, "third"), Urgency.WORKER) == "third False"
+    assert notes() == ["first", "second", "third"]
 
 
 async def _turn_is_over() -> None:
