@@ -59,8 +59,8 @@ async def _stream(request: Request, job: Job, key: OpenedWith) -> AsyncIterator[
     shown = ""
     while True:
         try:
-            await key.look()
             card = await _card(request, job)
+            await key.look()  # after the reading, as in stream.py
             if job.state.is_terminal:
                 yield message("end", job.last_event, card)
                 return

@@ -95,8 +95,8 @@ async def _stream(engine: Engine, job: Job, after: int, key: OpenedWith) -> Asyn
     looked_in_vain = False
     while True:
         try:
-            await key.look()
             events = await engine.events(job.id, after, PAGE, job.tenant)
+            await key.look()  # after the reading: what was written since it was revoked is not told
             if _is_cut_off(events, after) or (looked_in_vain and not events):
                 job = await engine.get(job.id, job.tenant)
                 yield message("reset", job.last_event, job_json(job))
