@@ -380,7 +380,8 @@ async def test_what_another_loop_writes_does_not_need_ours(
     writer: Writer, notes: Callable[[], list[str]]
 ) -> None:
     await writer.write(note("ours"), Urgency.WORKER)
-    await _turn_is_over()
+    for _ in range(3):
+        await asyncio.sleep(0)  # its turn is over
     words = [f"theirs {number}" for number in range(20)]
     thread = in_another_loop(*(partial(writer.write, note(text), Urgency.WORKER) for text in words))
     thread.join(30)  # and all the while our own loop does nothing
@@ -421,109 +422,3 @@ async def test_closing_waits_for_what_another_loop_has_begun(
     await closing
     await asyncio.to_thread(thread.join, 30)
     assert notes() == ["theirs"]
-
-
-async def test_who_is_alone_on_its_loop_commits_there(
-    writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer_module, "FAST_COMMIT_SECONDS", 3_600.0)
-    await writer.write(note("ours"), Urgency.WORKER)
-    await _turn_is_over()
-    assert await asyncio.to_thread(asyncio.run, _write_from_here(writer)) == ["here"] * 5
-    assert notes() == ["ours", *map(str, range(5))]
-
-
-async def test_who_shares_its_loop_does_not_hold_the_others_up(
-    writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer_module, "FAST_COMMIT_SECONDS", 3_600.0)
-    await writer.write(note("ours"), Urgency.WORKER)
-    await _turn_is_over()
-
-    async def beside_another() -> list[str]:
-        other = asyncio.create_task(asyncio.Event().wait())
-        answers = await _write_from_here(writer)
-        other.cancel()
-        return answers
-
-    assert await asyncio.to_thread(asyncio.run, beside_another()) == ["elsewhere"] * 5
-    assert notes() == ["ours", *map(str, range(5))]
-
-
-async def test_a_slow_disk_holds_no_loop_up(
-    writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer_module, "FAST_COMMIT_SECONDS", 0.0)
-    await writer.write(note("ours"), Urgency.WORKER)
-    await _turn_is_over()
-    assert await asyncio.to_thread(asyncio.run, _write_from_here(writer)) == ["elsewhere"] * 5
-
-
-@pytest.mark.parametrize(
-    ("pause_s", "fast_s", "here"), [(0.0, 3_600.0, True), (1e12, 3_600.0, False), (0.0, 0.0, False)]
-)
-async def test_the_first_after_a_pause_is_committed_on_our_loop_if_the_disk_is_fast(
-    database: Path,
-    notes: Callable[[], list[str]],
-    monkeypatch: pytest.MonkeyPatch,
-    pause_s: float,
-    fast_s: float,
-    here: bool,
-) -> None:
-    monkeypatch.setattr(writer_module, "PAUSE_SECONDS", pause_s)
-    monkeypatch.setattr(writer_module, "FAST_COMMIT_SECONDS", fast_s)
-    committed_by: list[int] = []
-    lock = FileLock(database.with_suffix(".lock"))
-    writer = Writer(database, lock, lambda _: committed_by.append(threading.get_ident()))
-    for number in range(6):
-        await writer.write(note(str(number)), Urgency.SUBMIT)
-    await writer.close()
-    lock.close()
-    # The thread makes the connection, so the first commit is its own in any case.
-    assert [thread == threading.get_ident() for thread in committed_by[1:]] == [here] * 5
-    assert notes() == [str(number) for number in range(6)]
-
-
-async def test_the_log_is_written_back_while_nobody_else_has_the_connection(
-    writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two threads on one connection are an error for both of them."""
-    begun, over = threading.Event(), threading.Event()
-    write_back = Writer._checkpoint
-
-    def linger(writer: Writer) -> None:
-        begun.wait(0.2)  # for an operation that should not come
-        for _ in range(2_000):
-            write_back(writer)
-        over.set()
-
-    def meet(text: str, tx: Transaction) -> str:
-        begun.set()
-        met = not over.is_set()
-        return f"{note(text)(tx)} {met}"
-
-    monkeypatch.setattr(writer_module, "FAST_COMMIT_SECONDS", 3_600.0)
-    monkeypatch.setattr(writer_module, "PAUSE_SECONDS", 0.0)
-    await writer.write(note("first"), Urgency.WORKER)
-    monkeypatch.setattr(Writer, "_checkpoint", linger)
-    monkeypatch.setattr(writer_module, "CHECKPOINT_PAGES", 1)
-    await writer.write(note("second"), Urgency.WORKER)
-    monkeypatch.setattr(writer_module, "CHECKPOINT_PAGES", 1_000)
-    assert await writer.write(partial(meet, "third"), Urgency.WORKER) == "third False"
-    assert notes() == ["first", "second", "third"]
-
-
-async def _turn_is_over() -> None:
-    for _ in range(3):
-        await asyncio.sleep(0)
-
-
-async def _write_from_here(writer: Writer) -> list[str]:
-    """Write five notes from a loop of our own, and tell for each who ran the statement."""
-    here = threading.get_ident()
-
-    def tell(number: int, tx: Transaction) -> str:
-        note(str(number))(tx)
-        return "here" if threading.get_ident() == here else "elsewhere"
-
-    return [await writer.write(partial(tell, number), Urgency.WORKER) for number in range(5)]

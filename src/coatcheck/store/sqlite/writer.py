@@ -23,10 +23,6 @@ connection is too.
 What comes from another loop, such as the steps of a handler, finds nobody's turn as a rule. Then
 the thread has all of the turn: the way over our own loop and back would cost more than it does.
 
-Where the disk syncs fast, the thread is not asked if only one would wait for it: one who is alone
-on its loop, or the first that comes to ours after a pause. Two threads that wake each other take
-longer than such a sync. What comes meanwhile shares the next turn, in the thread.
-
 What can fail, and what happens then:
 
 - An operation refuses (raises one of our own errors): it must do so before its first write, and
@@ -67,10 +63,6 @@ LOOP_SECONDS = 0.005
 BULK_SECONDS = 0.010
 # Fewer than this are not worth merging, more than that are left for the next turn.
 MERGED_AT_LEAST, MERGED_AT_MOST = 4, 400
-# A loop waits for a commit itself if the last one took no longer than this, and our own only if
-# that one was so long ago: else others are about.
-FAST_COMMIT_SECONDS = 0.001
-PAUSE_SECONDS = 0.005
 # Checkpoint once the write-ahead log has this many pages.
 CHECKPOINT_PAGES = 2_000
 
@@ -103,8 +95,6 @@ class Writer:
         self._closing = False
         self._idle = asyncio.Event()
         self._wal_pages = 0
-        self._commit_seconds = 0.0  # how long the last one took
-        self._committed = 0.0  # and when that was
         self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="coatcheck-writer", daemon=True)
         self._thread.start()
@@ -125,22 +115,10 @@ class Writer:
             self._enqueue(ticket, urgency)
         elif urgency is Urgency.WORKER and self._turn.acquire(blocking=False):
             self._urgent.append(ticket)
-            if self._is_alone_on(loop) and self._begin_at_once():
-                self._commit(*self._run_urgent())
-            else:
-                self._for_thread.put(self._whole_turn)
+            self._for_thread.put(self._whole_turn)
         else:
             self._home.call_soon_threadsafe(self._enqueue, ticket, urgency)
         return future
-
-    def _is_alone_on(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether a commit holds nobody up on another loop, and not for long."""
-        return self._commit_seconds <= FAST_COMMIT_SECONDS and len(asyncio.all_tasks(loop)) == 1
-
-    def _comes_after_a_pause(self) -> bool:
-        """Whether a commit on our own loop holds up hardly anybody, and not for long."""
-        fast = self._commit_seconds <= FAST_COMMIT_SECONDS
-        return fast and self._transaction.began - self._committed >= PAUSE_SECONDS
 
     async def close(self) -> None:
         """Finish what is queued, then end the thread."""
@@ -190,9 +168,6 @@ class Writer:
         alone = () if crowd else (self._mergeable,)
         done: list[Ticket[Any]] = []
         error = self._run_queued((self._urgent, self._submits, *alone), LOOP_SECONDS, done)
-        if not crowd and not self._bulk and self._comes_after_a_pause():
-            self._commit(done, error)
-            return
         done += crowd
         self._for_thread.put(lambda: self._end(done, error, merged))
 
@@ -208,7 +183,8 @@ class Writer:
         return crowd, self._merge([ticket.merges for ticket in crowd])
 
     def _finish(self, done: list[Ticket[Any]]) -> None:
-        _answer_all(done)
+        for ticket in done:
+            ticket.answer()
         # After the callbacks of those who were just answered: they may want to write again.
         self._home.call_soon(self._take_turn)
 
@@ -221,10 +197,6 @@ class Writer:
             self._go_on(self._take_turn)
         elif self._closing:
             self._go_on(self._idle.set)
-
-    def _run_urgent(self) -> tuple[list[Ticket[Any]], Exception | None]:
-        done: list[Ticket[Any]] = []
-        return done, self._run_queued((self._urgent,), LOOP_SECONDS, done)
 
     def _run_queued(
         self, queues: tuple[deque[Ticket[Any]], ...], seconds: float, done: list[Ticket[Any]]
@@ -255,8 +227,9 @@ class Writer:
     def _serve(self) -> None:
         while (task := self._for_thread.get()) is not None:
             task()
-        self._checkpoint()
-        self._drop_connection()
+        if self._connection is not None:
+            self._checkpoint(self._connection)
+            self._drop_connection()
 
     def _begin_in_thread(self) -> None:
         """Wait for the lock and begin; short operations go on from there on the loop."""
@@ -270,7 +243,9 @@ class Writer:
     def _whole_turn(self) -> None:
         """Do all of a turn: what is urgent, and the commit."""
         if self._begin():
-            self._end(*self._run_urgent())
+            done: list[Ticket[Any]] = []
+            error = self._run_queued((self._urgent,), LOOP_SECONDS, done)
+            self._end(done, error)
 
     def _begin(self) -> bool:
         """Wait for the lock and begin; False where everybody was told that it cannot be done."""
@@ -295,40 +270,31 @@ class Writer:
         error: Exception | None,
         merged: Operation[None] | None = None,
     ) -> None:
-        """Run what was merged, and something bulky if nothing else waits; then commit."""
-        transaction = self._transaction
-        if error is None and merged is not None:
-            error = _fault_of(merged, transaction)
-        while error is None and self._bulk and not self._hurries():
-            before = len(done)
-            error = self._run_queued((self._bulk,), 0.0, done)
-            if len(done) == before or time.monotonic() >= transaction.began + BULK_SECONDS:
-                break
-        self._commit(done, error)
-
-    # --- wherever the turn is
-
-    def _commit(self, done: list[Ticket[Any]], error: Exception | None) -> None:
-        """Commit, let go of the lock, tell everybody."""
+        """Run what was merged, and something bulky if nothing else waits; commit, let go of the
+        lock, tell everybody.
+        """
         transaction = self._transaction
         try:
+            if error is None and merged is not None:
+                error = _fault_of(merged, transaction)
+            while error is None and self._bulk and not self._hurries():
+                before = len(done)
+                error = self._run_queued((self._bulk,), 0.0, done)
+                if len(done) == before or time.monotonic() >= transaction.began + BULK_SECONDS:
+                    break
             if error is None:
-                began = time.monotonic()
                 error = _fault_of(Transaction.commit, transaction)
-                self._committed = time.monotonic()
-                self._commit_seconds = self._committed - began
             if error is not None:
                 transaction.topics.clear()
                 transaction.forget_usage()
                 self._run_apart(done, error)
         finally:
             self._lock.release()
-        is_full = self._wal_pages >= CHECKPOINT_PAGES
-        self._answer(done, keeping_the_turn=is_full)
+        self._answer(done)
         if transaction.topics:
             self._on_commit(transaction.topics)
-        if is_full:
-            self._for_thread.put(self._checkpoint_in_turn)
+        if self._wal_pages >= CHECKPOINT_PAGES and self._connection is not None:
+            self._checkpoint(self._connection)
 
     def _run_apart(self, tickets: list[Ticket[Any]], error: Exception) -> None:
         connection = self._connection
@@ -366,11 +332,9 @@ class Writer:
                 refused.append(ticket)
         self._answer(refused)
 
-    def _answer(self, done: list[Ticket[Any]], *, keeping_the_turn: bool = False) -> None:
+    def _answer(self, done: list[Ticket[Any]]) -> None:
         here = [ticket for ticket in done if ticket.loop is self._home]
-        if keeping_the_turn:
-            self._go_on(lambda: _answer_all(here))
-        elif here or any(self._queues):
+        if here or any(self._queues):
             self._go_on(lambda: self._finish(here))
         else:
             self._give_up_turn()  # first: whoever is answered may want to write again
@@ -387,31 +351,17 @@ class Writer:
         self._wal_pages = pages
         return apsw.SQLITE_OK
 
-    def _checkpoint_in_turn(self) -> None:
-        # Nobody else may use the connection meanwhile.
-        self._checkpoint()
-        if any(self._queues):
-            self._go_on(self._take_turn)
-        else:
-            self._give_up_turn()
-
-    def _checkpoint(self) -> None:
+    def _checkpoint(self, connection: apsw.Connection) -> None:
         # Passive: it moves what readers allow and waits for nobody. A failure is no loss, the log
         # still holds everything; the next turn tries again.
         self._wal_pages = 0
-        if self._connection is not None:
-            with contextlib.suppress(apsw.Error):
-                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        with contextlib.suppress(apsw.Error):
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close(True)
-
-
-def _answer_all(tickets: list[Ticket[Any]]) -> None:
-    for ticket in tickets:
-        ticket.answer()
 
 
 def _fault_of(operation: Operation[Any], transaction: Transaction) -> Exception | None:
