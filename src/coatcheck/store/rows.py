@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic_core import to_json
+
 from coatcheck.ids import ulid_time
 from coatcheck.model.access import ApiKey, Quotas, Tenant, TenantStatus
 from coatcheck.model.artifact import Artifact
@@ -192,7 +194,7 @@ def step_entry(step: Step) -> str:
     told |= {"state": step.state, "attempts": step.attempts}
     if step.error is not None:
         told["error"] = {"code": step.error.code}
-    return json.dumps(told)
+    return to_json(told).decode()
 
 
 def schedule_row(schedule: Schedule) -> tuple[Any, ...]:

@@ -68,17 +68,19 @@ class Answers:
 
     async def inquire(self, execution: Execution, question: Question) -> Any:
         """Answer, on the handler's loop."""
-        if isinstance(question, Record) and not has_large_steps(
-            self._engine.keeping, question.steps
-        ):
-            return await self._write(execution, question.steps)
-        return await asyncio.wrap_future(self.ask(execution, question))
+        if not isinstance(question, Record):
+            return await asyncio.wrap_future(self.ask(execution, question))
+        report = _said_with(execution, question.steps)
+        if has_large_steps(self._engine.keeping, report.steps):
+            writing = self._write_large(execution, report)
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(writing, self._loop))
+        return await self._write(execution, report)
 
     async def _answer(self, execution: Execution, question: Question) -> Any:
         lease = execution.claim.lease
         match question:
             case Record(steps):
-                return await self._write(execution, steps)
+                return await self._write_large(execution, _said_with(execution, steps))
             case History():
                 return await persist(lambda: self._history(lease))
             case Children(ids):
@@ -96,25 +98,22 @@ class Answers:
             case TakePlace(group, names):
                 return await persist(lambda: self._engine.places.take(lease, group, names))
 
-    async def _write(
-        self, execution: Execution, steps: tuple[Step, ...], children: tuple[NewJob, ...] = ()
-    ) -> None:
-        # What the handler has said before comes before, in its log.
-        said = execution.context.take_report() or Report()
-        report = said._replace(steps=(*said.steps, *steps), children=children)
-        if has_large_steps(self._engine.keeping, report.steps):
-            report = await self._with_steps_stored(execution.claim.lease, report)
+    async def _write_large(self, execution: Execution, report: Report) -> None:
+        """Write a report some of whose steps may have to be kept apart."""
+        keeping, lease = self._engine.keeping, execution.claim.lease
+        if has_large_steps(keeping, report.steps):
+            report = await persist(lambda: with_steps_stored(keeping, lease, report))
+            self._probe(STEP_STORED)
+        await self._write(execution, report)
+
+    async def _write(self, execution: Execution, report: Report) -> None:
+        lease, store, clock = execution.claim.lease, self._engine.store, self.clock
         self._probe("worker.before_checkpoint")
-        held = await persist(lambda: self._engine.report(execution.claim.lease, report))
+        held = await persist(lambda: store.report(lease, report, clock.now()))
         self._probe("worker.after_checkpoint")
         if not held:
             self._loop.call_soon_threadsafe(self._lost, execution)
             raise StaleLease("the job is no longer this worker's")
-
-    async def _with_steps_stored(self, lease: Lease, report: Report) -> Report:
-        stored = await persist(lambda: with_steps_stored(self._engine.keeping, lease, report))
-        self._probe(STEP_STORED)
-        return stored
 
     async def _read(self, lease: Lease, reference: str) -> str:
         # A handler in a process reads what is its own job's, and nothing else.
@@ -145,7 +144,8 @@ class Answers:
         child = self._engine.child_of(execution.claim, asked.kind, asked.input)
         [child] = await persist(lambda: self._engine.keeping.with_inputs_stored([child]))
         step = replace(asked.step, result=json.dumps(child.id))
-        await self._write(execution, (*asked.steps, step), (child,))
+        report = _said_with(execution, (*asked.steps, step), (child,))
+        await self._write_large(execution, report)
         self._engine.metrics.submitted(child.kind)
         return child.id
 
@@ -162,3 +162,13 @@ class Answers:
             Child(None) if job is None else Child(job.state, results.get(job.id), job.error)
             for job in found
         ]
+
+
+def _said_with(
+    execution: Execution, steps: tuple[Step, ...], children: tuple[NewJob, ...] = ()
+) -> Report:
+    """Return a report of steps; what the handler has said before them comes before, in its log."""
+    said = execution.context.take_report()
+    if said is None:
+        return Report(steps=steps, children=children)
+    return said._replace(steps=(*said.steps, *steps), children=children)

@@ -9,47 +9,67 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, get_type_hints
+from types import FunctionType
+from typing import Any, NamedTuple, get_type_hints
 from weakref import WeakKeyDictionary
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 
+class Shape(NamedTuple):
+    """What there is to know of a function before it is called."""
+
+    name: str
+    is_async: bool  # calling it returns something to await
+    result: TypeAdapter[Any]
+
+
 class Body:
     """A function and its arguments."""
 
-    __slots__ = ("_type", "arguments", "function", "name")
+    __slots__ = ("_type", "arguments", "function", "is_async", "name")
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        if not callable(function):
-            raise TypeError(f"a step runs a function, not {function!r}; pass its arguments apart")
-        plain = function
-        while isinstance(plain, partial):
-            plain = plain.func
         self.function = function
         self.arguments = arguments
-        self.name = getattr(plain, "__name__", type(plain).__name__)
-        self._type = _result_type(getattr(plain, "__func__", plain))
-
-    @property
-    def is_async(self) -> bool:
-        """Whether calling it returns something to await."""
-        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
-            getattr(self.function, "__call__", None)  # noqa: B004 - not whether, but how
-        )
+        self.name, self.is_async, self._type = _shape_of(function)
 
     def write(self, value: Any) -> str:
         """Turn what it returned into a JSON text; raises pydantic's error if it cannot."""
-        return self._type.dump_json(value, warnings="error").decode()
+        return self._type.serializer.to_json(value, warnings="error").decode()
 
     def read(self, text: str) -> Any:
         """Turn a JSON text into what it returned; raises pydantic's error if it is not that."""
-        return self._type.validate_json(text)
+        return self._type.validator.validate_json(text)
 
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 _types: WeakKeyDictionary[Callable[..., Any], TypeAdapter[Any]] = WeakKeyDictionary()
+_shapes: WeakKeyDictionary[Callable[..., Any], Shape] = WeakKeyDictionary()
+
+
+def _shape_of(function: Callable[..., Any]) -> Shape:
+    # What else can be called, such as a method, is often made anew for each call.
+    if type(function) is not FunctionType:
+        return _look_at(function)
+    shape = _shapes.get(function)
+    if shape is None:
+        shape = _shapes[function] = _look_at(function)
+    return shape
+
+
+def _look_at(function: Callable[..., Any]) -> Shape:
+    if not callable(function):
+        raise TypeError(f"a step runs a function, not {function!r}; pass its arguments apart")
+    plain = function
+    while isinstance(plain, partial):
+        plain = plain.func
+    name = getattr(plain, "__name__", type(plain).__name__)
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - not whether, but how
+    )
+    return Shape(name, is_async, _result_type(getattr(plain, "__func__", plain)))
 
 
 def _result_type(function: Callable[..., Any]) -> TypeAdapter[Any]:

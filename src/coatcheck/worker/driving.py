@@ -25,6 +25,7 @@ from typing import Any
 
 from coatcheck.errors import StaleLease
 from coatcheck.model.outcome import Waiting
+from coatcheck.worker.body import Body
 from coatcheck.worker.interrupts import Interrupt, Interrupted, Suspended
 from coatcheck.worker.journal import Journal
 from coatcheck.worker.operations import Hold, Operation, Question, Run
@@ -185,6 +186,23 @@ class BlockingHost:
         raise Suspended
 
 
+async def _called(body: Body) -> Any:
+    if body.is_async:
+        return await body.function(*body.arguments)
+    return await asyncio.to_thread(body.function, *body.arguments)
+
+
+async def _called_in_time(body: Body, seconds: float) -> Any:
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            return await _called(body)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise TimeoutError(f"it took longer than {seconds:g} s") from None
+
+
 class AsyncHost:
     """Does what the operations of an `async def` handler ask for, on the handler's loop."""
 
@@ -255,18 +273,11 @@ class AsyncHost:
             raise Interrupted(Interrupt.LOST) from None
 
     async def _run(self, run: Run, key: str) -> Any:
-        body = run.body
         token = step_key.set(key)
-        limit = asyncio.timeout(run.timeout)
         try:
-            async with limit:
-                if body.is_async:
-                    return await body.function(*body.arguments)
-                return await asyncio.to_thread(body.function, *body.arguments)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise TimeoutError(f"it took longer than {run.timeout:g} s") from None
+            if run.timeout is None:
+                return await _called(run.body)
+            return await _called_in_time(run.body, run.timeout)
         finally:
             step_key.reset(token)
 

@@ -184,6 +184,8 @@ class Journal:
 
     def _refuse_what_does_not_fit(self, step_id: StepId) -> None:
         """Raise if the handler comes, in line, to a step where another one is on record."""
+        if not self._ahead:
+            return
         ahead = filter(_is_history, self._ahead.values())
         first = min(ahead, key=lambda step: step.seq, default=None)
         if first is not None and not first.overlapped:

@@ -188,24 +188,40 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
     while True:
         began = now()
         tried += 1
-        step = Step(entry.seq, entry.id, StepState.SUCCEEDED, began, attempts=tried)
         try:
             result = body.write((yield Run(body, policy.timeout)))
             value = body.read(result)  # what cannot be read later must not be on record
         except (Fail, Retry):
             raise  # how its job should go on, not how the step has ended
         except Exception as error:
-            step = replace(step, error=failure_of(error), overlapped=entry.overlapped)
+            step = Step(
+                entry.seq,
+                entry.id,
+                StepState.FAILED,
+                began,
+                attempts=tried,
+                error=failure_of(error),
+                overlapped=entry.overlapped,
+            )
             if tried <= policy.retries:
                 until = now() + policy.backoff.delay(tried)
                 journal.note(replace(step, state=StepState.WAITING, wake_at=until))
                 yield Hold(until)
                 continue
-            step = replace(step, state=StepState.FAILED, finished_at=now())
+            step = replace(step, finished_at=now())
             yield Record((*journal.take_unwritten(), step))
             journal.failed(entry, step)
             raise _failed(entry, step) from error
-        step = replace(step, finished_at=now(), result=result, overlapped=entry.overlapped)
+        step = Step(
+            entry.seq,
+            entry.id,
+            StepState.SUCCEEDED,
+            began,
+            finished_at=now(),
+            attempts=tried,
+            result=result,
+            overlapped=entry.overlapped,
+        )
         yield Record((*journal.take_unwritten(), step))
         journal.keep(step)
         return value

@@ -66,9 +66,14 @@ class Poll:
 
 async def persist(verb: Callable[[], Awaitable[T]]) -> T:
     """Do a write that must not be given up."""
+    try:
+        return await verb()
+    except StoreUnavailable as error:
+        why = error
     pauses = Pauses()
     while True:
+        await pauses.pause(why)
         try:
             return await verb()
         except StoreUnavailable as error:
-            await pauses.pause(error)
+            why = error

@@ -19,7 +19,6 @@ from coatcheck.model.outcome import Succeeded, Waiting
 from coatcheck.model.payload import blobs_in, is_reference, is_same
 from coatcheck.model.state import State
 from coatcheck.model.step import event_sent
-from coatcheck.model.transition import Standing
 from coatcheck.model.usage import bytes_of, submitted
 from coatcheck.model.webhook import PHASE
 from coatcheck.store.base import (
@@ -48,6 +47,9 @@ STALE_WRITES = "stale_writes"
 _INSERT_JOB = SQL.insert_job
 _INSERT_PAYLOAD = SQL.insert_payload
 _INSERT_EVENT = SQL.insert_event
+_PUT_STEP = SQL.put_step
+_HELD = SQL.held
+_UPDATE_REPORT = SQL.update_report
 
 
 def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
@@ -152,7 +154,8 @@ def _settle(tx: Transaction, settlement: Settlement, now: int) -> bool:
     if standing.state is not State.RUNNING:
         return True  # settled by this very lease, whose answer never arrived
     if last_words is not None:
-        standing = _write_report(tx, lease, rowid, standing, last_words, now)
+        last_event = _write_report(tx, lease, rowid, standing.last_event, last_words, now)
+        standing = standing._replace(last_event=last_event)
     ended = rules.settled(standing, terms, outcome, now)
     write(tx, lease.tenant, lease.job_id, found._replace(standing=standing), ended, now)
     if isinstance(outcome, Succeeded):
@@ -173,10 +176,11 @@ def _settle(tx: Transaction, settlement: Settlement, now: int) -> bool:
 
 def report(tx: Transaction, lease: Lease, said: Report, now: int) -> bool:
     """Write progress, phase and log entries of a running job."""
-    found = find(tx, lease.tenant, lease.job_id)
-    if found is None or not found.is_held_by(lease):
+    found = tx.one(_HELD, (lease.tenant, lease.job_id, lease.fence))
+    if found is None:
         return _stale(tx)
-    _write_report(tx, lease, found.rowid, found.standing, said, now)
+    rowid, last_event = found
+    _write_report(tx, lease, rowid, last_event, said, now)
     tx.topics.add(Topic.REPORTS)
     return True
 
@@ -191,26 +195,28 @@ def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact, content: st
 
 
 def _write_report(
-    tx: Transaction, lease: Lease, rowid: int, standing: Standing, said: Report, now: int
-) -> Standing:
+    tx: Transaction, lease: Lease, rowid: int, last_event: int, said: Report, now: int
+) -> int:
+    """Write what a job that is held says; return the number of its last event."""
     entries = report_entries(said)
     for step in said.steps:
-        tx.execute(SQL.put_step, step_row(lease.tenant, lease.job_id, step))
+        tx.execute(_PUT_STEP, step_row(lease.tenant, lease.job_id, step))
         if tx.changed():
             entries.append((EventType.STEP, step_entry(step)))
         if step.result is not None and is_reference(step.result):
             blobs.adopt(tx, blobs_in([(lease.tenant, lease.job_id, step.result)]))
-    submit_all(tx, said.children, now)
+    if said.children:
+        submit_all(tx, said.children, now)
     for file in said.files:
         blobs.keep_artifact(tx, lease, *file)
     progress = None if said.progress is None else encode_progress(said.progress)
-    for seq, (kind, data) in enumerate(entries, standing.last_event + 1):
-        tx.execute(_INSERT_EVENT, (lease.tenant, lease.job_id, seq, kind, now, data))
+    for kind, data in entries:
+        last_event += 1
+        tx.execute(_INSERT_EVENT, (lease.tenant, lease.job_id, last_event, kind, now, data))
         if (told := phase_told(kind, data)) is not None:
-            webhooks.tell(tx, lease.tenant, lease.job_id, seq, PHASE, told, now)
-    last_event = standing.last_event + len(entries)
-    tx.execute(SQL.update_report, (progress, said.phase, last_event, rowid))
-    return standing._replace(last_event=last_event)
+            webhooks.tell(tx, lease.tenant, lease.job_id, last_event, PHASE, told, now)
+    tx.execute(_UPDATE_REPORT, (progress, said.phase, last_event, rowid))
+    return last_event
 
 
 def lose(tx: Transaction, tenant: str, job_id: str, now: int) -> None:

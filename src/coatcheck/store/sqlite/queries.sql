@@ -251,6 +251,10 @@ SELECT tenant, id FROM jobs WHERE state = 'waiting' AND run_at <= ? ORDER BY run
 -- name: payload
 SELECT data FROM payloads WHERE tenant = ? AND job_id = ? AND role = ?
 
+-- name: held
+-- A job that runs under a lease: its row, and the number of its last event.
+SELECT rowid, last_event FROM jobs WHERE tenant = ? AND id = ? AND state = 'running' AND fence = ?
+
 -- name: update_report
 UPDATE jobs SET progress = coalesce(?, progress), phase = coalesce(?, phase), last_event = ?
 WHERE rowid = ?

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from coatcheck.model import transition as rules
 from coatcheck.model.event import EventType
-from coatcheck.model.job import Lease, Terms
+from coatcheck.model.job import Terms
 from coatcheck.model.outcome import Waiting
 from coatcheck.model.state import State
 from coatcheck.model.step import child_ended
@@ -45,10 +45,6 @@ class Found(NamedTuple):
     terms: Terms
     kind: str
     limited: bool = False
-
-    def is_held_by(self, lease: Lease) -> bool:
-        """Tell whether the job runs under this lease."""
-        return self.standing.state is State.RUNNING and self.standing.fence == lease.fence
 
 
 def find(tx: Transaction, tenant: str, job_id: str) -> Found | None:

@@ -54,6 +54,7 @@ from coatcheck.store.base import Topic
 from coatcheck.store.sqlite.connection import BUSY_TIMEOUT_MS, connect, is_ours, translate
 from coatcheck.store.sqlite.locks import FileLock
 from coatcheck.store.sqlite.operation import Operation, Ticket, Transaction, Urgency
+from coatcheck.store.sqlite.wal_room import WalRoom
 
 T = TypeVar("T")
 
@@ -95,6 +96,7 @@ class Writer:
         self._closing = False
         self._idle = asyncio.Event()
         self._wal_pages = 0
+        self._room = WalRoom(path, CHECKPOINT_PAGES)
         self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="coatcheck-writer", daemon=True)
         self._thread.start()
@@ -283,6 +285,7 @@ class Writer:
                 if len(done) == before or time.monotonic() >= transaction.began + BULK_SECONDS:
                     break
             if error is None:
+                self._room.make()
                 error = _fault_of(Transaction.commit, transaction)
             if error is not None:
                 transaction.topics.clear()
@@ -349,6 +352,7 @@ class Writer:
 
     def _note_wal_size(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
+        self._room.used(pages)
         return apsw.SQLITE_OK
 
     def _checkpoint(self, connection: apsw.Connection) -> None:
