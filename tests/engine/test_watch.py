@@ -26,6 +26,7 @@ def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wake-up that is missed is missed for good."""
     monkeypatch.setattr(module, "NET_S", FOREVER_S)
     monkeypatch.setattr(module, "LONGEST_REST", 0.001)
+    monkeypatch.setattr(module, "LINGER_S", 0.0)
 
 
 @pytest.fixture
@@ -318,3 +319,69 @@ async def test_nothing_is_left_behind(store: ChangingStore, watch: Watch, how: s
 
     assert not store.has_subscribers
     assert (watch._waiters, watch._fresh, watch._tasks) == ({}, set(), [])
+
+
+async def test_who_comes_soon_after_another_finds_the_task_still_listening(
+    store: ChangingStore, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LINGER_S", FOREVER_S)
+    for name in ("a", "b"):
+        store.add(name)
+        waiting = begin(watch.until_ended(DEFAULT_TENANT, name, FOREVER_S))
+        await settle(store)
+        tasks = list(watch._tasks)
+        store.end(name)
+        async with asyncio.timeout(PATIENCE_S):
+            await waiting
+        assert watch._tasks == tasks
+        assert store.has_subscribers
+
+    reads = sum(store.reads.values())
+    store.move("a", state=State.FAILED)
+    await turns(100)
+    assert sum(store.reads.values()) == reads, "nobody waits, so nothing is read"
+
+    watch.release()
+    assert not store.has_subscribers
+
+
+async def test_the_task_stops_when_nobody_has_come_for_a_while(
+    store: ChangingStore, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LINGER_S", 0.001)
+    store.add("a")
+    waiting = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S))
+    await settle(store)
+    store.end("a")
+    async with asyncio.timeout(PATIENCE_S):
+        await waiting
+        while store.has_subscribers:
+            await turns(1)
+
+
+async def test_a_job_that_was_seen_is_not_read_before_it_is_looked_at(
+    store: ChangingStore, watch: Watch
+) -> None:
+    seen = store.add("a")
+    waiting = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S, seen))
+    await settle(store)
+    assert store.reads == {"get_many": 1}
+    store.end("a")
+    async with asyncio.timeout(PATIENCE_S):
+        assert (await waiting).state is State.SUCCEEDED
+
+
+def test_looks_may_take_a_fifth_of_the_time_and_a_few_are_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_REST", FOREVER_S)
+    rest, now = module._Rest(), 1_000.0
+    rests = []
+    for _ in range(200):
+        rests.append(rest.after(now, now + 0.001))
+        now += 0.001 + rests[-1]
+    assert rests[:20] == [0.0] * 20
+    assert rests[-50:] == pytest.approx([0.004] * 50)
+
+    now += 1.0  # in which nothing was looked at
+    assert rest.after(now, now + 0.001) == 0.0

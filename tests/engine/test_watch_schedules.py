@@ -105,5 +105,9 @@ def test_whoever_waits_is_told_and_nothing_is_left(
             await run.act(action, value)
         await run.finish()
 
-    with patch.object(module, "NET_S", 3600.0), patch.object(module, "LONGEST_REST", 0.0002):
+    with (
+        patch.object(module, "NET_S", 3600.0),
+        patch.object(module, "LONGEST_REST", 0.0002),
+        patch.object(module, "LINGER_S", 0.0),
+    ):
         asyncio.run(live())

@@ -215,6 +215,12 @@ class Engine:
             await self._watch.until_ended(tenant, job_id, timeout)
         )
 
+    async def wait_on(self, job: Job, timeout: float) -> Job:
+        """Do the same for a job that the caller has just seen, or handed in."""
+        return await self.keeping.with_result(
+            await self._watch.until_ended(job.tenant, job.id, timeout, job)
+        )
+
     async def wait_for_event(self, job: Job, after: int, timeout: float) -> Job | None:
         """Read a job again when it has an event after this one or has ended; None if the time runs
         out first, or this process is about to stop. Raises NotFound, Gone.

@@ -84,6 +84,7 @@ async def open_engine(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        engine.release_waiters()
         await store.close()
         blobs.close()
 

@@ -5,7 +5,12 @@ all who came since the last look share one read. From then on the task waits for
 that something changed, reads every watched job in one go, and wakes the waiters of those that have
 come as far as they wait for. A job that is not there any more was deleted: its waiters are let go
 to find that out. A look that fails is made again until it works, or the waiters' time runs out.
-The task lives only while somebody waits.
+The task lives while somebody waits, and a moment longer: who hands in one thing after the other and
+waits for each would have it begin to listen, and stop, each time.
+
+Looks may take a fifth of the time, so that a busy store and many waiters cost a bounded share of
+the loop. That is counted over a while: who waits alone on a quiet system is told at once, also
+where a look has just been made.
 
 What running jobs say of themselves is listened to only once somebody waits for that: a job of a
 thousand steps is not read a thousand times for those who wait for its end. While the task looks, or
@@ -27,10 +32,13 @@ log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
 
-# After a read the task rests this many times as long, so that a busy store and many waiters cost
-# a bounded share of the loop.
+# For the time that a look takes the task owes this many times as much of rest, which passes by
+# itself while there is nothing to look at; it rests once it owes more than so many seconds.
 REST = 4
+OWED_AT_MOST = 0.1
 LONGEST_REST = 0.25
+# How long it goes on to listen when nobody waits any more.
+LINGER_S = 2.0
 # Look again unasked: the net below the wake-ups.
 NET_S = 5.0
 
@@ -48,6 +56,20 @@ class _Waiter:
         return job.state.is_terminal or (self.after is not None and job.last_event > self.after)
 
 
+class _Rest:
+    """How much rest is owed for looks."""
+
+    def __init__(self) -> None:
+        self._owed = 0.0
+        self._since = 0.0
+
+    def after(self, began: float, ended: float) -> float:
+        """Return how long to rest after a look."""
+        left = max(0.0, self._owed - (began - self._since))
+        self._owed, self._since = left + REST * (ended - began), ended
+        return min(LONGEST_REST, max(0.0, self._owed - OWED_AT_MOST))
+
+
 class Watch:
     """The waiters of one process."""
 
@@ -61,11 +83,16 @@ class Watch:
         self._rested.set()
         self._signals: dict[Topic, Signal] = {}  # what is listened to
         self._tasks: list[asyncio.Task[None]] = []
+        self._stopping: asyncio.TimerHandle | None = None
         self.released = False
 
-    async def until_ended(self, tenant: str, job_id: str, timeout: float) -> Job:
-        """Return the job when it has ended, or as it stands when the time runs out."""
-        job = await self._store.get(tenant, job_id)
+    async def until_ended(
+        self, tenant: str, job_id: str, timeout: float, seen: Job | None = None
+    ) -> Job:
+        """Return the job when it has ended, or as it stands when the time runs out. Whoever has
+        just seen it spares it a read.
+        """
+        job = await self._store.get(tenant, job_id) if seen is None else seen
         if job.state.is_terminal or timeout <= 0 or self.released:
             return job
         ended = await self._wait((tenant, job.id), None, timeout)
@@ -82,6 +109,8 @@ class Watch:
     def release(self) -> None:
         """Let every waiter go, now and from now on: this process is about to stop."""
         self.released = True
+        if not self._waiters:
+            self._stop()
         for waiters in self._waiters.values():
             for waiter in waiters:
                 waiter.future.cancel()
@@ -102,6 +131,7 @@ class Watch:
             self._leave(key, waiter)
 
     def _enter(self, key: Key, waiter: _Waiter) -> None:
+        self._go_on_listening()
         self._waiters.setdefault(key, set()).add(waiter)
         self._fresh.add(key)
         self._look_now.set()
@@ -131,7 +161,10 @@ class Watch:
             self._waiters.pop(key, None)
             self._fresh.discard(key)
         if not self._waiters:
-            self._stop()
+            if self.released or LINGER_S <= 0:
+                self._stop()
+            else:
+                self._stopping = asyncio.get_running_loop().call_later(LINGER_S, self._stop)
 
     def _stop(self) -> None:
         for task in self._tasks:
@@ -139,6 +172,12 @@ class Watch:
         for signal in self._signals.values():
             signal.close()
         self._tasks, self._signals = [], {}
+        self._go_on_listening()
+
+    def _go_on_listening(self) -> None:
+        if self._stopping is not None:
+            self._stopping.cancel()
+            self._stopping = None
 
     async def _follow(self, signal: Signal) -> None:
         while True:
@@ -149,7 +188,7 @@ class Watch:
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
-        reachable = True
+        reachable, rest = True, _Rest()
         while True:
             await self._look_now.wait()
             self._look_now.clear()
@@ -159,7 +198,8 @@ class Watch:
             self._changed = False
             self._fresh.clear()
             try:
-                self._wake(keys, await self._store.get_many(keys))
+                if keys:
+                    self._wake(keys, await self._store.get_many(keys))
             except StoreError:
                 if reachable:
                     log.warning("the store cannot be read; waiting for it")
@@ -170,7 +210,7 @@ class Watch:
                 await asyncio.sleep(LONGEST_REST)
             else:
                 reachable = True
-                await asyncio.sleep(min(LONGEST_REST, REST * (loop.time() - began)))
+                await asyncio.sleep(rest.after(began, loop.time()))
             self._rested.set()
 
     def _wake(self, keys: Sequence[Key], jobs: Sequence[Job]) -> None:

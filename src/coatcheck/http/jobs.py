@@ -64,7 +64,7 @@ async def submit_job(request: Request) -> Response:
         [job], replayed = await engine.submit_once(submission, once)
     log.debug("submitted", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
     if preference.wait_s and not job.state.is_terminal:
-        job = await engine.wait(job.id, preference.wait_s, job.tenant)
+        job = await engine.wait_on(job, preference.wait_s)
     headers = {"Location": f"/v1/jobs/{job.id}", **preference.headers}
     if replayed:
         headers[REPLAYED] = "true"

@@ -119,6 +119,7 @@ class Pipeline:
         self._tenant = ctx.tenant
         self._id = document_id(ctx.tenant, asked.collection, asked.name)
         self._version = ctx.job_id
+        self._file: Path | None = None
         self._fetched: Fetched | None = None
         self._chunks: Sequence[Chunk] = ()
 
@@ -278,7 +279,9 @@ class Pipeline:
         """Return where the document's bytes are on this machine."""
         asked = self._asked
         if asked.file is not None:
-            return _Source(await self._ctx.file(asked.file), asked.name, asked.media_type)
+            if self._file is None:  # each question is a way to the worker and back
+                self._file = await self._ctx.file(asked.file)
+            return _Source(self._file, asked.name, asked.media_type)
         path = self._folder / "source"
         if self._fetched is not None:
             await asyncio.to_thread(path.write_bytes, self._fetched.content)

@@ -66,7 +66,7 @@ class RenderCalls:
             said = f"{waiting} diagrams wait already; try again, or without mode=sync"
             raise HTTPException(429, said, headers={"Retry-After": str(RETRY_AFTER_S)})
         engine: Engine = request.app.state.engine
-        return _answer(await engine.wait(job.id, SYNC_WAIT_S, job.tenant), base_url)
+        return _answer(await engine.wait_on(job, SYNC_WAIT_S), base_url)
 
     async def picture(self, request: Request) -> Response:
         """Show a picture to whoever has its link."""

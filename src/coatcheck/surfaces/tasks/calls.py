@@ -128,7 +128,7 @@ class TaskCalls:
         seconds = self._settings.async_seconds if is_async else self._settings.sync_seconds
         job = await self._submit(request, task_id, argv, seconds)
         if not is_async:
-            job = await engine.wait(job.id, seconds + PATIENCE_S, tenant)
+            job = await engine.wait_on(job, seconds + PATIENCE_S)
             if job.state.is_terminal:
                 return JSONResponse(result_view(job, await outcome_of(engine, job)))
         return JSONResponse(accepted_view(job), 202, {"Location": path_of(job)})
