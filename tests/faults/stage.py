@@ -247,11 +247,14 @@ class Stage:
     async def delete_one(self) -> None:
         """Delete a job that has ended, if a look at a few of them finds one."""
         for job_id in self.random.sample(self._childless, min(5, len(self._childless))):
+            if job_id not in self._childless:
+                continue  # another task has had it meanwhile
+            self._childless.remove(job_id)
             try:
                 await self.store.delete(DEFAULT_TENANT, job_id, self.engine.clock.now())
             except Conflict:
-                continue  # it has not ended
-            self._childless.remove(job_id)
+                self._childless.append(job_id)  # it has not ended
+                continue
             self.purged.add(job_id)
             return
 
