@@ -9,7 +9,7 @@ import pytest
 from coatcheck.model import transition as rules
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import DEFAULT_TENANT, Job, Lease, Progress
-from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded
+from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing
 from coatcheck.store.base import JobFilter, Report, Settlement
@@ -95,6 +95,51 @@ async def test_what_a_success_makes_of_a_job_is_what_the_model_says(
             NOW + 100,
             expected.event,
         )
+
+
+EVENTS = "SELECT seq FROM coatcheck.events ORDER BY seq"
+
+
+async def rows_of_events(store: PostgresStore) -> list[int]:
+    """Return the numbers of the events that have a row."""
+    text = EVENTS.replace("coatcheck.", f'"{store._sql.schema}".')
+    return [row[0] for row in await store._database.fetch(text)]
+
+
+async def test_a_job_that_succeeds_tells_of_itself_without_a_row_for_each_event(
+    store: PostgresStore,
+) -> None:
+    await store.submit(new_job(), NOW)
+    lease = await claim_one(store, NOW + 50)
+    assert await store.settle([Settlement(lease, Succeeded("1"))], NOW + 100) == [True]
+    assert await rows_of_events(store) == []
+    told = await store.events(DEFAULT_TENANT, lease.job_id, 0, 100)
+    assert [(event.seq, event.at) for event in told] == [(1, NOW), (2, NOW + 50), (3, NOW + 100)]
+    assert await store.events(DEFAULT_TENANT, lease.job_id, 1, 1) == told[1:2]
+    assert (await store.delete(DEFAULT_TENANT, lease.job_id, NOW)).events == 3
+    assert await store.events(DEFAULT_TENANT, lease.job_id, 0, 100) == []
+
+
+@pytest.mark.parametrize("end", [Errored(BOOM, 0), Released(0), Waiting(NOW), None])
+async def test_what_a_claim_told_is_kept_when_the_job_leaves_its_worker(
+    store: PostgresStore, end: Outcome | None
+) -> None:
+    await store.submit(new_job(), NOW)
+    lease = await claim_one(store, NOW + 50)
+    before = await store.events(DEFAULT_TENANT, lease.job_id, 0, 100)
+    if end is None:
+        await store.remove_worker(WORKER, None, NOW + 60)
+        await store.register_worker(worker_info(WORKER))
+    else:
+        await store.settle([Settlement(lease, end)], NOW + 60)
+    assert await rows_of_events(store) != []
+    assert (await store.events(DEFAULT_TENANT, lease.job_id, 0, 100))[:2] == before
+    again = await claim_one(store, NOW + 100)
+    assert await store.settle([Settlement(again, Succeeded("1"))], NOW + 200) == [True]
+    log = await store.events(DEFAULT_TENANT, lease.job_id, 0, 100)
+    assert log[:2] == before
+    assert [event.seq for event in log] == list(range(1, len(log) + 1))
+    assert [event.at for event in log[-2:]] == [NOW + 100, NOW + 200]
 
 
 async def test_a_success_sees_a_cancel_that_came_after_the_claim(

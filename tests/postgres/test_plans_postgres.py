@@ -235,7 +235,7 @@ NAMED: list[tuple[str, tuple[Any, ...], set[str]]] = [
     ("children_to_cancel", ("tenant-0", "x", 200), {"jobs_by_parent"}),
     ("job_by_id", ("default", pairs(2)[1][0]), KEYS),
     ("job_by_public_id", ("default", "r_3"), {"jobs_by_public_id"}),
-    ("events_after", ("default", pairs(2)[1][0], 0, 100), {"events_pkey"}),
+    ("events_after", ("default", pairs(2)[1][0], 0, 100), {"events_pkey", "jobs_pkey"}),
 ]
 MANY: list[tuple[str, set[str]]] = [
     ("lock_standings", KEYS),
@@ -292,6 +292,28 @@ def test_what_is_due_is_read_in_order_and_not_sorted(planner: Planner, name: str
         values = (now, 200, 0) if name == "past_retention" else (now, 200)
         plan = planner.plan(getattr(SQL, name), values)
         assert not [step for step in plan if "Sort" in step.kind], plan
+
+
+def test_a_page_of_a_long_log_reads_no_more_events_than_it_shows(planner: Planner) -> None:
+    plan = planner.plan(SQL.events_after, ("default", pairs(2)[1][0], 0, 100))
+    [read] = [at for at, step in enumerate(plan) if step.index_name == "events_pkey"]
+    assert plan[read].kind == "Index Scan", plan
+    assert plan[read - 1].kind == "Limit", plan
+
+
+def test_whether_anybody_is_to_be_told_is_looked_up_once(database: psycopg.Connection[Any]) -> None:
+    for text, values in (
+        (SQL.claim_everywhere, CLAIM),
+        (SQL.claim_in_lanes, IN_LANES),
+        (SQL.write_transitions, (*standings(2), NOW)),
+        (SQL.settle_as_claimed, (*standings(2), NOW, 2)),
+        (SQL.succeed_as_claimed, successes(2)),
+    ):
+        cursor = psycopg.RawCursor(database)
+        found = cursor.execute(f"EXPLAIN {text}".encode(), values).fetchall()
+        plan = "\n".join(line for (line,) in found)
+        before_events = plan.partition("Insert on deliveries")[2].partition("CTE Scan on told")[0]
+        assert "One-Time Filter" in before_events, plan
 
 
 def test_the_lanes_of_a_claim_are_range_reads_that_are_never_sorted_inside(

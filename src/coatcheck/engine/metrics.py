@@ -2,8 +2,8 @@
 
 Any process of a system can show the counts of all of them, since they are added up in the store:
 a worker opens no port, and still its jobs are seen. Counting costs a dictionary entry; what has
-been counted is written every few seconds, all at once. A crash loses what was not written yet:
-these are numbers for people and alarms, nothing in the engine depends on their being complete.
+been counted is named and written every few seconds, all at once. A crash loses what was not written
+yet: these are numbers for people and alarms, nothing in the engine depends on their being complete.
 
 A count is named the way Prometheus writes it, `name{label="value"}`. Times are counted in
 milliseconds and shown in seconds (http/metrics.py).
@@ -70,6 +70,8 @@ class Metrics:
         self._store = store
         self.throughput = Throughput(store, clock)
         self._counts: Counter[str] = Counter()
+        # Of each histogram and kind: how many in each bucket, and all their milliseconds.
+        self._times: dict[tuple[str, str], list[int]] = {}
         self._looks: Counter[str] = Counter()
         self.store_latency = Latency()  # of this process alone
 
@@ -124,6 +126,9 @@ class Metrics:
         """Add what was counted to the store; what cannot be written is dropped."""
         await self.throughput.flush()
         counts, self._counts = self._counts, Counter()
+        times, self._times = self._times, {}
+        for (name, kind), numbers in times.items():
+            counts.update(_of_histogram(name, kind, numbers))
         if not counts:
             return
         looks, self._looks = self._looks, Counter()
@@ -145,13 +150,26 @@ class Metrics:
                 await self.flush()
 
     def _observe(self, name: str, kind: str, milliseconds: int) -> None:
-        bucket, total, count = _of_histogram(
-            name, kind, bisect.bisect_left(BUCKETS_MS, milliseconds)
-        )
-        counts = self._counts
-        counts[bucket] += 1
-        counts[total] += max(0, milliseconds)
-        counts[count] += 1
+        numbers = self._times.get((name, kind))
+        if numbers is None:
+            numbers = self._times[name, kind] = [0] * (len(BUCKETS_MS) + 2)
+        numbers[bisect.bisect_left(BUCKETS_MS, milliseconds)] += 1
+        if milliseconds > 0:
+            numbers[-1] += milliseconds
+
+
+def _of_histogram(name: str, kind: str, numbers: list[int]) -> dict[str, int]:
+    *buckets, total = numbers
+    named = {
+        f'{name}_bucket{{kind="{kind}",le="{bound}"}}': count
+        for bound, count in zip((*BUCKETS_MS, "inf"), buckets, strict=True)
+        if count
+    }
+    return {
+        **named,
+        f'{name}_ms{{kind="{kind}"}}': total,
+        f'{name}_count{{kind="{kind}"}}': sum(buckets),
+    }
 
 
 # Names are put together once: several are counted for every job.
@@ -165,10 +183,3 @@ def _of_kind(name: str, kind: str) -> str:
 @lru_cache(maxsize=4_096)
 def _of_state(name: str, kind: str, state: str) -> str:
     return f'{name}{{kind="{kind}",state="{state}"}}'
-
-
-@lru_cache(maxsize=4_096)
-def _of_histogram(name: str, kind: str, at: int) -> tuple[str, str, str]:
-    bound = BUCKETS_MS[at] if at < len(BUCKETS_MS) else "inf"
-    bucket = f'{name}_bucket{{kind="{kind}",le="{bound}"}}'
-    return bucket, _of_kind(f"{name}_ms", kind), _of_kind(f"{name}_count", kind)

@@ -59,8 +59,10 @@ class Throughput:
     def ended(self, queue: str, kind: str, state: str) -> None:
         """Count a job that has ended."""
         minute = self._clock.now() // MINUTE_MS
-        counts = self._minutes.setdefault(minute, {}).setdefault((queue, kind), [0, 0, 0])
-        counts[STATES.index(state)] += 1
+        counts = self._minutes.setdefault(minute, {})
+        if (queue, kind) not in counts:
+            counts[queue, kind] = [0] * len(STATES)
+        counts[queue, kind][STATES.index(state)] += 1
         self._unwritten.add(minute)
 
     async def flush(self) -> None:

@@ -41,7 +41,7 @@ async def remove(
     events = await db.execute(sql.delete_events, *keys)
     steps = await db.execute(sql.delete_steps, *keys)
     sent = await db.execute(sql.delete_messages, *keys)
-    await db.execute(sql.delete_jobs, *keys)
+    told_by_jobs = await db.fetchval(sql.delete_jobs, *keys)
     await db.execute(sql.insert_tombstones, *keys, now)
-    counts = (int(told.rpartition(" ")[2]) for told in (events, steps, sent))
-    return next(counts), next(counts), next(counts)
+    rows, *others = (int(told.rpartition(" ")[2]) for told in (events, steps, sent))
+    return rows + told_by_jobs, others[0], others[1]

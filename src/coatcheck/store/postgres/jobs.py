@@ -148,11 +148,12 @@ def blobs_of(new: Sequence[NewJob]) -> list[BlobName]:
 def new_job_columns(new: Sequence[NewJob], now: int, fence: int = 0) -> list[Any]:
     """Lay new jobs out as `submit` takes them."""
     # Most jobs of a batch are due at one time, and all that are begin in the same way.
-    beginnings = {run_at: rules.created(run_at, now) for run_at in {job.run_at for job in new}}
-    [event] = {beginning.event for beginning in beginnings.values()}
-    begun = {at: each.standing._replace(fence=fence) for at, each in beginnings.items()}
+    begun = {
+        run_at: rules.created(run_at, now).standing._replace(fence=fence)
+        for run_at in {job.run_at for job in new}
+    }
     rows = [(*new_job_row(job, begun[job.run_at]), job.input) for job in new]
-    return [*as_texts(list(zip(*rows, strict=True)), SENT_ONCE), now, event]
+    return [*as_texts(list(zip(*rows, strict=True)), SENT_ONCE), now]
 
 
 async def settle(
