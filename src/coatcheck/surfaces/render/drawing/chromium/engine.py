@@ -38,6 +38,8 @@ PROGRAMS = (
     "chromium-browser",
     "google-chrome",
 )
+# A script of Debian's that reads configuration, and what it starts.
+_SCRIPTS = {"/usr/bin/chromium": "/usr/lib/chromium/chromium"}
 
 LONGEST_DRAWING_S = 20.0
 # A busy machine starts one in seconds.
@@ -89,7 +91,7 @@ class ChromiumEngine:
         note = ""
         if not missing:
             says = sandbox_in_force().says
-            note = f"{_program()}, whose own sandbox is off, in ours: {says}"
+            note = f"{_program()}, its own sandbox off, in ours: {says}"
         return (EngineInForce(self.name, Format.MERMAID, _version(), missing, note),)
 
     def close(self) -> None:
@@ -158,7 +160,8 @@ def _missing() -> str:
     if not MERMAID.is_file() or not FORMULA_STYLE.is_file():
         return _NO_PARTS
     if not _program():
-        return _NO_PROGRAM
+        named = os.environ.get(PROGRAM, "").strip()
+        return f"a program at {named}, which {PROGRAM} names" if named else _NO_PROGRAM
     try:
         font_files()
     except EngineMissing as error:
@@ -169,7 +172,8 @@ def _missing() -> str:
 def _program() -> str:
     """Return the browser's program; nothing where there is none."""
     named = os.environ.get(PROGRAM, "").strip()
-    return next(filter(None, map(shutil.which, (named,) if named else PROGRAMS)), "")
+    found = next(filter(None, map(shutil.which, (named,) if named else PROGRAMS)), "")
+    return shutil.which(_SCRIPTS.get(found, found)) or found
 
 
 def _version() -> str | None:
@@ -178,7 +182,7 @@ def _version() -> str | None:
         found = _VERSION.search(MERMAID.read_text())
     except OSError:
         return None
-    return found[1] if found else None
+    return f"with Mermaid {found[1]}" if found else None
 
 
 def _fonts_of(drawn: Drawn) -> tuple[Path, ...]:

@@ -73,13 +73,24 @@ class Face(NamedTuple):
     slant: str
 
 
+class Mistake(NamedTuple):
+    """What Mermaid says is wrong with a source."""
+
+    kind: str  # the name of the error's class
+    reason: str
+    token: str  # what it is about, where that is told
+    line: int | None
+    column: int | None  # of what is wrong
+    behind: int | None  # where what comes before it ends, in that line
+
+
 @dataclass(frozen=True)
 class Drawn:
     """What has become of a source: a picture, or else what is wrong with it."""
 
     svg: str
     faces: frozenset[Face]  # that its labels are set in
-    mistake: dict[str, Any] | None
+    mistake: Mistake | None
 
 
 class Page:
@@ -109,10 +120,10 @@ class Page:
         given = f"{json.dumps(source)}, {json.dumps(without_sheet)}"
         said = self._evaluate(f"coatcheck.draw({given})", deadline)
         try:
-            return Drawn(
-                str(said.get("svg", "")), _faces(said.get("faces", ())), said.get("mistake")
-            )
-        except (AttributeError, KeyError, TypeError) as error:
+            if "mistake" in said:
+                return Drawn("", frozenset(), _mistake(**said["mistake"]))
+            return Drawn(str(said["svg"]), _faces(said["faces"]), None)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise BrowserGone("the page has not answered as it should") from error
 
     def _evaluate(self, expression: str, deadline: float) -> Any:
@@ -140,6 +151,11 @@ def face_of(path: Path) -> Face:
     """Return which face a file has, by its name."""
     family, _, style = path.stem.partition("-")
     return Face(family, *_STYLES[style])
+
+
+def _mistake(kind: str, reason: str, token: str, **places: float | None) -> Mistake:
+    numbers = {name: None if at is None else int(at) for name, at in places.items()}
+    return Mistake(str(kind), str(reason), str(token), **numbers)
 
 
 def _faces(said: Iterable[dict[str, str]]) -> frozenset[Face]:

@@ -8,8 +8,8 @@ out here, and it is kept where each character of the rest was.
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from coatcheck.surfaces.render.drawing.chromium.page import Mistake
 from coatcheck.surfaces.render.drawing.mistakes import (
     DrawingError,
     mistake_at,
@@ -34,22 +34,22 @@ _NAMED_TEXT = re.compile(r":\s*(\S.*)\Z", re.DOTALL)
 _PICTURE = re.compile(r"\bimg\s*:", re.IGNORECASE)
 
 
-def mistake_in(source: str, said: dict[str, Any]) -> DrawingError:
+def mistake_in(source: str, said: Mistake) -> DrawingError:
     """Return what is wrong with a source, in its own lines and columns."""
-    kind, reason = str(said.get("kind", "")), str(said.get("reason", ""))
-    if kind == "EncodingError":
+    if said.kind == "EncodingError":
         found = _PICTURE.search(source)
         words = "pictures are not fetched here; write it out as data:image/png;base64,…"
         return mistake_at_offset(source, found.start() if found else 0, words)
-    if kind == "YAMLException":
+    if said.kind == "YAMLException":
         opened = source[: source.find("---")].count("\n") + 1
-        words = _PLACE_IN_WORDS.sub("", reason.split("\n", maxsplit=1)[0])
-        return mistake_at(source, opened + said["line"] + 1, said["column"] + 1, words)
+        words = _PLACE_IN_WORDS.sub("", said.reason.split("\n", maxsplit=1)[0])
+        line, column = said.line or 0, said.column or 0  # counted from 0
+        return mistake_at(source, opened + line + 1, column + 1, words)
     read, places = as_read(source)
-    if kind == "UnknownDiagramError" or not read:
+    if said.kind == "UnknownDiagramError" or not read:
         return mistake_at_offset(source, places[0] if places else 0, "this is no Mermaid diagram")
-    words = _in_a_line(reason)
-    offset = _offset(read, reason, said)
+    words = _in_a_line(said.reason)
+    offset = _offset(read, said)
     if offset is None:
         return DrawingError(f"the diagram cannot be drawn: {words}")
     return mistake_at_offset(source, (*places, len(source))[offset], words)
@@ -69,30 +69,30 @@ def as_read(source: str) -> tuple[str, list[int]]:
     return text[first:], places[first:]
 
 
-def _offset(read: str, reason: str, said: dict[str, Any]) -> int | None:
+def _offset(read: str, said: Mistake) -> int | None:
     """Return where in what was read the mistake is; None where that is not told."""
-    pointed = _SAID.match(reason)
-    if said["line"] is not None:
-        start, text = _line(read, said["line"])
-        if said["behind"] is None and said["column"] is None:
-            return start + len(text)
-        units = said["behind"] if said["behind"] is not None else said["column"] - 1
-        return start + min(_characters(text, int(units)), len(text))
+    if said.line is not None:
+        start, text = _line(read, said.line)
+        if said.behind is not None:
+            return start + min(_characters(text, said.behind), len(text))
+        column = len(text) if said.column is None else _characters(text, said.column - 1)
+        return start + min(column, len(text))
+    pointed = _SAID.match(said.reason)
     if pointed:
         start, text = _line(read, int(pointed["line"]))
         ahead = _from(pointed["around"], len(pointed["before"])).removesuffix("...")
         return start + max(text.find(ahead[: len(text)]), 0)
-    named = _NAMED_TEXT.search(reason)
-    for text in (said["token"], named[1] if named else ""):
+    named = _NAMED_TEXT.search(said.reason)
+    for text in (said.token, named[1] if named else ""):
         if text and text in read:
             return read.index(text)
     return None
 
 
-def _line(read: str, number: float) -> tuple[int, str]:
+def _line(read: str, number: int) -> tuple[int, str]:
     """Return where a line begins, and the line; the last where there are not so many."""
     lines = read.split("\n")
-    index = min(max(int(number), 1), len(lines)) - 1
+    index = min(max(number, 1), len(lines)) - 1
     return sum(len(line) + 1 for line in lines[:index]), lines[index]
 
 
