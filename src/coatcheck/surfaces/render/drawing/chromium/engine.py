@@ -103,6 +103,7 @@ class ChromiumEngine:
 
     def _in_browser(self, source: str, output: Output) -> Drawn:
         page = self._page_to_draw_on()
+        was_there = self._drawn > 0
         try:
             deadline = time.monotonic() + LONGEST_DRAWING_S
             drawn = page.draw(source, deadline, without_sheet=output is Output.PNG)
@@ -113,6 +114,9 @@ class ChromiumEngine:
             ) from None
         except BrowserGone:
             self._let_go()
+            if was_there:
+                # It may have died of another's: this one gets a browser that is new.
+                return self._in_browser(source, output)
             raise DrawingError("the diagram takes more memory than there is for it") from None
         except BaseException:
             self._let_go()
@@ -137,7 +141,6 @@ class ChromiumEngine:
         if missing := _missing():
             raise EngineMissing(f"Mermaid in Chromium needs {missing}")
         self._browser = Browser(_program())
-        self._drawn = 0
         try:
             return Page(self._browser.pipe, time.monotonic() + LONGEST_START_S)
         except (BrowserGone, TooLate) as error:
@@ -149,7 +152,7 @@ class ChromiumEngine:
             raise
 
     def _let_go(self) -> Browser | None:
-        browser, self._browser, self._page = self._browser, None, None
+        browser, self._browser, self._page, self._drawn = self._browser, None, None, 0
         if browser is not None:
             browser.end()
         return browser
