@@ -135,6 +135,7 @@ def test_a_source_changes_nothing_for_the_next() -> None:
 def test_what_is_missing_is_said(
     name: str, value: object, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv(engine.PROGRAM, raising=False)
     monkeypatch.setattr(engine, name, value)
     tried = ChromiumEngine()
     [state] = tried.in_force()

@@ -18,7 +18,7 @@ from coatcheck.sandbox import InForce, Strength
 from coatcheck.sandbox.in_force import why_not
 from coatcheck.surfaces.render.drawing import DrawingError, Format, Output, Picture
 from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine, browser, engine
-from coatcheck.surfaces.render.drawing.chromium.page import Page
+from coatcheck.surfaces.render.drawing.chromium.page import LOADED, Page
 from tests.debian import program_of
 from tests.surfaces.render.drawing.conftest import IN_A_BROWSER
 from tests.surfaces.render.drawing.looking import texts
@@ -111,7 +111,7 @@ def test_no_file_is_read(alone: ChromiumEngine, tmp_path: Path) -> None:
     # The browser itself, which holds the page's policy no more: the sandbox does.
     opened = page(alone)
     opened._call("Page.navigate", soon(), url=address)
-    shown = opened._evaluate("document.documentElement.outerHTML", soon())
+    shown = opened._evaluate(f"{LOADED}.then(() => document.documentElement.outerHTML)", soon())
     assert SECRET not in shown
 
 

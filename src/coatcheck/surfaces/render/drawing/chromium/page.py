@@ -53,7 +53,7 @@ _SETTINGS = {
     "themeVariables": {"fontFamily": _FONTS},
 }
 
-_LOADED = """new Promise((done) =>
+LOADED = """new Promise((done) =>
   document.readyState === "complete" ? done() : addEventListener("load", () => done()))"""
 
 _FONT_RULE = re.compile(r"@font-face\{[^}]*\}")
@@ -176,7 +176,7 @@ def _program() -> tuple[str, ...]:
     style = _FONT_RULE.sub("", FORMULA_STYLE.read_text())
     prepared = json.dumps({"fonts": fonts, "style": style, "settings": _SETTINGS})
     ours = resources.files(__package__).joinpath("page.js").read_text()
-    return _LOADED, MERMAID.read_text() + ";0", ours + ";0", f"coatcheck.prepare({prepared})"
+    return LOADED, MERMAID.read_text() + ";0", ours + ";0", f"coatcheck.prepare({prepared})"
 
 
 def _base64(path: Path) -> str:
