@@ -34,7 +34,7 @@ class RenderSettings:
     seconds: int = 30
     # COATCHECK_RENDER_MEMORY: what it may use.
     memory: int = 512_000_000
-    # RENDER_ENGINE: what draws Mermaid, by its name; empty: the best there is.
+    # RENDER_ENGINE: what draws Mermaid, by its name; empty: the first, which needs no browser.
     engine: str = ""
 
     @classmethod
