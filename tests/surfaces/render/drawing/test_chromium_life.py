@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -118,11 +119,23 @@ def test_no_file_is_read(alone: ChromiumEngine, tmp_path: Path) -> None:
 def test_a_browser_that_has_died_is_replaced(alone: ChromiumEngine) -> None:
     draw(alone)
     first = holder(alone)
-    first.process.kill()
-    first.wait()
-    assert not first.folder.exists()
-    assert "Hand in" in texts(draw(alone).content)
-    assert holder(alone).process.pid != first.process.pid
+    with ending(list(browser._family(first.process.pid))):
+        first.process.kill()  # the keeper itself, which then sees to nothing any more
+        first.wait()
+        assert "Hand in" in texts(draw(alone).content)
+        assert holder(alone) is not first
+
+
+@contextlib.contextmanager
+def ending(pids: list[int]) -> Iterator[None]:
+    """Wait for the end of processes; whoever they belong to, and whatever ends them."""
+    with contextlib.ExitStack() as opened:
+        ends = [os.pidfd_open(pid) for pid in pids]
+        for end in ends:
+            opened.callback(os.close, end)
+        yield
+        for end in ends:
+            assert select.select([end], [], [], PATIENCE_S)[0], "it lives on"
 
 
 def test_a_page_that_has_crashed_is_replaced(alone: ChromiumEngine) -> None:
@@ -204,15 +217,9 @@ def test_nothing_outlives_who_started_it(number: signal.Signals) -> None:
         keeper, folder = process.stdout.readline().split()
         family = list(browser._family(int(keeper)))
         assert len(family) > 2
-        ends = [os.pidfd_open(pid) for pid in family]
-        process.send_signal(number)
-        process.wait()
-    try:
-        for end in ends:
-            assert select.select([end], [], [], PATIENCE_S)[0], "it lives on"
-    finally:
-        for end in ends:
-            os.close(end)
+        with ending(family):
+            process.send_signal(number)
+            process.wait()
     assert not Path(folder).exists()
 
 

@@ -8,8 +8,10 @@ removes its profile. Where we end it ourselves, the thread removes the profile.
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -124,7 +126,8 @@ class Browser:
                     stderr=words,
                 )
                 begun.put(process)
-                process.wait()
+                if process.wait() < 0:
+                    _end_strays(self.folder)
                 words.seek(0)
                 self.said = words.read(4096).decode(errors="replace").strip()
         except Exception as error:  # noqa: BLE001 - whoever asked for a browser is told
@@ -144,6 +147,16 @@ def _confined(program: str, folder: Path) -> Confined:
         temporary=True,
         strength=sandbox_in_force().strength,
     )
+
+
+def _end_strays(folder: Path) -> None:
+    """End what a keeper that was killed itself has left: some of a browser's processes stay even
+    when the browser is gone. Their command line names the profile, which nobody else has.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(folder) in (process / "cmdline").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def _family(pid: int) -> Iterator[int]:
