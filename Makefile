@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-# What others wrote of the cockpit, fetched from npm.
+# What others wrote for browsers, fetched from npm.
 FRONT_END := src/coatcheck/ui/static/vendor/parts.txt
 
 .PHONY: help setup run test lint docs chaos bench bench-postgres clean

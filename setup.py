@@ -1,4 +1,4 @@
-"""Only what pyproject.toml cannot say: a wheel holds the cockpit's parts, which come from npm."""
+"""Only what pyproject.toml cannot say: a wheel holds parts that come from npm."""
 
 import sys
 from pathlib import Path

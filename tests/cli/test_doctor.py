@@ -59,6 +59,20 @@ def test_it_says_what_programs_run_under(tmp_path: Path) -> None:
     assert level == ("warning" if here.strength is Strength.RLIMITS else "ok")
 
 
+def test_it_says_which_engine_draws(tmp_path: Path) -> None:
+    said = " ".join(words for _, words in of_area(diagnose(tmp_path), "parts"))
+    assert "mermaid is drawn by merman" in said
+    assert "mermaid could be drawn by chromium with Mermaid 11." in said
+
+
+def test_an_engine_that_is_asked_for_and_missing_is_a_problem(tmp_path: Path) -> None:
+    asked = {"RENDER_ENGINE": "chromium", "COATCHECK_RENDER_CHROMIUM": "/nowhere/chromium"}
+    found = diagnose(tmp_path, **asked)
+    [said] = [words for level, words in of_area(found, "parts") if level == "problem"]
+    assert "needs a program at /nowhere/chromium" in said
+    assert "report" not in said
+
+
 def test_without_a_database_nothing_is_made(tmp_path: Path) -> None:
     found = diagnose(tmp_path)
 

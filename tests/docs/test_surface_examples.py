@@ -13,6 +13,8 @@ import pytest
 
 from coatcheck import Client
 from coatcheck.surfaces.tasks.running import CommandPolicy
+from tests.debian import program_of
+from tests.surfaces.render.drawing.conftest import IN_A_BROWSER, INSTALLING_S
 
 from .pages import ROOT, blocks, run_curl
 from .test_examples import run_shell, serving
@@ -31,7 +33,7 @@ def of(page: str, language: str) -> list[str]:
 
 
 def test_drawing_diagrams(server: str, tmp_path: Path) -> None:
-    _, from_a_shell, over_http = of("draw-diagrams.md", "sh")
+    _, from_a_shell, over_http, _, _ = of("draw-diagrams.md", "sh")
     run_shell(from_a_shell, tmp_path, server)
     assert (tmp_path / "flow.png").read_bytes().startswith(b"\x89PNG")
     [shown] = of("draw-diagrams.md", "json")
@@ -41,6 +43,17 @@ def test_drawing_diagrams(server: str, tmp_path: Path) -> None:
     assert made == expected
     with Client(server) as client:
         assert client.wait(job_id)["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("chosen", [pytest.param("chromium", marks=IN_A_BROWSER)])
+def test_drawing_formulas(chosen: str, tmp_path: Path) -> None:
+    if program_of("chromium", "chromium", INSTALLING_S) is None:
+        pytest.skip("there is no Chromium here, and Debian's cannot be installed")
+    *_, serve, from_a_shell = of("draw-diagrams.md", "sh")
+    assert serve.splitlines()[-1] == f"RENDER_ENGINE={chosen} coatcheck serve"
+    with serving(tmp_path, "--in-process", RENDER_ENGINE=chosen) as url:
+        run_shell(from_a_shell, tmp_path, url)
+    assert (tmp_path / "formula.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_graphing_a_codebase(server: str, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ LOOK = """async () => {
 def fetched(folder: Path) -> str | None:
     """Return the program; None where npm cannot be reached."""
     tool = front_end_for(folder / "axe")
-    package = tool.Package("axe-core", VERSION, INTEGRITY, {"axe.min.js": "axe.js"})
+    package = tool.Package("axe-core", VERSION, INTEGRITY, {"axe.min.js": "axe.js"}, ".")
     try:
         archive = tool._packed(package, folder)
     except SystemExit:

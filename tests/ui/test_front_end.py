@@ -1,4 +1,4 @@
-"""What is fetched from npm for the cockpit is what was pinned, or it is not used."""
+"""What is fetched from npm is what was pinned, or it is not used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FILE = b'import{h}from"preact";'
 @pytest.fixture
 def front_end(tmp_path: Path) -> ModuleType:
     """The tool, with a folder of its own."""
-    return front_end_for(tmp_path / "vendor")
+    return front_end_for(tmp_path / "coatcheck")
 
 
 @pytest.fixture
@@ -38,13 +38,14 @@ def test_only_the_files_that_are_named_are_taken_out(
     front_end: ModuleType, archive: Path, tmp_path: Path
 ) -> None:
     digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
-    package = front_end.Package("part", "1.0.0", f"sha512-{digest}", {"part.js": "ours.js"})
+    package = front_end.Package("part", "1.0.0", f"sha512-{digest}", {"part.js": "ours.js"}, "any")
 
     front_end._check(package, archive)
     front_end._unpack(package, archive)
 
-    assert [path.name for path in (tmp_path / "vendor").iterdir()] == ["ours.js"]
-    assert (tmp_path / "vendor/ours.js").read_bytes() == b'import{h}from"./preact.js";'
+    folder = tmp_path / "coatcheck/any"
+    assert [path.name for path in folder.iterdir()] == ["ours.js"]
+    assert (folder / "ours.js").read_bytes() == b'import{h}from"./preact.js";'
     assert not list(tmp_path.parent.glob("escaped.js"))
 
 
@@ -58,7 +59,9 @@ def test_another_package_under_the_same_version_is_refused(
 
 def test_other_pins_are_fetched_anew(front_end: ModuleType) -> None:
     assert not front_end.is_there()
-    (front_end.FOLDER / front_end.MARK).write_text(front_end._mark())
+    mark = front_end.FOLDER / front_end.MARK
+    mark.parent.mkdir(parents=True)
+    mark.write_text(front_end._mark())
     assert front_end.is_there()
     front_end.PACKAGES = front_end.PACKAGES[:1]  # type: ignore[attr-defined]
     assert not front_end.is_there()

@@ -84,6 +84,13 @@ def test_the_cockpit_is_served_from_a_wheel(unpacked: Path, tmp_path: Path) -> N
     assert named & ours == ours, "every module is used, and none is missing"
 
 
+def test_a_wheel_has_what_chromium_draws_with(unpacked: Path) -> None:
+    folder = unpacked / "coatcheck/surfaces/render/drawing/chromium"
+    there = {path.name for path in folder.rglob("*") if path.suffix != ".py"}
+    assert {"page.js", "mermaid.js", "katex.css", "mermaid.LICENSE.txt"} <= there
+    assert len([name for name in there if name.startswith("KaTeX_")]) == 20
+
+
 def _normal(path: PurePosixPath) -> str:
     parts: list[str] = []
     for part in path.parts:

@@ -71,7 +71,12 @@ def _sandbox() -> Finding:
 
 
 def _surfaces() -> Iterator[Finding]:
-    for name, surface, missing, advice in installed_surfaces():
+    try:
+        found = list(installed_surfaces())
+    except ConfigurationError as error:
+        yield problem(AREA, str(error), "correct it; nothing is served before that")
+        return
+    for name, surface, missing, advice in found:
         if surface is None:
             yield ok(AREA, f"the surface {name} is left out: {missing} ({advice})")
         else:

@@ -51,6 +51,8 @@ class RenderCalls:
         if mode not in MODES:
             raise HTTPException(400, f"mode is one of {', '.join(MODES)}")
         diagram = read_diagram(await read_json(request))
+        if diagram.format is Format.MERMAID:
+            diagram.engine = self._settings.engine or None
         if mode == "sync":
             return await self._drawn_now(request, diagram)
         job = await submit(request, diagram, self._settings)

@@ -6,6 +6,8 @@ diagram that explodes in layout, or finds a hole in the engine, ends that proces
 
 from __future__ import annotations
 
+import os
+
 from pydantic import BaseModel, Field
 
 from coatcheck.errors import Fail
@@ -17,6 +19,7 @@ from coatcheck.surfaces.render.drawing import (
     Output,
     draw,
 )
+from coatcheck.surfaces.render.settings import ENGINE
 from coatcheck.worker.context import Context
 
 KIND = "render"
@@ -33,7 +36,7 @@ class Diagram(BaseModel):
     format: Format
     output: Output = Output.SVG
     shortlink: str | None = None
-    engine: str | None = None  # None: the best there is for the format
+    engine: str | None = None  # None: the one that is set for the format, or else the best there is
 
 
 class Drawn(BaseModel):
@@ -47,8 +50,12 @@ class Drawn(BaseModel):
 
 def render(ctx: Context, diagram: Diagram) -> Drawn:
     """Draw a diagram and keep the picture with the job."""
+    engine = diagram.engine
+    if engine is None and diagram.format is Format.MERMAID:
+        # A job that has come in by another way than the surface's own calls says nothing of it.
+        engine = os.environ.get(ENGINE, "").strip() or None
     try:
-        picture = draw(diagram.source, diagram.format, diagram.output, engine=diagram.engine)
+        picture = draw(diagram.source, diagram.format, diagram.output, engine=engine)
     except DrawingError as error:
         raise Fail(BAD_SOURCE, str(error)) from None
     except EngineMissing as error:

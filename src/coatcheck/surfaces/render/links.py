@@ -56,7 +56,7 @@ def is_shortlink(text: str) -> bool:
 
 def digest_of(diagram: Diagram) -> str:
     """Return what two diagrams have in common exactly if they look the same."""
-    said = json.dumps([diagram.format, diagram.output, diagram.source])
+    said = json.dumps([diagram.format, diagram.output, diagram.source, diagram.engine])
     return hashlib.sha256(said.encode()).hexdigest()
 
 

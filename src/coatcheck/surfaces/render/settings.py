@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.size import size_in_bytes
 from coatcheck.surfaces.environment import whole_number
-from coatcheck.surfaces.render.drawing import Format, engine_names
+from coatcheck.surfaces.render.drawing import Format, engine_names, engines_in_force
 
+ENGINE = "RENDER_ENGINE"
 SECONDS = "COATCHECK_RENDER_SECONDS"
 MEMORY = "COATCHECK_RENDER_MEMORY"
 
@@ -33,7 +34,7 @@ class RenderSettings:
     seconds: int = 30
     # COATCHECK_RENDER_MEMORY: what it may use.
     memory: int = 512_000_000
-    # RENDER_ENGINE: what draws Mermaid, by its name; empty: the best there is.
+    # RENDER_ENGINE: what draws Mermaid, by its name; empty: the first, which needs no browser.
     engine: str = ""
 
     @classmethod
@@ -51,12 +52,18 @@ class RenderSettings:
             base_url=base_url,
             seconds=whole_number(environment, SECONDS, cls.seconds, 1),
             memory=size_in_bytes(memory, MEMORY) if memory else cls.memory,
-            engine=_engine(environment.get("RENDER_ENGINE", "").strip()),
+            engine=_engine(environment.get(ENGINE, "").strip()),
         )
 
 
 def _engine(name: str) -> str:
     known = engine_names(Format.MERMAID)
     if name and name not in known:
-        raise ConfigurationError(f"RENDER_ENGINE is one of {', '.join(known)}, not {name!r}")
+        raise ConfigurationError(f"{ENGINE} is one of {', '.join(known)}, not {name!r}")
+    # Who asks for one by its name is told at once that it is not there, and not by every diagram.
+    for found in engines_in_force() if name else ():
+        if found.engine == name and not found.ready:
+            raise ConfigurationError(
+                f"{ENGINE} is {name}, which cannot draw here: it needs {found.missing}"
+            )
     return name

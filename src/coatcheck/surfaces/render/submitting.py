@@ -21,7 +21,6 @@ from coatcheck.model.job import Job
 from coatcheck.model.state import State
 from coatcheck.surfaces.render import links
 from coatcheck.surfaces.render.diagram import KIND, Diagram
-from coatcheck.surfaces.render.drawing import Format
 from coatcheck.surfaces.render.links import Linked
 from coatcheck.surfaces.render.settings import RenderSettings
 
@@ -40,8 +39,6 @@ async def submit(request: Request, diagram: Diagram, settings: RenderSettings) -
 async def _submit(request: Request, diagram: Diagram, settings: RenderSettings) -> Job:
     engine: Engine = request.app.state.engine
     now, store = engine.clock.now(), engine.store
-    if diagram.format is Format.MERMAID:
-        diagram.engine = settings.engine or None
     asked = _submission(request, diagram)
     by = Linked(asked.tenant, asked.public_id or "")
     digest = links.digest_of(diagram)

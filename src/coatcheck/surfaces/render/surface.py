@@ -15,10 +15,10 @@ from coatcheck.http.surface import Part, Surface
 from coatcheck.model.job import Job
 from coatcheck.surfaces.render.calls import RenderCalls
 from coatcheck.surfaces.render.diagram import KIND, QUEUE, render
-from coatcheck.surfaces.render.drawing import engines_in_force
+from coatcheck.surfaces.render.drawing import Format, engine_names, engines_in_force
 from coatcheck.surfaces.render.links import LinkSweep
 from coatcheck.surfaces.render.routes import endpoints_for
-from coatcheck.surfaces.render.settings import RenderSettings
+from coatcheck.surfaces.render.settings import ENGINE, RenderSettings
 from coatcheck.surfaces.render.showing import job_view
 from coatcheck.surfaces.render.submitting import SURFACE
 
@@ -61,11 +61,16 @@ class RenderSurface(Surface):
         return JSONResponse({"error": refusal.detail}, status, refusal.headers)
 
     def parts(self) -> Iterable[Part]:
-        """List the engines that draw."""
+        """List the engines: the one in force for each format, and what could be chosen instead."""
         for found in engines_in_force():
             said = f"{found.engine} {found.version or ''}".strip()
-            if found.ready:
-                note = f" ({found.note})" if found.note else ""
+            note = f" ({found.note})" if found.note else ""
+            chosen = self.settings.engine if found.format is Format.MERMAID else ""
+            if found.engine != (chosen or engine_names(found.format)[0]):
+                lacks = f", which needs {found.missing}" if found.missing else ""
+                how = f"{ENGINE}={found.engine}"
+                yield Part(f"{found.format} could be drawn by {said} ({how}){lacks}{note}")
+            elif found.ready:
                 yield Part(f"{found.format} is drawn by {said}{note}")
             else:
                 yield Part(f"{found.format} cannot be drawn by {said}", found.missing)

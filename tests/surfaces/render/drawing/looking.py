@@ -30,9 +30,12 @@ def ink(one: bytes, other: bytes) -> int:
 
 
 def texts(svg: bytes) -> list[str]:
-    """Return what is written, as it is seen: a text element each, and each of its lines."""
+    """Return what is written, as it is seen: a text element each, each of its lines, and all of
+    those together.
+    """
     found: list[str] = []
     for element in ElementTree.fromstring(svg).iter(f"{SVG}text"):
         parts = (element, *element.findall(f"{SVG}tspan"))
-        found.extend(" ".join("".join(part.itertext()).split()) for part in parts)
+        said = [" ".join("".join(part.itertext()).split()) for part in parts]
+        found += [*said, " ".join(said[1:])]
     return found

@@ -18,8 +18,9 @@ from coatcheck.surfaces.render.drawing import (
 from tests.surfaces.render.drawing.looking import decode, texts
 
 
-def test_a_flowchart_becomes_an_svg() -> None:
-    picture = draw("flowchart LR\n  A[Hand in] --> B[Come back]", Format.MERMAID, Output.SVG)
+def test_a_flowchart_becomes_an_svg(engine: str) -> None:
+    source = "flowchart LR\n  A[Hand in] --> B[Come back]"
+    picture = draw(source, Format.MERMAID, Output.SVG, engine=engine)
     assert picture.content_type == "image/svg+xml"
     assert {"Hand in", "Come back"} <= set(texts(picture.content))
 
@@ -40,46 +41,55 @@ def test_a_mistake_says_where_it_is() -> None:
 
 @pytest.mark.parametrize("output", Output)
 @pytest.mark.parametrize(
-    ("language", "source"),
+    "source",
     [
-        (Format.MERMAID, "mindmap\n  root\n    a\n    b\n      c"),
-        (Format.MERMAID, "gantt\n dateFormat YYYY-MM-DD\n a task: 2026-01-01, 3d"),
-        (Format.MERMAID, "%%{init: {'look': 'handDrawn'}}%%\nflowchart LR\n A --> B"),
-        (
-            Format.MERMAID,
-            "architecture-beta\n service a(server)[A]\n service b(disk)[B]\n a:R--L:b",
-        ),
-        (Format.D2, "vars: {d2-config: {sketch: true}}\na -> b: hello"),
+        "mindmap\n  root\n    a\n    b\n      c",
+        "gantt\n dateFormat YYYY-MM-DD\n a task: 2026-01-01, 3d",
+        "%%{init: {'look': 'handDrawn'}}%%\nflowchart LR\n A --> B",
+        "architecture-beta\n service a(server)[A]\n service b(disk)[B]\n a:R--L:b",
     ],
 )
-def test_the_same_source_gives_the_same_bytes(
-    language: Format, source: str, output: Output
-) -> None:
-    assert draw(source, language, output) == draw(source, language, output)
+def test_the_same_source_gives_the_same_bytes(source: str, output: Output, engine: str) -> None:
+    first = draw(source, Format.MERMAID, output, engine=engine)
+    draw("flowchart LR\n C --> D", Format.MERMAID, output, engine=engine)
+    assert first == draw(source, Format.MERMAID, output, engine=engine)
 
 
-def test_threads_draw_at_the_same_time() -> None:
+@pytest.mark.parametrize("output", Output)
+def test_the_same_source_of_d2_gives_the_same_bytes(output: Output) -> None:
+    source = "vars: {d2-config: {sketch: true}}\na -> b: hello"
+    assert draw(source, Format.D2, output) == draw(source, Format.D2, output)
+
+
+def test_threads_draw_at_the_same_time(engine: str) -> None:
     source = "flowchart LR\n" + "\n".join(f" A{n} --> B{n}[number {n}]" for n in range(20))
-    alone = draw(source, Format.MERMAID, Output.SVG)
+    alone = draw(source, Format.MERMAID, Output.SVG, engine=engine)
     with ThreadPoolExecutor(4) as threads:
-        drawn = threads.map(lambda _: draw(source, Format.MERMAID, Output.SVG), range(12))
+        drawn = threads.map(
+            lambda _: draw(source, Format.MERMAID, Output.SVG, engine=engine), range(12)
+        )
         assert all(picture == alone for picture in drawn)
 
 
 def test_engines_are_chosen_by_name() -> None:
-    assert engine_names(Format.MERMAID) == ("merman",)
+    assert engine_names(Format.MERMAID) == ("merman", "chromium")
     source = "flowchart LR\n A --> B"
     chosen = draw(source, Format.MERMAID, Output.SVG, engine="merman")
     assert chosen == draw(source, Format.MERMAID, Output.SVG)
-    with pytest.raises(EngineMissing, match="no engine 'd2' draws mermaid; there is merman"):
+    with pytest.raises(
+        EngineMissing, match="no engine 'd2' draws mermaid; there is merman, chromium"
+    ):
         draw(source, Format.MERMAID, Output.SVG, engine="d2")
 
 
 def test_what_is_in_force_is_told() -> None:
-    found = {state.format: state for state in engines_in_force()}
-    assert set(found) == set(Format)
-    assert all(state.ready and state.version for state in found.values())
-    assert found[Format.D2].note  # which sandbox it runs in
+    found = {state.engine: state for state in engines_in_force()}
+    assert set(found) == {"merman", "chromium", "d2"}
+    assert {state.format for state in found.values()} == set(Format)
+    for name in ("merman", "d2"):
+        assert found[name].ready
+        assert found[name].version
+    assert found["d2"].note  # which sandbox it runs in
 
 
 @pytest.mark.parametrize("output", Output)

@@ -7,8 +7,9 @@ Nobody who sends a source is trusted, so this package promises:
 1. A source is text of at most `LONGEST_SOURCE` bytes. Whatever is wrong with it is a
    `DrawingError` that says where (`mistakes.py`), and never anything else.
 2. Drawing reads no file and calls nobody. Mermaid is laid out in this process by a library that
-   has no way out (`mermaid.py`). D2 is a program that could read files and fetch addresses, so what
-   would make it do so is refused (`d2_source.py`), and it runs in a sandbox all the same (`d2.py`).
+   has no way out (`mermaid.py`) or, where that is asked for, in a browser that has none either
+   (`chromium/`). D2 is a program that could read files and fetch addresses, so what would make it
+   do so is refused (`d2_source.py`), and it runs in a sandbox all the same (`d2.py`).
 3. Every SVG is written anew from a list of what is harmless before anybody sees it (`inert.py`):
    no scripts, no events, nothing that is fetched. A PNG is made of that SVG, not of the engine's.
 4. Labels are measured with the very font that they are drawn with (`fonts.py`), which comes with
@@ -16,8 +17,8 @@ Nobody who sends a source is trusted, so this package promises:
 5. The same source gives the same bytes.
 
 It does not promise to be done soon: some small sources take long to lay out. D2's process is
-limited here; Mermaid's layout is bounded in work, and whoever calls bounds its time and memory by
-drawing in a process that can be ended.
+limited here, and so is a browser; the library's layout is bounded in work, and whoever calls bounds
+its time and memory by drawing in a process that can be ended.
 """
 
 from coatcheck.surfaces.render.drawing.engines import draw, engine_names, engines_in_force

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine
 from coatcheck.surfaces.render.drawing.d2 import D2Engine
 from coatcheck.surfaces.render.drawing.mermaid import MermanEngine
 from coatcheck.surfaces.render.drawing.mistakes import (
@@ -19,7 +20,7 @@ from coatcheck.surfaces.render.drawing.picture import (
 )
 
 # The first that draws a format is the one that draws it unless another is asked for by name.
-BUILT_IN: tuple[Engine, ...] = (MermanEngine(), D2Engine())
+BUILT_IN: tuple[Engine, ...] = (MermanEngine(), ChromiumEngine(), D2Engine())
 
 
 def draw(

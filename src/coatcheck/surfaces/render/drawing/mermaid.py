@@ -60,7 +60,7 @@ _MILESTONE = (".milestone{transform:rotate(45) ", ".milestone{transform:rotate(4
 _MARGIN = 10.0
 _ROOT = re.compile(r"<svg\b[^<>]*>")
 _VIEW_BOX = re.compile(r'(?<=\sviewBox=")(\S+) (\S+) (\S+) (\S+)(?=")')
-_LARGEST = re.compile(r"(?<=max-width:)[\d.]+(?=px)")
+_LARGEST = re.compile(r"(?<=max-width:)\s*[\d.]+(?=px)")
 
 _YAML_PLACE = re.compile(r" at char \d+ line (\d+) column (\d+)")
 _PREFIX = re.compile(r"Diagram parse error \([^)]*\): ")
@@ -82,7 +82,7 @@ class MermanEngine:
         engine = self._engine()
         import merman  # noqa: PLC0415
 
-        _refuse_products(source)
+        refuse_products(source)
         try:
             drawn = engine.execute(
                 merman.MermanOperationRequestV4(
@@ -95,7 +95,7 @@ class MermanEngine:
             ).data.decode()
         except merman.MermanError.Binding as error:
             raise _mistake(engine, source, error) from None
-        svg = inert(_ROOT.sub(_with_margin, _CLIPPED.sub(r"\1overflow:visible", drawn), count=1))
+        svg = inert(with_margin(_CLIPPED.sub(r"\1overflow:visible", drawn)))
         if output is Output.PNG:
             return Picture(to_png(svg), output.content_type)
         return Picture(svg.replace(*_MILESTONE).encode(), output.content_type)
@@ -132,7 +132,8 @@ class MermanEngine:
         return self._own.engine
 
 
-def _refuse_products(source: str) -> None:
+def refuse_products(source: str) -> None:
+    """Raise DrawingError where lists make more edges than anybody can look at."""
     lists = [line.count("&") for line in source.split("\n")]
     if sum((count // 2 + 1) ** 2 for count in lists if count > _MANY) > _MOST_EDGES:
         raise DrawingError(
@@ -140,8 +141,12 @@ def _refuse_products(source: str) -> None:
         )
 
 
-def _with_margin(root: re.Match[str]) -> str:
-    """Return the first tag of an SVG with some room on every side."""
+def with_margin(svg: str) -> str:
+    """Return an SVG with some room on every side."""
+    return _ROOT.sub(_larger, svg, count=1)
+
+
+def _larger(root: re.Match[str]) -> str:
 
     def wider(box: re.Match[str]) -> str:
         x, y, width, height = (float(part) for part in box.groups())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
 from coatcheck.surfaces.render.drawing.fonts import FAMILY, font_files, is_enough_for
 from coatcheck.surfaces.render.drawing.mistakes import DrawingError, EngineMissing
@@ -18,9 +20,10 @@ _LONGEST_SIDE = 16_000
 _VIEW_BOX = re.compile(r'<svg\b[^>]*?\sviewBox="([^"]*)"')
 
 
-def to_png(svg: str) -> bytes:
+def to_png(svg: str, fonts: Sequence[Path] = ()) -> bytes:
     """Draw an SVG that `inert.py` has written on white; raises DrawingError where it is too large.
 
+    `fonts` are files of fonts that it names beside our own.
     The library would read files that an SVG names: nothing but what is inert may be handed in.
     """
     try:
@@ -45,7 +48,7 @@ def to_png(svg: str) -> bytes:
             width=max(1, round(width * scale)),
             height=max(1, round(height * scale)),
             skip_system_fonts=is_enough_for(svg),
-            font_files=[str(path) for path in font_files()],
+            font_files=[str(path) for path in (*font_files(), *fonts)],
             font_family=FAMILY,
             serif_family=FAMILY,
             sans_serif_family=FAMILY,

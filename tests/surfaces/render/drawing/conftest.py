@@ -1,0 +1,34 @@
+"""The engines of Mermaid, each of which passes the same tests where they make sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine
+from coatcheck.surfaces.render.drawing.engines import BUILT_IN
+from tests.debian import program_of
+
+INSTALLING_S = 500
+# One browser for all of them, and time to install it where there is none.
+IN_A_BROWSER = [pytest.mark.xdist_group("chromium"), pytest.mark.timeout(2 * INSTALLING_S)]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[ChromiumEngine]:
+    """The engine that draws in a browser, where there is one."""
+    if program_of("chromium", "chromium", INSTALLING_S) is None:
+        pytest.skip("there is no Chromium here, and Debian's cannot be installed")
+    [found] = (engine for engine in BUILT_IN if isinstance(engine, ChromiumEngine))
+    yield found
+    found.close()
+
+
+@pytest.fixture(params=["merman", pytest.param("chromium", marks=IN_A_BROWSER)])
+def engine(request: pytest.FixtureRequest) -> str:
+    """The name of an engine that draws Mermaid."""
+    name: str = request.param
+    if name == "chromium":
+        request.getfixturevalue("chromium")
+    return name
