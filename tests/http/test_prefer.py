@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from coatcheck.engine.engine import Engine
 from coatcheck.http.prefer import read_preference
+from coatcheck.model.job import Job
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import StoredJobs
 
@@ -81,13 +82,13 @@ async def test_a_wait_that_runs_out_is_answered_with_202(
     http: httpx2.AsyncClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[float] = []
-    wait = engine.wait
+    wait_on = engine.wait_on
 
-    async def shortened(job_id: str, timeout: float, tenant: str) -> object:
+    async def shortened(job: Job, timeout: float) -> object:
         asked.append(timeout)
-        return await wait(job_id, 0.01, tenant)
+        return await wait_on(job, 0.01)
 
-    monkeypatch.setattr(engine, "wait", shortened)
+    monkeypatch.setattr(engine, "wait_on", shortened)
     headers = {"Prefer": "respond-async, wait=10"}
     answer = await http.post("/v1/jobs", json={"kind": "echo"}, headers=headers)
 
