@@ -403,3 +403,20 @@ def test_a_setting_that_makes_no_sense_is_named(environment: dict[str, str]) -> 
     [name] = environment
     with pytest.raises(ConfigurationError, match=name):
         RenderSurface(environment)
+
+
+async def test_nobody_has_a_browser_started_where_the_operator_has_not_chosen_it(
+    serve: Serve,
+) -> None:
+    diagram = {"source": FLOW["source"], "format": "mermaid"}
+    async with serve(RenderSurface({})) as (http, _):
+        found = []
+        for engine in ("chromium", "merman"):
+            body = {"kind": "render", "input": {**diagram, "engine": engine}}
+            job = (await http.post("/v1/jobs", json=body)).json()
+            found.append((await http.get(f"/v1/jobs/{job['id']}?wait=60")).json())
+        refused, drawn = found
+        assert refused["state"] == "failed"
+        assert refused["error"]["code"] == "engine-missing"
+        assert refused["error"]["message"] == "'chromium' is not an engine that is set here"
+        assert drawn["state"] == "succeeded"

@@ -18,11 +18,13 @@ from coatcheck.surfaces.render.drawing import (
     Format,
     Output,
     draw,
+    engine_names,
 )
 from coatcheck.surfaces.render.settings import ENGINE
 from coatcheck.worker.context import Context
 
 KIND = "render"
+SURFACE = "render"
 QUEUE = "render"
 ARTIFACT = "diagram"
 # The code of a failure that is the source's own.
@@ -50,10 +52,7 @@ class Drawn(BaseModel):
 
 def render(ctx: Context, diagram: Diagram) -> Drawn:
     """Draw a diagram and keep the picture with the job."""
-    engine = diagram.engine
-    if engine is None and diagram.format is Format.MERMAID:
-        # A job that has come in by another way than the surface's own calls says nothing of it.
-        engine = os.environ.get(ENGINE, "").strip() or None
+    engine = diagram.engine if ctx.surface == SURFACE else _engine_for(diagram)
     try:
         picture = draw(diagram.source, diagram.format, diagram.output, engine=engine)
     except DrawingError as error:
@@ -68,3 +67,16 @@ def render(ctx: Context, diagram: Diagram) -> Drawn:
         content_type=picture.content_type,
         size=len(picture.content),
     )
+
+
+def _engine_for(diagram: Diagram) -> str | None:
+    """Return what draws a job that has come in by another way than the surface's own calls: the
+    operator says what there is, and whoever hands it in cannot have a browser started.
+    """
+    chosen = None
+    if diagram.format is Format.MERMAID:
+        chosen = os.environ.get(ENGINE, "").strip() or None
+    default = engine_names(diagram.format)[0]
+    if diagram.engine not in (None, chosen, default):
+        raise Fail("engine-missing", f"{diagram.engine!r} is not an engine that is set here")
+    return diagram.engine or chosen

@@ -20,11 +20,9 @@ from coatcheck.http.surface_calls import submit_for, submitted_for
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
 from coatcheck.surfaces.render import links
-from coatcheck.surfaces.render.diagram import KIND, Diagram
+from coatcheck.surfaces.render.diagram import KIND, SURFACE, Diagram
 from coatcheck.surfaces.render.links import Linked
 from coatcheck.surfaces.render.settings import RenderSettings
-
-SURFACE = "render"
 
 
 async def submit(request: Request, diagram: Diagram, settings: RenderSettings) -> Job:

@@ -14,13 +14,12 @@ from coatcheck.http.problem import Refusal
 from coatcheck.http.surface import Part, Surface
 from coatcheck.model.job import Job
 from coatcheck.surfaces.render.calls import RenderCalls
-from coatcheck.surfaces.render.diagram import KIND, QUEUE, render
+from coatcheck.surfaces.render.diagram import KIND, QUEUE, SURFACE, render
 from coatcheck.surfaces.render.drawing import Format, engine_names, engines_in_force
 from coatcheck.surfaces.render.links import LinkSweep
 from coatcheck.surfaces.render.routes import endpoints_for
 from coatcheck.surfaces.render.settings import ENGINE, RenderSettings
 from coatcheck.surfaces.render.showing import job_view
-from coatcheck.surfaces.render.submitting import SURFACE
 
 
 class RenderSurface(Surface):
