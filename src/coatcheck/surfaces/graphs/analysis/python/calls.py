@@ -151,7 +151,7 @@ class Calls(Attributes):
             elif function.keywords and place:
                 container = self.containers[function.keywords_container]
                 self.put(container, keyword, place)
-        for name, default in function.defaults.items():
+        for name, default in function.defaults:
             if name not in arguments and default:
                 if is_known:
                     arguments[name] = default

@@ -45,14 +45,14 @@ class Flow:
     def __init__(self) -> None:
         self.objects = Objects()
         self._holds: list[int | set[int] | None] = [None]
-        self._copies: list[int | list[int] | None] = [None]
+        # Many are a dict, by what they are sent on to.
+        self._copies: list[int | list[int] | dict[int, None] | None] = [None]
         # By turns a watcher, as a function, and what it is told beside the value.
         self._watchers: list[list[Any] | None] = [None]
         self._arrived: dict[int, list[int]] = {}
         self._waiting: deque[int] = deque()
         self._waiting_wide: deque[int] = deque()
         self._data: dict[int, int] = {}
-        self._known: dict[int, set[int]] = {}
         self._told_late: deque[tuple[Watcher, Any, list[int]]] = deque()
 
     def places(self, count: int) -> int:
@@ -139,7 +139,6 @@ class Flow:
             self._holds[place] = _UNKNOWN
             self._copies[place] = self._watchers[place] = None
             self._arrived.pop(place, None)
-            self._known.pop(place, None)
             self._data.pop(place, None)
 
     def copy(self, source: int, target: int) -> None:
@@ -167,18 +166,15 @@ class Flow:
             if copies == target:
                 return False
             self._copies[source] = [copies, target]
-        elif len(copies) < MANY_COPIES:
-            if target in copies:
-                return False
-            copies.append(target)
+        elif target in copies:
+            return False
         else:
-            known = self._known.get(source)
-            if known is None:
-                known = self._known[source] = set(copies)
-            if target in known:
-                return False
-            known.add(target)
-            copies.append(target)
+            if len(copies) == MANY_COPIES:
+                copies = self._copies[source] = dict.fromkeys(copies)
+            if isinstance(copies, dict):
+                copies[target] = None
+            else:
+                copies.append(target)
         return True
 
     def watch(self, place: int, watcher: Watcher, data: Any) -> None:

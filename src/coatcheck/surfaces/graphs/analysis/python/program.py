@@ -23,16 +23,23 @@ class LinkedFunction:
     rest: int
     keyword_only: tuple[tuple[str, int], ...]
     keywords: int
-    defaults: dict[str, int]
+    defaults: tuple[tuple[str, int], ...]
     result: int
     passes: tuple[int, ...]
     keeps: tuple[tuple[str, str], ...]
     yields: int
     is_async: bool
     owner: int
-    by_name: dict[str, int] = field(default_factory=dict)
     rest_container: int = -1
     keywords_container: int = -1
+    _by_name: dict[str, int] | None = None
+
+    @property
+    def by_name(self) -> dict[str, int]:
+        """The parameters that can be named; few functions are asked for them."""
+        if self._by_name is None:
+            self._by_name = dict(self.positional + self.keyword_only)
+        return self._by_name
 
 
 @dataclass(slots=True, eq=False)
