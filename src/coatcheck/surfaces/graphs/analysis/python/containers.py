@@ -48,7 +48,7 @@ class Containers(Program, ABC):
         self.copy_once(container.any, container.all)
         self.copy_once(container.appended, container.all)
         self.containers.append(container)
-        return self.objects.make(Kind.CONTAINER, len(self.containers) - 1), container
+        return self.objects.add(Kind.CONTAINER, len(self.containers) - 1), container
 
     def made_by(self, site: Site, kind: str) -> tuple[int, Container]:
         """Return the one container that a call makes, so that `x = list(x)` comes to an end."""

@@ -14,6 +14,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
+from coatcheck.surfaces.graphs.analysis.python.attributes import Load
 from coatcheck.surfaces.graphs.analysis.python.bases import order
 from coatcheck.surfaces.graphs.analysis.python.beliefs import Beliefs
 from coatcheck.surfaces.graphs.analysis.python.calls import descendants
@@ -212,7 +213,7 @@ class Linker(Beliefs):
             self._link_unknown(module, base + place, name)
         runners, one = self._runners(module), self._lines.setdefault
         for result, value, attribute, runner, line in summary.loads:
-            load = (at[result], intern(attribute), runners[runner], one(line, line))
+            load = Load(at[result], intern(attribute), runners[runner], one(line, line))
             self.watch(base + value, self.on_load, load)
         for result, container, _, key_place, _, _ in summary.items:
             if key_place >= 0:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
-from coatcheck.surfaces.graphs.analysis.python.flow import Flow
+from coatcheck.surfaces.graphs.analysis.python.flow import FEW, Flow
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
 
 LONGEST_PATH = 8
@@ -101,10 +101,10 @@ class Site:
         applied = self.applied
         if value in applied:
             return False
-        if not applied:
-            self.applied = (value,)
-        elif isinstance(applied, set):
+        if isinstance(applied, set):
             applied.add(value)
+        elif len(applied) < FEW:
+            self.applied = (*applied, value)
         else:
             self.applied = {*applied, value}
         return True
