@@ -255,7 +255,7 @@ class Attributes(Containers):
         place = cls.find(name)
         if place is None:
             return False
-        if site.applies_method(value, name):
+        if site.applies((value, name)):
             self.watch(place, self._on_method, (value, site))
         return True
 

@@ -14,7 +14,7 @@ makes them unknown arrives before they hand anything on.
 *Most places hold one value, have one copy and one watcher*, so one of either is kept as it is: a
 value or a copy without a set or a list around it, and what a watcher is told beside the value
 without the watcher, where the type of it says which one that is (`tell_usually`). Up to `FEW`
-values are a tuple, a quarter of what a set takes up; whoever goes through them gets them in the
+values are a tuple, less than a quarter of a set; whoever goes through them gets them in the
 order of the set all the same.
 """
 
@@ -38,7 +38,7 @@ MOST_CONSTANTS = 4
 # From so many copies on, it is looked up rather than searched for whether one is known.
 MANY_COPIES = 16
 # Up to so many values are searched for rather than looked up.
-FEW = 4
+FEW = 8
 _UNKNOWN: Final[set[int]] = set()  # it stays empty: which one it is says it all
 
 Watcher = Callable[[int, Any], None]

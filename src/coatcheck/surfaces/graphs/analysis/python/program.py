@@ -11,6 +11,8 @@ from coatcheck.surfaces.graphs.analysis.python.objects import Kind
 
 LONGEST_PATH = 8
 
+Called = int | tuple[int, str]
+
 
 @dataclass(slots=True, eq=False)
 class LinkedFunction:
@@ -85,9 +87,8 @@ class Site:
     keywords: tuple[tuple[str | None, int], ...]
     runner: int
     line: int
-    # What it has called, and which methods of what. Most sites call one thing, once.
-    applied: tuple[int, ...] | set[int] = ()
-    methods: set[tuple[int, str]] | None = None
+    # What it has called: values, and methods of them by name. Most sites call one thing, once.
+    applied: tuple[Called, ...] | set[Called] = ()
     callee: int = 0  # the place of what is called, where it is written
     # Definitions, and names of what is outside.
     targets: tuple[int | str, ...] = ()
@@ -96,8 +97,8 @@ class Site:
     made: int | None = None  # the container that it makes, whatever it is called on
     inner: Site | None = None  # what makes the pairs of `items`
 
-    def applies(self, value: int) -> bool:
-        """Note that a value is called; tell whether it was not before."""
+    def applies(self, value: Called) -> bool:
+        """Note that a value, or a method of one, is called; tell whether it was not before."""
         applied = self.applied
         if value in applied:
             return False
@@ -107,16 +108,6 @@ class Site:
             self.applied = (*applied, value)
         else:
             self.applied = {*applied, value}
-        return True
-
-    def applies_method(self, value: int, name: str) -> bool:
-        """Note that a method of a value is called; tell whether it was not before."""
-        if self.methods is None:
-            self.methods = {(value, name)}
-            return True
-        if (value, name) in self.methods:
-            return False
-        self.methods.add((value, name))
         return True
 
 
