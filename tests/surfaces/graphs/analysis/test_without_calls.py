@@ -20,6 +20,20 @@ def test_a_program_is_drawn_the_same(program: Program) -> None:
     )
 
 
+_LOOP = """
+class A: pass
+class B: pass
+class C: pass
+D = A
+for each in all:
+    run(D)
+    if each:
+        D = B
+    class E(D): pass
+    D = C
+"""
+
+
 @pytest.mark.parametrize(
     ("path", "source"),
     [
@@ -37,6 +51,7 @@ def test_a_program_is_drawn_the_same(program: Program) -> None:
         ("a.py", "class A: pass\nB = None or A\nclass C(B if x else A): pass\n"),
         ("a.py", "class A: pass\nclass B: pass\nC, D = A, B\nclass E(C): pass\n"),
         ("a.py", "class A:\n    class B: pass\nC = A.B\nclass D(C): pass\n"),
+        ("a.py", _LOOP),
         ("a.py", "@run\nclass A: pass\nclass B(A): pass\n"),
         ("a.py", "def f(a, /, b: int, *c, d=1, **e) -> dict[str, int]: pass\nclass A: pass\n"),
         ("a.js", "function f() { return { m() { return 1 } } }\n"),

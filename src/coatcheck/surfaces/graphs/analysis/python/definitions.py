@@ -64,6 +64,14 @@ class Definitions(Expressions):
     def block(self, node: Node) -> None:
         """Read statements (statements.py)."""
 
+    def says_something(self, node: Node) -> bool:
+        """Tell whether a node has to be read, though it is only run.
+
+        In a loop every name that is read stands for what the loop may assign to it as well.
+        """
+        scope = self.scope
+        return super().says_something(node) or bool(scope.loops and not scope.is_outline)
+
     # --- functions
 
     def function(self, node: Node) -> Place:
