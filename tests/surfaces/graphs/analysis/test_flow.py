@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from coatcheck.surfaces.graphs.analysis.python.flow import (
+    FEW,
     MANY_COPIES,
     MOST_CONSTANTS,
     WIDEST,
@@ -40,6 +41,35 @@ def test_a_value_goes_along_copies_and_is_told_once() -> None:
     flow.run()
     assert [set(flow.held(place)) for place in (first, second, third)] == [{one, other}] * 3
     assert sorted(flow.told) == [("first", one), ("first", other), ("third", one), ("third", other)]
+
+
+def test_few_values_and_many_go_on_in_the_same_order() -> None:
+    for count in range(1, FEW + 4):
+        flow = Watched()
+        values = flow.functions(100)[:-count:-1]
+        source, target = flow.place(), flow.place()
+        for value in values:
+            flow.add(source, value)
+        flow.run()
+        flow.copy(source, target)
+        flow.watch(source, flow.note, "all")
+        flow.run()
+        assert [value for _, value in flow.told] == list(set(values))
+        assert set(flow.held(target)) == set(values)
+
+
+def test_a_watcher_that_its_type_stands_for_is_told_beside_others() -> None:
+    flow = Watched()
+    flow.tell_usually(str, flow.note)
+    place, (one, other) = flow.place(), flow.functions(2)
+    flow.watch(place, flow.note, "alone")
+    flow.add(place, one)
+    flow.run()
+    assert flow.told == [("alone", one)]
+    flow.watch(place, flow.note, "second")
+    flow.add(place, other)
+    flow.run()
+    assert flow.told[1:] == [("second", one), ("alone", other), ("second", other)]
 
 
 def test_many_copies_from_one_place_are_each_made_once() -> None:

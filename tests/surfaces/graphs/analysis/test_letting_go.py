@@ -19,6 +19,19 @@ with Box() as box:
 KEPT = {"places", "definitions", "exports", "public", "package", "stars"}
 
 
+def test_what_a_file_says_waits_as_bytes_and_is_linked_the_same() -> None:
+    summary: PythonSummary = summarise_one("main.py", PROGRAM).summary
+    expected = Linker(Archive({"main.py": summarise_one("main.py", PROGRAM).summary}, set())).link()
+    summary.pack()
+    assert not any(
+        getattr(summary, name) for name in PythonSummary.__slots__ if name not in KEPT | {"packed"}
+    )
+    linked = Linker(Archive({"main.py": summary}, set())).link()
+    assert linked.calls == expected.calls
+    assert linked.imported == expected.imported
+    assert not summary.packed
+
+
 def test_what_a_file_says_is_forgotten_once_it_is_linked() -> None:
     summary: PythonSummary = summarise_one("main.py", PROGRAM).summary
     statements = [name for name in PythonSummary.__slots__ if name not in KEPT]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coatcheck.surfaces.graphs.analysis import EdgeKind, Graph, NodeKind, SourceFile, analyse
+from coatcheck.surfaces.graphs.analysis.summarising import summarise_one
 from tests.surfaces.graphs.analysis.ground_truth import Program, programs
 
 PROGRAMS = [each for name in ("python", "javascript", "java", "go") for each in programs(name)]
@@ -19,12 +20,40 @@ def test_a_program_is_drawn_the_same(program: Program) -> None:
     )
 
 
+_LOOP = """
+class A: pass
+class B: pass
+class C: pass
+D = A
+for each in all:
+    run(D)
+    if each:
+        D = B
+    class E(D): pass
+    D = C
+"""
+
+
 @pytest.mark.parametrize(
     ("path", "source"),
     [
         ("a.py", "def f():\n    import os\n    class A: pass\n    return lambda: A\n"),
         ("a.py", "def f():\n    global B\n    B = int\nclass C(B): pass\n"),
         ("a.py", "def f():\n    def g():\n        from x import y\n        return y\n"),
+        ("a.py", "def f(key=lambda: 1):\n    return key\n"),
+        ("a.py", "run(1, [2, {3: lambda: 4}], key=lambda: 5)\n"),
+        ("a.py", "if run(lambda: 1) == 2:\n    x[lambda: 3] = f'{(lambda: 4)()}'\n"),
+        ("a.py", "assert all((lambda: x)() for x in y), lambda: 1\n"),
+        ("a.py", "@run(lambda: 1)\ndef f(): pass\n"),
+        ("a.py", "def f():\n    try: g()\n    except E:\n        with h(): import os\n"),
+        ("a.py", "class A: pass\nif (B := A): pass\nclass C(B): pass\n"),
+        ("a.py", "class A: pass\ndef f():\n    B = A\n    class C(B): pass\n"),
+        ("a.py", "class A: pass\nB = None or A\nclass C(B if x else A): pass\n"),
+        ("a.py", "class A: pass\nclass B: pass\nC, D = A, B\nclass E(C): pass\n"),
+        ("a.py", "class A:\n    class B: pass\nC = A.B\nclass D(C): pass\n"),
+        ("a.py", _LOOP),
+        ("a.py", "@run\nclass A: pass\nclass B(A): pass\n"),
+        ("a.py", "def f(a, /, b: int, *c, d=1, **e) -> dict[str, int]: pass\nclass A: pass\n"),
         ("a.js", "function f() { return { m() { return 1 } } }\n"),
         ("a.js", "function f() { const g = async (x) => x; class A { n() {} } }\n"),
         ("a.js", "function f() { if (x) { return require('./b') } }\n"),
@@ -55,6 +84,17 @@ def test_a_body_that_defines_nothing_is_left_unread() -> None:
     assert [node.qualified_name for node in graph.nodes if node.kind is NodeKind.FUNCTION] == [
         "a.f"
     ]
+
+
+def test_what_only_calls_use_takes_up_no_place() -> None:
+    said = "value = 1\n"
+    idle = "table = {'a': [b, c.d], 'e': f(g, h.i)}\nprint(table, j < k)\nassert l(m)\n"
+    run = "def f(n, o=p.q):\n    r = n.s(o)\n    return r\n"
+    whole = summarise_one("a.py", (said + idle + run).encode(), with_calls=False).summary
+    names = summarise_one("a.py", f"{said}table = 1\nf = 1\n".encode(), with_calls=False).summary
+    assert whole.places <= names.places + 2, "one for each of the names"
+    assert not whole.loads
+    assert not whole.functions
 
 
 def drawn(files: list[SourceFile], want: set[str]) -> Shape:

@@ -91,7 +91,7 @@ def summarise_one(path: str, content: bytes, *, with_calls: bool = True) -> Read
     except Exception as error:  # noqa: BLE001 - a hole in a reader costs one file, not the graph
         return Read(path, language, None, f"the reader failed ({type(error).__name__})")
     if not with_calls and isinstance(summary, PythonSummary):
-        summary.forget_actions()
+        summary.forget("actions")
     too_deep = reader.too_deep_line
     # It refers to itself; let go of it and of the tree now.
     vars(reader).clear()
@@ -126,7 +126,15 @@ def _first_error(root: Node) -> int:
 
 def _summarise_batch(with_calls: bool, batch: list[tuple[str, bytes]]) -> list[Read]:
     with without_collecting():
-        return [summarise_one(path, content, with_calls=with_calls) for path, content in batch]
+        return [
+            _packed(summarise_one(path, content, with_calls=with_calls)) for path, content in batch
+        ]
+
+
+def _packed(read: Read) -> Read:
+    if isinstance(read.summary, PythonSummary):
+        read.summary.pack()
+    return read
 
 
 def summarise_all(

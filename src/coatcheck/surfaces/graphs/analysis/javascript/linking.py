@@ -99,7 +99,7 @@ class JavaScriptLinker(Linker):
             if attribute is None or (attribute == "default" and "default" not in exports):
                 self.copy(whole, place)
             elif attribute not in exports:
-                self.watch(whole, self.on_load, (place, attribute, 0, line))
+                self.watch(whole, self.on_load, Load(place, attribute, 0, line))
 
     # --- objects
 
@@ -129,7 +129,7 @@ class JavaScriptLinker(Linker):
         """Send `value[key]` to a place."""
         result, key, _, runner, line = data
         if isinstance(key, str) and self.objects.kind[value] in {Kind.INSTANCE, Kind.MODULE}:
-            self.on_load(value, (result, key, runner, line))
+            self.on_load(value, Load(result, key, runner, line))
         else:
             super().on_item(value, data)
 

@@ -117,7 +117,7 @@ class JavaLinker(PackageLinker):
         owner = self.archive.in_package(package, cls)
         if owner is not None:  # import static, or a class in a class
             self._note_import(module, owner[0].index, line)
-            self.watch(owner[1], self.on_load, (place, attribute, 0, line))
+            self.watch(owner[1], self.on_load, Load(place, attribute, 0, line))
             return
         self._note_import(module, f"{name}.{attribute}", line)
         self.add(place, self.external(f"{name}.{attribute}"))

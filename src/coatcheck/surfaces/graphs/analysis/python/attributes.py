@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 from coatcheck.surfaces.graphs.analysis.python.archive import Module
 from coatcheck.surfaces.graphs.analysis.python.containers import Containers
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
 from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, Site
 
-# With result, attribute, runner, line.
-Load = tuple[int, str, int, int]
+
+class Load(NamedTuple):
+    """Where `value.attribute` goes, whoever the value is."""
+
+    result: int
+    attribute: str
+    runner: int
+    line: int
+
+
 # (class, receiver, result, attribute, runner, line, class after which super() looks)
 Lookup = tuple[LinkedClass, int, int, str, int, int, LinkedClass | None]
 
@@ -28,6 +36,8 @@ class Attributes(Containers):
         self._receivers_of: dict[tuple[str, int, int], int] = {}
         self._written: dict[str, int] = {}
         self._module_names: dict[tuple[int, str], int] = {}
+        self.tell_usually(Load, self.on_load)
+        self.tell_usually(Site, self.call)
 
     def written(self, text: str) -> int:
         """Return a place that holds a text."""
@@ -245,7 +255,7 @@ class Attributes(Containers):
         place = cls.find(name)
         if place is None:
             return False
-        if site.applies_method(value, name):
+        if site.applies((value, name)):
             self.watch(place, self._on_method, (value, site))
         return True
 

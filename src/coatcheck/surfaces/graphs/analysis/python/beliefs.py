@@ -97,7 +97,7 @@ class Beliefs(Models):
     def _settle_defaults(self) -> bool:
         changed = False
         for function in self.functions:
-            for name, default in function.defaults.items():
+            for name, default in function.defaults:
                 parameter = function.by_name[name]
                 if self.is_empty(parameter) and not self.is_empty(default):
                     changed = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from coatcheck.surfaces.graphs.analysis.python.attributes import Attributes
+from coatcheck.surfaces.graphs.analysis.python.attributes import Attributes, Load
 from coatcheck.surfaces.graphs.analysis.python.containers import Container
 from coatcheck.surfaces.graphs.analysis.python.flow import Watcher
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
@@ -151,7 +151,7 @@ class Calls(Attributes):
             elif function.keywords and place:
                 container = self.containers[function.keywords_container]
                 self.put(container, keyword, place)
-        for name, default in function.defaults.items():
+        for name, default in function.defaults:
             if name not in arguments and default:
                 if is_known:
                     arguments[name] = default
@@ -497,7 +497,7 @@ class Calls(Attributes):
     ) -> None:
         result, runner, line = data
         if isinstance(key, str):
-            self.on_load(value, (result, key, runner, line))
+            self.on_load(value, Load(result, key, runner, line))
         elif key_place > 0:
             self.watch(key_place, self.on_attribute_name, (value, result, runner, line))
 
@@ -506,7 +506,7 @@ class Calls(Attributes):
         value, result, runner, line = data
         text = self.objects.first[name]
         if self.objects.kind[name] is Kind.CONSTANT and isinstance(text, str):
-            self.on_load(value, (result, text, runner, line))
+            self.on_load(value, Load(result, text, runner, line))
 
     def on_item_store(self, value: int, data: tuple[Any, int, int, int, int]) -> None:
         """Store a place's values at `value[key]`."""

@@ -27,7 +27,7 @@ class Container:
         self.appended = appended
         self.keys = keys
         self.elements: dict[int | str, int] = {}
-        self.followers: list[Container] = []  # those that take all it has, key by key
+        self.followers: tuple[Container, ...] = ()  # those that take all it has, key by key
         self.length: int | None = None  # as it was written; None where that is not known
 
 
@@ -48,7 +48,7 @@ class Containers(Program, ABC):
         self.copy_once(container.any, container.all)
         self.copy_once(container.appended, container.all)
         self.containers.append(container)
-        return self.objects.make(Kind.CONTAINER, len(self.containers) - 1), container
+        return self.objects.add(Kind.CONTAINER, len(self.containers) - 1), container
 
     def made_by(self, site: Site, kind: str) -> tuple[int, Container]:
         """Return the one container that a call makes, so that `x = list(x)` comes to an end."""
@@ -160,7 +160,7 @@ class Containers(Program, ABC):
         """Let a container have whatever another has or comes to have, at the same keys."""
         if source is target or target in source.followers:
             return
-        source.followers.append(target)
+        source.followers += (target,)
         for key in list(source.elements):
             self.copy(source.elements[key], self.element(target, key))
 

@@ -2,6 +2,10 @@
 
 The body of a class runs where it stands and is read there. The body of a function runs later, when
 the names around it are all assigned, and is read when the scope around it is done.
+
+Where nobody asks for calls, a function is its definition and no more, unless there is something
+telling in it. What its names stand for matters only to the bases of classes that stand in it, and
+to others where it assigns to their names.
 """
 
 from __future__ import annotations
@@ -28,6 +32,13 @@ _HOLDERS = {
 }  # fmt: skip
 _ALTERNATIVES = {"Optional", "Union", "Final", "ClassVar", "Annotated", "Required", "NotRequired"}
 
+# Parameters that are their own signature.
+_PLAIN_PARAMETERS = re.compile(
+    r"\((?:(?:\*{0,2}[A-Za-z_]\w*|\*|/)(?:, (?:\*{0,2}[A-Za-z_]\w*|\*|/))*)?\)", re.ASCII
+)
+# Without these in it, what a function's names stand for matters to nobody.
+_NAMING = re.compile(rb"class\b|global\b")
+
 _NOTHING: list[Node] = []
 
 
@@ -46,11 +57,20 @@ class Parameters:
 class Definitions(Expressions):
     """Reads definitions."""
 
-    telling = re.compile(rb"\b(?:class|def|lambda|import|global|nonlocal)\b")
+    # Without `\b` before the words, which would take twice as long; `subclass` is read for nothing.
+    telling = re.compile(rb":=|class\b|def\b|lambda\b|import\b|global\b|nonlocal\b")
 
     @abstractmethod
     def block(self, node: Node) -> None:
         """Read statements (statements.py)."""
+
+    def says_something(self, node: Node) -> bool:
+        """Tell whether a node has to be read, though it is only run.
+
+        In a loop every name that is read stands for what the loop may assign to it as well.
+        """
+        scope = self.scope
+        return super().says_something(node) or bool(scope.loops and not scope.is_outline)
 
     # --- functions
 
@@ -69,6 +89,8 @@ class Definitions(Expressions):
         return self._function(node, definition)
 
     def _function(self, node: Node, definition: int) -> Place:
+        if not self._has_more(node):
+            return self.place()
         scope = self.scope
         inner = Scope("function", scope, definition, definition)
         inner.captured = dict(scope.local_names)
@@ -101,6 +123,11 @@ class Definitions(Expressions):
         self.summary.function_values.append((place, inner.function))
         return place
 
+    def _has_more(self, node: Node) -> bool:
+        """Tell whether there is more to a function than its definition."""
+        parts = (node.child_by_field_name(name) for name in ("body", "parameters"))
+        return self.with_calls or any(part and self.says_something(part) for part in parts)
+
     def read_waiting(self) -> None:
         """Read the bodies of the functions; those may leave others to read."""
         while self.waiting:
@@ -109,6 +136,9 @@ class Definitions(Expressions):
             self.depth = 0
             body = node.child_by_field_name("body")
             if body is not None and self.says_something(body):
+                scope.is_outline = not (
+                    self.with_calls or _NAMING.search(self.source, body.start_byte, body.end_byte)
+                )
                 if node.type == "lambda":
                     self.returned(self.expression(body))
                 else:
@@ -172,7 +202,7 @@ class Definitions(Expressions):
             (found.keyword_only if keyword_only else found.positional).append((name, place))
             self._hint(annotation, place)
             if default is not None:
-                found.defaults.append((name, self.expression(default)))
+                found.defaults.append((name, self.passed(default)))
         return found
 
     def _parameter(self, node: Node) -> tuple[str | None, Node | None, Node | None, int]:
@@ -196,6 +226,11 @@ class Definitions(Expressions):
         """Write names and annotations as they are written; default values are not structure."""
         parts = []
         parameters = node.child_by_field_name("parameters")
+        returns = node.child_by_field_name("return_type")
+        if parameters is not None and returns is None and not parameters.has_error:
+            written = self.text(parameters)
+            if _PLAIN_PARAMETERS.fullmatch(written):
+                return f"{name}{written}"[:LONGEST_SIGNATURE]
         for child in parameters.named_children if parameters is not None else ():
             if child.type in {"keyword_separator", "positional_separator"}:
                 parts.append(self.text(child))
@@ -204,7 +239,6 @@ class Definitions(Expressions):
             if found is not None:
                 shown = f": {self.text(annotation)}" if annotation is not None else ""
                 parts.append("*" * stars + found + shown)
-        returns = node.child_by_field_name("return_type")
         result = f" -> {self.text(returns)}" if returns is not None else ""
         return _SPACE.sub(" ", f"{name}({', '.join(parts)}){result}")[:LONGEST_SIGNATURE]
 
@@ -212,7 +246,7 @@ class Definitions(Expressions):
 
     def _hint(self, annotation: Node | None, place: Place) -> None:
         """Say what a place is annotated with: believed where nothing else is known of it."""
-        if annotation is None or not place:
+        if annotation is None or not place or not self.with_calls:
             return
         waiting = [annotation]
         while waiting:
@@ -330,11 +364,12 @@ class Definitions(Expressions):
     def decorated(self, node: Node) -> None:
         """Read a decorated definition: the decorators apply from the inside out."""
         decorators = [child for child in node.named_children if child.type == "decorator"]
-        places = [self.expression(child.named_children[0]) for child in decorators]
         definition = node.child_by_field_name("definition")
+        is_class = definition is not None and definition.type == "class_definition"
+        read = self.expression if is_class else self.passed
+        places = [read(child.named_children[0]) for child in decorators]
         if definition is None:
             return
-        is_class = definition.type == "class_definition"
         value = self.class_(definition) if is_class else self.function(definition)
         for decorator, place in zip(reversed(decorators), reversed(places), strict=True):
             if place:

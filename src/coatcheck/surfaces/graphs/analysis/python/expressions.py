@@ -2,6 +2,10 @@
 
 Chains (`a.b().c[0]`) and sums lean to the left in the tree, as deep as they are long; they are
 read in a loop.
+
+Where nobody asks for calls, what may lead to the bases of a class is all that matters of a value:
+names, attributes, alternatives. What goes into a call, a container or a comparison does not come
+out of it then, and is not read unless it is telling.
 """
 
 from __future__ import annotations
@@ -117,9 +121,14 @@ class Expressions(Names, ABC):
         finally:
             self.depth -= 1
 
+    def passed(self, node: Node) -> Place:
+        """Read an expression that only calls have a use for."""
+        return self.expression(node) if self.says_something(node) else 0
+
     def _discard(self, node: Node) -> Place:
-        for child in node.named_children:
-            self.expression(child)
+        if self.says_something(node):
+            for child in node.named_children:
+                self.expression(child)
         return 0
 
     # --- chains
@@ -171,7 +180,7 @@ class Expressions(Names, ABC):
             self.summary.containers.append((copied, "list", ((None, 0, result),)))
             self.copy(base, copied)
             return copied
-        places = [self.expression(key) for key in keys]
+        places = [self.passed(key) for key in keys]
         if not base or len(keys) != 1:
             return 0
         result = self.place()
@@ -209,7 +218,7 @@ class Expressions(Names, ABC):
         arguments = node.child_by_field_name("arguments")
         positional: list[Place] = []
         keywords: list[tuple[str | None, Place]] = []
-        if arguments is not None:
+        if arguments is not None and self.says_something(arguments):
             if arguments.type == "generator_expression":
                 positional.append(self.expression(arguments))
             else:
@@ -290,7 +299,7 @@ class Expressions(Names, ABC):
                 is_and = operator is not None and operator.type == "and"
                 place = (value if is_and else 0) or self.join([place, value])
                 continue
-            value = self.expression(right) if right is not None else 0
+            value = self.passed(right) if right is not None else 0
             method = _BINARY.get(operator.type if operator is not None else "")
             place = self.operator(link, place, method, value)
         return place
@@ -306,6 +315,8 @@ class Expressions(Names, ABC):
         return result
 
     def _comparison(self, node: Node) -> Place:
+        if not self.says_something(node):
+            return 0
         places: list[Place] = []
         methods: list[str] = []
         for child in node.children:
@@ -344,7 +355,7 @@ class Expressions(Names, ABC):
         parts = [child for child in node.named_children if child.type != "comment"]
         if len(parts) != 3:
             return self._discard(node)
-        self.expression(parts[1])
+        self.passed(parts[1])
         return self.join([self.expression(parts[0]), self.expression(parts[2])])
 
     def _walrus(self, node: Node) -> Place:
@@ -389,12 +400,13 @@ class Expressions(Names, ABC):
 
     def _string(self, node: Node) -> Place:
         if b"f" in self.source[node.start_byte : node.start_byte + 2].lower():
-            self._interpolated(node)
+            if self.says_something(node):
+                self._interpolated(node)
             return self.typed("str")
         return self._plain_string(node)
 
     def _plain_string(self, node: Node) -> Place:
-        written = self._written_string(node)
+        written = self._written_string(node) if self.with_calls else None
         return self.constant(written) if isinstance(written, str) else self.typed("str")
 
     def _interpolated(self, node: Node) -> None:
@@ -419,10 +431,12 @@ class Expressions(Names, ABC):
         return self.typed("str")
 
     def _integer(self, node: Node) -> Place:
-        number = self._number(node)
+        number = self._number(node) if self.with_calls else None
         return self.constant(number) if number is not None else self.typed("int")
 
     def _brackets(self, node: Node) -> Place:
+        if not self.says_something(node):
+            return self.place()
         elements: list[Element] = []
         known = True
         for child in node.named_children:
@@ -444,6 +458,8 @@ class Expressions(Names, ABC):
         return result
 
     def _dictionary(self, node: Node) -> Place:
+        if not self.says_something(node):
+            return self.place()
         elements: list[Element] = []
         for child in node.named_children:
             if child.type == "pair":
@@ -459,6 +475,8 @@ class Expressions(Names, ABC):
         return self.container("dict", elements)
 
     def _comprehension(self, node: Node) -> Place:
+        if not self.says_something(node):
+            return self.place()
         body = node.child_by_field_name("body")
         mark = self.scope.mark()
         around = dict(self.scope.local_names)

@@ -11,8 +11,11 @@ said about who is called from there. What has left a place before it became unkn
 went, so places that hold more than one value wait until those with one are done: most of what
 makes them unknown arrives before they hand anything on.
 
-*Most places hold one value and have one copy*, so one of either is kept as it is, without a set or
-a list around it.
+*Most places hold one value, have one copy and one watcher*, so one of either is kept as it is: a
+value or a copy without a set or a list around it, and what a watcher is told beside the value
+without the watcher, where the type of it says which one that is (`tell_usually`). Up to `FEW`
+values are a tuple, less than a quarter of a set; whoever goes through them gets them in the
+order of the set all the same.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ _DATA = frozenset({
 MOST_CONSTANTS = 4
 # From so many copies on, it is looked up rather than searched for whether one is known.
 MANY_COPIES = 16
+# Up to so many values are searched for rather than looked up.
+FEW = 8
 _UNKNOWN: Final[set[int]] = set()  # it stays empty: which one it is says it all
 
 Watcher = Callable[[int, Any], None]
@@ -44,15 +49,16 @@ class Flow:
 
     def __init__(self) -> None:
         self.objects = Objects()
-        self._holds: list[int | set[int] | None] = [None]
-        self._copies: list[int | list[int] | None] = [None]
-        # By turns a watcher, as a function, and what it is told beside the value.
-        self._watchers: list[list[Any] | None] = [None]
+        self._holds: list[int | tuple[int, ...] | set[int] | None] = [None]
+        # Many are a dict, by what they are sent on to.
+        self._copies: list[int | list[int] | dict[int, None] | None] = [None]
+        # By turns a watcher, as a function, and what it is told beside the value; or that alone.
+        self._watchers: list[Any] = [None]
+        self._usual: dict[type, Any] = {}
         self._arrived: dict[int, list[int]] = {}
         self._waiting: deque[int] = deque()
         self._waiting_wide: deque[int] = deque()
         self._data: dict[int, int] = {}
-        self._known: dict[int, set[int]] = {}
         self._told_late: deque[tuple[Watcher, Any, list[int]]] = deque()
 
     def places(self, count: int) -> int:
@@ -83,7 +89,9 @@ class Flow:
         held = self._holds[place]
         if held is None:
             return ()
-        return (held,) if isinstance(held, int) else held
+        if isinstance(held, int):
+            return (held,)
+        return set(held) if isinstance(held, tuple) else held
 
     def add(self, place: int, value: int) -> None:  # noqa: C901, PLR0912
         """Let a value arrive at a place."""
@@ -93,7 +101,7 @@ class Flow:
         elif isinstance(held, int):
             if held == value:
                 return
-            self._holds[place] = {held, value}
+            self._holds[place] = (held, value)
         elif value in held or held is _UNKNOWN:
             return
         else:
@@ -111,7 +119,12 @@ class Flow:
                     if value in held:
                         return
                 self._data[place] = count + 1
-            held.add(value)
+            if size < FEW:
+                self._holds[place] = (*held, value)
+            else:
+                if isinstance(held, tuple):
+                    held = self._holds[place] = set(held)
+                held.add(value)
         arrived = self._arrived.get(place)
         if arrived is not None:
             arrived.append(value)
@@ -139,7 +152,6 @@ class Flow:
             self._holds[place] = _UNKNOWN
             self._copies[place] = self._watchers[place] = None
             self._arrived.pop(place, None)
-            self._known.pop(place, None)
             self._data.pop(place, None)
 
     def copy(self, source: int, target: int) -> None:
@@ -155,7 +167,7 @@ class Flow:
         if isinstance(held, int):
             self.add(target, held)
         else:
-            for value in list(held):
+            for value in list(self.held(source)):
                 self.add(target, value)
 
     def copy_once(self, source: int, target: int) -> bool:
@@ -167,19 +179,21 @@ class Flow:
             if copies == target:
                 return False
             self._copies[source] = [copies, target]
-        elif len(copies) < MANY_COPIES:
-            if target in copies:
-                return False
-            copies.append(target)
+        elif target in copies:
+            return False
         else:
-            known = self._known.get(source)
-            if known is None:
-                known = self._known[source] = set(copies)
-            if target in known:
-                return False
-            known.add(target)
-            copies.append(target)
+            if len(copies) == MANY_COPIES:
+                copies = self._copies[source] = dict.fromkeys(copies)
+            if isinstance(copies, dict):
+                copies[target] = None
+            else:
+                copies.append(target)
         return True
+
+    def tell_usually(self, sort: type, watcher: Watcher) -> None:
+        """Let a watcher be the one that is meant where it is told something of a type."""
+        method: Any = watcher
+        self._usual[sort] = method.__func__
 
     def watch(self, place: int, watcher: Watcher, data: Any) -> None:
         """Tell a watcher, a method of this object, of everything that is or arrives at a place."""
@@ -187,11 +201,15 @@ class Flow:
         if held is _UNKNOWN:
             return
         method: Any = watcher  # bound anew whenever it is named: what is kept is the function
+        function = method.__func__
         watchers = self._watchers[place]
         if watchers is None:
-            self._watchers[place] = [method.__func__, data]
+            is_usual = self._usual.get(type(data)) is function
+            self._watchers[place] = data if is_usual else [function, data]
+        elif type(watchers) is list:
+            watchers += (function, data)
         else:
-            watchers += (method.__func__, data)
+            self._watchers[place] = [self._usual[type(watchers)], watchers, function, data]
         if held is not None:
             arrived = self._arrived.get(place, ())
             # What has arrived and is not handled yet will be told in its turn. The rest waits for
@@ -230,8 +248,16 @@ class Flow:
                     add(target, value)
         watchers = self._watchers[place]
         if watchers is not None:
-            # Those that come while these are told have been told of all that was there.
-            for index in range(0, len(watchers), 2):
-                watcher, data = watchers[index], watchers[index + 1]
-                for value in arrived:
-                    watcher(self, value, data)
+            self._tell(watchers, arrived)
+
+    def _tell(self, watchers: Any, arrived: list[int]) -> None:
+        if type(watchers) is not list:
+            watcher = self._usual[type(watchers)]
+            for value in arrived:
+                watcher(self, value, watchers)
+            return
+        # Those that come while these are told have been told of all that was there.
+        for index in range(0, len(watchers), 2):
+            watcher, data = watchers[index], watchers[index + 1]
+            for value in arrived:
+                watcher(self, value, data)

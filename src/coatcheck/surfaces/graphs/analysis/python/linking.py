@@ -2,16 +2,19 @@
 
 In order: places for all files; imports, which name the bases of classes; then everything else,
 until nothing new arrives anywhere; then the beliefs that hold only where nothing is known. What a
-file says is forgotten as it is linked: it would take up as much room as all that it becomes.
+file says is bytes until it is linked, and forgotten then: it would take up as much room as all that
+it becomes. Whatever is named again and again (a place, a line, an attribute) is one object.
 """
 
 from __future__ import annotations
 
 import builtins
 from bisect import bisect_right
+from sys import intern
 from typing import Any, NamedTuple
 
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
+from coatcheck.surfaces.graphs.analysis.python.attributes import Load
 from coatcheck.surfaces.graphs.analysis.python.bases import order
 from coatcheck.surfaces.graphs.analysis.python.beliefs import Beliefs
 from coatcheck.surfaces.graphs.analysis.python.calls import descendants
@@ -21,6 +24,8 @@ from coatcheck.surfaces.graphs.analysis.python.summary import Element, PythonSum
 
 _BUILTINS = {name for name in dir(builtins) if not name.startswith("_")} | {"__import__"}
 _ENUMS = {"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"}
+# What the graph is drawn from.
+_DRAWN = {"archive", "classes", "imported", "sites", "_holds"}
 _FIELD_BASES = {"typing.NamedTuple", "pydantic.BaseModel", "msgspec.Struct"}
 
 
@@ -43,10 +48,14 @@ class Linker(Beliefs):
         self._starts: list[int] = []
         self._files: list[Module] = []
         self.imported: dict[tuple[int, int | str], int] = {}
+        self._lines: dict[int, int] = {}
 
     def link(self, *, with_calls: bool = True) -> Linked:
         """Find imports and bases, and with them who calls whom, and let go of all the rest."""
         self._link(with_calls)
+        kept = {name: value for name, value in vars(self).items() if name in _DRAWN}
+        vars(self).clear()
+        vars(self).update(kept)
         calls = self.edges() if with_calls else {}
         linked = Linked(self.archive.modules, self.classes, self.imported, calls)
         vars(self).clear()
@@ -56,12 +65,17 @@ class Linker(Beliefs):
         self._files = [module for module in self.archive.modules if module.summary is not None]
         summaries = [(module, module.summary) for module in self._files if module.summary]
         for module, summary in summaries:
+            summary.take("made")
             self._make_room(module, summary)
+            summary.forget("made")
         for module, summary in summaries:
             self._find_stars(module, summary)
         for module, summary in summaries:
+            summary.take("names")
+            summary.take("items")
             self._link_names(module, summary)
-            summary.forget_names()
+            summary.forget("names")
+            summary.put_back("items")
         self.run()
         self._find_bases()
         self.is_linking = False
@@ -70,13 +84,16 @@ class Linker(Beliefs):
             self.on_load(value, load)
         for module, summary in summaries:
             base = module.base
+            summary.take("items")
             self.decorations += [
                 (base + result, base + target) for result, _, target, _, _ in summary.decorations
             ]
             if with_calls:
+                summary.take("actions")
                 self._link_values(base, module.definitions, summary)
-                self._link_actions(base, module.definitions, summary)
-            summary.forget_all()
+                self._link_actions(module, summary)
+            summary.forget("items")
+            summary.forget("actions")
         self.run()
         while self.settle_decorations():
             self.run()
@@ -88,6 +105,16 @@ class Linker(Beliefs):
         return self._files[bisect_right(self._starts, runner) - 1].index
 
     # --- places
+
+    @staticmethod
+    def _places(module: Module, summary: PythonSummary) -> list[int]:
+        """Return a file's places among all, by those of the file; 0 is none there either."""
+        return [0, *range(module.base + 1, module.base + summary.places + 1)]
+
+    def _runners(self, module: Module) -> list[int]:
+        first = module.definitions
+        count = len(module.summary.definitions) if module.summary is not None else 0
+        return list(range(first, first + count))
 
     def _make_room(self, module: Module, summary: PythonSummary) -> None:
         module.base = base = self.places(summary.places)
@@ -127,7 +154,7 @@ class Linker(Beliefs):
             base + function.rest if function.rest else 0,
             moved(function.keyword_only),
             base + function.keywords if function.keywords else 0,
-            {name: base + place for name, place in function.defaults if place},
+            moved(tuple(pair for pair in function.defaults if pair[1])),
             base + function.result,
             function.passes,
             function.keeps,
@@ -139,7 +166,6 @@ class Linker(Beliefs):
             # What it returns reaches whoever awaits it, not whoever calls it.
             for index in linked.passes:
                 self.copy_once(linked.positional[index][1], linked.result)
-        linked.by_name = dict(linked.positional + linked.keyword_only)
         self.functions.append(linked)
         for place, kind in ((linked.rest, "tuple"), (linked.keywords, "dict")):
             if place:
@@ -174,8 +200,9 @@ class Linker(Beliefs):
 
     def _link_names(self, module: Module, summary: PythonSummary) -> None:
         base = module.base
+        at = self._places(module, summary)
         for source, target in summary.copies:
-            self.copy_once(base + source, base + target)
+            self.copy_once(base + source, at[target])
         for place, index in summary.function_values:
             self.add(base + place, self.objects.make(Kind.FUNCTION, module.functions + index))
         for place, index in summary.class_values:
@@ -184,13 +211,14 @@ class Linker(Beliefs):
             self._link_import(module, base + place if place else 0, dots, name, attribute, line)
         for place, name in summary.unknown_names:
             self._link_unknown(module, base + place, name)
-        start = module.definitions
+        runners, one = self._runners(module), self._lines.setdefault
         for result, value, attribute, runner, line in summary.loads:
-            self.watch(base + value, self.on_load, (base + result, attribute, start + runner, line))
+            load = Load(at[result], intern(attribute), runners[runner], one(line, line))
+            self.watch(base + value, self.on_load, load)
         for result, container, _, key_place, _, _ in summary.items:
             if key_place >= 0:
                 # Bases may be written as Generic[T].
-                self.watch(base + container, self._on_generic, base + result)
+                self.watch(base + container, self._on_generic, at[result])
 
     def _on_generic(self, value: int, result: int) -> None:
         if self.is_linking and self.objects.kind[value] in {Kind.CLASS, Kind.EXTERNAL}:
@@ -356,54 +384,60 @@ class Linker(Beliefs):
             else:
                 self.put(container, None if kind == "set" else key, moved)
 
-    def _link_actions(self, base: int, start: int, summary: PythonSummary) -> None:  # noqa: C901
+    def _link_actions(self, module: Module, summary: PythonSummary) -> None:  # noqa: C901
+        base = module.base
+        at, runners = self._places(module, summary), self._runners(module)
+        one = self._lines.setdefault
+
         def moved(place: int) -> int:
-            return base + place if place > 0 else place and place - base
+            return at[place] if place >= 0 else place - base
 
         for result, callee, positional, keywords, runner, line in summary.calls:
             self.call_place(
                 base + callee,
                 Site(
-                    base + result if result else self.place(),
+                    at[result] if result else self.place(),
                     tuple(moved(place) for place in positional),
                     tuple((name, moved(place)) for name, place in keywords),
-                    start + runner,
-                    line,
-                    callee=base + callee,
+                    runners[runner],
+                    one(line, line),
+                    callee=at[callee],
                 ),
             )
         for target, attribute, source, runner, line in summary.stores:
-            data = (attribute, base + source, start + runner, line)
+            data = (intern(attribute), at[source], runners[runner], one(line, line))
             self.watch(base + target, self.on_store, data)
         for result, container, key, key_place, runner, line in summary.items:
-            place = moved(key_place) if key_place > 0 else key_place
+            place = at[key_place] if key_place > 0 else key_place
             self.watch(
                 base + container,
                 self.on_item,
-                (base + result, key, place, start + runner, line),
+                (at[result], key, place, runners[runner], one(line, line)),
             )
         for container, key, key_place, source, runner, line in summary.item_stores:
             self.watch(
                 base + container,
                 self.on_item_store,
-                (key, moved(key_place), moved(source), start + runner, line),
+                (key, moved(key_place), moved(source), runners[runner], one(line, line)),
             )
         for result, iterable, is_async, runner, line in summary.iterations:
-            data_of_loop = (base + result, is_async, start + runner, line)
+            data_of_loop = (at[result], is_async, runners[runner], one(line, line))
             self.watch(base + iterable, self.on_iterate, data_of_loop)
         for result, awaited, runner, line in summary.awaits:
-            self.watch(base + awaited, self.on_await, (base + result, start + runner, line))
+            self.watch(
+                base + awaited, self.on_await, (at[result], runners[runner], one(line, line))
+            )
         for result, manager, is_async, runner, line in summary.contexts:
-            data_of_context = (base + result, is_async, start + runner, line)
+            data_of_context = (at[result], is_async, runners[runner], one(line, line))
             self.watch(base + manager, self.on_context, data_of_context)
         for result, operand, method, arguments, runner, line in summary.operators:
             places = tuple(moved(place) for place in arguments)
-            data_of_operator = (moved(result), method, places, start + runner, line)
+            data_of_operator = (moved(result), method, places, runners[runner], one(line, line))
             self.watch(base + operand, self.on_operator, data_of_operator)
         for place, runner, line in summary.raises:
-            self.watch(base + place, self._on_raise, (start + runner, line))
+            self.watch(base + place, self._on_raise, (runners[runner], one(line, line)))
         for result, decorator, target, runner, line in summary.decorations:
-            site = Site(base + result, (base + target,), (), start + runner, line)
+            site = Site(at[result], (base + target,), (), runners[runner], one(line, line))
             site.is_silent = True
             self.call_place(base + decorator, site)
 

@@ -59,9 +59,9 @@ def not_too_deep(
 class Names:
     """Places are made here, and names looked up as Python would.
 
-    Where nobody asks who calls whom, `with_calls` is False, and the body of a function is not read
-    unless it has something that is `telling`: without that it defines nothing, imports nothing and
-    binds no name of anybody else's.
+    Where nobody asks who calls whom, `with_calls` is False, and what is only run, as the body of a
+    function, is not read unless it has something that is `telling`: without that it defines
+    nothing, imports nothing and binds no name of anybody else's.
     """
 
     telling: re.Pattern[bytes]
@@ -92,11 +92,11 @@ class Names:
         self._constants: dict[int | str, Place] = {}
         self._typed: dict[str, Place] = {}
 
-    def says_something(self, body: Node) -> bool:
+    def says_something(self, node: Node) -> bool:
         """Tell whether the body of a function, or what else is only run, has to be read."""
         return (
             self.with_calls
-            or self.telling.search(self.source, body.start_byte, body.end_byte) is not None
+            or self.telling.search(self.source, node.start_byte, node.end_byte) is not None
         )
 
     def text(self, node: Node) -> str:

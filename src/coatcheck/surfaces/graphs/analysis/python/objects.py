@@ -42,6 +42,13 @@ class Objects:
         self.first: list[Any] = []
         self.second: list[Any] = []
 
+    def add(self, kind: Kind, first: Any) -> int:
+        """Return the number of a value that nobody makes again."""
+        self.kind.append(kind)
+        self.first.append(first)
+        self.second.append(None)
+        return len(self.kind) - 1
+
     def make(self, kind: Kind, first: Any, second: Any = None) -> int:
         """Return the number of a value."""
         key = (kind, first, second)

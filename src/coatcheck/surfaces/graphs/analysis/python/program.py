@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
-from coatcheck.surfaces.graphs.analysis.python.flow import Flow
+from coatcheck.surfaces.graphs.analysis.python.flow import FEW, Flow
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
 
 LONGEST_PATH = 8
+
+Called = int | tuple[int, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -23,16 +25,23 @@ class LinkedFunction:
     rest: int
     keyword_only: tuple[tuple[str, int], ...]
     keywords: int
-    defaults: dict[str, int]
+    defaults: tuple[tuple[str, int], ...]
     result: int
     passes: tuple[int, ...]
     keeps: tuple[tuple[str, str], ...]
     yields: int
     is_async: bool
     owner: int
-    by_name: dict[str, int] = field(default_factory=dict)
     rest_container: int = -1
     keywords_container: int = -1
+    _by_name: dict[str, int] | None = None
+
+    @property
+    def by_name(self) -> dict[str, int]:
+        """The parameters that can be named; few functions are asked for them."""
+        if self._by_name is None:
+            self._by_name = dict(self.positional + self.keyword_only)
+        return self._by_name
 
 
 @dataclass(slots=True, eq=False)
@@ -78,9 +87,8 @@ class Site:
     keywords: tuple[tuple[str | None, int], ...]
     runner: int
     line: int
-    # What it has called, and which methods of what. Most sites call one thing, once.
-    applied: tuple[int, ...] | set[int] = ()
-    methods: set[tuple[int, str]] | None = None
+    # What it has called: values, and methods of them by name. Most sites call one thing, once.
+    applied: tuple[Called, ...] | set[Called] = ()
     callee: int = 0  # the place of what is called, where it is written
     # Definitions, and names of what is outside.
     targets: tuple[int | str, ...] = ()
@@ -89,27 +97,17 @@ class Site:
     made: int | None = None  # the container that it makes, whatever it is called on
     inner: Site | None = None  # what makes the pairs of `items`
 
-    def applies(self, value: int) -> bool:
-        """Note that a value is called; tell whether it was not before."""
+    def applies(self, value: Called) -> bool:
+        """Note that a value, or a method of one, is called; tell whether it was not before."""
         applied = self.applied
         if value in applied:
             return False
-        if not applied:
-            self.applied = (value,)
-        elif isinstance(applied, set):
+        if isinstance(applied, set):
             applied.add(value)
+        elif len(applied) < FEW:
+            self.applied = (*applied, value)
         else:
             self.applied = {*applied, value}
-        return True
-
-    def applies_method(self, value: int, name: str) -> bool:
-        """Note that a method of a value is called; tell whether it was not before."""
-        if self.methods is None:
-            self.methods = {(value, name)}
-            return True
-        if (value, name) in self.methods:
-            return False
-        self.methods.add((value, name))
         return True
 
 

@@ -42,6 +42,7 @@ class Scope:
         self.captured: dict[str, Place] = {}
         self.is_binding_local = False
         self.ended = False  # nothing after this point is reached
+        self.is_outline = False  # what its names stand for matters to nobody
         self.lambdas = 0
         self.owner = -1  # the class that is read, or that the function stands in
         self.first_parameter: Place = 0

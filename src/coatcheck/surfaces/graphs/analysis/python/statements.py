@@ -18,6 +18,7 @@ _AUGMENTED = {
     "//=": "__ifloordiv__", "%=": "__imod__", "**=": "__ipow__", "@=": "__imatmul__",
     "&=": "__iand__", "|=": "__ior__", "^=": "__ixor__", "<<=": "__ilshift__", ">>=": "__irshift__",
 }  # fmt: skip
+_ASSIGNMENTS = {"assignment", "augmented_assignment"}
 
 
 class Statements(Definitions):
@@ -71,6 +72,8 @@ class Statements(Definitions):
     def block(self, node: Node) -> None:
         """Read statements one after the other."""
         for statement in node.named_children:
+            if not self.with_calls and self._is_idle(statement):
+                continue
             reader = self._statements.get(statement.type)
             if reader is not None:
                 reader(statement)
@@ -78,6 +81,15 @@ class Statements(Definitions):
                 for child in statement.named_children:
                     if child.type != "string":  # what is written for people
                         self.expression(child)
+
+    def _is_idle(self, statement: Node) -> bool:
+        """Tell whether nobody has a use for a statement unless they ask for calls."""
+        if self.says_something(statement):
+            return False
+        return self.scope.is_outline or (
+            statement.type not in self._statements
+            and not any(child.type in _ASSIGNMENTS for child in statement.named_children)
+        )
 
     def _define_function(self, node: Node) -> None:
         name = node.child_by_field_name("name")
@@ -147,7 +159,7 @@ class Statements(Definitions):
         operator = node.child_by_field_name("operator")
         if left is None or right is None:
             return 0
-        before, value = self.expression(left), self.expression(right)
+        before, value = self.expression(left), self.passed(right)
         method = _AUGMENTED.get(operator.type if operator is not None else "")
         after = self.operator(node, before, method, value)
         if left.type == "identifier":
@@ -161,7 +173,7 @@ class Statements(Definitions):
         if kind == "identifier":
             self.scope.assign(self.text(target), value)
         elif kind == "attribute":
-            base = self.expression(target.named_children[0])
+            base = self.passed(target.named_children[0])
             name = target.child_by_field_name("attribute")
             if base and name is not None and value:
                 if self.kept(base, self.text(name), value):
@@ -170,8 +182,8 @@ class Statements(Definitions):
         elif kind == "subscript":
             container = target.child_by_field_name("value")
             keys = target.children_by_field_name("subscript")
-            base = self.expression(container) if container is not None else 0
-            places = [self.expression(key) for key in keys]
+            base = self.passed(container) if container is not None else 0
+            places = [self.passed(key) for key in keys]
             if base and len(keys) == 1:
                 written = self.written_key(keys[0])
                 self.summary.item_stores.append((base, written, places[0], value, runner, line))
@@ -202,12 +214,12 @@ class Statements(Definitions):
 
     def _return(self, node: Node) -> None:
         if node.named_children:
-            self.returned(self.expression(node.named_children[0]))
+            self.returned(self.passed(node.named_children[0]))
         self.scope.ended = True
 
     def _raise(self, node: Node) -> None:
         for index, child in enumerate(node.named_children):
-            value = self.expression(child)
+            value = self.passed(child)
             if value and index == 0:
                 self.summary.raises.append((value, self.scope.runner, node.start_point.row + 1))
         self.scope.ended = True
@@ -251,7 +263,7 @@ class Statements(Definitions):
     def _condition(self, node: Node) -> None:
         condition = node.child_by_field_name("condition")
         if condition is not None:
-            self.expression(condition)
+            self.passed(condition)
 
     def _branch(self, body: Node | None) -> Changes | None:
         mark = self.scope.mark()
@@ -334,14 +346,14 @@ class Statements(Definitions):
                 self.block(child)
             elif child.type == "as_pattern":
                 alias = child.child_by_field_name("alias")
-                caught = self.expression(child.named_children[0])
+                caught = self.passed(child.named_children[0])
                 if alias is not None and alias.named_children:
                     place = self.place()
                     if caught:
                         self.summary.instances.append((place, caught))
                     self.bind_target(alias.named_children[0], place)
             else:
-                self.expression(child)
+                self.passed(child)
 
     def _with(self, node: Node) -> None:
         is_async = bool(node.children) and node.children[0].type == "async"
