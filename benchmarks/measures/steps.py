@@ -16,7 +16,7 @@ from benchmarks.results import Bar, Measure, Row, at_least_times
 
 ALONE, TOGETHER = 1, 64
 # How many jobs at once, and how many steps each of them takes.
-STEPS = ((ALONE, 300), (TOGETHER, 20))
+STEPS = ((ALONE, 1_000), (TOGETHER, 20))
 CHILDREN = 10_000
 HISTORIES = (100, 1_000)
 

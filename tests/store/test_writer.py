@@ -77,6 +77,9 @@ async def writer(
     # However slow the machine is, what is queued together is one batch.
     monkeypatch.setattr(writer_module, "LOOP_SECONDS", 3_600.0)
     monkeypatch.setattr(writer_module, "BULK_SECONDS", 3_600.0)
+    # And the thread commits, one turn after the other, unless a test says otherwise.
+    monkeypatch.setattr(writer_module, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(writer_module, "SLOW_FOR_SECONDS", 3_600.0)
     lock = FileLock(database.with_suffix(".lock"))
 
     def on_commit(topics: set[Topic]) -> None:
@@ -402,6 +405,147 @@ async def test_two_loops_write_at_the_same_time(
     await asyncio.to_thread(thread.join, 60)
     assert sorted(notes()) == sorted([*ours, *theirs])
     assert [text for text in notes() if text in theirs] == theirs
+
+
+async def _turn_is_over() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def tell(number: int, tx: Transaction) -> int:
+    """Write a note, and return which thread ran the statement."""
+    note(str(number))(tx)
+    return threading.get_ident()
+
+
+async def _write_alone(writer: Writer) -> list[bool]:
+    """Write five notes, and tell for each whether this thread wrote it."""
+    here = threading.get_ident()
+    threads = [await writer.write(partial(tell, n), Urgency.WORKER) for n in range(5)]
+    return [thread == here for thread in threads]
+
+
+@pytest.mark.parametrize(("quick_s", "here"), [(3_600.0, True), (0.0, False)])
+async def test_who_is_alone_on_its_loop_commits_there_if_turns_are_quick(
+    writer: Writer,
+    notes: Callable[[], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    quick_s: float,
+    here: bool,
+) -> None:
+    monkeypatch.setattr(writer_module, "QUICK_SECONDS", quick_s)
+    monkeypatch.setattr(writer_module, "SLOW_FOR_SECONDS", 3_600.0)
+    await writer.write(note("ours"), Urgency.WORKER)
+    await _turn_is_over()
+    assert await asyncio.to_thread(asyncio.run, _write_alone(writer)) == [here] * 5
+    assert notes() == ["ours", *map(str, range(5))]
+
+
+async def test_those_who_come_together_leave_the_commit_to_the_thread(
+    writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "QUICK_SECONDS", 3_600.0)
+    await writer.write(note("ours"), Urgency.WORKER)
+    await _turn_is_over()
+
+    async def write_together() -> set[bool]:
+        here = threading.get_ident()
+        writing = (writer.write(partial(tell, n), Urgency.WORKER) for n in range(5))
+        return {thread == here for thread in await asyncio.gather(*writing)}
+
+    assert await asyncio.to_thread(asyncio.run, write_together()) == {False}
+    assert notes() == ["ours", *map(str, range(5))]
+
+
+@pytest.mark.parametrize(("quick_s", "here"), [(3_600.0, True), (0.0, False)])
+async def test_one_alone_is_committed_on_our_loop_if_turns_are_quick(
+    database: Path,
+    notes: Callable[[], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    quick_s: float,
+    here: bool,
+) -> None:
+    monkeypatch.setattr(writer_module, "QUICK_SECONDS", quick_s)
+    monkeypatch.setattr(writer_module, "SLOW_FOR_SECONDS", 3_600.0)
+    committed_by: list[int] = []
+    lock = FileLock(database.with_suffix(".lock"))
+    writer = Writer(database, lock, lambda _: committed_by.append(threading.get_ident()))
+    for number in range(6):
+        await writer.write(note(str(number)), Urgency.SUBMIT)
+    await writer.close()
+    lock.close()
+    # The thread makes the connection, so the first commit is its own in any case.
+    assert [thread == threading.get_ident() for thread in committed_by[1:]] == [here] * 5
+    assert notes() == [str(number) for number in range(6)]
+
+
+async def test_a_fault_of_one_that_is_alone_is_dealt_with_in_the_thread(
+    writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "QUICK_SECONDS", 3_600.0)
+    await writer.write(note("there"), Urgency.WORKER)
+    ran: list[bool] = []
+
+    def twice(tx: Transaction) -> None:
+        ran.append(threading.current_thread() is threading.main_thread())
+        note("new")(tx)
+        note("there")(tx)
+
+    with pytest.raises(StoreError):
+        await writer.write(twice, Urgency.WORKER)
+    assert ran == [True, False]
+    await writer.write(note("after"), Urgency.WORKER)
+    assert notes() == ["there", "after"]
+
+
+async def test_a_loop_that_ends_before_its_turn_keeps_nobody_from_theirs(
+    writer: Writer, notes: Callable[[], list[str]]
+) -> None:
+    async def ask_and_leave() -> None:
+        writer.write(note("theirs"), Urgency.WORKER)
+        asyncio.get_running_loop().stop()
+
+    def live_shortly() -> None:
+        loop = asyncio.new_event_loop()
+        asking = loop.create_task(ask_and_leave())
+        loop.run_forever()
+        assert asking.done()
+        loop.close()
+
+    await writer.write(note("first"), Urgency.WORKER)
+    await asyncio.to_thread(live_shortly)
+    async with asyncio.timeout(30):
+        await writer.write(note("ours"), Urgency.WORKER)
+    assert notes()[0] == "first"
+    assert notes()[-1] == "ours"
+
+
+async def test_the_log_is_written_back_while_nobody_else_has_the_connection(
+    writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads on one connection are an error for both of them."""
+    begun, over = threading.Event(), threading.Event()
+    write_back = Writer._checkpoint
+
+    def linger(writer: Writer) -> None:
+        begun.wait(0.2)  # for an operation that should not come
+        for _ in range(2_000):
+            write_back(writer)
+        over.set()
+
+    def meet(text: str, tx: Transaction) -> str:
+        begun.set()
+        met = not over.is_set()
+        return f"{note(text)(tx)} {met}"
+
+    monkeypatch.setattr(writer_module, "QUICK_SECONDS", 3_600.0)
+    await writer.write(note("first"), Urgency.WORKER)
+    monkeypatch.setattr(Writer, "_checkpoint", linger)
+    monkeypatch.setattr(writer_module, "CHECKPOINT_PAGES", 1)
+    await writer.write(note("second"), Urgency.WORKER)
+    monkeypatch.setattr(writer_module, "CHECKPOINT_PAGES", 1_000)
+    assert await writer.write(partial(meet, "third"), Urgency.WORKER) == "third False"
+    assert notes() == ["first", "second", "third"]
 
 
 async def test_closing_waits_for_what_another_loop_has_begun(

@@ -47,14 +47,17 @@ class WalRoom:
             self._room = 0  # it began anew, or was truncated
         self._pages = pages
 
-    def make(self) -> None:
-        """Make room for what comes, if it is getting scarce; within a write transaction."""
+    def make(self) -> bool:
+        """Make room for what comes, if it is getting scarce; within a write transaction, which
+        then takes longer.
+        """
         pages = self._pages
         if pages + LEAST_PAGES <= self._room or not FEW_PAGES <= pages <= self._most:
-            return
+            return False
         if not self._refused:
             with contextlib.suppress(FileNotFoundError):
                 self._room = self._extended(pages)
+        return True
 
     def _extended(self, pages: int) -> int:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)

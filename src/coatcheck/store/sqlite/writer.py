@@ -23,6 +23,13 @@ connection is too.
 What comes from another loop, such as the steps of a handler, finds nobody's turn as a rule. Then
 the thread has all of the turn: the way over our own loop and back would cost more than it does.
 
+Two threads that wake each other cost as much as a fast disk's sync. So a turn with one operation in
+it is the loop's that asked for it, commit and all, as long as turns are quick: nobody else on that
+loop was ready. Those who get ready meanwhile come in one turn, which is the thread's: a loop that
+is busy waits for no commit but now and then one. Where the disk is slow, or others compute (who
+does everything in one thread has used up its share of the processor when its sync is done, and
+waits for theirs), a turn is not quick, and the thread has those of the next moments.
+
 What can fail, and what happens then:
 
 - An operation refuses (raises one of our own errors): it must do so before its first write, and
@@ -44,6 +51,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,12 +66,16 @@ from coatcheck.store.sqlite.wal_room import WalRoom
 
 T = TypeVar("T")
 
+Place = asyncio.AbstractEventLoop | None  # a loop, or the thread
+
 # A turn takes no more short operations after this long: the loop has others to serve.
 LOOP_SECONDS = 0.005
 # And no more bulky ones after this long, so that nobody waits behind a long tail.
 BULK_SECONDS = 0.010
 # Fewer than this are not worth merging, more than that are left for the next turn.
 MERGED_AT_LEAST, MERGED_AT_MOST = 4, 400
+# A turn that takes longer than this is slow, and none is thought to be quick for a while after it.
+QUICK_SECONDS, SLOW_FOR_SECONDS = 0.001, 0.25
 # Checkpoint once the write-ahead log has this many pages.
 CHECKPOINT_PAGES = 2_000
 
@@ -95,6 +107,7 @@ class Writer:
         self._turn = threading.Lock()  # whoever has it may use the connection
         self._closing = False
         self._idle = asyncio.Event()
+        self._quick_from = 0.0
         self._wal_pages = 0
         self._room = WalRoom(path, CHECKPOINT_PAGES)
         self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -115,9 +128,10 @@ class Writer:
         ticket = Ticket(operation, future, merges)
         if loop is self._home:
             self._enqueue(ticket, urgency)
-        elif urgency is Urgency.WORKER and self._turn.acquire(blocking=False):
+        elif urgency is Urgency.WORKER:
             self._urgent.append(ticket)
-            self._for_thread.put(self._whole_turn)
+            # Not at once: what is asked for in the same round of that loop comes along.
+            loop.call_soon(self._take_turn_elsewhere)
         else:
             self._home.call_soon_threadsafe(self._enqueue, ticket, urgency)
         return future
@@ -130,6 +144,26 @@ class Writer:
             await self._idle.wait()
         self._for_thread.put(None)
         await asyncio.to_thread(self._thread.join)
+
+    # --- on another loop
+
+    @property
+    def _is_quick(self) -> bool:
+        """Whether a turn takes no longer than a loop may wait for it."""
+        return time.monotonic() >= self._quick_from
+
+    def _take_turn_elsewhere(self) -> None:
+        """Do all of a turn for one who is alone; else leave it to the thread."""
+        if not self._turn.acquire(blocking=False):
+            return  # whoever has it looks at the queues before it is given up
+        if not self._urgent:
+            self._give_up_turn()
+        elif len(self._urgent) == 1 and self._is_quick and self._begin_at_once():
+            done: list[Ticket[Any]] = []
+            error = self._run_queued((self._urgent,), LOOP_SECONDS, done)
+            self._commit(done, error, at=asyncio.get_running_loop())
+        else:
+            self._for_thread.put(self._whole_turn)
 
     # --- on the loop
 
@@ -170,6 +204,9 @@ class Writer:
         alone = () if crowd else (self._mergeable,)
         done: list[Ticket[Any]] = []
         error = self._run_queued((self._urgent, self._submits, *alone), LOOP_SECONDS, done)
+        if len(done) == 1 and self._is_quick and not crowd and not self._bulk:
+            self._commit(done, error, at=self._home)
+            return
         done += crowd
         self._for_thread.put(lambda: self._end(done, error, merged))
 
@@ -185,8 +222,7 @@ class Writer:
         return crowd, self._merge([ticket.merges for ticket in crowd])
 
     def _finish(self, done: list[Ticket[Any]]) -> None:
-        for ticket in done:
-            ticket.answer()
+        _answer_all(done)
         # After the callbacks of those who were just answered: they may want to write again.
         self._home.call_soon(self._take_turn)
 
@@ -224,14 +260,67 @@ class Writer:
                     return None
         return None
 
+    def _commit(self, done: list[Ticket[Any]], error: Exception | None, at: Place = None) -> None:
+        """Commit; on a loop nothing else, if it fails."""
+        if error is None:
+            made_room = self._room.make()
+            error = _fault_of(Transaction.commit, self._transaction)
+            now = time.monotonic()
+            if now - self._transaction.began > QUICK_SECONDS and not made_room:
+                self._quick_from = now + SLOW_FOR_SECONDS
+        if error is not None and at is not None:
+            self._for_thread.put(lambda: self._conclude(done, error))
+        else:
+            self._conclude(done, error, at)
+
+    def _conclude(self, done: list[Ticket[Any]], error: Exception | None, at: Place = None) -> None:
+        """Let go of the lock, tell everybody, and write the log back if it is long."""
+        transaction = self._transaction
+        try:
+            if error is not None:
+                transaction.topics.clear()
+                transaction.forget_usage()
+                self._run_apart(done, error)
+        finally:
+            self._lock.release()
+        is_long = self._wal_pages >= CHECKPOINT_PAGES
+        self._answer(done, at, keeping_the_turn=is_long)
+        if transaction.topics:
+            self._on_commit(transaction.topics)
+        if is_long:
+            self._for_thread.put(self._checkpoint_in_turn)
+
+    def _answer(
+        self, done: list[Ticket[Any]], at: Place = None, *, keeping_the_turn: bool = False
+    ) -> None:
+        here = [ticket for ticket in done if ticket.loop is self._home]
+        if keeping_the_turn:
+            self._go_on(partial(_answer_all, here), at)
+        elif here or any(self._queues):
+            self._go_on(partial(self._finish, here), at)
+        else:
+            self._give_up_turn()  # first: whoever is answered may want to write again
+        for ticket in done:
+            if ticket.loop is at and at is not self._home:
+                ticket.answer()
+            elif ticket.loop is not self._home:
+                with contextlib.suppress(RuntimeError):  # that loop has been closed
+                    ticket.loop.call_soon_threadsafe(ticket.answer)
+
+    def _go_on(self, with_: Callable[[], None], at: Place = None) -> None:
+        if at is self._home:
+            with_()
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is gone, and everybody with it
+            self._home.call_soon_threadsafe(with_)
+
     # --- in the thread
 
     def _serve(self) -> None:
         while (task := self._for_thread.get()) is not None:
             task()
-        if self._connection is not None:
-            self._checkpoint(self._connection)
-            self._drop_connection()
+        self._checkpoint()
+        self._drop_connection()
 
     def _begin_in_thread(self) -> None:
         """Wait for the lock and begin; short operations go on from there on the loop."""
@@ -272,32 +361,16 @@ class Writer:
         error: Exception | None,
         merged: Operation[None] | None = None,
     ) -> None:
-        """Run what was merged, and something bulky if nothing else waits; commit, let go of the
-        lock, tell everybody.
-        """
+        """Run what was merged, and something bulky if nothing else waits; then commit."""
         transaction = self._transaction
-        try:
-            if error is None and merged is not None:
-                error = _fault_of(merged, transaction)
-            while error is None and self._bulk and not self._hurries():
-                before = len(done)
-                error = self._run_queued((self._bulk,), 0.0, done)
-                if len(done) == before or time.monotonic() >= transaction.began + BULK_SECONDS:
-                    break
-            if error is None:
-                self._room.make()
-                error = _fault_of(Transaction.commit, transaction)
-            if error is not None:
-                transaction.topics.clear()
-                transaction.forget_usage()
-                self._run_apart(done, error)
-        finally:
-            self._lock.release()
-        self._answer(done)
-        if transaction.topics:
-            self._on_commit(transaction.topics)
-        if self._wal_pages >= CHECKPOINT_PAGES and self._connection is not None:
-            self._checkpoint(self._connection)
+        if error is None and merged is not None:
+            error = _fault_of(merged, transaction)
+        while error is None and self._bulk and not self._hurries():
+            before = len(done)
+            error = self._run_queued((self._bulk,), 0.0, done)
+            if len(done) == before or time.monotonic() >= transaction.began + BULK_SECONDS:
+                break
+        self._commit(done, error)
 
     def _run_apart(self, tickets: list[Ticket[Any]], error: Exception) -> None:
         connection = self._connection
@@ -335,37 +408,36 @@ class Writer:
                 refused.append(ticket)
         self._answer(refused)
 
-    def _answer(self, done: list[Ticket[Any]]) -> None:
-        here = [ticket for ticket in done if ticket.loop is self._home]
-        if here or any(self._queues):
-            self._go_on(lambda: self._finish(here))
-        else:
-            self._give_up_turn()  # first: whoever is answered may want to write again
-        for ticket in done:
-            if ticket.loop is not self._home:
-                with contextlib.suppress(RuntimeError):  # that loop has been closed
-                    ticket.loop.call_soon_threadsafe(ticket.answer)
-
-    def _go_on(self, with_: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is gone, and everybody with it
-            self._home.call_soon_threadsafe(with_)
-
     def _note_wal_size(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
         self._room.used(pages)
         return apsw.SQLITE_OK
 
-    def _checkpoint(self, connection: apsw.Connection) -> None:
+    def _checkpoint_in_turn(self) -> None:
+        # Nobody else may use the connection meanwhile.
+        self._checkpoint()
+        if any(self._queues):
+            self._go_on(self._take_turn)
+        else:
+            self._give_up_turn()
+
+    def _checkpoint(self) -> None:
         # Passive: it moves what readers allow and waits for nobody. A failure is no loss, the log
         # still holds everything; the next turn tries again.
         self._wal_pages = 0
-        with contextlib.suppress(apsw.Error):
-            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        if self._connection is not None:
+            with contextlib.suppress(apsw.Error):
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close(True)
+
+
+def _answer_all(tickets: list[Ticket[Any]]) -> None:
+    for ticket in tickets:
+        ticket.answer()
 
 
 def _fault_of(operation: Operation[Any], transaction: Transaction) -> Exception | None:
