@@ -32,7 +32,8 @@ from coatcheck.store.sqlite.connection import connect
 
 # The kernel's limit for a socket's path is 108 bytes on Linux and 104 elsewhere, with the NUL.
 _LONGEST_PATH = 100
-_COARSE_NS = 1_000_000_000
+_COARSE_NS = 50_000_000
+_WHOLE_SECONDS_NS = 2_000_000_000
 _NOT_LOOKED = -2  # it is no version
 WAKE_FOLDER = "wake"
 _NAME_LENGTH = max(len(f"/{topic}.") for topic in Topic) + 26
@@ -122,9 +123,10 @@ class Wakeups:
             return []
         try:
             changed = os.stat(self._folder_name).st_mtime_ns  # noqa: PTH116 - at every commit
-            # The clock of the file system is coarse: a folder that changed just now may change
-            # again without showing it.
-            if changed != self._peers_seen or time.time_ns() - changed < _COARSE_NS:
+            # The clock of the file system is coarse, and of some it counts seconds: a folder that
+            # changed just now may change again without showing it.
+            coarse = _COARSE_NS if changed % 1_000_000_000 else _WHOLE_SECONDS_NS
+            if changed != self._peers_seen or time.time_ns() - changed < coarse:
                 self._peers = [
                     (name.partition(".")[0], str(self._folder / name))
                     for name in os.listdir(self._folder_name)  # noqa: PTH208 - names, and fast

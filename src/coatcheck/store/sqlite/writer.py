@@ -74,8 +74,9 @@ LOOP_SECONDS = 0.005
 BULK_SECONDS = 0.010
 # Fewer than this are not worth merging, more than that are left for the next turn.
 MERGED_AT_LEAST, MERGED_AT_MOST = 4, 400
-# A turn that takes longer than this is slow, and none is thought to be quick for a while after it.
-QUICK_SECONDS, SLOW_FOR_SECONDS = 0.001, 0.25
+# A turn of a loop's that takes longer than this is slow, and the thread has all for a while after
+# it: at first for so long, then longer and longer while each try is slow.
+QUICK_SECONDS, SLOW_FOR_SECONDS, SLOW_AT_MOST_SECONDS = 0.001, 0.01, 1.0
 # Checkpoint once the write-ahead log has this many pages.
 CHECKPOINT_PAGES = 2_000
 
@@ -108,6 +109,7 @@ class Writer:
         self._closing = False
         self._idle = asyncio.Event()
         self._quick_from = 0.0
+        self._slow_for = SLOW_FOR_SECONDS
         self._wal_pages = 0
         self._room = WalRoom(path, CHECKPOINT_PAGES)
         self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -151,6 +153,13 @@ class Writer:
     def _is_quick(self) -> bool:
         """Whether a turn takes no longer than a loop may wait for it."""
         return time.monotonic() >= self._quick_from
+
+    def _note_time(self, began: float, ended: float) -> None:
+        if ended - began <= QUICK_SECONDS:
+            self._slow_for = SLOW_FOR_SECONDS
+        else:
+            self._quick_from = ended + self._slow_for
+            self._slow_for = min(SLOW_AT_MOST_SECONDS, 4 * self._slow_for)
 
     def _take_turn_elsewhere(self) -> None:
         """Do all of a turn for one who is alone; else leave it to the thread."""
@@ -265,9 +274,8 @@ class Writer:
         if error is None:
             made_room = self._room.make()
             error = _fault_of(Transaction.commit, self._transaction)
-            now = time.monotonic()
-            if now - self._transaction.began > QUICK_SECONDS and not made_room:
-                self._quick_from = now + SLOW_FOR_SECONDS
+            if at is not None and not made_room:
+                self._note_time(self._transaction.began, time.monotonic())
         if error is not None and at is not None:
             self._for_thread.put(lambda: self._conclude(done, error))
         else:
