@@ -191,6 +191,13 @@ def steps(count: int) -> tuple[Any, ...]:
     return (*as_texts([tenants, ids, *columns]), *jobs, NOW)
 
 
+def one_step() -> tuple[Any, ...]:
+    """Return what one step of one job is written with."""
+    tenants, ids = pairs(1)
+    each: tuple[Any, ...] = (0, "step", "f", None, 0, "succeeded", 1, 1, 1, "1", None, None)
+    return (tenants[0], ids[0], *each, False, False, "{}", 1, 2, NOW)
+
+
 KINDS = ["kind-0", "kind-1"]
 CLAIM = ("worker-1", KINDS, NOW, 8, False)
 BESIDE = (*CLAIM, KINDS, ["kind-9"])
@@ -275,6 +282,8 @@ def test_transitions_and_reports_find_their_jobs_by_key(planner: Planner, count:
     plan = planner.plan(SQL.write_reports, (tenants, ids, nothing, nothing, [3] * len(ids)))
     assert indexes_read(plan) == KEYS, plan
     plan = planner.plan(SQL.record_as_claimed, steps(count))
+    assert indexes_read(plan) <= {*KEYS, "jobs_by_state"}, plan
+    plan = planner.plan(SQL.record_one_as_claimed, one_step())
     assert indexes_read(plan) <= {*KEYS, "jobs_by_state"}, plan
 
 

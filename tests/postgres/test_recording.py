@@ -146,5 +146,5 @@ async def test_what_is_written_for_every_job_and_step_is_planned_once(
     planned = {row[0]: row[1] for row in await alone._database.run(lambda db: db.fetch(plans))}
     await alone.close()
     sql = alone._sql
-    for statement in (sql.claim_everywhere, sql.record_as_claimed, sql.succeed_as_claimed):
+    for statement in (sql.claim_everywhere, sql.record_one_as_claimed, sql.succeed_as_claimed):
         assert planned[statement] == 5  # what the server takes to make up its mind

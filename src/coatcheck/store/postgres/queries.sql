@@ -1064,6 +1064,36 @@ UPDATE coatcheck.jobs SET last_event = added.last_event FROM added
 WHERE jobs.ctid = added.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM told))
 RETURNING jobs.tenant, jobs.id, added.entries
 
+-- name: record_one_as_claimed
+-- The same for one step of one job, which is what a handler that is alone writes time and again.
+WITH held AS MATERIALIZED (
+  SELECT ctid AS place FROM coatcheck.jobs
+  WHERE tenant = $1 AND id = $2 AND state = 'running' AND fence = $18 AND last_event = $19
+  FOR NO KEY UPDATE
+), put AS (
+  INSERT INTO coatcheck.steps AS step (
+    tenant, job_id, seq, op, name, key, occurrence, state, started_at, finished_at, attempts,
+    result, error, wake_at, overlapped, survived
+  )
+  SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16 FROM held
+  ON CONFLICT (tenant, job_id, seq) DO UPDATE SET
+    state = excluded.state, started_at = excluded.started_at, finished_at = excluded.finished_at,
+    attempts = excluded.attempts, result = excluded.result, error = excluded.error,
+    wake_at = excluded.wake_at, overlapped = excluded.overlapped, survived = excluded.survived
+  WHERE (step.state, step.started_at, step.finished_at, step.attempts, step.survived)
+    IS DISTINCT FROM (
+      excluded.state, excluded.started_at, excluded.finished_at, excluded.attempts,
+      excluded.survived
+    )
+  RETURNING job_id
+), logged AS (
+  INSERT INTO coatcheck.events (tenant, job_id, seq, type, at, data)
+  SELECT $1, job_id, $19 + 1, 'step', $20, $17 FROM put
+)
+UPDATE coatcheck.jobs SET last_event = $19 + 1
+WHERE ctid = ANY (ARRAY(SELECT place FROM held CROSS JOIN put))
+RETURNING 1
+
 -- name: steps_of
 SELECT seq, op, name, key, occurrence, state, started_at, finished_at, attempts, result, error,
   wake_at, overlapped, survived

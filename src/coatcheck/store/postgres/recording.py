@@ -23,6 +23,21 @@ from coatcheck.store.rows import step_entry, step_row
 Said = Sequence[tuple[Lease, Report]]
 
 
+def lay_out_step(handed: Handed, said: Said) -> list[Any] | None:
+    """Lay out what `record_one_as_claimed` takes; None where it is not one step of one job."""
+    if len(said) != 1 or len(said[0][1].steps) != 1:
+        return None
+    lease, report = said[0]
+    [step] = report.steps
+    last_event = handed.last_event(lease)
+    if last_event is None or report != Report(steps=report.steps):
+        return None
+    if step.result and is_reference(step.result):
+        return None
+    row = step_row(lease.tenant, lease.job_id, step)
+    return [*row, step_entry(step), lease.fence, last_event]
+
+
 def lay_out_steps(handed: Handed, said: Said) -> list[Any] | None:
     """Lay out what `record_as_claimed` takes; None where something else than steps was said, or of
     a job that is not remembered.
@@ -44,6 +59,14 @@ def lay_out_steps(handed: Handed, said: Said) -> list[Any] | None:
         return None
     in_order = [jobs[key] for key in sorted(jobs)]
     return [*in_columns([steps[key] for key in sorted(steps)]), *columns(in_order, 4)]
+
+
+async def record_one_as_claimed(
+    db: Any, sql: Statements, laid_out: list[Any], said: Said, now: int
+) -> dict[Lease, int] | None:
+    """Do what `record_as_claimed` does, for one step of one job."""
+    written = await db.fetchval(sql.record_one_as_claimed, *laid_out, now)
+    return None if written is None else {said[0][0]: 1}
 
 
 async def record_as_claimed(

@@ -377,12 +377,15 @@ class PostgresStore(
         return answers
 
     async def _record(self, said: recording.Said, now: int) -> dict[Lease, int] | None:
-        laid_out = recording.lay_out_steps(self._claims.handed, said)
+        handed, sql, record = self._claims.handed, self._sql, recording.record_one_as_claimed
+        laid_out = recording.lay_out_step(handed, said)
         if laid_out is None:
-            return None
+            record = recording.record_as_claimed
+            laid_out = recording.lay_out_steps(handed, said)
+            if laid_out is None:
+                return None
         return await self._database.run(
-            lambda db: recording.record_as_claimed(db, self._sql, laid_out, said, now),
-            transaction=False,
+            lambda db: record(db, sql, laid_out, said, now), transaction=False
         )
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
