@@ -193,7 +193,7 @@ def steps(count: int) -> tuple[Any, ...]:
 
 def one_step() -> tuple[Any, ...]:
     """Return what one step of one job is written with."""
-    tenants, ids = pairs(1)
+    tenants, ids = pairs(2)
     each: tuple[Any, ...] = (0, "step", "f", None, 0, "succeeded", 1, 1, 1, "1", None, None)
     return (tenants[0], ids[0], *each, False, False, "{}", 1, 2, NOW)
 
