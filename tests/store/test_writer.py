@@ -571,3 +571,25 @@ async def test_closing_waits_for_what_another_loop_has_begun(
     await closing
     await asyncio.to_thread(thread.join, 30)
     assert notes() == ["theirs"]
+
+
+async def test_closing_finishes_what_another_loop_has_asked_for_and_not_got_to(
+    writer: Writer, notes: Callable[[], list[str]]
+) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+    answers: list[str] = []
+
+    async def ask() -> None:
+        writing = writer.write(note("theirs"), Urgency.WORKER)
+        asked.set()
+        go_on.wait(30)  # its loop does nothing meanwhile
+        answers.append(await writing)
+
+    thread = in_another_loop(ask)
+    await asyncio.to_thread(asked.wait)
+    async with asyncio.timeout(30):
+        await writer.close()
+    assert notes() == ["theirs"]
+    go_on.set()
+    await asyncio.to_thread(thread.join, 30)
+    assert answers == ["theirs"]

@@ -141,25 +141,15 @@ class Writer:
     async def close(self) -> None:
         """Finish what is queued, then end the thread."""
         self._closing = True
-        while self._turn.locked():
+        while self._turn.locked() or any(self._queues):
+            if self._turn.acquire(blocking=False):
+                self._take_turn()  # for another loop, which has asked and not got to it
             self._idle.clear()
             await self._idle.wait()
         self._for_thread.put(None)
         await asyncio.to_thread(self._thread.join)
 
     # --- on another loop
-
-    @property
-    def _is_quick(self) -> bool:
-        """Whether a turn takes no longer than a loop may wait for it."""
-        return time.monotonic() >= self._quick_from
-
-    def _note_time(self, began: float, ended: float) -> None:
-        if ended - began <= QUICK_SECONDS:
-            self._slow_for = SLOW_FOR_SECONDS
-        else:
-            self._quick_from = ended + self._slow_for
-            self._slow_for = min(SLOW_AT_MOST_SECONDS, 4 * self._slow_for)
 
     def _take_turn_elsewhere(self) -> None:
         """Do all of a turn for one who is alone; else leave it to the thread."""
@@ -236,6 +226,18 @@ class Writer:
         self._home.call_soon(self._take_turn)
 
     # --- wherever the turn is
+
+    @property
+    def _is_quick(self) -> bool:
+        """Whether a turn takes no longer than a loop may wait for it."""
+        return time.monotonic() >= self._quick_from
+
+    def _note_time(self, began: float, ended: float) -> None:
+        if ended - began <= QUICK_SECONDS:
+            self._slow_for = SLOW_FOR_SECONDS
+        else:
+            self._quick_from = ended + self._slow_for
+            self._slow_for = min(SLOW_AT_MOST_SECONDS, 4 * self._slow_for)
 
     def _give_up_turn(self) -> None:
         self._turn.release()
