@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 
 from coatcheck.errors import Conflict, StoreError, StoreUnavailable
 from coatcheck.store.base import Topic
+from coatcheck.store.sqlite import quickness
 from coatcheck.store.sqlite import writer as writer_module
 from coatcheck.store.sqlite.locks import FileLock
 from coatcheck.store.sqlite.operation import Operation, Transaction, Urgency
@@ -87,7 +88,7 @@ async def writer(
 
     writer = Writer(database, lock, on_commit)
     # The thread commits, one turn after the other, unless a test says otherwise.
-    writer._quick_from = float("inf")
+    writer._quick._again_at = float("inf")
     yield writer
     await writer.close()
     lock.close()
@@ -366,7 +367,7 @@ async def test_every_commit_waits_for_the_lock_beside_the_file(
     another_lock.close()
 
 
-def in_another_loop(*writing: Callable[[], asyncio.Future[str]]) -> threading.Thread:
+def in_another_loop(*writing: Callable[[], Awaitable[object]]) -> threading.Thread:
     """Write one thing after the other from a loop of its own, in a thread of its own."""
 
     async def write() -> None:
@@ -432,11 +433,11 @@ async def test_who_is_alone_on_its_loop_commits_there_if_turns_are_quick(
     quick_s: float,
     most: int,
 ) -> None:
-    monkeypatch.setattr(writer_module, "QUICK_SECONDS", quick_s)
-    monkeypatch.setattr(writer_module, "SLOW_FOR_SECONDS", 3_600.0)
+    monkeypatch.setattr(quickness, "QUICK_SECONDS", quick_s)
+    monkeypatch.setattr(quickness, "FIRST_PAUSE_SECONDS", 3_600.0)
     await writer.write(note("ours"), Urgency.WORKER)
     await _turn_is_over()
-    writer._quick_from, writer._slow_for = 0.0, 3_600.0
+    writer._quick = quickness.Quickness()
     here = await asyncio.to_thread(asyncio.run, _write_alone(writer))
     # One that was slow leaves the others to the thread.
     assert here == [number < most for number in range(5)]
@@ -446,8 +447,8 @@ async def test_who_is_alone_on_its_loop_commits_there_if_turns_are_quick(
 async def test_those_who_come_together_leave_the_commit_to_the_thread(
     writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_module, "QUICK_SECONDS", 3_600.0)
-    writer._quick_from = 0.0
+    monkeypatch.setattr(quickness, "QUICK_SECONDS", 3_600.0)
+    writer._quick._again_at = 0.0
     await writer.write(note("ours"), Urgency.WORKER)
     await _turn_is_over()
 
@@ -468,8 +469,8 @@ async def test_one_alone_is_committed_on_our_loop_if_turns_are_quick(
     quick_s: float,
     most: int,
 ) -> None:
-    monkeypatch.setattr(writer_module, "QUICK_SECONDS", quick_s)
-    monkeypatch.setattr(writer_module, "SLOW_FOR_SECONDS", 3_600.0)
+    monkeypatch.setattr(quickness, "QUICK_SECONDS", quick_s)
+    monkeypatch.setattr(quickness, "FIRST_PAUSE_SECONDS", 3_600.0)
     committed_by: list[int] = []
     lock = FileLock(database.with_suffix(".lock"))
     writer = Writer(database, lock, lambda _: committed_by.append(threading.get_ident()))
@@ -485,8 +486,8 @@ async def test_one_alone_is_committed_on_our_loop_if_turns_are_quick(
 async def test_a_fault_of_one_that_is_alone_is_dealt_with_in_the_thread(
     writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_module, "QUICK_SECONDS", 3_600.0)
-    writer._quick_from = 0.0
+    monkeypatch.setattr(quickness, "QUICK_SECONDS", 3_600.0)
+    writer._quick._again_at = 0.0
     await writer.write(note("there"), Urgency.WORKER)
     ran: list[bool] = []
 
@@ -542,8 +543,8 @@ async def test_the_log_is_written_back_while_nobody_else_has_the_connection(
         met = not over.is_set()
         return f"{note(text)(tx)} {met}"
 
-    monkeypatch.setattr(writer_module, "QUICK_SECONDS", 3_600.0)
-    writer._quick_from = 0.0
+    monkeypatch.setattr(quickness, "QUICK_SECONDS", 3_600.0)
+    writer._quick._again_at = 0.0
     await writer.write(note("first"), Urgency.WORKER)
     monkeypatch.setattr(Writer, "_checkpoint", linger)
     monkeypatch.setattr(writer_module, "CHECKPOINT_PAGES", 1)

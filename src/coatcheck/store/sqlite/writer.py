@@ -26,9 +26,7 @@ the thread has all of the turn: the way over our own loop and back would cost mo
 Two threads that wake each other cost as much as a fast disk's sync. So a turn with one operation in
 it is the loop's that asked for it, commit and all, as long as turns are quick: nobody else on that
 loop was ready. Those who get ready meanwhile come in one turn, which is the thread's: a loop that
-is busy waits for no commit but now and then one. Where the disk is slow, or others compute (who
-does everything in one thread has used up its share of the processor when its sync is done, and
-waits for theirs), a turn is not quick, and the thread has those of the next moments.
+is busy waits for no commit but now and then one. quickness.py says when they are.
 
 What can fail, and what happens then:
 
@@ -62,6 +60,7 @@ from coatcheck.store.base import Topic
 from coatcheck.store.sqlite.connection import BUSY_TIMEOUT_MS, connect, is_ours, translate
 from coatcheck.store.sqlite.locks import FileLock
 from coatcheck.store.sqlite.operation import Operation, Ticket, Transaction, Urgency
+from coatcheck.store.sqlite.quickness import Quickness
 from coatcheck.store.sqlite.wal_room import WalRoom
 
 T = TypeVar("T")
@@ -74,9 +73,6 @@ LOOP_SECONDS = 0.005
 BULK_SECONDS = 0.010
 # Fewer than this are not worth merging, more than that are left for the next turn.
 MERGED_AT_LEAST, MERGED_AT_MOST = 4, 400
-# A turn of a loop's that takes longer than this is slow, and the thread has all for a while after
-# it: at first for so long, then longer and longer while each try is slow.
-QUICK_SECONDS, SLOW_FOR_SECONDS, SLOW_AT_MOST_SECONDS = 0.001, 0.01, 1.0
 # Checkpoint once the write-ahead log has this many pages.
 CHECKPOINT_PAGES = 2_000
 
@@ -108,8 +104,7 @@ class Writer:
         self._turn = threading.Lock()  # whoever has it may use the connection
         self._closing = False
         self._idle = asyncio.Event()
-        self._quick_from = 0.0
-        self._slow_for = SLOW_FOR_SECONDS
+        self._quick = Quickness()
         self._wal_pages = 0
         self._room = WalRoom(path, CHECKPOINT_PAGES)
         self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -157,7 +152,7 @@ class Writer:
             return  # whoever has it looks at the queues before it is given up
         if not self._urgent:
             self._give_up_turn()
-        elif len(self._urgent) == 1 and self._is_quick and self._begin_at_once():
+        elif len(self._urgent) == 1 and self._quick and self._begin_at_once():
             done: list[Ticket[Any]] = []
             error = self._run_queued((self._urgent,), LOOP_SECONDS, done)
             self._commit(done, error, at=asyncio.get_running_loop())
@@ -203,7 +198,7 @@ class Writer:
         alone = () if crowd else (self._mergeable,)
         done: list[Ticket[Any]] = []
         error = self._run_queued((self._urgent, self._submits, *alone), LOOP_SECONDS, done)
-        if len(done) == 1 and self._is_quick and not crowd and not self._bulk:
+        if len(done) == 1 and self._quick and not crowd and not self._bulk:
             self._commit(done, error, at=self._home)
             return
         done += crowd
@@ -226,18 +221,6 @@ class Writer:
         self._home.call_soon(self._take_turn)
 
     # --- wherever the turn is
-
-    @property
-    def _is_quick(self) -> bool:
-        """Whether a turn takes no longer than a loop may wait for it."""
-        return time.monotonic() >= self._quick_from
-
-    def _note_time(self, began: float, ended: float) -> None:
-        if ended - began <= QUICK_SECONDS:
-            self._slow_for = SLOW_FOR_SECONDS
-        else:
-            self._quick_from = ended + self._slow_for
-            self._slow_for = min(SLOW_AT_MOST_SECONDS, 4 * self._slow_for)
 
     def _give_up_turn(self) -> None:
         self._turn.release()
@@ -277,7 +260,7 @@ class Writer:
             made_room = self._room.make()
             error = _fault_of(Transaction.commit, self._transaction)
             if at is not None and not made_room:
-                self._note_time(self._transaction.began, time.monotonic())
+                self._quick.took(self._transaction.began, time.monotonic())
         if error is not None and at is not None:
             self._for_thread.put(lambda: self._conclude(done, error))
         else:

@@ -1,0 +1,47 @@
+"""When a loop may do a whole turn: not for a while after one that was slow."""
+
+import itertools
+from unittest.mock import patch
+
+from coatcheck.store.sqlite.quickness import (
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    QUICK_SECONDS,
+    Quickness,
+)
+
+SLOW = 2 * QUICK_SECONDS
+
+
+def may_at(quickness: Quickness, moment: float) -> bool:
+    with patch("time.monotonic", return_value=moment):
+        return bool(quickness)
+
+
+def test_quick_turns_go_on() -> None:
+    quickness = Quickness()
+    quickness.took(10.0, 10.0 + QUICK_SECONDS / 2)
+    assert may_at(quickness, 10.0 + QUICK_SECONDS / 2)
+
+
+def test_a_slow_one_is_followed_by_a_pause_that_grows_with_each() -> None:
+    quickness, now, pauses = Quickness(), 10.0, []
+    for _ in range(8):
+        quickness.took(now, now + SLOW)
+        now += SLOW
+        assert not may_at(quickness, now)
+        pauses.append(quickness._again_at - now)
+        now = quickness._again_at
+        assert may_at(quickness, now)
+    assert round(pauses[0], 6) == FIRST_PAUSE_SECONDS
+    assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(pauses))
+    assert round(pauses[-1], 6) == LONGEST_PAUSE_SECONDS
+
+
+def test_a_quick_one_makes_the_next_pause_short_again() -> None:
+    quickness = Quickness()
+    for moment in (10.0, 20.0, 30.0):
+        quickness.took(moment, moment + SLOW)
+    quickness.took(40.0, 40.0 + QUICK_SECONDS / 2)
+    quickness.took(50.0, 50.0 + SLOW)
+    assert may_at(quickness, 50.0 + SLOW + FIRST_PAUSE_SECONDS + 1e-6)
