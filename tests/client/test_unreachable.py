@@ -57,7 +57,7 @@ def test_the_server_says_nothing(connect: Connect) -> None:
         silent.listen()
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unreachable, match="there was no answer in time"):
-            connect(url, retry_for=0, timeout=0.05).get("7")
+            connect(url, retry_for=0, timeout=0.5).get("7")
 
 
 def test_a_certificate_that_is_not_trusted_is_not_tried_again(play: Play, fake: FakeTime) -> None:
