@@ -199,7 +199,7 @@ def _kept_in_file(database: Path) -> int:
     with contextlib.closing(apsw.Connection(str(database))) as connection:
         names = ", ".join(f"'{name}'" for name in KEPT_TABLES)
         found = connection.execute(
-            "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE aggregate AND name IN"
+            "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE name IN"
             f" (SELECT name FROM sqlite_schema WHERE tbl_name IN ({names}))"
         )
         return int(found.get)
