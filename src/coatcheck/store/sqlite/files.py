@@ -60,7 +60,7 @@ class SQLiteFiles:
         self, tenant: str, upload_id: str, job_id: str = NOBODY
     ) -> StoredUpload | None:
         """Read what is known of a file."""
-        row = await self._reader.one(SQL.upload, (tenant, job_id, upload_id))
+        row = await self._reader.glance_at(SQL.upload, (tenant, job_id, upload_id))
         return None if row is None else StoredUpload(*row)
 
     async def uploads_of(self, tenant: str, job_id: str) -> list[StoredUpload]:

@@ -27,7 +27,7 @@ class SQLiteRecords:
 
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
         """Read a document."""
-        row = await self._reader.one(SQL.record, (tenant, collection, key))
+        row = await self._reader.glance_at(SQL.record, (tenant, collection, key))
         found = None if row is None else Record(*row)
         return None if found is None or found.has_expired(now) else found
 

@@ -66,6 +66,9 @@ from coatcheck.store.sqlite.workers import SQLiteWorkers
 from coatcheck.store.sqlite.writer import Writer
 from coatcheck.store.turns import Turns
 
+# So many jobs are read at a glance.
+FEW = 4
+
 
 class SQLiteStore(
     SQLiteWorkers,
@@ -148,7 +151,7 @@ class SQLiteStore(
 
     async def earlier(self, tenant: str, key: str, now: int) -> Earlier | None:
         """Read what was submitted under a key."""
-        row = await self._reader.one(SQL.key, (tenant, key, now))
+        row = await self._reader.glance_at(SQL.key, (tenant, key, now))
         return None if row is None else Earlier(*row)
 
     async def submit_batch(
@@ -172,7 +175,7 @@ class SQLiteStore(
     async def get(self, tenant: str, job_id: str) -> Job:
         """Read a job by its id or its public id."""
         sql = SQL.job_by_id if is_ulid(job_id) else SQL.job_by_public_id
-        row, tombstone = await self._reader.read(
+        row, tombstone = await self._reader.glance(
             lambda db: (
                 _one(db, sql, (tenant, job_id)),
                 _one(db, SQL.tombstone, (tenant, job_id)),
@@ -186,7 +189,9 @@ class SQLiteStore(
 
     async def get_many(self, ids: Sequence[tuple[str, str]]) -> list[Job]:
         """Read those of many jobs that exist."""
-        rows = await self._reader.all(SQL.jobs_by_ids, (json.dumps(ids),))
+        values = (json.dumps(ids),)
+        read = self._reader.glance if len(ids) <= FEW else self._reader.read
+        rows = await read(lambda db: db.execute(SQL.jobs_by_ids, values).fetchall())
         return [read_job(row) for row in rows]
 
     async def list_jobs(self, which: JobFilter) -> list[Job]:
