@@ -15,6 +15,7 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -153,11 +154,16 @@ def load_settings(
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     config = given.get("config") or environment.get(PREFIX + "CONFIG")
     values = _from_file(Path(config)) if config else {}
-    types = get_type_hints(Settings)
+    types = _types()
     for name, kind in types.items():
         if (text := environment.get(PREFIX + name.upper())) is not None:
             values[name] = _convert(PREFIX + name.upper(), text, kind)
     return Settings(**{**_foreign(environment), **values, **given})
+
+
+@cache
+def _types() -> dict[str, Any]:
+    return get_type_hints(Settings)
 
 
 def _foreign(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -215,7 +221,7 @@ def _content_of(path: Path) -> dict[str, Any]:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    types = get_type_hints(Settings)
+    types = _types()
     values = {}
     del types["config"]  # which file it is, is said elsewhere
     for name, value in _content_of(path).items():

@@ -40,7 +40,7 @@ async def test_a_handler_in_a_process_is_given_the_file(store: Store, tmp_path: 
 def test_what_a_dead_worker_has_left_is_removed(tmp_path: Path) -> None:
     lease = Lease("default", "job", 1)
     alive, dead = Scratch(tmp_path), Scratch(tmp_path)
-    kept, left = alive.folder_of(lease) / "file", dead.folder_of(lease) / "file"
+    kept, left = alive.folder_of(lease, "up") / "file", dead.folder_of(lease, "up") / "file"
     for path in (kept, left):
         path.write_text("bytes")
 

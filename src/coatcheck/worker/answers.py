@@ -108,6 +108,9 @@ class Answers:
 
     async def _write(self, execution: Execution, report: Report) -> None:
         lease, store, clock = execution.claim.lease, self._engine.store, self.clock
+        if (earlier := execution.reporting) is not None:
+            # There may be steps in it that come before these, and must not come to be missing.
+            await asyncio.shield(asyncio.wrap_future(earlier))
         self._probe("worker.before_checkpoint")
         held = await persist(lambda: store.report(lease, report, clock.now()))
         self._probe("worker.after_checkpoint")
@@ -125,11 +128,10 @@ class Answers:
         upload = await self._engine.store.get_upload(lease.tenant, upload_id, lease.job_id)
         if upload is None:
             raise NotFound(f"job {lease.job_id} was not given upload {upload_id}")
-        folder = await asyncio.to_thread(self._scratch.folder_of, lease)
+        folder = await asyncio.to_thread(self._scratch.folder_of, lease, upload_id)
         # By its own name, which tools look at; in a folder of its own, as two may have the same.
-        path = folder / upload_id / (upload.name or "file")
+        path = folder / (upload.name or "file")
         if not path.exists():
-            await asyncio.to_thread(path.parent.mkdir, mode=0o700, exist_ok=True)
             part = path.with_name(path.name[:200] + ".part")
             await self._engine.keeping.fetch(upload, part)
             part.replace(path)

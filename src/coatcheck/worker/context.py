@@ -323,18 +323,24 @@ class Context:
         key: str | int | None = None,
         retries: int | None = None,
         timeout: Duration | None = None,
+        wait: bool = True,
     ) -> Any:
         """Run a function and keep its result for good: a later attempt gets that, without running
         it again. Where it raises, it is tried again up to `retries` times, by the kind's backoff;
         then the handler gets StepFailed.
 
         In an `async def` handler a `def` runs in a thread. `key` tells it from others of its name.
+
+        With `wait=False` the handler goes on before the result is on record, if it was there in no
+        time (50 ms): it is written with what comes next, or a tenth of a second later. For what may
+        run again though the handler has gone on: it changes nothing, and gives the same each time.
         """
         body = Body(fn, args)
         if retries is not None and retries < 0:
             raise InvalidInput("retries must not be negative")
         limit = None if timeout is None else _span(timeout, "timeout") / 1000
-        policy = operations.Policy(retries or 0, limit, self._backoff)
+        noted = None if wait else self._on_report
+        policy = operations.Policy(retries or 0, limit, self._backoff, noted)
         return self._take(Op.STEP, body.name, key, operations.run_step, body, policy)
 
     def sleep(self, duration: Duration) -> Any:

@@ -51,6 +51,7 @@ class Execution(Port):
         "killed",
         "kind",
         "report_noted",
+        "reporting",
         "started_at",
         "task",
         "timer",
@@ -76,6 +77,7 @@ class Execution(Port):
         self.killed = False
         self.begun = False
         self.report_noted = False
+        self.reporting: Future[None] | None = None  # a report that is being written
         self.timer: asyncio.TimerHandle | None = None
         self.task: asyncio.Task[None] | None = None
 

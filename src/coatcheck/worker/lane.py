@@ -31,6 +31,7 @@ class Lane:
         self.look = True  # there may be something to claim
         self.look_at = 0.0  # when to look unasked
         self.maybe_more = False  # the last claim brought all that was asked for
+        self.found_at = 0.0  # when a claim last brought anything
         self.impatience: asyncio.TimerHandle | None = None
         self._clock = clock
         self._pace = pace  # None: never ahead
@@ -49,6 +50,8 @@ class Lane:
     def claimed(self, jobs: int, limit: int) -> None:
         """A claim of up to `limit` has brought so many jobs."""
         self.maybe_more = jobs == limit
+        if jobs:
+            self.found_at = self._clock()
         if self._pace is not None:
             self._pace.claimed(jobs, self._clock())
 

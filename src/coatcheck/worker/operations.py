@@ -16,7 +16,7 @@ from coatcheck.blobs.blobs import Data
 from coatcheck.errors import Fail, JobCancelled, JobFailed, Retry, StepFailed
 from coatcheck.model.job import Failure
 from coatcheck.model.kind import Backoff
-from coatcheck.model.payload import is_reference
+from coatcheck.model.payload import fits_inline, is_reference
 from coatcheck.model.state import State
 from coatcheck.model.step import Step, StepState, child_ended, event_sent
 from coatcheck.worker.body import Body
@@ -138,6 +138,8 @@ class ChildJob:
 
 
 _GONE = "gone"  # how a job ended of which nothing is left
+# A step that took longer is worth a write of its own.
+QUICK_MS = 50
 
 Operation = Generator[Any, Any, Any]
 Now = Callable[[], int]
@@ -169,6 +171,7 @@ class Policy:
     retries: int
     timeout: float | None
     backoff: Backoff
+    noted: Callable[[], None] | None = None  # None: the handler goes on once its end is on record
 
 
 def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Policy) -> Operation:
@@ -222,9 +225,19 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
             result=result,
             overlapped=entry.overlapped,
         )
+        yield from _kept(journal, step, policy)
+        return value
+
+
+def _kept(journal: Journal, step: Step, policy: Policy) -> Operation:
+    """Put a step on record, or have it put there soon, where that will do."""
+    took_ms = (step.finished_at or step.started_at) - step.started_at
+    if policy.noted is not None and took_ms < QUICK_MS and fits_inline(step.result or ""):
+        journal.note(step)
+        policy.noted()
+    else:
         yield Record((*journal.take_unwritten(), step))
         journal.keep(step)
-        return value
 
 
 def _read(journal: Journal, entry: Entry, body: Body, text: str) -> Any:

@@ -35,13 +35,15 @@ class Scratch:
         """Whether an attempt has files here."""
         return lease in self._attempts
 
-    def folder_of(self, lease: Lease) -> Path:
-        """Return a folder for the files of an attempt."""
+    def folder_of(self, lease: Lease, name: str) -> Path:
+        """Return a folder of this name for a file of an attempt."""
         if self._folder is None:
             self._folder = self._make()
         self._attempts.add(lease)
-        folder = self._folder / f"{lease.job_id}-{lease.fence}"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        of_attempt = self._folder / f"{lease.job_id}-{lease.fence}"
+        folder = of_attempt / name
+        for each in (of_attempt, folder):
+            each.mkdir(mode=0o700, exist_ok=True)
         return folder
 
     def drop(self, lease: Lease) -> None:

@@ -30,6 +30,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -178,7 +179,8 @@ class Worker:
         poll = Poll(self._settings.poll_s, self._settings.longest_poll_s)
         while not self._stopping:
             try:
-                for lane in self._lanes:
+                # First where there was something last: what is next is mostly of the same sort.
+                for lane in sorted(self._lanes, key=lambda lane: -lane.found_at):
                     if lane.look:
                         lane.look_at = self._loop.time() + await self._claim_for(lane)
             except StoreUnavailable as error:
@@ -416,9 +418,16 @@ class Worker:
         if earlier is not None:
             await asyncio.wait([earlier])
         lease = execution.claim.lease
-        report = execution.context.take_report()
-        if report is not None and not await persist(lambda: self._engine.report(lease, report)):
-            self._lose(execution)
+        # Before anything is taken: whoever finds nothing to take along then waits for this.
+        written: Future[None] = Future()
+        execution.reporting = written
+        try:
+            report = execution.context.take_report()
+            if report is not None and not await persist(lambda: self._engine.report(lease, report)):
+                self._lose(execution)
+        finally:
+            execution.reporting = None
+            written.set_result(None)
 
     def _lose(self, execution: Execution) -> None:
         """A write has found that the job is somebody else's."""

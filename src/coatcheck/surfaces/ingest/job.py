@@ -8,7 +8,8 @@
                before the step is on record, and staged again they are there once
     publish    they become the document, in one transaction
 
-Each is a step: what is on record is not done again, so a crash embeds at most one batch twice.
+Each is a step: what is on record is not done again, so a crash embeds at most one batch twice. What
+changes nothing is not waited for where it was quick: it goes on record with the next.
 What is staged stays when a job fails or is cancelled, for it may be resumed; what nobody came back
 for is swept a day later. A job that comes back after that stages what is missing, then publishes.
 A version is the job's own id: of two that bring the same document the later one wins.
@@ -119,7 +120,7 @@ class Pipeline:
         self._tenant = ctx.tenant
         self._id = document_id(ctx.tenant, asked.collection, asked.name)
         self._version = ctx.job_id
-        self._file: Path | None = None
+        self._placed: _Source | None = None
         self._fetched: Fetched | None = None
         self._chunks: Sequence[Chunk] = ()
 
@@ -130,13 +131,13 @@ class Pipeline:
             await ctx.phase("fetch")
             self._fetched = await ctx.step(self.fetch)
         await ctx.phase("compare")
-        compared: Compared = await ctx.step(self.compare)
+        compared: Compared = await ctx.step(self.compare, wait=False)
         if compared.there is not None:
             return compared.there
         await ctx.phase("extract")
-        extracted: Extracted = await ctx.step(self.extract)
+        extracted: Extracted = await ctx.step(self.extract, wait=False)
         await ctx.phase("chunk")
-        self._chunks = await ctx.step(self.chunk, extracted)
+        self._chunks = await ctx.step(self.chunk, extracted, wait=False)
         await ctx.phase("embed")
         total = len(self._chunks)
         await ctx.progress(0, total, "passages embedded")
@@ -276,13 +277,15 @@ class Pipeline:
             await self._stage(missing[start : start + BATCH], known)
 
     async def _source(self) -> _Source:
-        """Return where the document's bytes are on this machine."""
-        asked = self._asked
+        """Return where the document's bytes are on this machine; they are put there once."""
+        if self._placed is None:
+            self._placed = await self._place()
+        return self._placed
+
+    async def _place(self) -> _Source:
+        asked, path = self._asked, self._folder / "source"
         if asked.file is not None:
-            if self._file is None:  # each question is a way to the worker and back
-                self._file = await self._ctx.file(asked.file)
-            return _Source(self._file, asked.name, asked.media_type)
-        path = self._folder / "source"
+            return _Source(await self._ctx.file(asked.file), asked.name, asked.media_type)
         if self._fetched is not None:
             await asyncio.to_thread(path.write_bytes, self._fetched.content)
             return _Source(path, file_name_of(self._fetched.url), self._fetched.media_type)

@@ -85,6 +85,7 @@ class ProcessRunner:
         self._processes: set[Process] = set()
         self._busy: dict[Execution, Process] = {}
         self._waiting: deque[Execution] = deque()
+        self._asking: set[asyncio.Task[Any]] = set()  # what handlers wait for
         self._pause_s = FIRST_PAUSE_S
         self._closing = False
         self._moved = asyncio.Event()
@@ -254,15 +255,18 @@ class ProcessRunner:
         number, asked = process.number, message.header["id"]
         file = process.take_file(asked)
         question = read_question(message.header["question"], message.body, file)
-        future = execution.context.port.ask(question)
+        # From here, not by way of the worker's loop: each step of a handler waits for its answer.
+        asking = self._loop.create_task(execution.context.port.inquire(question))
+        self._asking.add(asking)
 
-        def answer() -> None:
+        def answer(_: asyncio.Task[Any]) -> None:
+            self._asking.discard(asking)
             file.close()
-            if process.number == number and not future.cancelled():
+            if process.number == number and not asking.cancelled():
                 header = {"type": "answer", "number": number, "id": asked}
-                process.send(header, write_answer(question, future))
+                process.send(header, write_answer(question, asking))
 
-        self._when_done(future, answer)
+        asking.add_done_callback(answer)
 
     def gone(self, process: Process) -> None:
         """A process has ended."""
@@ -316,6 +320,9 @@ class ProcessRunner:
         while self._processes:
             self._moved.clear()
             await self._moved.wait()
+        for asking in self._asking:
+            asking.cancel()
+        await asyncio.gather(*self._asking, return_exceptions=True)
         self._guard.close()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+from asyncio import Task
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import astuple
@@ -132,7 +133,7 @@ def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Quest
     raise ValueError(f"nobody asks for {fields['what']!r}")
 
 
-def write_answer(question: Question, answer: Future[Any]) -> bytes:
+def write_answer(question: Question, answer: Task[Any]) -> bytes:
     """Return the answer to a question as it is sent."""
     error = answer.exception()
     if error is not None:
