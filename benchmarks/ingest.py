@@ -44,6 +44,7 @@ from coatcheck.surfaces.ingest.index.base import Index, NewDocument, document_id
 from coatcheck.surfaces.ingest.index.open import open_index
 from coatcheck.surfaces.ingest.reading import read
 from coatcheck.surfaces.ingest.surface import IngestSurface
+from coatcheck.surfaces.ingest.taking_in import small_text
 from coatcheck.surfaces.ingest.words import BATCH, KIND
 from coatcheck.worker.worker import Worker
 
@@ -177,9 +178,13 @@ async def in_turns(files: list[Path], folder: Path) -> tuple[Stages, Stages]:
 
 
 async def hand_in(engine: Engine, path: Path) -> Job:
+    """Hand a document in as the surface does: a small text with its job, all else as an upload."""
+    asked = {"collection": "bench", "name": str(path)}
+    if (text := small_text(await asyncio.to_thread(path.read_bytes))) is not None:
+        return await submit(engine, DocumentRequest(**asked, text=text))
     taken = await engine.uploads.receive(path, path.name)
     file = Upload(upload=taken.upload.id)
-    return await submit(engine, DocumentRequest(collection="bench", name=str(path), file=file))
+    return await submit(engine, DocumentRequest(**asked, file=file))
 
 
 async def submit(engine: Engine, asked: DocumentRequest) -> Job:

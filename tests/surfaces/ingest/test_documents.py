@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +64,40 @@ async def test_a_file_becomes_passages_that_are_found(  # I02, I06, I07
                 "title": "Bread",
                 "metadata": {},
             }
+
+
+@pytest.mark.parametrize(
+    ("content", "is_upload"),
+    [
+        (b"\xef\xbb\xbf# Bread\r\n\r\nFlour and w\xc3\xa4ter.\r\n", False),
+        (b"# Bread\n\nFlour and w\xe4ter.\n", True),
+        (b"# Bread\n\nFlour\0 and water.\n", True),
+        (b"Flour and water. " * 1927 + b"ninebytes", False),
+        (b"Flour and water. " * 1927 + b"ten bytes.", True),
+        (b"", True),
+    ],
+    ids=["a text", "another encoding", "a zero", "just small", "not small", "nothing"],
+)
+async def test_a_small_text_goes_with_its_job_and_all_else_as_an_upload(
+    serve: Serve, content: bytes, is_upload: bool
+) -> None:
+    async with serve(works=False) as ingest:
+        job = (await ingest.send(("bread.md", content))).json()
+        kept = await ingest.engine.store.uploads_of("default", job["id"])
+        asked = json.loads(await ingest.engine.store.input_of("default", job["id"]))
+    assert bool(kept) == is_upload
+    assert asked["media_type"] == "text/markdown"
+    if not is_upload:
+        assert asked["text"].encode() == content
+
+
+async def test_a_document_is_the_same_whichever_way_it_came(ingest: Ingest) -> None:
+    first = await ingest.bring("bread.md", RECIPES)
+    told = {"text": RECIPES, "name": "bread.md"}
+    again = (await ingest.ended(await ingest.http.post("/v1/ingest", json=told)))["result"]
+    assert again["unchanged"]
+    assert again["sha256"] == first["sha256"] == hashlib.sha256(RECIPES.encode()).hexdigest()
+    assert again["size"] == first["size"] == len(RECIPES.encode())
 
 
 async def test_a_text_and_what_is_said_of_it(ingest: Ingest) -> None:

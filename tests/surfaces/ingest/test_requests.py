@@ -71,9 +71,11 @@ FORMS: list[tuple[list[tuple[str, bytes]], dict[str, str], int]] = [
 ]
 
 
-async def test_forms_that_make_no_sense(idle: Ingest) -> None:
+@pytest.mark.parametrize("how", [b"", b"\xff"], ids=["texts", "uploads"])
+async def test_forms_that_make_no_sense(idle: Ingest, how: bytes) -> None:
     for files, fields, status in FORMS:
-        parts: list[Any] = [("files", each) for each in files] or [("files", (None, b"no file"))]
+        sent = [("files", (name, how + content)) for name, content in files]
+        parts: list[Any] = sent or [("files", (None, b"no file"))]
         answer = await idle.http.post("/v1/ingest", data=fields, files=parts)
         assert answer.status_code == status, (files[:2], fields, answer.text)
         assert await nothing_is_left(idle), (files[:2], fields)
