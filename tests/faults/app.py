@@ -154,10 +154,12 @@ def worked_out_apart(n: int) -> int:
 
 @app.job(retries=1000)
 async def pipeline(ctx: Context, n: int) -> dict[str, int]:
-    """Steps one after the other, steps side by side, then other jobs."""
+    """Steps one after the other, of which one is not waited for, steps side by side, then other
+    jobs.
+    """
     began(ctx)
-    for _ in range(3):
-        n = await ctx.step(plus_one, ctx, n)
+    for turn in range(3):
+        n = await ctx.step(plus_one, ctx, n, wait=turn != 1)
     parts = await asyncio.gather(*(ctx.step(doubled, ctx, n, key=key) for key in range(3)))
     handles = [await ctx.spawn("leaf", part) for part in parts]
     return returned(ctx, n + sum(leaf["n"] for leaf in await ctx.gather(*handles)))
@@ -166,8 +168,8 @@ async def pipeline(ctx: Context, n: int) -> dict[str, int]:
 @app.job(retries=1000)
 def pipeline_in_a_thread(ctx: Context, n: int) -> dict[str, int]:
     began(ctx)
-    for _ in range(3):
-        n = ctx.step(plus_one, ctx, n)
+    for turn in range(3):
+        n = ctx.step(plus_one, ctx, n, wait=turn != 1)
     parts = [ctx.step(doubled, ctx, n) for _ in range(3)]
     handles = [ctx.spawn("leaf", part) for part in parts]
     return returned(ctx, n + sum(leaf["n"] for leaf in ctx.gather(*handles)))

@@ -18,15 +18,15 @@ app = App()
 @app.job(retries=1000, isolation="process")
 def apart(ctx: Context, n: int) -> dict[str, int]:
     began(ctx)
-    for _ in range(2):
-        n = ctx.step(plus_one, ctx, n)
+    for turn in range(2):
+        n = ctx.step(plus_one, ctx, n, wait=turn == 1)
     return returned(ctx, ctx.step(doubled, ctx, n))
 
 
 @app.job(retries=1000, isolation="process")
 async def apart_async(ctx: Context, n: int) -> dict[str, int]:
     began(ctx)
-    for _ in range(2):
-        n = await ctx.step(plus_one, ctx, n)
+    for turn in range(2):
+        n = await ctx.step(plus_one, ctx, n, wait=turn == 1)
     await asyncio.sleep(0.005)
     return returned(ctx, await ctx.step(doubled, ctx, n))
