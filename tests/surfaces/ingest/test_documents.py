@@ -16,6 +16,8 @@ import pytest
 
 from coatcheck.model.event import EventType
 from coatcheck.settings import Settings
+from coatcheck.store.base import JobFilter
+from coatcheck.surfaces.ingest.taking_in import SMALL_IN_ALL
 from tests.http.problems import read_problem
 
 from .conftest import Serve
@@ -89,6 +91,18 @@ async def test_a_small_text_goes_with_its_job_and_all_else_as_an_upload(
     assert asked["media_type"] == "text/markdown"
     if not is_upload:
         assert asked["text"].encode() == content
+
+
+async def test_of_many_small_texts_not_all_are_held_in_memory(serve: Serve) -> None:
+    text = b"Flour and water. " * 1900
+    files = [(f"{number}.md", text) for number in range(40)]
+    async with serve(works=False) as ingest:
+        answer = await ingest.send(*files)
+        assert answer.status_code == 202, answer.text
+        family = (await ingest.engine.list_jobs(JobFilter("default", limit=100)))[1:]
+        uploads = [await ingest.engine.store.uploads_of("default", job.id) for job in family]
+    assert len(family) == 40
+    assert sum(map(len, uploads)) == 40 - SMALL_IN_ALL // len(text)
 
 
 async def test_a_document_is_the_same_whichever_way_it_came(ingest: Ingest) -> None:

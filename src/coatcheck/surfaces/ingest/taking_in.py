@@ -42,8 +42,9 @@ from coatcheck.surfaces.ingest.giving_up import give_up
 from coatcheck.surfaces.ingest.words import DEFAULT_COLLECTION, MOST_FILES
 
 FIELDS = ("collection", "metadata", "name")
-# A text of so many bytes is part of its job's input, which stays small enough for its row.
-SMALL = 32 * 1024
+# A text of so many bytes is part of its job's input, which stays small enough for its row. Of a
+# form with many, so many bytes are: they are held in memory until the whole form is there.
+SMALL, SMALL_IN_ALL = 32 * 1024, 1024 * 1024
 
 
 class Sent(NamedTuple):
@@ -74,6 +75,7 @@ class TakenIn:
 
     documents: list[DocumentRequest] = field(default_factory=list)
     uploads: list[str] = field(default_factory=list)
+    texts: int = 0  # how many bytes of them are held
     body: Any = None
 
 
@@ -142,7 +144,9 @@ async def _receive(request: Request, file: FormFile, limit: int, taken: TakenIn)
         if len(beginning) > min(SMALL, limit):
             break
     else:
-        if (text := small_text(beginning)) is not None:
+        text = small_text(beginning)
+        if text is not None and taken.texts + len(beginning) <= SMALL_IN_ALL:
+            taken.texts += len(beginning)
             media_type = check_content_type(file.content_type, check_file_name(file.name) or "")
             digest = hashlib.sha256(beginning).hexdigest()
             return Sent(name, media_type, len(beginning), digest, {"text": text})
