@@ -7,7 +7,8 @@ or answered, and is gone by its retention twenty seconds after its end. Meanwhil
 descriptors of every process of the server are looked at, and what the store takes up, apart from
 what outlives a job by promise: its id, and the key it was handed in under, are kept for days. What
 they are in the last quarter is held against what they were in the second; the first is for warming
-up.
+up. What is not gone yet grows with the pace of the load, so that is steady: each client begins
+something every second, unless what it began takes longer.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ from . import soak_app
 from .place import LEASE_S
 
 CLIENTS = 8
-PAUSE_S = 0.1
+EVERY_S = 1.0
 LARGE = "x" * 100_000
 # What the last quarter may have more than the second.
 BOUNDS = {"memory, MiB": (1.1, 8.0), "descriptors": (1.0, 8.0), "store, MiB": (1.05, 2.0)}
 # What outlives its job by promise, for days: that it was there, and the key it was handed in under.
 KEPT = "kept for days, MiB"
 KEPT_TABLES = ("tombstones", "idempotency")
+PACE = "calls of a client a minute"
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Soaked:
     done: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     seen: dict[str, list[float]] = field(
-        default_factory=lambda: {name: [] for name in (*BOUNDS, KEPT)}
+        default_factory=lambda: {name: [] for name in (*BOUNDS, KEPT, PACE)}
     )
 
     def quarters(self, name: str) -> tuple[float, float]:
@@ -224,7 +226,8 @@ async def soak(store: str, seconds: float, seed: int) -> Soaked:
         )
         async with AsyncClient(server.url()) as client, asyncio.TaskGroup() as clients:
             await client.put_schedule("every-second", "ticks", every_s=1)
-            until = time.monotonic() + seconds
+            began, before = time.monotonic(), 0
+            until = began + seconds
             for number in range(CLIENTS):
                 # Each begins with its part of all that can be done, so that all of it is.
                 chance, first = random.Random(seed + number), list(ACTS)[number::CLIENTS]
@@ -237,6 +240,9 @@ async def soak(store: str, seconds: float, seed: int) -> Soaked:
                 taken_up, kept = await stored(folder, dsn)
                 soaked.seen["store, MiB"].append(taken_up)
                 soaked.seen[KEPT].append(kept)
+                since, began = began, time.monotonic()
+                calls, before = soaked.done.total() - before, soaked.done.total()
+                soaked.seen[PACE].append(60 * calls / (began - since))
     return soaked
 
 
@@ -244,6 +250,7 @@ async def _load(
     client: AsyncClient, chance: random.Random, first: list[str], until: float, soaked: Soaked
 ) -> None:
     while first or time.monotonic() < until:
+        began = time.monotonic()
         act = first.pop() if first else chance.choice(list(ACTS))
         try:
             wrong = await ACTS[act](client, chance.randrange(1_000_000))
@@ -253,7 +260,7 @@ async def _load(
         soaked.done[act] += 1
         if wrong:
             soaked.wrong.append(wrong)
-        await asyncio.sleep(PAUSE_S)  # the pace of the load
+        await asyncio.sleep(max(0.0, began + EVERY_S - time.monotonic()))
 
 
 def table(soaked: Soaked) -> str:
