@@ -93,7 +93,7 @@ def test_what_may_be_too_much_is_unknown_and_so_is_what_it_is_sent_on_to() -> No
     for value in flow.functions(WIDEST):
         flow.add(hub, value)
     flow.run()
-    assert len(list(flow.held(after))) == WIDEST
+    assert len(flow.held(after)) == WIDEST
     flow.tell(after, "after")
     flow.run()
     told = len(flow.told)
@@ -139,5 +139,5 @@ def test_a_place_holds_few_texts_and_then_some_text() -> None:
     assert kinds == [Kind.CONSTANT] * MOST_CONSTANTS + [Kind.TYPED]
     for number in range(2 * WIDEST_DATA):
         flow.add(place, flow.objects.make(Kind.CONTAINER, number))
-    assert len(list(flow.held(place))) == WIDEST_DATA
+    assert len(flow.held(place)) == WIDEST_DATA
     assert not flow.is_unknown(place)

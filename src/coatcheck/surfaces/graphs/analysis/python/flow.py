@@ -11,9 +11,9 @@ said about who is called from there. What has left a place before it became unkn
 went, so places that hold more than one value wait until those with one are done: most of what
 makes them unknown arrives before they hand anything on.
 
-*All of it is numbers in arrays*, since there are millions of places and all of them are needed
-until the end. A place is an index of three arrays: what it holds, where that is copied to, and who
-watches it. Most hold one value and have one copy, which is what is written there; several are a run
+*Most of it is numbers in arrays*, since there are millions of places and all of them are needed
+until the end. What a place holds is one value or a tuple of them: values are few, and each is one
+object wherever it is. Where a place is copied to is one number in an array; several are a run
 (runs.py), and a number below 0 says which. A watcher is a record in one array of all of them: the
 next watcher of the place, which method it is, and the numbers that it is told beside the value.
 """
@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from struct import Struct
-from typing import Any
+from typing import Any, Final
 
 from coatcheck.surfaces.graphs.analysis.python.known import Known
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind, Objects
@@ -41,8 +41,7 @@ _DATA = frozenset({
 MOST_CONSTANTS = 4
 # From so many copies on, it is looked up rather than searched for whether one is known.
 MANY_COPIES = 16
-# What a place holds that holds no single value: below these, the run of its values.
-_NOTHING, _UNKNOWN, _SEVERAL = -1, -2, -3
+_UNKNOWN: Final = ()  # what a place holds that may hold anything
 
 # What a watcher is told beside the value.
 Data = tuple[int, ...]
@@ -54,8 +53,7 @@ class Flow:
 
     def __init__(self) -> None:
         self.objects = Objects()
-        self._holds = array("i", [_NOTHING])
-        self._values = Runs()
+        self._holds: list[int | tuple[int, ...] | None] = [None]
         # How many of a place's values are data, once that is asked.
         self._data = bytearray(1)
         # One copy is the place it is sent on to; several are ~ of their run.
@@ -79,7 +77,7 @@ class Flow:
     def places(self, count: int) -> int:
         """Make room for this many places and return the one before the first."""
         base = len(self._holds) - 1
-        self._holds.extend(array("i", [_NOTHING]) * count)
+        self._holds.extend([None] * count)
         self._data.extend(bytes(count))
         nobody = array("i", [0]) * count
         self._copies.extend(nobody)
@@ -88,7 +86,7 @@ class Flow:
 
     def place(self) -> int:
         """Make one place."""
-        self._holds.append(_NOTHING)
+        self._holds.append(None)
         self._data.append(0)
         self._copies.append(0)
         self._watchers.append(0)
@@ -96,50 +94,46 @@ class Flow:
 
     def is_empty(self, place: int) -> bool:
         """Tell whether nothing has arrived at a place."""
-        return self._holds[place] == _NOTHING
+        return self._holds[place] is None
 
     def is_unknown(self, place: int) -> bool:
         """Tell whether a place may hold anything."""
-        return self._holds[place] == _UNKNOWN
+        return self._holds[place] is _UNKNOWN
 
-    def held(self, place: int) -> Iterable[int]:
+    def held(self, place: int) -> Collection[int]:
         """Return what a place holds, nothing where that may be anything."""
         held = self._holds[place]
-        if held >= 0:
+        if isinstance(held, int):
             return (held,)
-        return set(self._values.of(_SEVERAL - held)) if held <= _SEVERAL else ()
+        return set(held) if held else ()
 
     def add(self, place: int, value: int) -> None:
         """Let a value arrive at a place."""
         held = self._holds[place]
-        if held == _NOTHING:
+        if held is None:
             self._holds[place] = value
-        elif held == value:
-            return
-        elif held >= 0:
-            self._holds[place] = _SEVERAL - self._values.start(held, value)
-        elif held == _UNKNOWN:
+        elif isinstance(held, int):
+            if held == value:
+                return
+            self._holds[place] = (held, value)
+        elif value in held or not held:
             return
         else:
-            run, values = _SEVERAL - held, self._values.numbers
-            several = values[run + 1 : run + 1 + values[run]]
-            if value in several:
-                return
-            fitting = self._fitting(place, several, value)
+            fitting = self._fitting(place, held, value)
             if fitting is None:
                 return
             value = fitting
-            self._holds[place] = _SEVERAL - self._values.append(run, value)
+            self._holds[place] = (*held, value)
         arrived = self._arrived.get(place)
         if arrived is None:
             self._arrived[place] = value
-            (self._waiting if held == _NOTHING else self._waiting_wide).append(place)
+            (self._waiting if held is None else self._waiting_wide).append(place)
         elif isinstance(arrived, int):
             self._arrived[place] = [arrived, value]
         else:
             arrived.append(value)
 
-    def _fitting(self, place: int, held: array[int], value: int) -> int | None:
+    def _fitting(self, place: int, held: tuple[int, ...], value: int) -> int | None:
         """Return what is to be added to several values: None where it is too much."""
         if len(held) >= WIDEST:
             self._give_up(place)
@@ -162,11 +156,8 @@ class Flow:
         given_up = [first]
         while given_up:
             place = given_up.pop()
-            held = self._holds[place]
-            if held == _UNKNOWN:
+            if self._holds[place] is _UNKNOWN:
                 continue
-            if held <= _SEVERAL:
-                self._values.drop(_SEVERAL - held)
             copies = self._copies[place]
             if copies > 0:
                 given_up.append(copies)
@@ -181,18 +172,18 @@ class Flow:
     def copy(self, source: int, target: int) -> None:
         """Send everything that arrives at one place on to another."""
         held = self._holds[source]
-        if source == target or not source or not target or self._holds[target] == _UNKNOWN:
+        if source == target or not source or not target or self._holds[target] is _UNKNOWN:
             return
-        if held == _UNKNOWN:
+        if held is _UNKNOWN:
             self._give_up(target)
             return
         if not self._copies[source]:
             self._copies[source] = target
         elif not self.copy_once(source, target):
             return
-        if held >= 0:
+        if isinstance(held, int):
             self.add(target, held)
-        elif held != _NOTHING:
+        elif held is not None:
             for value in self.held(source):
                 self.add(target, value)
 
@@ -234,7 +225,7 @@ class Flow:
     def watch(self, place: int, watcher: Watcher, data: Data) -> None:
         """Tell a watcher, a method of this object, of everything that is or arrives at a place."""
         held = self._holds[place]
-        if held == _UNKNOWN:
+        if held is _UNKNOWN:
             return
         method: Any = watcher  # bound anew whenever it is named: what is kept is the function
         function = method.__func__
@@ -251,7 +242,7 @@ class Flow:
         else:
             records.frombytes(written(record, number, *data))
         self._watchers[place] = record
-        if held != _NOTHING:
+        if held is not None:
             arrived = self._arrived.get(place)
             late = (arrived,) if arrived is None or isinstance(arrived, int) else arrived
             # What has arrived and is not handled yet will be told in its turn. The rest waits for
