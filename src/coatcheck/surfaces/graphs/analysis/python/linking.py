@@ -46,10 +46,12 @@ class Linker(Beliefs):
         self._starts: list[int] = []
         self._files: list[Module] = []
         self.imported: dict[tuple[int, int | str], int] = {}
+        self._with_calls = True
 
     def link(self, *, with_calls: bool = True) -> Linked:
         """Find imports and bases, and with them who calls whom, and let go of all the rest."""
-        self._link(with_calls)
+        self._with_calls = with_calls
+        self._link()
         kept = {name: value for name, value in vars(self).items() if name in _DRAWN}
         vars(self).clear()
         vars(self).update(kept)
@@ -58,7 +60,7 @@ class Linker(Beliefs):
         vars(self).clear()
         return linked
 
-    def _link(self, with_calls: bool) -> None:
+    def _link(self) -> None:
         self._files = [module for module in self.archive.modules if module.summary is not None]
         summaries = [(module, module.summary) for module in self._files if module.summary]
         for module, summary in summaries:
@@ -85,7 +87,7 @@ class Linker(Beliefs):
             self.decorations += [
                 (base + result, base + target) for result, _, target, _, _ in summary.decorations
             ]
-            if with_calls:
+            if self._with_calls:
                 summary.take("actions")
                 self._link_values(base, module.definitions, summary)
                 self._link_actions(module, summary)
@@ -94,7 +96,7 @@ class Linker(Beliefs):
         self.run()
         while self.settle_decorations():
             self.run()
-        if with_calls:
+        if self._with_calls:
             self.settle()
 
     def module_of(self, runner: int) -> int:
@@ -207,7 +209,9 @@ class Linker(Beliefs):
                 self.watch(base + container, self._on_generic, (base + result if result else 0,))
 
     def _on_generic(self, value: int, data: tuple[int]) -> None:
-        if self.is_linking and self.objects.kind[value] in {Kind.CLASS, Kind.EXTERNAL}:
+        # Later, where there are calls, `on_item` is told as well.
+        is_alone = self.is_linking or not self._with_calls
+        if is_alone and self.objects.kind[value] in {Kind.CLASS, Kind.EXTERNAL}:
             self.on_item(value, (data[0], self.words[None], 0, 0, 0))
 
     def _link_import(
