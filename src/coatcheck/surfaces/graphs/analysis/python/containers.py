@@ -17,32 +17,32 @@ from coatcheck.surfaces.graphs.analysis.python.summary import Key
 
 
 class Container:
-    """One place in the code that makes a container."""
+    """One place in the code that makes a container; its places are the first and those after it."""
 
-    __slots__ = (
-        "all",
-        "any",
-        "appended",
-        "elements",
-        "followers",
-        "keys",
-        "kind",
-        "length",
-        "number",
-    )
+    __slots__ = ("all", "elements", "followers", "kind", "length", "number")
 
-    def __init__(
-        self, number: int, kind: str, every: int, unknown: int, appended: int, keys: int
-    ) -> None:
+    def __init__(self, number: int, kind: str, first: int, length: int | None) -> None:
         self.number = number
         self.kind = kind
-        self.all = every
-        self.any = unknown
-        self.appended = appended
-        self.keys = keys
+        self.all = first
         self.elements: dict[int | str, int] = {}
         self.followers: tuple[Container, ...] = ()  # those that take all it has, key by key
-        self.length: int | None = None  # as it was written; None where that is not known
+        self.length = length  # as it was written; None where that is not known
+
+    @property
+    def any(self) -> int:
+        """The place of what may be at any key."""
+        return self.all + 1
+
+    @property
+    def appended(self) -> int:
+        """The place of what is appended."""
+        return self.all + 2
+
+    @property
+    def keys(self) -> int:
+        """The place of the keys."""
+        return self.all + 3
 
 
 class Containers(Program, ABC):
@@ -56,13 +56,11 @@ class Containers(Program, ABC):
 
     def make_container(self, kind: str, length: int | None = None) -> tuple[int, Container]:
         """Make a container and return its value with it."""
-        base = self.places(4)
-        container = Container(len(self.containers), kind, base + 1, base + 2, base + 3, base + 4)
-        container.length = length
+        container = Container(len(self.containers), kind, self.places(4) + 1, length)
         self.copy_once(container.any, container.all)
         self.copy_once(container.appended, container.all)
         self.containers.append(container)
-        return self.objects.add(Kind.CONTAINER, len(self.containers) - 1), container
+        return self.objects.add(Kind.CONTAINER, container.number), container
 
     def made_by(self, site: Site, kind: str) -> tuple[int, Container]:
         """Return the one container that a call makes, so that `x = list(x)` comes to an end."""
