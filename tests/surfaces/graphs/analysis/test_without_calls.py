@@ -51,6 +51,7 @@ for each in all:
         ("a.py", "class A: pass\nB = None or A\nclass C(B if x else A): pass\n"),
         ("a.py", "class A: pass\nclass B: pass\nC, D = A, B\nclass E(C): pass\n"),
         ("a.py", "class A:\n    class B: pass\nC = A.B\nclass D(C): pass\n"),
+        ("a.py", "class A:\n    class B: pass\nC = A.B\nclass D(C[int]): pass\n"),
         ("a.py", _LOOP),
         ("a.py", "@run\nclass A: pass\nclass B(A): pass\n"),
         ("a.py", "def f(a, /, b: int, *c, d=1, **e) -> dict[str, int]: pass\nclass A: pass\n"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any
 
 from coatcheck.surfaces.graphs.analysis.javascript.expressions import CLASS_METHOD, PROPERTY
 from coatcheck.surfaces.graphs.analysis.javascript.statements import WHOLE
@@ -12,7 +11,8 @@ from coatcheck.surfaces.graphs.analysis.python.attributes import Load
 from coatcheck.surfaces.graphs.analysis.python.containers import Container
 from coatcheck.surfaces.graphs.analysis.python.linking import Linker
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import LinkedFunction, Site
+from coatcheck.surfaces.graphs.analysis.python.program import LinkedFunction
+from coatcheck.surfaces.graphs.analysis.python.sites import Site
 from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
 
 _ENDINGS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d.ts")
@@ -99,13 +99,13 @@ class JavaScriptLinker(Linker):
             if attribute is None or (attribute == "default" and "default" not in exports):
                 self.copy(whole, place)
             elif attribute not in exports:
-                self.watch(whole, self.on_load, Load(place, attribute, 0, line))
+                self.watch(whole, self.on_load, (place, self.words[attribute], 0, line))
 
     # --- objects
 
     def on_load(self, value: int, load: Load) -> None:
         """Send `value.attribute` to the load's result."""
-        result, attribute, _, _ = load
+        result, attribute = load[0], self.words.at[load[1]]
         kind = self.objects.kind[value]
         container = self.container_of(value)
         if container is not None and container.kind == "object":
@@ -117,19 +117,20 @@ class JavaScriptLinker(Linker):
         else:
             super().on_load(value, load)
 
-    def on_store(self, value: int, data: tuple[str, int, int, int]) -> None:
+    def on_store(self, value: int, data: tuple[int, int, int, int]) -> None:
         """Store a place's values in `value.attribute`."""
         container = self.container_of(value)
         if container is not None and container.kind == "object":
-            self.put(container, data[0], data[1])
+            self.put(container, self.words.at[data[0]], data[1])
         else:
             super().on_store(value, data)
 
-    def on_item(self, value: int, data: tuple[int, Any, int, int, int]) -> None:
+    def on_item(self, value: int, data: tuple[int, int, int, int, int]) -> None:
         """Send `value[key]` to a place."""
-        result, key, _, runner, line = data
+        result, number, _, runner, line = data
+        key = self.words.at[number]
         if isinstance(key, str) and self.objects.kind[value] in {Kind.INSTANCE, Kind.MODULE}:
-            self.on_load(value, Load(result, key, runner, line))
+            self.on_load(value, (result, number, runner, line))
         else:
             super().on_item(value, data)
 
@@ -144,9 +145,9 @@ class JavaScriptLinker(Linker):
     def call_function(self, function: LinkedFunction, receiver: int | None, site: Site) -> None:
         """Call a function; a method that is called on nothing has no `this`."""
         if receiver is None and function.owner >= 0:
-            site = Site(
+            site = self.sites.new(
                 site.result, (0, *site.positional), site.keywords, site.runner, site.line,
-                callee=site.callee,
+                self.sites.callee(site.number),
             )  # fmt: skip
         super().call_function(function, receiver, site)
 
@@ -158,7 +159,7 @@ class JavaScriptLinker(Linker):
             self.call_method_of(value, site)
         elif kind is Kind.EXTERNAL:
             self.edge(site, name.removesuffix(".__init__"))
-        elif kind is Kind.BUILTIN and site.is_silent:
+        elif kind is Kind.BUILTIN and site.number in self.sites.silent:
             super().call_outside(value, site)
         elif kind is Kind.BUILTIN:
             self.edge(site, f"<builtin>.{name}")
@@ -177,16 +178,16 @@ class JavaScriptLinker(Linker):
             self.copy(first, site.result)
         elif name in {"Object.values", "Array.from", "Set", "Array.of"} and first > 0:
             value, container = self.made_by(site, "list")
-            self.watch(first, self._on_values, container)
+            self.watch(first, self._on_values, (container.number,))
             self.add(site.result, value)
         elif name == "Map":
             value, _ = self.made_by(site, "dict")
             self.add(site.result, value)
 
-    def _on_values(self, value: int, container: Container) -> None:
+    def _on_values(self, value: int, data: tuple[int]) -> None:
         other = self.container_of(value)
         if other is not None:
-            self.copy(other.all, container.any)
+            self.copy(other.all, self.containers[data[0]].any)
 
     def on_await(self, value: int, data: tuple[int, int, int]) -> None:
         """Send what `await value` comes to, to a place; what is no promise is itself."""
@@ -237,7 +238,7 @@ class JavaScriptLinker(Linker):
         positional = site.positional[1:]
         if name == "apply":
             positional = tuple(-abs(place) for place in positional if place)
-        inner = Site(site.result, positional, (), site.runner, site.line)
+        inner = self.sites.new(site.result, positional, (), site.runner, site.line)
         self.call_place(self._held_by(owner), inner)
 
     def _held_by(self, value: int) -> int:

@@ -9,7 +9,8 @@ from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
 from coatcheck.surfaces.graphs.analysis.python.attributes import Load
 from coatcheck.surfaces.graphs.analysis.python.linking import Linker
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import LinkedFunction, Site
+from coatcheck.surfaces.graphs.analysis.python.program import LinkedFunction
+from coatcheck.surfaces.graphs.analysis.python.sites import Site
 from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
 
 _JAVA_LANG_WORDS = (
@@ -81,12 +82,12 @@ class PackageLinker(Linker):
     def _link_language(self, module: Module, place: int, name: str) -> None:
         """Find a name that the language brings with it."""
 
-    def _on_class(self, value: int, result: int) -> None:
+    def _on_class(self, value: int, data: tuple[int]) -> None:
         # What is declared as something from outside has the methods that it has there.
         if self.objects.kind[value] is Kind.EXTERNAL:
-            self.add(result, value)
+            self.add(data[0], value)
         else:
-            super()._on_class(value, result)
+            super()._on_class(value, data)
 
     def call_outside(self, value: int, site: Site) -> None:
         """Call something that is not of the archive."""
@@ -94,7 +95,7 @@ class PackageLinker(Linker):
         if kind is Kind.EXTERNAL:
             # A constructor from outside is called by its class's name.
             self.edge(site, self.objects.first[value].removesuffix(".__init__"))
-        elif kind is Kind.BUILTIN and site.is_silent:
+        elif kind is Kind.BUILTIN and site.number in self.sites.silent:
             super().call_outside(value, site)
         elif kind is Kind.BUILTIN:
             self.edge(site, f"<builtin>.{self.objects.first[value]}")
@@ -117,7 +118,7 @@ class JavaLinker(PackageLinker):
         owner = self.archive.in_package(package, cls)
         if owner is not None:  # import static, or a class in a class
             self._note_import(module, owner[0].index, line)
-            self.watch(owner[1], self.on_load, Load(place, attribute, 0, line))
+            self.watch(owner[1], self.on_load, (place, self.words[attribute], 0, line))
             return
         self._note_import(module, f"{name}.{attribute}", line)
         self.add(place, self.external(f"{name}.{attribute}"))
@@ -146,8 +147,8 @@ class JavaLinker(PackageLinker):
         """Call a function, if it takes that many arguments."""
         is_method = function.owner >= 0
         if is_method and receiver is None:
-            site = Site(site.result, (0, *site.positional), (), site.runner, site.line)
-            self.sites.append(site)
+            positional = (0, *site.positional)
+            site = self.sites.new(site.result, positional, (), site.runner, site.line)
         given = len(site.positional) + (receiver is not None)
         taken = len(function.positional)
         if given == taken or (function.rest and given >= taken):

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, NamedTuple
+from array import array
+from struct import Struct
+from typing import Any
 
 from coatcheck.surfaces.graphs.analysis.python.archive import Module
 from coatcheck.surfaces.graphs.analysis.python.containers import Containers
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, Site
+from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass
+from coatcheck.surfaces.graphs.analysis.python.sites import Site
 
-
-class Load(NamedTuple):
-    """Where `value.attribute` goes, whoever the value is."""
-
-    result: int
-    attribute: str
-    runner: int
-    line: int
-
-
-# (class, receiver, result, attribute, runner, line, class after which super() looks)
-Lookup = tuple[LinkedClass, int, int, str, int, int, LinkedClass | None]
+# Where `value.attribute` goes, whoever the value is: (result, attribute's number, runner, line).
+Load = tuple[int, int, int, int]
+# A lookup is a number, and this in an array: class, receiver, result, attribute's number, runner,
+# line, the class after which super() looks or -1; then the next of the same class and attribute.
+_LOOKUP = Struct("7i")
+_LOOKUP_SIZE = 8
+_NEW_LOOKUP = Struct("8i").pack
 
 
 class Attributes(Containers):
@@ -31,13 +29,13 @@ class Attributes(Containers):
         super().__init__(*arguments)
         self.is_linking = True
         self.put_off: list[tuple[int, Load]] = []
-        self.not_found: list[Lookup] = []
-        self._lookups: dict[int, dict[str, list[Lookup]]] = {}
+        self.not_found = array("i")
+        self._lookups = array("i")
+        # By class and attribute the last lookup; the one after the last is the first.
+        self._looked_up: dict[int, dict[int, int]] = {}
         self._receivers_of: dict[tuple[str, int, int], int] = {}
         self._written: dict[str, int] = {}
         self._module_names: dict[tuple[int, str], int] = {}
-        self.tell_usually(Load, self.on_load)
-        self.tell_usually(Site, self.call)
 
     def written(self, text: str) -> int:
         """Return a place that holds a text."""
@@ -51,15 +49,20 @@ class Attributes(Containers):
     def call(self, value: int, site: Site) -> None:
         """Call a value (calls.py)."""
 
+    @abstractmethod
+    def on_call(self, value: int, data: tuple[int]) -> None:
+        """Call a value at a site of which the number is known (calls.py)."""
+
     def call_place(self, place: int, site: Site) -> None:
         """Call whatever a place holds."""
-        self.watch(place, self.call, site)
+        self.watch(place, self.on_call, (site.number,))
 
     # --- loading
 
     def on_load(self, value: int, load: Load) -> None:  # noqa: C901, PLR0912
         """Send `value.attribute` to the load's result."""
-        result, attribute, runner, line = load
+        result, number, _, _ = load
+        attribute = self.words.at[number]
         kind = self.objects.kind[value]
         first = self.objects.first[value]
         if kind is Kind.MODULE:
@@ -80,7 +83,7 @@ class Attributes(Containers):
             elif attribute == "__name__":
                 self.add(result, self.objects.make(Kind.TYPED, "str"))
             else:
-                self.look_up((cls, value, result, attribute, runner, line, None))
+                self.look_up(cls, value, load)
         elif kind is Kind.SUPER:
             receiver = self.objects.second[value]
             of = self.classes[self.objects.first[receiver]]
@@ -90,7 +93,7 @@ class Attributes(Containers):
                     maker = self.objects.make(Kind.BUILTIN, "type.__call__")
                     self.add(result, self.objects.make(Kind.BOUND, maker, receiver))
                 return
-            self.look_up((of, receiver, result, attribute, runner, line, self.classes[first]))
+            self.look_up(of, receiver, load, first)
         elif kind in _WITH_METHODS:
             self.add(result, self.objects.make(Kind.METHOD_OF, value, attribute))
         elif kind is Kind.BOUND and attribute == "__self__":
@@ -147,7 +150,8 @@ class Attributes(Containers):
         return False
 
     def _load_from_instance(self, value: int, cls: LinkedClass, load: Load) -> None:
-        result, attribute, runner, line = load
+        result, number, _, _ = load
+        attribute = self.words.at[number]
         if attribute == "__class__":
             self.add(result, self.objects.make(Kind.CLASS, cls.index))
             return
@@ -155,22 +159,34 @@ class Attributes(Containers):
             self.add(result, self.objects.make(Kind.NAMESPACE, value))
             return
         self.copy(self.field(value, attribute), result)
-        self.look_up((cls, value, result, attribute, runner, line, None))
+        self.look_up(cls, value, load)
 
     # --- classes
 
-    def look_up(self, lookup: Lookup) -> None:
+    def look_up(self, cls: LinkedClass, receiver: int, load: Load, after: int = -1) -> None:
         """Find an attribute along the bases, now and whenever a class gets it later."""
-        cls, attribute = lookup[0], lookup[3]
-        self._lookups.setdefault(cls.index, {}).setdefault(attribute, []).append(lookup)
-        self._answer(lookup)
+        lookups, attribute = self._lookups, load[1]
+        lookup = len(lookups) // _LOOKUP_SIZE
+        asked = self._looked_up.setdefault(cls.index, {})
+        last = asked.get(attribute)
+        following = lookup
+        if last is not None:
+            following = lookups[last * _LOOKUP_SIZE + 7]
+            lookups[last * _LOOKUP_SIZE + 7] = lookup
+        lookups.frombytes(_NEW_LOOKUP(cls.index, receiver, *load, after, following))
+        asked[attribute] = lookup
+        self._answer(lookup, cls, load[0], attribute, after)
 
-    def _answer(self, lookup: Lookup) -> None:
-        place = lookup[0].find(lookup[3], lookup[6])
+    def _looked_for(self, lookup: int) -> tuple[int, ...]:
+        return _LOOKUP.unpack_from(self._lookups, 4 * _LOOKUP_SIZE * lookup)
+
+    def _answer(self, lookup: int, cls: LinkedClass, result: int, number: int, after: int) -> None:
+        attribute = self.words.at[number]
+        place = cls.find(attribute, self.classes[after] if after >= 0 else None)
         if place is not None:
-            self.watch(place, self._on_found, lookup)
-        elif lookup[3] == "__new__":
-            self.add(lookup[2], self.objects.make(Kind.BUILTIN, "object.__new__"))
+            self.watch(place, self._on_found, (lookup,))
+        elif attribute == "__new__":
+            self.add(result, self.objects.make(Kind.BUILTIN, "object.__new__"))
         else:
             self.not_found.append(lookup)
 
@@ -192,15 +208,26 @@ class Attributes(Containers):
                 continue
             seen.add(one.index)
             waiting.extend(one.children)
-            lookups = self._lookups.get(one.index, {})
-            names = list(lookups) if attribute is None else [attribute]
+            asked = self._looked_up.get(one.index, {})
+            names = list(asked) if attribute is None else [self.words[attribute]]
             for name in names:
-                for lookup in list(lookups.get(name, ())):
-                    self._answer(lookup)
+                if name in asked:
+                    self._answer_all(asked[name])
 
-    def _on_found(self, value: int, lookup: Lookup) -> None:
+    def _answer_all(self, last: int) -> None:
+        lookup = -1
+        while lookup != last:
+            before = last if lookup < 0 else lookup
+            lookup = self._lookups[before * _LOOKUP_SIZE + 7]
+            cls, _, result, number, _, _, after = self._looked_for(lookup)
+            self._answer(lookup, self.classes[cls], result, number, after)
+
+    def _on_found(self, value: int, data: tuple[int]) -> None:
         """Bind what a class holds to the receiver, as the descriptors do."""
-        cls, receiver, result, _, runner, line, _ = lookup
+        of, receiver, result, _, runner, line, _ = _LOOKUP.unpack_from(
+            self._lookups, 4 * _LOOKUP_SIZE * data[0]
+        )
+        cls = self.classes[of]
         kind = self.objects.kind[value]
         through_class = self.objects.kind[receiver] is Kind.CLASS
         first = self.objects.first[value]
@@ -255,12 +282,12 @@ class Attributes(Containers):
         place = cls.find(name)
         if place is None:
             return False
-        if site.applies((value, name)):
-            self.watch(place, self._on_method, (value, site))
+        if self.sites.applies_method(site.number, value, name):
+            self.watch(place, self._on_method, (value, site.number))
         return True
 
-    def _on_method(self, method: int, data: tuple[int, Site]) -> None:
-        value, site = data
+    def _on_method(self, method: int, data: tuple[int, int]) -> None:
+        value, site = data[0], self.sites.at(data[1])
         kind = self.objects.kind[method]
         first = self.objects.first[method]
         if kind is Kind.FUNCTION or kind is Kind.MANAGER_MAKER:
@@ -273,9 +300,10 @@ class Attributes(Containers):
 
     # --- storing
 
-    def on_store(self, value: int, data: tuple[str, int, int, int]) -> None:
-        """Store a place's values in `value.attribute`."""
-        attribute, source, runner, line = data
+    def on_store(self, value: int, data: tuple[int, int, int, int]) -> None:
+        """Store a place's values in `value.attribute`; data has the attribute's number."""
+        number, source, runner, line = data
+        attribute = self.words.at[number]
         kind = self.objects.kind[value]
         first = self.objects.first[value]
         if kind is Kind.INSTANCE:
@@ -317,13 +345,15 @@ class Attributes(Containers):
 
     def settle_attributes(self) -> bool:
         """Look outside the archive for what no class in it has; tell whether that helped."""
-        waiting, self.not_found = self.not_found, []
+        waiting, self.not_found = self.not_found, array("i")
         changed = False
         for lookup in waiting:
-            cls, receiver, result, attribute, runner, line, after = lookup
-            if not self.is_empty(result) or cls.find(attribute, after) is not None:
+            of, receiver, result, number, runner, line, after = self._looked_for(lookup)
+            cls, attribute = self.classes[of], self.words.at[number]
+            start = self.classes[after] if after >= 0 else None
+            if not self.is_empty(result) or cls.find(attribute, start) is not None:
                 continue
-            getter = cls.find("__getattr__") if after is None else None
+            getter = cls.find("__getattr__") if start is None else None
             if getter is not None and not attribute.startswith("__"):
                 if self.objects.kind[receiver] is Kind.INSTANCE:
                     name = self.written(attribute)

@@ -91,7 +91,8 @@ class Beliefs(Models):
             self.add(function.positional[0][1], value)
             for attribute, name in function.keeps:
                 line = definition.line if definition is not None else 0
-                data = (attribute, function.by_name[name], function.definition, line)
+                number = self.words[attribute]
+                data = (number, function.by_name[name], function.definition, line)
                 self.on_store(value, data)
 
     def _settle_defaults(self) -> bool:
@@ -122,5 +123,5 @@ class Beliefs(Models):
     def _keep_hint(self, place: int) -> None:
         """Let what a parameter is believed to be reach the attribute that keeps it."""
         function, attribute = self._kept_by[place]
-        data = (attribute, place, function.definition, 0)
+        data = (self.words[attribute], place, function.definition, 0)
         self.watch(function.positional[0][1], self.on_store, data)

@@ -6,13 +6,15 @@ Also the calls that are not written as such: iterating, `with`, `await`, operato
 from __future__ import annotations
 
 from abc import abstractmethod
+from array import array
 from typing import Any
 
-from coatcheck.surfaces.graphs.analysis.python.attributes import Attributes, Load
+from coatcheck.surfaces.graphs.analysis.python.attributes import Attributes
 from coatcheck.surfaces.graphs.analysis.python.containers import Container
 from coatcheck.surfaces.graphs.analysis.python.flow import Watcher
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, LinkedFunction, Site
+from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, LinkedFunction
+from coatcheck.surfaces.graphs.analysis.python.sites import Site
 
 _FALLBACKS = {
     "__ne__": ("__eq__",),
@@ -24,6 +26,8 @@ _FALLBACKS = {
 _KEEPING = {"__add__", "__iadd__", "__or__", "__ior__", "__mul__", "__and__", "__sub__"}
 
 DEEPEST_PARTIAL = 5
+# Instead of the place of what stands to the right of an operator.
+NO_ARGUMENT = -1
 
 
 class Calls(Attributes):
@@ -34,7 +38,7 @@ class Calls(Attributes):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.constructions: dict[int, list[Site]] = {}
+        self.constructions: dict[int, array[int]] = {}  # sites
         self._derived: dict[tuple[str, int], int] = {}
         self._watched: set[tuple[int, str, tuple[Any, ...]]] = set()
 
@@ -44,8 +48,16 @@ class Calls(Attributes):
 
     def call(self, value: int, site: Site) -> None:
         """Call a value."""
-        if not site.applies(value):
-            return
+        if self.sites.applies(site.number, value):
+            self._call(value, site)
+
+    def on_call(self, value: int, data: tuple[int]) -> None:
+        """Call a value at a site of which the number is known."""
+        number = data[0]
+        if self.sites.applies(number, value):
+            self._call(value, self.sites.at(number))
+
+    def _call(self, value: int, site: Site) -> None:
         kind = self.objects.kind[value]
         first = self.objects.first[value]
         if kind is Kind.FUNCTION:
@@ -57,18 +69,19 @@ class Calls(Attributes):
         elif kind is Kind.INSTANCE:
             self.call_method(value, "__call__", site)
         elif kind is Kind.PARTIAL:
-            if site.depth > DEEPEST_PARTIAL:
+            depth = self.sites.depth.get(site.number, 0)
+            if depth > DEEPEST_PARTIAL:
                 return
             partial = self.partials[first]
-            merged = Site(
+            merged = self.sites.new(
                 site.result,
                 partial.positional + site.positional,
                 partial.keywords + site.keywords,
                 site.runner,
                 site.line,
-                depth=site.depth + 1,
-                callee=site.callee,
+                self.sites.callee(site.number),
             )
+            self.sites.depth[merged.number] = depth + 1
             self.call_place(partial.function, merged)
         elif kind is Kind.MANAGER_MAKER:
             self._call_manager_maker(first, None, site)
@@ -91,7 +104,7 @@ class Calls(Attributes):
     def _call_manager_maker(self, function: int, receiver: int | None, site: Site) -> None:
         if self.objects.kind[function] is Kind.FUNCTION:
             linked = self.functions[self.objects.first[function]]
-            without = Site(self.place(), site.positional, site.keywords, site.runner, site.line)
+            without = self.sites.like(site, self.place())
             self.call_function(linked, receiver, without)
             self.add(site.result, self.objects.make(Kind.MANAGER, linked.index))
 
@@ -129,7 +142,7 @@ class Calls(Attributes):
         for place in site.positional:
             if place < 0:
                 is_known = False
-                self.watch(-place, self._on_star, (function, index, site))
+                self.watch(-place, self._on_star, (function.index, index, site.number))
                 continue
             if index < len(function.positional):
                 name, parameter = function.positional[index]
@@ -143,7 +156,7 @@ class Calls(Attributes):
             if keyword is None:
                 is_known = False
                 if place:
-                    self.watch(place, self._on_double_star, function)
+                    self.watch(place, self._on_double_star, (function.index,))
             elif keyword in function.by_name:
                 arguments[keyword] = place
                 if place:
@@ -173,7 +186,7 @@ class Calls(Attributes):
             source = arguments.get(name, function.by_name[name])
             if not source:
                 source = function.by_name[name]
-            data = (attribute, source, runner, line)
+            data = (self.words[attribute], source, runner, line)
             if receiver is not None:
                 self.on_store(receiver, data)
             elif site.positional and site.positional[0] > 0:
@@ -182,9 +195,9 @@ class Calls(Attributes):
     def _rest(self, function: LinkedFunction, index: int) -> int:
         return self.element(self.containers[function.rest_container], index)
 
-    def _on_star(self, value: int, data: tuple[LinkedFunction, int, Site]) -> None:
+    def _on_star(self, value: int, data: tuple[int, int, int]) -> None:
         """Spread `*value` over the parameters from an index on."""
-        function, start, site = data
+        function, start, site = self.functions[data[0]], data[1], self.sites.at(data[2])
         container = self.container_of(value)
         parameters = function.positional[start:]
         rest = self.containers[function.rest_container] if function.rest else None
@@ -213,7 +226,8 @@ class Calls(Attributes):
         for key in range(8):
             self.copy(self.element(source, skipped + key), self.element(target, key))
 
-    def _on_double_star(self, value: int, function: LinkedFunction) -> None:
+    def _on_double_star(self, value: int, data: tuple[int]) -> None:
+        function = self.functions[data[0]]
         container = self.container_of(value)
         if container is None or container.kind != "dict":
             return
@@ -241,7 +255,7 @@ class Calls(Attributes):
                 if self.objects.kind[value] is Kind.CLASS:
                     place = self.classes[self.objects.first[value]].find("__call__")
                     if place is not None:
-                        self.watch(place, self._on_metaclass_call, (cls, site))
+                        self.watch(place, self._on_metaclass_call, (cls.index, site.number))
                         return True
         return False
 
@@ -252,16 +266,16 @@ class Calls(Attributes):
             return
         maker = cls.find("__new__")
         if maker is not None:
-            self.watch(maker, self._on_new, (cls, site))
+            self.watch(maker, self._on_new, (cls.index, site.number))
         self.add(site.result, instance)
-        self.constructions.setdefault(cls.index, []).append(site)
+        self.constructions.setdefault(cls.index, array("i")).append(site.number)
         self._initialise(cls, site)
 
     def _initialise(self, cls: LinkedClass, site: Site) -> None:
         for one in cls.line_of_bases:
             if "__init__" in one.attributes:
                 # What `__init__` returns is not what the call returns.
-                inner = Site(self.place(), site.positional, site.keywords, site.runner, site.line)
+                inner = self.sites.like(site, self.place())
                 self.call_method(self.instance(cls), "__init__", inner)
                 return
             if one.makes_constructor:
@@ -270,19 +284,19 @@ class Calls(Attributes):
         if self.makes_all_constructors:
             self.edge(site, cls.definition)
 
-    def _on_new(self, value: int, data: tuple[LinkedClass, Site]) -> None:
-        cls, site = data
+    def _on_new(self, value: int, data: tuple[int, int]) -> None:
+        cls, site = self.classes[data[0]], self.sites.at(data[1])
         if self.objects.kind[value] is Kind.STATIC:
             value = self.objects.first[value]
         if self.objects.kind[value] is Kind.FUNCTION:
             receiver = self.objects.make(Kind.CLASS, cls.index)
             self.call_function(self.functions[self.objects.first[value]], receiver, site)
 
-    def _on_metaclass_call(self, value: int, data: tuple[LinkedClass, Site]) -> None:
-        cls, site = data
+    def _on_metaclass_call(self, value: int, data: tuple[int, int]) -> None:
+        cls, site = self.classes[data[0]], self.sites.at(data[1])
         if self.objects.kind[value] is Kind.FUNCTION:
             receiver = self.objects.make(Kind.CLASS, cls.index)
-            inner = Site(self.place(), site.positional, site.keywords, site.runner, site.line)
+            inner = self.sites.like(site, self.place())
             self.call_function(self.functions[self.objects.first[value]], receiver, inner)
 
     def gains_constructor(self, cls: LinkedClass) -> None:
@@ -290,8 +304,8 @@ class Calls(Attributes):
         if not cls.makes_constructor and "__init__" not in cls.attributes:
             cls.makes_constructor = True
             for one in (cls, *descendants(cls)):
-                for site in self.constructions.get(one.index, ()):
-                    self._initialise(one, site)
+                for number in self.constructions.get(one.index, ()):
+                    self._initialise(one, self.sites.at(number))
 
     def _fill_fields(self, cls: LinkedClass, maker: LinkedClass, site: Site) -> None:
         self.edge(site, maker.definition)
@@ -410,9 +424,11 @@ class Calls(Attributes):
 
     # --- operators
 
-    def on_operator(self, value: int, data: tuple[int, str, tuple[int, ...], int, int]) -> None:  # noqa: C901
+    def on_operator(self, value: int, data: tuple[int, int, int, int, int]) -> None:  # noqa: C901
         """Call the special method that an operator stands for."""
-        result, method, arguments, runner, line = data
+        result, number, argument, runner, line = data
+        arguments: tuple[int, ...] = () if argument == NO_ARGUMENT else (argument,)
+        method = self.words.at[number]
         kind = self.objects.kind[value]
         if kind is Kind.INSTANCE:
             if result:
@@ -428,7 +444,7 @@ class Calls(Attributes):
         elif kind is Kind.CONTAINER and method in _KEEPING:
             container = self.containers[self.objects.first[value]]
             if method == "__iadd__" and arguments[0]:
-                self.watch(arguments[0], self._on_extend, container)
+                self.watch(arguments[0], self._on_extend, (container.number,))
             elif result:
                 self.add(result, value)
                 if arguments and arguments[0] and method != "__mul__":
@@ -439,14 +455,15 @@ class Calls(Attributes):
                 name = "str" if isinstance(name, str) else "int"
             self.add(result, self.objects.make(Kind.TYPED, name))
 
-    def _on_extend(self, value: int, container: Container) -> None:
-        self.iterate(value, container.appended, 0, 0)
+    def _on_extend(self, value: int, data: tuple[int]) -> None:
+        self.iterate(value, self.containers[data[0]].appended, 0, 0)
 
     # --- items
 
-    def on_item(self, value: int, data: tuple[int, Any, int, int, int]) -> None:  # noqa: C901, PLR0912
-        """Send `value[key]` to a place."""
-        result, key, key_place, runner, line = data
+    def on_item(self, value: int, data: tuple[int, int, int, int, int]) -> None:  # noqa: C901, PLR0912
+        """Send `value[key]` to a place; data has the key's number."""
+        result, number, key_place, runner, line = data
+        key = self.words.at[number]
         kind = self.objects.kind[value]
         first = self.objects.first[value]
         if kind is Kind.CONTAINER:
@@ -497,7 +514,7 @@ class Calls(Attributes):
     ) -> None:
         result, runner, line = data
         if isinstance(key, str):
-            self.on_load(value, Load(result, key, runner, line))
+            self.on_load(value, (result, self.words[key], runner, line))
         elif key_place > 0:
             self.watch(key_place, self.on_attribute_name, (value, result, runner, line))
 
@@ -506,11 +523,12 @@ class Calls(Attributes):
         value, result, runner, line = data
         text = self.objects.first[name]
         if self.objects.kind[name] is Kind.CONSTANT and isinstance(text, str):
-            self.on_load(value, Load(result, text, runner, line))
+            self.on_load(value, (result, self.words[text], runner, line))
 
-    def on_item_store(self, value: int, data: tuple[Any, int, int, int, int]) -> None:
-        """Store a place's values at `value[key]`."""
-        key, key_place, source, runner, line = data
+    def on_item_store(self, value: int, data: tuple[int, int, int, int, int]) -> None:
+        """Store a place's values at `value[key]`; data has the key's number."""
+        number, key_place, source, runner, line = data
+        key = self.words.at[number]
         kind = self.objects.kind[value]
         if kind is Kind.CONTAINER:
             container = self.containers[self.objects.first[value]]
@@ -525,7 +543,7 @@ class Calls(Attributes):
             )
             self.call_method(value, "__setitem__", site)
         elif kind is Kind.NAMESPACE and isinstance(key, str) and source:
-            self.on_store(self.objects.first[value], (key, source, runner, line))
+            self.on_store(self.objects.first[value], (number, source, runner, line))
 
 
 def descendants(cls: LinkedClass) -> list[LinkedClass]:

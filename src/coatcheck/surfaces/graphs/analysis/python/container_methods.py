@@ -7,7 +7,7 @@ import collections
 from coatcheck.surfaces.graphs.analysis.python.calls import Calls
 from coatcheck.surfaces.graphs.analysis.python.containers import Container
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import Site
+from coatcheck.surfaces.graphs.analysis.python.sites import Site
 
 _TEXT_TO_TEXT = {
     "join", "strip", "lstrip", "rstrip", "lower", "upper", "title", "format", "replace", "encode",
@@ -74,7 +74,7 @@ class ContainerMethods(Calls):
         elif name == "insert" and given[1:]:
             self.copy(given[1], container.any)
         elif name == "extend" and first:
-            self.watch(first, self._on_extend, container)
+            self.watch(first, self._on_extend, (container.number,))
         elif name == "sort":
             key = next((place for keyword, place in site.keywords if keyword == "key"), 0)
             if key:
@@ -122,9 +122,10 @@ class ContainerMethods(Calls):
                     self.spread(container, place)
 
     def _pairs(self, container: Container, result: int, site: Site) -> None:
-        if site.inner is None:
-            site.inner = self.site(site.runner, site.line)
-        made, pair = self.made_by(site.inner, "tuple")
+        number = self.sites.inner.get(site.number)
+        inner = self.site(site.runner, site.line) if number is None else self.sites.at(number)
+        self.sites.inner[site.number] = inner.number
+        made, pair = self.made_by(inner, "tuple")
         pair.length = 2
         self.copy(container.keys, self.element(pair, 0))
         self.copy(container.all, self.element(pair, 1))

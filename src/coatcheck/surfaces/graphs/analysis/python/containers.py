@@ -11,24 +11,38 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import Program, Site
+from coatcheck.surfaces.graphs.analysis.python.program import Program
+from coatcheck.surfaces.graphs.analysis.python.sites import Site
 from coatcheck.surfaces.graphs.analysis.python.summary import Key
 
 
 class Container:
-    """One place in the code that makes a container."""
+    """One place in the code that makes a container; its places are the first and those after it."""
 
-    __slots__ = ("all", "any", "appended", "elements", "followers", "keys", "kind", "length")
+    __slots__ = ("all", "elements", "followers", "kind", "length", "number")
 
-    def __init__(self, kind: str, every: int, unknown: int, appended: int, keys: int) -> None:
+    def __init__(self, number: int, kind: str, first: int, length: int | None) -> None:
+        self.number = number
         self.kind = kind
-        self.all = every
-        self.any = unknown
-        self.appended = appended
-        self.keys = keys
+        self.all = first
         self.elements: dict[int | str, int] = {}
         self.followers: tuple[Container, ...] = ()  # those that take all it has, key by key
-        self.length: int | None = None  # as it was written; None where that is not known
+        self.length = length  # as it was written; None where that is not known
+
+    @property
+    def any(self) -> int:
+        """The place of what may be at any key."""
+        return self.all + 1
+
+    @property
+    def appended(self) -> int:
+        """The place of what is appended."""
+        return self.all + 2
+
+    @property
+    def keys(self) -> int:
+        """The place of the keys."""
+        return self.all + 3
 
 
 class Containers(Program, ABC):
@@ -42,19 +56,19 @@ class Containers(Program, ABC):
 
     def make_container(self, kind: str, length: int | None = None) -> tuple[int, Container]:
         """Make a container and return its value with it."""
-        base = self.places(4)
-        container = Container(kind, base + 1, base + 2, base + 3, base + 4)
-        container.length = length
+        container = Container(len(self.containers), kind, self.places(4) + 1, length)
         self.copy_once(container.any, container.all)
         self.copy_once(container.appended, container.all)
         self.containers.append(container)
-        return self.objects.add(Kind.CONTAINER, len(self.containers) - 1), container
+        return self.objects.add(Kind.CONTAINER, container.number), container
 
     def made_by(self, site: Site, kind: str) -> tuple[int, Container]:
         """Return the one container that a call makes, so that `x = list(x)` comes to an end."""
-        if site.made is None:
-            site.made, _ = self.make_container(kind)
-        return site.made, self.containers[self.objects.first[site.made]]
+        made = self.sites.made.get(site.number)
+        if made is None:
+            made, _ = self.make_container(kind)
+            self.sites.made[site.number] = made
+        return made, self.containers[self.objects.first[made]]
 
     def container_of(self, value: int) -> Container | None:
         """Return a value's container, None if it is something else."""
@@ -87,11 +101,11 @@ class Containers(Program, ABC):
         """Put a place's values at the keys that another place holds."""
         if container.kind == "dict":
             self.copy(key_place, container.keys)
-        self.watch(key_place, self._on_put_key, (container, value))
+        self.watch(key_place, self._on_put_key, (container.number, value))
         self.unknown_keys.append((key_place, container, value, True))
 
-    def _on_put_key(self, key: int, data: tuple[Container, int]) -> None:
-        container, value = data
+    def _on_put_key(self, key: int, data: tuple[int, int]) -> None:
+        container, value = self.containers[data[0]], data[1]
         if self.objects.kind[key] is Kind.CONSTANT:
             self.put(container, self.objects.first[key], value)
         else:
@@ -117,11 +131,11 @@ class Containers(Program, ABC):
 
     def get_at(self, container: Container, key_place: int, result: int) -> None:
         """Send what is at the keys that a place holds to another place."""
-        self.watch(key_place, self._on_get_key, (container, result))
+        self.watch(key_place, self._on_get_key, (container.number, result))
         self.unknown_keys.append((key_place, container, result, False))
 
-    def _on_get_key(self, key: int, data: tuple[Container, int]) -> None:
-        container, result = data
+    def _on_get_key(self, key: int, data: tuple[int, int]) -> None:
+        container, result = self.containers[data[0]], data[1]
         kind = self.objects.kind[key]
         self.get(container, self.objects.first[key] if kind is Kind.CONSTANT else None, result)
 
@@ -141,9 +155,10 @@ class Containers(Program, ABC):
 
     def spread(self, container: Container, source: int) -> None:
         """Put the elements of whatever a place holds into a container."""
-        self.watch(source, self._on_spread, container)
+        self.watch(source, self._on_spread, (container.number,))
 
-    def _on_spread(self, value: int, container: Container) -> None:
+    def _on_spread(self, value: int, data: tuple[int]) -> None:
+        container = self.containers[data[0]]
         other = self.container_of(value)
         if other is None:
             self.iterate(value, container.any, 0, 0)

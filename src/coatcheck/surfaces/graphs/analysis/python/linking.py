@@ -2,30 +2,28 @@
 
 In order: places for all files; imports, which name the bases of classes; then everything else,
 until nothing new arrives anywhere; then the beliefs that hold only where nothing is known. What a
-file says is bytes until it is linked, and forgotten then: it would take up as much room as all that
-it becomes. Whatever is named again and again (a place, a line, an attribute) is one object.
+file says is bytes until it is linked, and forgotten then: it would take up more room than all that
+it becomes.
 """
 
 from __future__ import annotations
 
 import builtins
 from bisect import bisect_right
-from sys import intern
 from typing import Any, NamedTuple
 
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
-from coatcheck.surfaces.graphs.analysis.python.attributes import Load
 from coatcheck.surfaces.graphs.analysis.python.bases import order
 from coatcheck.surfaces.graphs.analysis.python.beliefs import Beliefs
-from coatcheck.surfaces.graphs.analysis.python.calls import descendants
+from coatcheck.surfaces.graphs.analysis.python.calls import NO_ARGUMENT, descendants
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, LinkedFunction, Site
+from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, LinkedFunction
 from coatcheck.surfaces.graphs.analysis.python.summary import Element, PythonSummary
 
 _BUILTINS = {name for name in dir(builtins) if not name.startswith("_")} | {"__import__"}
 _ENUMS = {"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"}
 # What the graph is drawn from.
-_DRAWN = {"archive", "classes", "imported", "sites", "_holds"}
+_DRAWN = {"archive", "classes", "imported", "sites", "words", "_holds"}
 _FIELD_BASES = {"typing.NamedTuple", "pydantic.BaseModel", "msgspec.Struct"}
 
 
@@ -48,11 +46,12 @@ class Linker(Beliefs):
         self._starts: list[int] = []
         self._files: list[Module] = []
         self.imported: dict[tuple[int, int | str], int] = {}
-        self._lines: dict[int, int] = {}
+        self._with_calls = True
 
     def link(self, *, with_calls: bool = True) -> Linked:
         """Find imports and bases, and with them who calls whom, and let go of all the rest."""
-        self._link(with_calls)
+        self._with_calls = with_calls
+        self._link()
         kept = {name: value for name, value in vars(self).items() if name in _DRAWN}
         vars(self).clear()
         vars(self).update(kept)
@@ -61,7 +60,7 @@ class Linker(Beliefs):
         vars(self).clear()
         return linked
 
-    def _link(self, with_calls: bool) -> None:
+    def _link(self) -> None:
         self._files = [module for module in self.archive.modules if module.summary is not None]
         summaries = [(module, module.summary) for module in self._files if module.summary]
         for module, summary in summaries:
@@ -88,7 +87,7 @@ class Linker(Beliefs):
             self.decorations += [
                 (base + result, base + target) for result, _, target, _, _ in summary.decorations
             ]
-            if with_calls:
+            if self._with_calls:
                 summary.take("actions")
                 self._link_values(base, module.definitions, summary)
                 self._link_actions(module, summary)
@@ -97,7 +96,7 @@ class Linker(Beliefs):
         self.run()
         while self.settle_decorations():
             self.run()
-        if with_calls:
+        if self._with_calls:
             self.settle()
 
     def module_of(self, runner: int) -> int:
@@ -105,16 +104,6 @@ class Linker(Beliefs):
         return self._files[bisect_right(self._starts, runner) - 1].index
 
     # --- places
-
-    @staticmethod
-    def _places(module: Module, summary: PythonSummary) -> list[int]:
-        """Return a file's places among all, by those of the file; 0 is none there either."""
-        return [0, *range(module.base + 1, module.base + summary.places + 1)]
-
-    def _runners(self, module: Module) -> list[int]:
-        first = module.definitions
-        count = len(module.summary.definitions) if module.summary is not None else 0
-        return list(range(first, first + count))
 
     def _make_room(self, module: Module, summary: PythonSummary) -> None:
         module.base = base = self.places(summary.places)
@@ -200,9 +189,7 @@ class Linker(Beliefs):
 
     def _link_names(self, module: Module, summary: PythonSummary) -> None:
         base = module.base
-        at = self._places(module, summary)
-        for source, target in summary.copies:
-            self.copy_once(base + source, at[target])
+        self.copy_all(base, summary.copies)
         for place, index in summary.function_values:
             self.add(base + place, self.objects.make(Kind.FUNCTION, module.functions + index))
         for place, index in summary.class_values:
@@ -211,18 +198,21 @@ class Linker(Beliefs):
             self._link_import(module, base + place if place else 0, dots, name, attribute, line)
         for place, name in summary.unknown_names:
             self._link_unknown(module, base + place, name)
-        runners, one = self._runners(module), self._lines.setdefault
+        first, words = module.definitions, self.words
         for result, value, attribute, runner, line in summary.loads:
-            load = Load(at[result], intern(attribute), runners[runner], one(line, line))
+            loaded = base + result if result else 0
+            load = (loaded, words[attribute], first + runner, line)
             self.watch(base + value, self.on_load, load)
         for result, container, _, key_place, _, _ in summary.items:
             if key_place >= 0:
                 # Bases may be written as Generic[T].
-                self.watch(base + container, self._on_generic, at[result])
+                self.watch(base + container, self._on_generic, (base + result if result else 0,))
 
-    def _on_generic(self, value: int, result: int) -> None:
-        if self.is_linking and self.objects.kind[value] in {Kind.CLASS, Kind.EXTERNAL}:
-            self.on_item(value, (result, None, 0, 0, 0))
+    def _on_generic(self, value: int, data: tuple[int]) -> None:
+        # Later, where there are calls, `on_item` is told as well.
+        is_alone = self.is_linking or not self._with_calls
+        if is_alone and self.objects.kind[value] in {Kind.CLASS, Kind.EXTERNAL}:
+            self.on_item(value, (data[0], self.words[None], 0, 0, 0))
 
     def _link_import(
         self,
@@ -301,7 +291,7 @@ class Linker(Beliefs):
         for cls in self.classes:
             self._note_sort(cls)
             for place in cls.bases:
-                self.watch(place, self._on_base, cls)
+                self.watch(place, self._on_base, (cls.index,))
 
     def _add_base(self, cls: LinkedClass, value: int) -> bool:
         kind = self.objects.kind[value]
@@ -320,8 +310,9 @@ class Linker(Beliefs):
                 return True
         return False
 
-    def _on_base(self, value: int, cls: LinkedClass) -> None:
+    def _on_base(self, value: int, data: tuple[int]) -> None:
         """Take in a base that is known only now, as one that a function returns."""
+        cls = self.classes[data[0]]
         if not self._add_base(cls, value):
             return
         for one in (cls, *descendants(cls)):
@@ -385,61 +376,51 @@ class Linker(Beliefs):
                 self.put(container, None if kind == "set" else key, moved)
 
     def _link_actions(self, module: Module, summary: PythonSummary) -> None:  # noqa: C901
-        base = module.base
-        at, runners = self._places(module, summary), self._runners(module)
-        one = self._lines.setdefault
+        base, first, words = module.base, module.definitions, self.words
 
         def moved(place: int) -> int:
-            return at[place] if place >= 0 else place - base
+            if place > 0:
+                return base + place
+            return place - base if place else 0
 
         for result, callee, positional, keywords, runner, line in summary.calls:
-            self.call_place(
-                base + callee,
-                Site(
-                    at[result] if result else self.place(),
-                    tuple(moved(place) for place in positional),
-                    tuple((name, moved(place)) for name, place in keywords),
-                    runners[runner],
-                    one(line, line),
-                    callee=at[callee],
-                ),
+            site = self.sites.add(
+                base + result if result else self.place(),
+                tuple(map(moved, positional)),
+                tuple((name, moved(place)) for name, place in keywords),
+                first + runner,
+                line,
+                moved(callee),
             )
+            self.watch(base + callee, self.on_call, (site,))
         for target, attribute, source, runner, line in summary.stores:
-            data = (intern(attribute), at[source], runners[runner], one(line, line))
-            self.watch(base + target, self.on_store, data)
+            stored = (words[attribute], moved(source), first + runner, line)
+            self.watch(base + target, self.on_store, stored)
         for result, container, key, key_place, runner, line in summary.items:
-            place = at[key_place] if key_place > 0 else key_place
-            self.watch(
-                base + container,
-                self.on_item,
-                (at[result], key, place, runners[runner], one(line, line)),
-            )
+            place = base + key_place if key_place > 0 else key_place
+            item = (moved(result), words[key], place, first + runner, line)
+            self.watch(base + container, self.on_item, item)
         for container, key, key_place, source, runner, line in summary.item_stores:
-            self.watch(
-                base + container,
-                self.on_item_store,
-                (key, moved(key_place), moved(source), runners[runner], one(line, line)),
-            )
+            put = (words[key], moved(key_place), moved(source), first + runner, line)
+            self.watch(base + container, self.on_item_store, put)
         for result, iterable, is_async, runner, line in summary.iterations:
-            data_of_loop = (at[result], is_async, runners[runner], one(line, line))
-            self.watch(base + iterable, self.on_iterate, data_of_loop)
+            loop = (moved(result), is_async, first + runner, line)
+            self.watch(base + iterable, self.on_iterate, loop)
         for result, awaited, runner, line in summary.awaits:
-            self.watch(
-                base + awaited, self.on_await, (at[result], runners[runner], one(line, line))
-            )
+            self.watch(base + awaited, self.on_await, (moved(result), first + runner, line))
         for result, manager, is_async, runner, line in summary.contexts:
-            data_of_context = (at[result], is_async, runners[runner], one(line, line))
-            self.watch(base + manager, self.on_context, data_of_context)
+            context = (moved(result), is_async, first + runner, line)
+            self.watch(base + manager, self.on_context, context)
         for result, operand, method, arguments, runner, line in summary.operators:
-            places = tuple(moved(place) for place in arguments)
-            data_of_operator = (moved(result), method, places, runners[runner], one(line, line))
-            self.watch(base + operand, self.on_operator, data_of_operator)
+            argument = moved(arguments[0]) if arguments else NO_ARGUMENT
+            operator = (moved(result), words[method], argument, first + runner, line)
+            self.watch(base + operand, self.on_operator, operator)
         for place, runner, line in summary.raises:
-            self.watch(base + place, self._on_raise, (runners[runner], one(line, line)))
+            self.watch(base + place, self._on_raise, (first + runner, line))
         for result, decorator, target, runner, line in summary.decorations:
-            site = Site(at[result], (base + target,), (), runners[runner], one(line, line))
-            site.is_silent = True
-            self.call_place(base + decorator, site)
+            decorated = self.sites.add(moved(result), (base + target,), (), first + runner, line)
+            self.sites.silent.add(decorated)
+            self.watch(base + decorator, self.on_call, (decorated,))
 
     def _on_raise(self, value: int, data: tuple[int, int]) -> None:
         if self.objects.kind[value] is Kind.CLASS:

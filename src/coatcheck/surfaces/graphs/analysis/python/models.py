@@ -14,7 +14,8 @@ from typing import Any
 from coatcheck.surfaces.graphs.analysis.python.calls import Calls
 from coatcheck.surfaces.graphs.analysis.python.container_methods import ContainerMethods
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import Partial, Property, Site
+from coatcheck.surfaces.graphs.analysis.python.program import Partial, Property
+from coatcheck.surfaces.graphs.analysis.python.sites import Site
 
 _TYPES = {
     "str": "str", "repr": "str", "format": "str", "input": "str", "chr": "str", "hex": "str",
@@ -109,22 +110,22 @@ class Models(ContainerMethods, Calls):
         if kind is not Kind.EXTERNAL and kind is not Kind.BUILTIN:
             return
         name: str = self.objects.first[value]
-        if not (site.is_silent and name in _SILENT):
+        if not (name in _SILENT and site.number in self.sites.silent):
             outside = f"<builtin>.{name}" if kind is Kind.BUILTIN else name
             self.edge(site, outside)
         if name in _SPECIAL and kind is Kind.BUILTIN:
             for place in site.positional:
                 if place > 0:
-                    self.watch(place, self._on_special, (name, site))
+                    self.watch(place, self._on_special, (self.words[name], site.number))
         model = self._models.get(name)
         if model is not None:
             model(self, name, site)
         elif name in _TYPES and kind is Kind.BUILTIN:
             self.add(site.result, self.objects.make(Kind.TYPED, _TYPES[name]))
 
-    def _on_special(self, value: int, data: tuple[str, Site]) -> None:
-        name, site = data
+    def _on_special(self, value: int, data: tuple[int, int]) -> None:
         if self.objects.kind[value] is Kind.INSTANCE:
+            name, site = self.words.at[data[0]], self.sites.at(data[1])
             for method in _SPECIAL[name]:
                 inner = self.implied(method, site.runner, site.line, result=site.result)
                 if self.call_method(value, method, inner):
@@ -161,7 +162,7 @@ class Models(ContainerMethods, Calls):
         if not function:
             return
         positional = tuple(-e for e in elements) if name.endswith("starmap") else tuple(elements)
-        inner = Site(self.place(), positional, (), site.runner, site.line)
+        inner = self.site(site.runner, site.line, *positional)
         self.call_place(function, inner)
         self._collected("list", inner.result, site)
 
@@ -193,17 +194,18 @@ class Models(ContainerMethods, Calls):
         if name in {"itertools.islice", "iter"}:
             source = source[:1]
         if name == "iter" and source and source[0] > 0:
-            self.watch(source[0], self._on_iter, site)
+            self.watch(source[0], self._on_iter, (site.number,))
             return
         kind = _COLLECTING[name]
         if name in {"list", "tuple"} and len(source) == 1 and source[0] > 0:
-            self.watch(source[0], self._on_same_order, (kind, site))
+            self.watch(source[0], self._on_same_order, (self.words[kind], site.number))
             return
         for place in source:
             self.copy(self._elements(place, site), element)
         self._collected(kind, element, site)
 
-    def _on_iter(self, value: int, site: Site) -> None:
+    def _on_iter(self, value: int, data: tuple[int]) -> None:
+        site = self.sites.at(data[0])
         if self.objects.kind[value] is Kind.INSTANCE:
             self.call_method(
                 value, "__iter__", self.site(site.runner, site.line, result=site.result)
@@ -211,9 +213,9 @@ class Models(ContainerMethods, Calls):
         else:
             self.add(site.result, value)
 
-    def _on_same_order(self, value: int, data: tuple[str, Site]) -> None:
+    def _on_same_order(self, value: int, data: tuple[int, int]) -> None:
         """Copy a container whose elements stay where they are."""
-        kind, site = data
+        kind, site = self.words.at[data[0]], self.sites.at(data[1])
         made, container = self.made_by(site, kind)
         other = self.container_of(value)
         if other is not None and other.kind in {"list", "tuple"}:
@@ -229,7 +231,7 @@ class Models(ContainerMethods, Calls):
         value, container = self.made_by(site, "dict")
         for place in site.positional:
             if place > 0:
-                self.watch(place, self._on_dict_of, (container, site))
+                self.watch(place, self._on_dict_of, (container.number, site.number))
         for name, place in site.keywords:
             if name is None and place:
                 self.spread(container, place)
@@ -237,8 +239,8 @@ class Models(ContainerMethods, Calls):
                 self.put(container, name, place)
         self.add(site.result, value)
 
-    def _on_dict_of(self, value: int, data: tuple[Any, Site]) -> None:
-        container, site = data
+    def _on_dict_of(self, value: int, data: tuple[int, int]) -> None:
+        container, site = self.containers[data[0]], self.sites.at(data[1])
         other = self.container_of(value)
         if other is not None and other.kind == "dict":
             held = self.place()
@@ -248,8 +250,9 @@ class Models(ContainerMethods, Calls):
         pair = self.place()
         self.iterate(value, pair, site.runner, site.line)
         key, element = self.place(), self.place()
-        self.watch(pair, self.on_item, (key, 0, -3, site.runner, site.line))
-        self.watch(pair, self.on_item, (element, 1, -3, site.runner, site.line))
+        for index, part in enumerate((key, element)):
+            number = self.words[index]
+            self.watch(pair, self.on_item, (part, number, -3, site.runner, site.line))
         self.copy(key, container.keys)
         self.copy(element, container.any)
 
@@ -303,24 +306,25 @@ class Models(ContainerMethods, Calls):
     def _model_getattr(self, _: str, site: Site) -> None:
         target, name = self._argument(site, 0), self._argument(site, 1)
         if target and name:
-            self.watch(target, self._on_getattr, (name, site))
+            self.watch(target, self._on_getattr, (name, site.number))
         if default := self._argument(site, 2):
             self.copy(default, site.result)
 
-    def _on_getattr(self, value: int, data: tuple[int, Site]) -> None:
-        name, site = data
+    def _on_getattr(self, value: int, data: tuple[int, int]) -> None:
+        name, site = data[0], self.sites.at(data[1])
         self.watch(name, self.on_attribute_name, (value, site.result, site.runner, site.line))
 
     def _model_setattr(self, _: str, site: Site) -> None:
         target, name, value = (self._argument(site, index) for index in range(3))
         if target and name and value:
-            self.watch(name, self._on_setattr, (target, value, site))
+            self.watch(name, self._on_setattr, (target, value, site.number))
 
-    def _on_setattr(self, name: int, data: tuple[int, int, Site]) -> None:
-        target, value, site = data
+    def _on_setattr(self, name: int, data: tuple[int, int, int]) -> None:
+        target, value, number = data
         text = self.objects.first[name]
         if self.objects.kind[name] is Kind.CONSTANT and isinstance(text, str):
-            self.watch(target, self.on_store, (text, value, site.runner, site.line))
+            runner, line = self.sites.where(number)
+            self.watch(target, self.on_store, (self.words[text], value, runner, line))
 
     def _model_globals(self, name: str, site: Site) -> None:
         if name == "globals" and not site.positional:
@@ -328,11 +332,11 @@ class Models(ContainerMethods, Calls):
             value = self.objects.make(Kind.MODULE, module)
             self.add(site.result, self.objects.make(Kind.NAMESPACE, value))
         elif name == "vars" and (place := self._argument(site, 0)):
-            self.watch(place, self._on_vars, site.result)
+            self.watch(place, self._on_vars, (site.result,))
 
-    def _on_vars(self, value: int, result: int) -> None:
+    def _on_vars(self, value: int, data: tuple[int]) -> None:
         if self.objects.kind[value] in {Kind.INSTANCE, Kind.CLASS, Kind.MODULE}:
-            self.add(result, self.objects.make(Kind.NAMESPACE, value))
+            self.add(data[0], self.objects.make(Kind.NAMESPACE, value))
 
     @abstractmethod
     def module_of(self, runner: int) -> int:
@@ -340,12 +344,13 @@ class Models(ContainerMethods, Calls):
 
     def _model_import(self, _: str, site: Site) -> None:
         if name := self._argument(site, 0):
-            self.watch(name, self._on_import, site)
+            self.watch(name, self._on_import, (site.number,))
 
-    def _on_import(self, value: int, site: Site) -> None:
+    def _on_import(self, value: int, data: tuple[int]) -> None:
         text = self.objects.first[value]
         if self.objects.kind[value] is not Kind.CONSTANT or not isinstance(text, str):
             return
+        site = self.sites.at(data[0])
         importer = self.archive.modules[self.module_of(site.runner)]
         found = self.archive.absolute(importer, text)
         if found is not None:
@@ -357,11 +362,11 @@ class Models(ContainerMethods, Calls):
 
     def _model_type(self, _: str, site: Site) -> None:
         if len(site.positional) == 1 and site.positional[0] > 0:
-            self.watch(site.positional[0], self._on_type, site.result)
+            self.watch(site.positional[0], self._on_type, (site.result,))
 
-    def _on_type(self, value: int, result: int) -> None:
+    def _on_type(self, value: int, data: tuple[int]) -> None:
         if self.objects.kind[value] is Kind.INSTANCE:
-            self.add(result, self.objects.make(Kind.CLASS, self.objects.first[value]))
+            self.add(data[0], self.objects.make(Kind.CLASS, self.objects.first[value]))
 
     def _model_new(self, _: str, site: Site) -> None:
         if place := self._argument(site, 0):
@@ -372,9 +377,10 @@ class Models(ContainerMethods, Calls):
         if (classes, result) in self._instances:
             return
         self._instances.add((classes, result))
-        self.watch(classes, self._on_class, result)
+        self.watch(classes, self._on_class, (result,))
 
-    def _on_class(self, value: int, result: int) -> None:
+    def _on_class(self, value: int, data: tuple[int]) -> None:
+        result = data[0]
         kind = self.objects.kind[value]
         if kind is Kind.CLASS:
             self.add(result, self.instance(self.classes[self.objects.first[value]]))
@@ -400,22 +406,22 @@ class Models(ContainerMethods, Calls):
             self.add(result, self.objects.make(Kind.SUPER, index, value))
 
     def _model_static(self, _: str, site: Site) -> None:
-        self._each(site, lambda value: self.objects.make(Kind.STATIC, value))
+        self._each(site, Kind.STATIC)
 
     def _model_class_method(self, _: str, site: Site) -> None:
-        self._each(site, lambda value: self.objects.make(Kind.CLASS_METHOD, value))
+        self._each(site, Kind.CLASS_METHOD)
 
     def _model_manager(self, _: str, site: Site) -> None:
-        self._each(site, lambda value: self.objects.make(Kind.MANAGER_MAKER, value))
+        self._each(site, Kind.MANAGER_MAKER)
 
-    def _each(self, site: Site, made: Callable[[int], int]) -> None:
+    def _each(self, site: Site, made: Kind) -> None:
         if place := self._argument(site, 0):
             self.watch(place, self._on_each, (site.result, made))
 
-    def _on_each(self, value: int, data: tuple[int, Callable[[int], int]]) -> None:
+    def _on_each(self, value: int, data: tuple[int, int]) -> None:
         result, made = data
         if self.objects.kind[value] in _WRAPPED:
-            self.add(result, made(value))
+            self.add(result, self.objects.make(Kind(made), value))
 
     def _model_property(self, _: str, site: Site) -> None:
         getter, setter = self.place(), self.place()
@@ -447,7 +453,7 @@ class Models(ContainerMethods, Calls):
         if place := self._argument(site, 0):
             self.copy(place, site.result)
             if name in _DATACLASS:
-                self.watch(place, self._on_dataclass, None)
+                self.watch(place, self._on_dataclass, ())
 
     def _model_cast(self, _: str, site: Site) -> None:
         if place := self._argument(site, 1):
@@ -456,11 +462,11 @@ class Models(ContainerMethods, Calls):
     def _model_dataclass(self, name: str, site: Site) -> None:
         if place := self._argument(site, 0):
             self.copy(place, site.result)
-            self.watch(place, self._on_dataclass, None)
+            self.watch(place, self._on_dataclass, ())
         else:
             self.add(site.result, self.objects.make(Kind.WRAPPER, name))
 
-    def _on_dataclass(self, value: int, _: None) -> None:
+    def _on_dataclass(self, value: int, _: tuple[()]) -> None:
         if self.objects.kind[value] is Kind.CLASS:
             self.gains_constructor(self.classes[self.objects.first[value]])
 
@@ -469,7 +475,7 @@ class Models(ContainerMethods, Calls):
         if not place:
             return
         if name != "asyncio.run":
-            inner = Site(self.place(), site.positional[1:], (), site.runner, site.line)
+            inner = self.site(site.runner, site.line, *site.positional[1:])
             self.call_place(place, inner)
             place = inner.result
         self.watch(place, self.on_await, (site.result, site.runner, site.line))

@@ -37,7 +37,8 @@ class Objects:
     """Gives each value its number."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[Any, ...], int] = {}
+        # By kind, by what says which one it is.
+        self._numbers: list[dict[Any, int]] = [{} for _ in Kind]
         self.kind: list[Kind] = []
         self.first: list[Any] = []
         self.second: list[Any] = []
@@ -51,10 +52,11 @@ class Objects:
 
     def make(self, kind: Kind, first: Any, second: Any = None) -> int:
         """Return the number of a value."""
-        key = (kind, first, second)
-        number = self._numbers.get(key)
+        numbers = self._numbers[kind]
+        key = first if second is None else (first, second)
+        number = numbers.get(key)
         if number is None:
-            number = self._numbers[key] = len(self.kind)
+            number = numbers[key] = len(self.kind)
             self.kind.append(kind)
             self.first.append(first)
             self.second.append(second)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
-from coatcheck.surfaces.graphs.analysis.python.flow import FEW, Flow
+from coatcheck.surfaces.graphs.analysis.python.flow import Flow
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
+from coatcheck.surfaces.graphs.analysis.python.sites import Keywords, Site, Sites
+from coatcheck.surfaces.graphs.analysis.python.words import Words
 
 LONGEST_PATH = 8
-
-Called = int | tuple[int, str]
 
 
 @dataclass(slots=True, eq=False)
@@ -78,45 +78,12 @@ class LinkedClass:
         return None
 
 
-@dataclass(slots=True, eq=False)
-class Site:
-    """A call as it is written, or one that Python makes without it being written as one."""
-
-    result: int
-    positional: tuple[int, ...]
-    keywords: tuple[tuple[str | None, int], ...]
-    runner: int
-    line: int
-    # What it has called: values, and methods of them by name. Most sites call one thing, once.
-    applied: tuple[Called, ...] | set[Called] = ()
-    callee: int = 0  # the place of what is called, where it is written
-    # Definitions, and names of what is outside.
-    targets: tuple[int | str, ...] = ()
-    is_silent: bool = False  # a declaration rather than a call, as @property
-    depth: int = 0  # how many calls that Python makes by itself led to this one
-    made: int | None = None  # the container that it makes, whatever it is called on
-    inner: Site | None = None  # what makes the pairs of `items`
-
-    def applies(self, value: Called) -> bool:
-        """Note that a value, or a method of one, is called; tell whether it was not before."""
-        applied = self.applied
-        if value in applied:
-            return False
-        if isinstance(applied, set):
-            applied.add(value)
-        elif len(applied) < FEW:
-            self.applied = (*applied, value)
-        else:
-            self.applied = {*applied, value}
-        return True
-
-
 class Partial(NamedTuple):
     """What `functools.partial` holds."""
 
     function: int
     positional: tuple[int, ...]
-    keywords: tuple[tuple[str | None, int], ...]
+    keywords: Keywords
 
 
 class Property(NamedTuple):
@@ -136,28 +103,25 @@ class Program(Flow):
         self.classes: list[LinkedClass] = []
         self.partials: list[Partial] = []
         self.properties: list[Property] = []
-        self.sites: list[Site] = []  # those that call something
+        self.words = Words()
+        self.sites = Sites(self.words)
         self._fields: dict[int, dict[str, int]] = {}
-        self._implied: dict[tuple[str, int, int], Site] = {}
+        self._implied: dict[tuple[str, int, int], int] = {}
 
     def edge(self, site: Site, target: int | str) -> None:
         """Note that a call calls something."""
-        if site.runner and target not in site.targets:
-            if not site.targets:
-                self.sites.append(site)
-            site.targets += (target,)
+        if site.runner:
+            self.sites.edge(site.number, target)
 
     def edges(self) -> dict[tuple[int, int | str], int]:
         """Return who calls whom, with the first line; what may be anything is left out."""
         found: dict[tuple[int, int | str], int] = {}
-        for site in self.sites:
-            if self.is_unknown(site.callee):
-                continue
-            for target in site.targets:
-                key = (site.runner, target)
+        for callee, runner, line, target in self.sites.edges():
+            if not self.is_unknown(callee):
+                key = (runner, target)
                 before = found.get(key)
-                if before is None or site.line < before:
-                    found[key] = site.line
+                if before is None or line < before:
+                    found[key] = line
         return found
 
     def field(self, value: int, attribute: str) -> int:
@@ -184,12 +148,14 @@ class Program(Flow):
 
     def site(self, runner: int, line: int, *positional: int, result: int = 0) -> Site:
         """Make a call that Python makes by itself."""
-        return Site(result or self.place(), positional, (), runner, line)
+        return self.sites.new(result or self.place(), positional, (), runner, line)
 
     def implied(self, what: str, runner: int, line: int, *positional: int, result: int) -> Site:
         """Return the one call that stands for `what` with this result, whoever the receiver is."""
         key = (what, result, runner)
-        site = self._implied.get(key)
-        if site is None:
-            site = self._implied[key] = Site(result, positional, (), runner, line)
+        number = self._implied.get(key)
+        if number is not None:
+            return self.sites.at(number)
+        site = self.sites.new(result, positional, (), runner, line)
+        self._implied[key] = site.number
         return site

@@ -4,7 +4,7 @@ A file becomes *places* and *statements about places*. A place (a positive int, 
 interest") is a variable, or the value of one expression. Where a variable is assigned twice in
 straight code, each assignment is a place of its own, so that `a = f; a = g; a()` calls `g` alone;
 branches and loops join the places of their ends. Names are looked up while the file is read: a
-place stands for the variable that Python would find. What is left to the link (solver.py) are the
+place stands for the variable that Python would find. What is left to the link (linking.py) are the
 modules, and what the values are.
 
 All of it is tuples of ints and strings: it is pickled by the process that read the file, and stays

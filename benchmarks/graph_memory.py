@@ -1,0 +1,126 @@
+"""Code graphs: what the analysis takes of memory at its peak, and what that grows with.
+
+    python -m benchmarks.graph_memory FOLDER    parts of a tree; then a part with much beside it
+
+First a quarter, a half and the whole of a tree, with calls and without, beside the graph itself as
+objects and as JSON. Then one part of it among files that add little or nothing to the graph: data
+and dependencies, which are not read, minified code, which is read and skipped, and comments. What
+is given is the peak of the process that links, and of the largest that reads for it; none of them
+is given a file before it reads it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import resource
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from coatcheck.surfaces.graphs.analysis import Graph, SourceFile, analyse
+from coatcheck.surfaces.graphs.analysis.languages import language_of
+
+MB = 1_000_000
+FILE_BYTES = 250_000
+WITHOUT_CALLS = {"dependency", "parse"}
+ALL = {*WITHOUT_CALLS, "call"}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("folder", type=Path)
+    options.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    options.add_argument("--parts", nargs="+", type=int, default=[4, 2, 1])
+    options.add_argument("--beside", nargs="+", type=int, default=[0, 100, 400], metavar="MB")
+    chosen = options.parse_args()
+    files = tree(chosen.folder)
+    print(f"{chosen.folder.name} on {chosen.workers} processes, load {os.getloadavg()[0]:.1f}")
+    print("| of the tree | calls | nodes and edges | the graph | as JSON | links | reads |")
+    print("|" + 7 * "---|")
+    for part in chosen.parts:
+        for want in (WITHOUT_CALLS, ALL):
+            taken = apart(files[::part], want, chosen.workers)
+            calls = "with" if "call" in want else "without"
+            print(f"| 1/{part} | {calls} {taken.row()}")
+    print("\n| beside it | nodes and edges | the graph | as JSON | links | reads |\n|" + 6 * "---|")
+    for megabytes in chosen.beside:
+        among = [*files[:: max(chosen.parts)], *padding(megabytes * MB)]
+        print(f"| {megabytes} MB {apart(among, ALL, chosen.workers).row()}")
+
+
+def tree(folder: Path) -> list[SourceFile]:
+    return [
+        SourceFile(path.relative_to(folder).as_posix(), partial(Path.read_bytes, path))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and language_of(path.name)
+    ]
+
+
+def padding(size: int) -> list[SourceFile]:
+    """Return files of four sorts, a quarter of the size each."""
+    sorts = {
+        "data/{}.csv": b"1,2,3\n",
+        "node_modules/{}/index.js": b"module.exports = () => 1;\n",
+        "assets/{}.js": b"a(b);" * 2_000,
+        "comments/m{}.py": b"# Nothing is said here.\n",
+    }
+    count = size // len(sorts) // FILE_BYTES
+    return [
+        SourceFile(path.format(number), partial(repeated, line, FILE_BYTES))
+        for path, line in sorts.items()
+        for number in range(count)
+    ]
+
+
+def repeated(line: bytes, size: int) -> bytes:
+    return line * (size // len(line))
+
+
+class Taken(NamedTuple):
+    """Bytes at the peak of the processes, and of what came out."""
+
+    size: int
+    graph: int
+    json: int
+    links: int
+    reads: int
+
+    def row(self) -> str:
+        sizes = (self.graph, self.json, self.links, self.reads)
+        return f"| {self.size:,} | " + " | ".join(f"{one / MB:.0f} MB" for one in sizes) + " |"
+
+
+def apart(files: list[SourceFile], want: set[str], workers: int) -> Taken:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(measured, files, want, workers).result()
+
+
+def measured(files: list[SourceFile], want: set[str], workers: int) -> Taken:
+    graph = analyse(files, want, workers=workers)
+    links = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    reads = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    written = len(json.dumps(graph.as_json()))
+    return Taken(len(graph.nodes) + len(graph.edges), held(graph), written, links, reads)
+
+
+def held(graph: Graph) -> int:
+    """Return what a graph takes as objects: each, and each text and number in it, once."""
+    seen: dict[int, int] = {}
+    objects: Iterable[Any] = (*graph.nodes, *graph.edges)
+    for one in objects:
+        seen[id(one)] = sys.getsizeof(one)
+        for name in one.__slots__:
+            value = getattr(one, name)
+            seen[id(value)] = sys.getsizeof(value)
+    return sum(seen.values())
+
+
+if __name__ == "__main__":
+    main()
