@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from coatcheck.errors import ConfigurationError
@@ -162,8 +163,8 @@ def load_settings(
 
 
 @cache
-def _types() -> dict[str, Any]:
-    return get_type_hints(Settings)
+def _types() -> Mapping[str, Any]:
+    return MappingProxyType(get_type_hints(Settings))
 
 
 def _foreign(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -221,9 +222,8 @@ def _content_of(path: Path) -> dict[str, Any]:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    types = _types()
+    types = {name: kind for name, kind in _types().items() if name != "config"}  # said elsewhere
     values = {}
-    del types["config"]  # which file it is, is said elsewhere
     for name, value in _content_of(path).items():
         if name in TABLES:
             continue
