@@ -155,8 +155,7 @@ def load_settings(
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     config = given.get("config") or environment.get(PREFIX + "CONFIG")
     values = _from_file(Path(config)) if config else {}
-    types = _types()
-    for name, kind in types.items():
+    for name, kind in _types().items():
         if (text := environment.get(PREFIX + name.upper())) is not None:
             values[name] = _convert(PREFIX + name.upper(), text, kind)
     return Settings(**{**_foreign(environment), **values, **given})
@@ -222,7 +221,8 @@ def _content_of(path: Path) -> dict[str, Any]:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    types = {name: kind for name, kind in _types().items() if name != "config"}  # said elsewhere
+    types = dict(_types())
+    del types["config"]  # which file it is, is said elsewhere
     values = {}
     for name, value in _content_of(path).items():
         if name in TABLES:

@@ -21,8 +21,8 @@ nothing is done again. So it arrives where it was, with the same values, and goe
   only what the handler was told is kept: which job it was, and why. A job that failed can be
   resumed and succeed later; a handler that has gone on is told of the failure all the same.
 - A step that may run again although the handler has gone on (`wait=False`) is noted, and written
-  with the next that is waited for, or with what the handler says. No step is ever on record before
-  one that the handler came to earlier.
+  with the next that is waited for, or with what the handler says. No step that the handler took in
+  line is on record before one that it came to earlier.
 - Spawning a job and noting that it was spawned are one write. So are the end of a wait and all that
   was noted before it.
 - Events from outside are numbered by name as they come, whether anybody waits or not; the first

@@ -196,9 +196,7 @@ def _make_documents(taken: TakenIn, files: list[Sent], fields: dict[str, str]) -
             400, "two files of the form have the same name: one would replace the other"
         )
     taken.documents = [
-        _document(
-            {**shared, "name": file.name, "media_type": file.media_type, **file.source},
-        )
+        _document({**shared, "name": file.name, "media_type": file.media_type, **file.source})
         for file in files
     ]
     told = [[file.name, file.sha256, file.media_type] for file in files]
