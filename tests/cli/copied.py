@@ -44,7 +44,7 @@ def put_in(server: Server) -> Jobs:
             pass
     for handle in jobs["waiting"]:  # first for a job of its own, then for the event
         while all(step["name"] != "go" for step in handle.steps()):
-            pass
+            assert not State(handle.refresh()["state"]).is_terminal
         while handle.refresh()["state"] != "waiting":
             pass
     return jobs

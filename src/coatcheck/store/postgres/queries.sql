@@ -1156,8 +1156,13 @@ JOIN unnest($1::text[], $2::text[]) AS came(tenant, what)
   ON waits.tenant = came.tenant AND waits.what = came.what
 
 -- name: delete_waits_for
-DELETE FROM coatcheck.waits USING unnest($1::text[], $2::text[]) AS came(tenant, what)
-WHERE waits.tenant = came.tenant AND waits.what = came.what
+-- Of these jobs: another may have begun to wait since they were found. It looks for itself, by its
+-- rows here.
+DELETE FROM coatcheck.waits
+USING unnest($1::text[], $2::text[]) AS waiting(tenant, id),
+  unnest($3::text[], $4::text[]) AS came(tenant, what)
+WHERE waits.tenant = waiting.tenant AND waits.job_id = waiting.id
+  AND waits.tenant = came.tenant AND waits.what = came.what
 RETURNING waits.tenant, waits.job_id, waits.part
 
 -- name: delete_waits_that_are_over

@@ -6,7 +6,8 @@ running, and neither would wake it. Afterwards whoever looks last sees both. To 
 lock it first, so that two who look at the same time do so one after the other.
 
 - A job that ends is looked for in `waits`; a job that begins to wait looks itself whether what it
-  waits for is there already. Between them nothing is missed, whichever comes first.
+  waits for is there already. Between them nothing is missed, whichever comes first: the rows of a
+  job in `waits` are taken away by nobody but who has locked it, and wakes it.
 - Whoever should do this may die before it is done. The sweep looks for jobs that wait for something
   that is there (`missed_wakes`), and goes on with cascades, which are noted in the transaction that
   cancels the job.
@@ -33,20 +34,19 @@ async def wake_those_who_wait_for(db: Any, sql: Statements, ended: Sequence[Key]
     waiters = [(row[0], row[1]) for row in await db.fetch(sql.waiters, *came)]
     if not waiters:
         return False
-    return await _wake(db, sql, waiters, sql.delete_waits_for, came, now)
+    return await _wake(db, sql, waiters, now, sql.delete_waits_for, *came)
 
 
 async def look_again(db: Any, sql: Statements, keys: Sequence[Key], now: int) -> bool:
     """Wake those of these waiting jobs for which all of a group is there."""
-    ids = columns(sorted(keys), 2)
-    return await _wake(db, sql, keys, sql.delete_waits_that_are_over, ids, now)
+    return await _wake(db, sql, keys, now, sql.delete_waits_that_are_over)
 
 
 async def _wake(
-    db: Any, sql: Statements, keys: Sequence[Key], delete: str, values: list[Any], now: int
+    db: Any, sql: Statements, keys: Sequence[Key], now: int, delete: str, *values: list[Any]
 ) -> bool:
     found = await lock(db, sql, keys)
-    over = {tuple(row) for row in await db.fetch(delete, *values)}
+    over = {tuple(row) for row in await db.fetch(delete, *columns(sorted(found), 2), *values)}
     touched = sorted({(tenant, job_id) for tenant, job_id, _ in over})
     if not touched:
         return False
@@ -55,8 +55,7 @@ async def _wake(
     changes = {
         (tenant, job_id): change
         for tenant, job_id, _ in sorted(over)
-        if (tenant, job_id) in found
-        and (change := rules.woken(*found[tenant, job_id][:2], now)) is not None
+        if (change := rules.woken(*found[tenant, job_id][:2], now)) is not None
     }
     await write(db, sql, found, changes, now)
     return bool(changes)
