@@ -4,6 +4,7 @@ Who may do what:
 
 - Anyone may `submit`, read, `cancel`, `sweep`. A submit that returned is durable; one that raised
   StoreUnavailable may or may not have happened, and can be repeated with the same id.
+- Whoever has run a job before it was written submits it as it ended (`submit_ended`).
 - A worker writes to a job only through the lease it got: `coatcheck.store.working` says how.
 - A handler that waits gives its job up with the outcome `Waiting`. The job is queued again when
   its time has come (a claim sees to that), or all of one of the groups it waits for is there.
@@ -22,6 +23,7 @@ from typing import NamedTuple, Protocol
 
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, NewJob
+from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.model.state import State
 from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.store.access import AccessStore
@@ -50,9 +52,11 @@ __all__ = [
     "NO_COPIES",
     "NO_LIMITS",
     "NO_VERSIONS",
+    "NO_WORKER",
     "Claimed",
     "Deleted",
     "Earlier",
+    "Ended",
     "Held",
     "Idempotency",
     "JobFilter",
@@ -69,6 +73,9 @@ __all__ = [
 
 BATCH_LIMIT = 10_000
 NO_COPIES: Mapping[str, str] = MappingProxyType({})
+# Who has run a job that nobody had to claim. It is no worker, and nobody ever reads it: the job is
+# not there before it has ended.
+NO_WORKER = ""
 
 
 class Topic(StrEnum):
@@ -110,6 +117,16 @@ class Earlier(NamedTuple):
     first_id: str
     jobs: int
     fingerprint: str
+
+
+class Ended(NamedTuple):
+    """How a job ended that nobody had to claim: since when it ran, what came of it, and what it had
+    to say of itself.
+    """
+
+    began_at: int
+    outcome: Succeeded | GaveUp
+    report: Report | None = None
 
 
 class Deleted(NamedTuple):
@@ -193,6 +210,16 @@ class Store(
         With `once` the key is written together with the job. Where another job holds the key,
         nothing is written and that one is returned: of any number of submits under one key,
         whenever and wherever they come, one happens, until the key expires.
+        """
+        ...
+
+    async def submit_ended(
+        self, job: NewJob, ended: Ended, now: int, epoch: int | None = None
+    ) -> None:
+        """Make a job durable that has ended already, in one transaction. It is from then on as if
+        it had been submitted at `job.created_at`, claimed at `ended.began_at` and settled `now`;
+        but no claim ever sees it, and WORK is not signalled for it. Ids, the epoch and uploads are
+        as for `submit`.
         """
         ...
 

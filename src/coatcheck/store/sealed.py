@@ -33,6 +33,7 @@ from coatcheck.store.base import (
     NO_VERSIONS,
     Claimed,
     Earlier,
+    Ended,
     Idempotency,
     JobFilter,
     Report,
@@ -60,6 +61,17 @@ class SealedStore(SealedSecrets):
     ) -> Earlier | None:
         """Make a job durable."""
         return await self._store.submit(self._seal_job(job), now, once, epoch)
+
+    async def submit_ended(
+        self, job: NewJob, ended: Ended, now: int, epoch: int | None = None
+    ) -> None:
+        """Make a job durable that has ended."""
+        report = ended.report
+        sealed = ended._replace(
+            outcome=self._seal_end(ended.outcome, job.tenant),
+            report=None if report is None else self._seal_report(report, job.tenant),
+        )
+        await self._store.submit_ended(self._seal_job(job), sealed, now, epoch)
 
     async def submit_batch(
         self, jobs: Sequence[NewJob], now: int, once: Idempotency | None = None
@@ -249,11 +261,16 @@ class SealedStore(SealedSecrets):
         detail = None if error.detail is None else self._keys.seal(error.detail, tenant)
         return replace(error, message=self._keys.seal(error.message, tenant), detail=detail)
 
+    def _seal_end(self, outcome: Succeeded | GaveUp, tenant: str) -> Succeeded | GaveUp:
+        if isinstance(outcome, Succeeded):
+            return Succeeded(self._seal(outcome.result, tenant))
+        return replace(outcome, error=self._seal_failure(outcome.error, tenant))
+
     def _seal_outcome(self, outcome: Outcome, tenant: str) -> Outcome:
         match outcome:
-            case Succeeded(result):
-                return Succeeded(self._seal(result, tenant))
-            case GaveUp(error) | Errored(error) | Released(_, error) if error is not None:
+            case Succeeded() | GaveUp():
+                return self._seal_end(outcome, tenant)
+            case Errored(error) | Released(_, error) if error is not None:
                 return replace(outcome, error=self._seal_failure(error, tenant))
         return outcome
 

@@ -51,10 +51,13 @@ def leave(lease: Lease, name: str) -> SmallFile:
 
 _failures = st.sampled_from([Failure("boom", "it broke"), Failure("other", "x", '{"a":1}', True)])
 _delays = st.sampled_from([0, 1, 40, 3_000])
+_successes = st.builds(Succeeded, st.sampled_from(["1", '"zwei"']))
+_defeats = st.builds(GaveUp, _failures)
+ENDS: st.SearchStrategy[Succeeded | GaveUp] = st.one_of(_successes, _defeats)
 OUTCOMES: st.SearchStrategy[Outcome] = st.one_of(
-    st.builds(Succeeded, st.sampled_from(["1", '"zwei"'])),
+    _successes,
     st.builds(Errored, _failures, _delays, st.sampled_from([Reason.ERROR, Reason.TIMEOUT])),
-    st.builds(GaveUp, _failures),
+    _defeats,
     st.builds(Released, _delays, st.none() | _failures),
     st.just(Cancelled()),
     st.builds(Waiting, _delays),  # from now on: see _settle

@@ -26,7 +26,7 @@ from coatcheck.model.outcome import (
 )
 from coatcheck.model.schedule import Schedule
 from coatcheck.model.step import Message, Step, child_ended, event_sent
-from coatcheck.store.base import Report, Settlement
+from coatcheck.store.base import Ended, Report, Settlement
 from coatcheck.store.schedules import Firing
 
 ENDED = ("succeeded", "failed", "cancelled")
@@ -133,6 +133,17 @@ class ExpectedStore:
             job = ExpectedJob(new, run_at=new.run_at, queued_at=now)
             job.move("queued", None, now)
             self.jobs[new.tenant, new.id] = job
+
+    def submit_ended(self, new: NewJob, ended: Ended, now: int) -> None:
+        """Take a job in that has run, unless its id is there."""
+        if (new.tenant, new.id) in self.jobs:
+            return
+        self.submit(new, new.created_at)
+        job = self.jobs[new.tenant, new.id]
+        job.attempt = job.fence = 1
+        job.started_at = ended.began_at
+        job.move("running", None, ended.began_at)
+        self.settle(Settlement(Lease(*job.key, 1), ended.outcome, ended.report), now)
 
     def holder_of(self, tenant: str, key: str, now: int) -> NewJob | None:
         """Return the job that holds a key."""

@@ -23,11 +23,21 @@ from coatcheck.errors import Conflict, NotFound
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.job import Claim, Job, Lease, NewJob, Terms
 from coatcheck.model.limit import Limit
-from coatcheck.model.outcome import Outcome, Waiting
+from coatcheck.model.outcome import GaveUp, Outcome, Succeeded, Waiting
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import Deleted, Earlier, Idempotency, Report, Settlement, Store
+from coatcheck.store.base import Deleted, Earlier, Ended, Idempotency, Report, Settlement, Store
 from coatcheck.testing.comparison import compare
-from coatcheck.testing.draws import DRAFTS, KINDS, LIMITS, OUTCOMES, QUEUES, REPORTS, START, leave
+from coatcheck.testing.draws import (
+    DRAFTS,
+    ENDS,
+    KINDS,
+    LIMITS,
+    OUTCOMES,
+    QUEUES,
+    REPORTS,
+    START,
+    leave,
+)
 from coatcheck.testing.expected import (
     ENDED,
     GONE_IS_KNOWN_FOR,
@@ -113,6 +123,27 @@ class PlainMachine(ScheduleRules):
         if not refused:
             self.expected.keys[job.tenant, key] = (job, once.expires_at)
         return made
+
+    @rule(
+        target=jobs,
+        draft=DRAFTS,
+        took=st.sampled_from([0, 15, 1_000]),
+        outcome=ENDS,
+        report=st.none() | REPORTS,
+    )
+    def submit_ended(
+        self, draft: dict[str, Any], took: int, outcome: Succeeded | GaveUp, report: Report | None
+    ) -> Key | MultipleResults[Key]:
+        """Submit a job that has run before it was written, which may be refused; and once more."""
+        job = self._job(draft)
+        ended = Ended(self.now, outcome, _of(Lease(job.tenant, job.id, 1), report))
+        self.now += took
+        if self.expected.conflicts([job]):
+            return self._hand_in(self.store.submit_ended(job, ended, self.now), [job])
+        self.expected.submit_ended(job, ended, self.now)
+        for _ in range(2):
+            self._do(self.store.submit_ended(job, ended, self.now))
+        return job.tenant, job.id
 
     def _hand_in(
         self, submit: Coroutine[Any, Any, object], new: list[NewJob]

@@ -25,7 +25,7 @@ from coatcheck.model.payload import BlobName, blobs_in, is_reference
 from coatcheck.model.state import State
 from coatcheck.model.transition import Standing, Transition
 from coatcheck.model.usage import moved
-from coatcheck.store.base import Report, Settlement, Topic
+from coatcheck.store.base import NO_WORKER, Ended, Report, Settlement, Topic
 from coatcheck.store.postgres import access, blobs, webhooks
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.transport import as_texts, in_columns
@@ -102,12 +102,13 @@ async def submit(
     in_transaction: bool = False,
     fence: int = 0,
     epoch: int | None = None,
-) -> None:
-    """Insert jobs; ids that are there already are left as they are. Those that `brings_more` names
-    must be in a transaction. Raises AccessChanged for an epoch that has passed.
+) -> int:
+    """Insert jobs, and return how many were new; ids that are there already are left as they are.
+    Those that `brings_more` names must be in a transaction. Raises AccessChanged for an epoch that
+    has passed.
     """
     if not new:
-        return
+        return 0
     # The first of those with one id, as if they had come one after another.
     rows = {(job.tenant, job.id): job for job in reversed(new)}
     values = [*new_job_columns(list(reversed(rows.values())), now, fence), epoch]
@@ -115,19 +116,45 @@ async def submit(
     if in_transaction:  # which an error would end
         written = await db.execute(guarded, *values)
         await access.check_epoch(db, sql, epoch, written)
+        if written == access.NOTHING_WRITTEN:
+            return 0  # what they bring along came with them; they may have let go of it by now
         await blobs.adopt(db, sql, blobs_of(new))
         await blobs.adopt_uploads(db, sql, new)
         limited = [(job.tenant, job.id, job.input_until) for job in new if has_limit(job)]
         if limited:
             await db.execute(sql.keep_inputs_until, *columns(limited, 3))
         await webhooks.listen(db, sql, new)
-        return
+        return _count(written)
     try:
         written = await db.execute(sql.submit, *values)
     except asyncpg.UniqueViolationError:
         # Rare, and dear to guard against: see which ids are there, and leave those alone.
         written = await db.execute(guarded, *values)
     await access.check_epoch(db, sql, epoch, written)
+    return _count(written)
+
+
+def _count(written: str) -> int:
+    return int(written.rpartition(" ")[2])
+
+
+async def submit_ended(
+    db: Any, sql: Statements, job: NewJob, ended: Ended, now: int, epoch: int | None
+) -> tuple[set[Topic], After]:
+    """Insert a job that has ended; an id that is there already is left as it is."""
+    key, handed_in = (job.tenant, job.id), job.created_at
+    if not await submit(db, sql, [job], handed_in, in_transaction=True, epoch=epoch):
+        # An earlier try may have written it, and told nobody.
+        return {Topic.CHANGES, Topic.WEBHOOKS}, After()
+    # Nobody else sees the job yet: it stands as it was written, and there is nothing to lock.
+    new = Found(rules.created(job.run_at, handed_in).standing, job.terms, job.kind)
+    taken = rules.claimed(new.standing, NO_WORKER, ended.began_at)
+    claimed = await write(db, sql, {key: new}, {key: taken}, ended.began_at)
+    running = new._replace(standing=taken.standing)
+    settlement = Settlement(Lease(*key, taken.standing.fence), ended.outcome, ended.report)
+    _, topics, after = await settle(db, sql, [settlement], now, {key: running})
+    after.deliveries += claimed.deliveries
+    return topics, after
 
 
 def has_limit(job: NewJob) -> bool:
@@ -157,10 +184,17 @@ def new_job_columns(new: Sequence[NewJob], now: int, fence: int = 0) -> list[Any
 
 
 async def settle(
-    db: Any, sql: Statements, settlements: Sequence[Settlement], now: int
+    db: Any,
+    sql: Statements,
+    settlements: Sequence[Settlement],
+    now: int,
+    found: dict[Key, Found] | None = None,
 ) -> tuple[list[bool], set[Topic], After]:
-    """End attempts, each if its lease is still the newest."""
-    found = await lock(db, sql, [key_of(item.lease) for item in settlements])
+    """End attempts, each if its lease is still the newest. `found` are their jobs where the caller
+    has them already, and nobody else can.
+    """
+    if found is None:
+        found = await lock(db, sql, [key_of(item.lease) for item in settlements])
     fresh = [item for item in settlements if _holds(found, item.lease)]
     ending = {
         key_of(item.lease): item

@@ -28,6 +28,7 @@ from coatcheck.store.base import (
     Claimed,
     Deleted,
     Earlier,
+    Ended,
     Idempotency,
     JobFilter,
     Report,
@@ -138,6 +139,18 @@ class PostgresStore(
             await self._submits((job, now, epoch))
             return None
         return await self._keyed(Keyed((job,), now, once, epoch))
+
+    async def submit_ended(
+        self, job: NewJob, ended: Ended, now: int, epoch: int | None = None
+    ) -> None:
+        """Make a job durable that has ended."""
+        topics, after = await self._database.run(
+            lambda db: jobs.submit_ended(db, self._sql, job, ended, now, epoch)
+        )
+        if ended.report is not None:
+            self._taken_in(ended.report.children)
+        await self._following.follow(after, now)
+        self._notifications.publish(topics)
 
     async def earlier(self, tenant: str, key: str, now: int) -> Earlier | None:
         """Read what was submitted under a key."""

@@ -22,8 +22,10 @@ from coatcheck.model.step import event_sent
 from coatcheck.model.usage import bytes_of, submitted
 from coatcheck.model.webhook import PHASE
 from coatcheck.store.base import (
+    NO_WORKER,
     Deleted,
     Earlier,
+    Ended,
     Idempotency,
     Report,
     Settlement,
@@ -53,7 +55,25 @@ _UPDATE_REPORT = SQL.update_report
 
 
 def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
-    """Insert a job; the same id again is left as it is."""
+    """Insert a job, to be claimed; the same id again is left as it is."""
+    if _insert(tx, job, now, fence):
+        tx.topics.add(Topic.WORK)
+
+
+def submit_ended(tx: Transaction, job: NewJob, ended: Ended, now: int) -> None:
+    """Insert a job that has ended; the same id again is left as it is."""
+    if not _insert(tx, job, job.created_at):
+        return
+    found = find(tx, job.tenant, job.id)
+    assert found is not None, "it was just inserted"
+    taken = rules.claimed(found.standing, NO_WORKER, ended.began_at)
+    write(tx, job.tenant, job.id, found, taken, ended.began_at)
+    lease = Lease(job.tenant, job.id, taken.standing.fence)
+    _settle(tx, Settlement(lease, ended.outcome, ended.report), now)
+
+
+def _insert(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> bool:
+    """Insert a job and all it brings along; False when its id is there already."""
     standing, event = rules.created(job.run_at, now)
     try:
         tx.execute(_INSERT_JOB, new_job_row(job, standing._replace(fence=fence)))
@@ -62,7 +82,7 @@ def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
             raise
         raise IdTaken(f"the public id {job.public_id!r} is taken") from error
     if not tx.changed():
-        return
+        return False
     tx.execute(_INSERT_PAYLOAD, (job.tenant, job.id, "input", job.input))
     if is_reference(job.input):
         blobs.adopt(tx, blobs_in([(job.tenant, job.id, job.input)]))
@@ -75,7 +95,7 @@ def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
         tx.execute(SQL.insert_labels, (job.tenant, job.id, job.labels))
     webhooks.listen(tx, job)
     tx.meter(submitted(job.tenant, job.kind, 1, bytes_of(job.input), now))
-    tx.topics.add(Topic.WORK)
+    return True
 
 
 def submit_all(tx: Transaction, new: Sequence[NewJob], now: int) -> None:

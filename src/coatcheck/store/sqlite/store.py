@@ -28,6 +28,7 @@ from coatcheck.store.base import (
     Claimed,
     Deleted,
     Earlier,
+    Ended,
     Idempotency,
     JobFilter,
     Report,
@@ -148,6 +149,18 @@ class SQLiteStore(
         if once is None and merged.can_be_merged(job):
             merges = merged.Incoming(job, now, epoch)
         return await self._writer.write(submit, Urgency.SUBMIT, merges)
+
+    async def submit_ended(
+        self, job: NewJob, ended: Ended, now: int, epoch: int | None = None
+    ) -> None:
+        """Make a job durable that has ended."""
+
+        def submit(tx: Transaction) -> None:
+            if epoch is not None:
+                check_epoch(tx, epoch)
+            jobs.submit_ended(tx, job, ended, now)
+
+        await self._writer.write(submit, Urgency.SUBMIT)
 
     async def earlier(self, tenant: str, key: str, now: int) -> Earlier | None:
         """Read what was submitted under a key."""

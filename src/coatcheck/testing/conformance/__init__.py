@@ -30,6 +30,7 @@ from coatcheck.testing.conformance.concurrency import ConcurrencyConformance
 from coatcheck.testing.conformance.counting import CountConformance
 from coatcheck.testing.conformance.deleting import DeleteConformance
 from coatcheck.testing.conformance.delivering import DeliveryConformance
+from coatcheck.testing.conformance.ended_at_once import EndedConformance
 from coatcheck.testing.conformance.families import FamilyConformance
 from coatcheck.testing.conformance.idempotency import IdempotencyConformance
 from coatcheck.testing.conformance.large_steps import LargeStepConformance
@@ -92,6 +93,7 @@ class StoreConformance(
     ListConformance,
     BatchConformance,
     IdempotencyConformance,
+    EndedConformance,
     SubmitConformance,
 ):
     """Everything a store promises."""
