@@ -89,6 +89,11 @@ class WatchedStore:
         self._points("api.committed")
         return answer
 
+    async def submit_ended(self, *arguments: Any) -> None:
+        self._points("api.before_commit")
+        await self._store.submit_ended(*arguments)
+        self._points("api.committed")
+
 
 def be(order: Order, control: socket.socket, listening: socket.socket | None) -> None:
     """Play the part until told to stop by SIGTERM."""

@@ -26,6 +26,10 @@ class DyingStore(SQLiteStore):
         await super().submit(*arguments)
         os.kill(os.getpid(), signal.SIGKILL)
 
+    async def submit_ended(self, *arguments: Any) -> None:
+        await super().submit_ended(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+
     async def submit_batch(self, *arguments: Any) -> Any:
         await super().submit_batch(*arguments)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -4,7 +4,7 @@ let in by. Where the epoch has moved the caller is let in again first, by what h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from coatcheck.clock import Clock
 from coatcheck.engine.access import Admission
@@ -15,7 +15,10 @@ from coatcheck.errors import AccessChanged, QuotaExceeded
 from coatcheck.model.access import Quotas
 from coatcheck.model.job import NewJob
 from coatcheck.model.usage import bytes_of
-from coatcheck.store.base import Earlier, Store
+from coatcheck.store.base import Earlier, Ended, Store
+
+# Writes under an epoch; what is returned is what another request has written instead.
+Write = Callable[[int | None], Awaitable[Earlier | None]]
 
 
 class Admitting:
@@ -31,15 +34,33 @@ class Admitting:
         self, job: NewJob, now: int, once: Once | None, admission: Admission | None
     ) -> Earlier | None:
         """Make a job durable; None stands for whoever needs nobody to let them in."""
+        held = None if once is None else once.held(now)
+        return await self._let_in(
+            job, now, once, admission, lambda epoch: self._store.submit(job, now, held, epoch)
+        )
+
+    async def write_ended(
+        self, job: NewJob, ended: Ended, now: int, admission: Admission | None
+    ) -> None:
+        """Make a job durable that has ended."""
+
+        async def write(epoch: int | None) -> None:
+            await self._store.submit_ended(job, ended, now, epoch)
+
+        await self._let_in(job, now, None, admission, write)
+
+    async def _let_in(
+        self, job: NewJob, now: int, once: Once | None, admission: Admission | None, write: Write
+    ) -> Earlier | None:
         while True:
             try:
-                return await self._write(job, now, once, admission)
+                return await self._write(job, now, once, admission, write)
             except AccessChanged:
                 assert admission is not None, "who was not let in names no epoch"
                 admission = await admission.renew()  # and again under the same id: it is one job
 
     async def _write(
-        self, job: NewJob, now: int, once: Once | None, admission: Admission | None
+        self, job: NewJob, now: int, once: Once | None, admission: Admission | None, write: Write
     ) -> Earlier | None:
         quotas = None if admission is None else admission.quotas
         if quotas is not None and not self._quotas.takes(
@@ -49,10 +70,8 @@ class Admitting:
             if earlier is not None:
                 return earlier
         began = self._clock.monotonic()
-        held = None if once is None else once.held(now)
         try:
-            epoch = None if admission is None else admission.epoch
-            earlier = await self._store.submit(job, now, held, epoch)
+            earlier = await write(None if admission is None else admission.epoch)
         except BaseException:
             self._give_back(quotas, [job])
             raise

@@ -46,6 +46,7 @@ from coatcheck.model.step import Step
 from coatcheck.store.base import (
     Claimed,
     Deleted,
+    Ended,
     JobFilter,
     QueueStatus,
     Report,
@@ -143,6 +144,14 @@ class Engine:
         if earlier is None:
             return Submitted([as_submitted(job)], replayed=False)
         return await submitting.replayed(self, earlier, once, job.tenant)
+
+    async def submit_ended(
+        self, job: NewJob, ended: Ended, admission: Admission | None = None
+    ) -> None:
+        """Make a job durable that was checked and run here, and has ended; it is counted like one
+        that a worker ran. A payload that is kept apart does not go this way: raises ValueError.
+        """
+        await submitting.submit_ended(self, job, ended, admission)
 
     async def trigger(
         self,

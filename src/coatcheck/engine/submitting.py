@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from coatcheck.engine.submission import Submission, prepare_all, prepare_with_uploads
 from coatcheck.errors import Gone, InvalidInput, NotFound
 from coatcheck.ids import ulids_from
-from coatcheck.model.job import Job, NewJob
-from coatcheck.store.base import BATCH_LIMIT, Earlier
+from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.outcome import Succeeded
+from coatcheck.store.base import BATCH_LIMIT, Earlier, Ended
 
 if TYPE_CHECKING:
+    from coatcheck.engine.access import Admission
     from coatcheck.engine.engine import Engine
     from coatcheck.engine.once import Once
 
@@ -55,6 +57,30 @@ async def submit(
     else:
         await engine.keeping.drop_inputs([job])
     return job, earlier
+
+
+async def submit_ended(
+    engine: Engine, job: NewJob, ended: Ended, admission: Admission | None
+) -> None:
+    """Make a job durable that has ended, and count all that has become of it."""
+    if any(map(engine.keeping.is_large, _payloads_of(job, ended))):
+        raise ValueError(f"job {job.id} has a payload that is kept apart: it has to be submitted")
+    now = engine.clock.now()
+    await engine.admitting.write_ended(job, ended, now, admission)
+    engine.metrics.submitted(job.kind)
+    engine.metrics.started(job.kind, ended.began_at - job.run_at)
+    ran_ms = max(0, now - ended.began_at)
+    engine.metrics.settled(job.kind, job.queue, ended.outcome, last=True, ran_ms=ran_ms)
+    if engine.places.are_used_here:
+        engine.places.ended(Lease(job.tenant, job.id, 1))
+
+
+def _payloads_of(job: NewJob, ended: Ended) -> Iterator[str]:
+    yield job.input
+    if isinstance(ended.outcome, Succeeded):
+        yield ended.outcome.result
+    if ended.report is not None:
+        yield from (step.result for step in ended.report.steps if step.result is not None)
 
 
 async def submit_batch(
