@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from coatcheck import App, Context, Fail, Retry, Upload
-from coatcheck.errors import JobFailed, StepFailed
+from coatcheck.errors import CoatcheckError, JobFailed, StepFailed
 
 app = App()
 
@@ -249,6 +249,24 @@ def prints(ctx: Context, text: str) -> None:
 @app.job(isolation="process")
 def turn_around(ctx: Context, text: str) -> str:
     return text[::-1]
+
+
+@app.job(isolation="process")
+def leave_at_end(ctx: Context, text: str) -> None:
+    ctx.artifact("note.txt", text.encode(), at_end=True)
+
+
+@app.job(isolation="process")
+def asks_for_a_step(ctx: Context) -> Any:
+    return ctx.step(os.getpid)
+
+
+@app.job(isolation="process")
+def asks_for_a_step_and_fails(ctx: Context) -> Any:
+    try:
+        return ctx.step(os.getpid)
+    except CoatcheckError:
+        raise Fail("no-step", "there was no step") from None
 
 
 @app.job(isolation="process")

@@ -6,6 +6,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 
 import click
 
@@ -22,10 +23,16 @@ from coatcheck.ui.pages import PATH as COCKPIT
 
 
 def serve_here(
-    app: str | None, settings: Settings, listening: socket.socket, *, with_worker: bool
+    app: str | None,
+    settings: Settings,
+    listening: socket.socket,
+    *,
+    with_worker: bool,
+    beside_worker: bool,
 ) -> None:
     """Serve HTTP, and work as well if told, until a signal."""
-    process = single_process if with_worker else api_process
+    alone = partial(api_process, beside_worker=beside_worker)
+    process = single_process if with_worker else alone
     announce = _announcement(listening, settings)
     loaded = _load(app, settings)
     loaded.use(McpSurface())

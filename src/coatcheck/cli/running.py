@@ -78,11 +78,16 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
 
 
 async def api_process(
-    app: App, settings: Settings, listening: socket.socket, announce: Callable[[bool], None]
+    app: App,
+    settings: Settings,
+    listening: socket.socket,
+    announce: Callable[[bool], None],
+    *,
+    beside_worker: bool = False,
 ) -> None:
     """Serve HTTP until SIGTERM."""
     async with open_engine(app, settings) as engine:
-        server = _Server(app, engine, settings, announce)
+        server = _Server(app, engine, settings, announce, beside_worker=beside_worker)
         _tune_for_answering()
         with _on_stop_signal(lambda: _stop_server(server, engine)):
             await server.serve(sockets=[listening])
@@ -110,7 +115,7 @@ async def single_process(
 ) -> None:
     """Serve HTTP and work in one process, until SIGTERM."""
     async with open_engine(app, settings) as engine:
-        server = _Server(app, engine, settings, announce)
+        server = _Server(app, engine, settings, announce, beside_worker=True)
         stop = asyncio.Event()
 
         def stop_both() -> None:
@@ -126,7 +131,13 @@ class _Server(uvicorn.Server):
     """A server that says when it answers, closes silent connections, leaves the signals to us."""
 
     def __init__(
-        self, app: App, engine: Engine, settings: Settings, announce: Callable[[bool], None]
+        self,
+        app: App,
+        engine: Engine,
+        settings: Settings,
+        announce: Callable[[bool], None],
+        *,
+        beside_worker: bool,
     ) -> None:
         surfaces = surfaces_of(app)
         super().__init__(
@@ -135,6 +146,7 @@ class _Server(uvicorn.Server):
                     engine,
                     settings.origins,
                     pages=not settings.is_production,
+                    beside_worker=beside_worker,
                     surfaces=surfaces,
                     cockpit=Cockpit().endpoints,
                 ),

@@ -68,7 +68,8 @@ def serve(
     if no_worker or in_process:
         from coatcheck.cli.processes import serve_here  # noqa: PLC0415 - see above
 
-        serve_here(app, settings, listening, with_worker=in_process)
+        supervised = socket_fd is not None
+        serve_here(app, settings, listening, with_worker=in_process, beside_worker=supervised)
         return
     named = [] if app is None else [app]
     listening.set_inheritable(True)

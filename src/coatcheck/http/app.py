@@ -40,11 +40,13 @@ def create_http_app(
     cors_origins: Sequence[str] = (),
     *,
     pages: bool = True,
+    beside_worker: bool = False,
     surfaces: Iterable[Surface] = (),
     cockpit: Iterable[Endpoint] = (),
 ) -> Starlette:
     """Build the application over an engine, with surfaces beside the canonical API; pages of the
-    origins named may ask it. Without `pages` it has none of its own, apart from the `cockpit`.
+    origins named may ask it. Without `pages` it has none of its own, apart from the `cockpit`. What
+    a worker beside it may do, and takes a moment, it may have done itself (`beside_worker`).
     """
     doors = {surface.name: surface for surface in surfaces}
     endpoints = [*ENDPOINTS, *_endpoints_of(doors)]
@@ -61,6 +63,7 @@ def create_http_app(
     )
     app.router.redirect_slashes = False  # another address is another address: 404
     app.state.engine = engine
+    app.state.beside_worker = beside_worker
     app.state.surfaces = doors
     app.state.shapes = shapes
 

@@ -35,6 +35,10 @@ class QueueStore(Protocol):
         """Let so many jobs of a queue run at once, of all kinds together; None: no limit."""
         ...
 
+    async def is_held(self, name: str) -> bool:
+        """Tell whether a queue is paused or has a limit."""
+        ...
+
     async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
         """Count the jobs of these kinds that are due and will be claimed from the job's queue
         before it, up to `most`: those of higher priority, and the older ones of its tenant. Other

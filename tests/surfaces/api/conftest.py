@@ -45,7 +45,10 @@ def serve(tmp_path: Path) -> Serve:
 
     @contextlib.asynccontextmanager
     async def serving(
-        *surfaces: Surface, works: bool = True, grace_s: float = 10.0
+        *surfaces: Surface,
+        works: bool = True,
+        beside_worker: bool = False,
+        grace_s: float = 10.0,
     ) -> AsyncIterator[Running]:
         settings = Settings(
             database=f"sqlite:///{tmp_path}/jobs.db",
@@ -57,16 +60,21 @@ def serve(tmp_path: Path) -> Serve:
         app = App()
         for surface in surfaces:
             app.use(surface)
+            surface.configure(settings)
         store, blobs = SQLiteStore(tmp_path / "jobs.db"), blobs_for(settings)
         await store.open()
         engine = Engine(store, app.kinds, blobs=blobs, pepper=lambda: b"p" * 32)
         try:
             async with (
-                connect(create_http_app(engine, surfaces=surfaces)) as http,
+                connect(
+                    create_http_app(engine, surfaces=surfaces, beside_worker=beside_worker)
+                ) as http,
                 _working(engine, settings) if works else contextlib.nullcontext(),
             ):
                 yield Running(http, engine)
         finally:
+            for surface in surfaces:
+                await surface.close()
             await store.close()
             blobs.close()
 

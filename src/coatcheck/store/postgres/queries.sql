@@ -588,6 +588,10 @@ UPDATE coatcheck.jobs SET limited = true
 WHERE state = 'running' AND NOT limited AND queue = $1
   AND worker = ANY (ARRAY(SELECT id FROM coatcheck.workers))
 
+-- name: is_held
+SELECT 1 FROM coatcheck.queues
+WHERE name = $1 AND (paused_at IS NOT NULL OR concurrency IS NOT NULL)
+
 -- name: limit_queue
 INSERT INTO coatcheck.queues (name, concurrency) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET concurrency = excluded.concurrency

@@ -39,6 +39,10 @@ class PostgresQueues(ABC):
         await self._database.run(limit)
         self._may_be_claimable()
 
+    async def is_held(self, name: str) -> bool:
+        """Tell whether a queue is paused or has a limit."""
+        return await self._database.fetchrow(self._sql.is_held, name) is not None
+
     async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
         """Count the jobs before one in its queue."""
         priority = priority_in_lanes(job.priority)

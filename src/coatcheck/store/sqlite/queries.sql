@@ -225,6 +225,9 @@ SELECT count(*) FROM (
 SELECT name, paused_at IS NOT NULL, concurrency FROM queues
 WHERE paused_at IS NOT NULL OR concurrency IS NOT NULL
 
+-- name: is_held
+SELECT 1 FROM queues WHERE name = ? AND (paused_at IS NOT NULL OR concurrency IS NOT NULL)
+
 -- name: rate
 SELECT free_at FROM rates WHERE kind = ?
 

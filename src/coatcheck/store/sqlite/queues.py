@@ -39,6 +39,10 @@ class SQLiteQueues:
         """Let so many jobs of a queue run at once."""
         await self._writer.write(lambda tx: _limit(tx, name, concurrency), Urgency.WORKER)
 
+    async def is_held(self, name: str) -> bool:
+        """Tell whether a queue is paused or has a limit."""
+        return await self._reader.glance_at(SQL.is_held, (name,)) is not None
+
     async def ahead_of(self, job: Job, kinds: Sequence[str], most: int) -> int:
         """Count the jobs before one in its queue."""
         priority = priority_in_lanes(job.priority)

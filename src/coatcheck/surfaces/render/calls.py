@@ -12,14 +12,15 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.body import read_json
-from coatcheck.model.job import Job
+from coatcheck.model.job import Failure, Job
 from coatcheck.model.state import State
 from coatcheck.surfaces.render import links
 from coatcheck.surfaces.render.diagram import BAD_SOURCE, Diagram
 from coatcheck.surfaces.render.drawing import LONGEST_SOURCE, Format, Output
+from coatcheck.surfaces.render.on_the_line import DrawnAtOnce, DrawnLately, Queued, WaitingRoom
 from coatcheck.surfaces.render.settings import RenderSettings
 from coatcheck.surfaces.render.showing import error_of, link_view, shortlink_of, submitted_view
-from coatcheck.surfaces.render.submitting import WaitingRoom, submit
+from coatcheck.surfaces.render.submitting import submit
 
 # Who waits on the line waits at most this long; the job goes on.
 SYNC_WAIT_S = 60.0
@@ -43,7 +44,7 @@ class RenderCalls:
 
     def __init__(self, settings: RenderSettings) -> None:
         self._settings = settings
-        self._room = WaitingRoom(settings)
+        self.room = WaitingRoom(settings)
 
     async def render(self, request: Request) -> Response:
         """Draw a diagram: 202 and an id at once or, with `?mode=sync`, where the picture is."""
@@ -60,15 +61,19 @@ class RenderCalls:
 
     async def _drawn_now(self, request: Request, diagram: Diagram) -> Response:
         base_url = self._settings.base_url
-        drawn, job = await self._room.submit(request, diagram)
-        if drawn is not None:
-            return JSONResponse({**link_view(shortlink_of(drawn), base_url), "cached": True})
-        if job is None:
-            waiting = self._settings.most_waiting
-            said = f"{waiting} diagrams wait already; try again, or without mode=sync"
-            raise HTTPException(429, said, headers={"Retry-After": str(RETRY_AFTER_S)})
-        engine: Engine = request.app.state.engine
-        return _answer(await engine.wait_on(job, SYNC_WAIT_S), base_url)
+        match await self.room.enter(request, diagram):
+            case DrawnLately(job):
+                return JSONResponse({**link_view(shortlink_of(job), base_url), "cached": True})
+            case DrawnAtOnce(shortlink, None):
+                return JSONResponse(link_view(shortlink, base_url))
+            case DrawnAtOnce(_, Failure(message=said)):
+                return JSONResponse({"error": said}, 400)
+            case Queued(job):
+                engine: Engine = request.app.state.engine
+                return _answer(await engine.wait_on(job, SYNC_WAIT_S), base_url)
+        waiting = self._settings.most_waiting
+        said = f"{waiting} diagrams wait already; try again, or without mode=sync"
+        raise HTTPException(429, said, headers={"Retry-After": str(RETRY_AFTER_S)})
 
     async def picture(self, request: Request) -> Response:
         """Show a picture to whoever has its link."""

@@ -24,7 +24,8 @@ class RenderSettings:
     retention_ms: int = 3_600_000
     # CACHE_TTL: for how many milliseconds the same source is not drawn again.
     cache_ttl_ms: int = 300_000
-    # QUEUE_MAX_CONCURRENT: how many are drawn at once, on all workers together.
+    # QUEUE_MAX_CONCURRENT: how many are drawn at once, on all workers together; beside them, where
+    # it is more than one, one for who waits on the line, at each server with a worker of its own.
     most_at_once: int = 10
     # QUEUE_MAX_WAITING: with so many waiting, nobody is let wait for theirs on the line.
     most_waiting: int = 50

@@ -36,15 +36,13 @@ async def submit(request: Request, diagram: Diagram, settings: RenderSettings) -
 
 async def _submit(request: Request, diagram: Diagram, settings: RenderSettings) -> Job:
     engine: Engine = request.app.state.engine
-    now, store = engine.clock.now(), engine.store
-    asked = _submission(request, diagram)
-    by = Linked(asked.tenant, asked.public_id or "")
+    asked = submission_of(request, diagram)
     digest = links.digest_of(diagram)
-    link = links.remember_link(store, diagram.shortlink or "", by, now, settings.retention_ms)
-    drawn = links.remember_drawn(store, digest, by, now, settings.cache_ttl_ms)
+    link, drawn = remembered(engine, diagram, asked, settings)
     if HEADER in request.headers:
         return await _submit_once(request, asked, digest, link, drawn)
     # The three belong together, and go to the disk together; a link without a job leads nowhere.
+    job: Job
     _, _, job = await asyncio.gather(link, drawn, submit_for(request, asked, digest))
     return job
 
@@ -67,7 +65,20 @@ async def _submit_once(
     return submitted.jobs[0]
 
 
-def _submission(request: Request, diagram: Diagram) -> Submission:
+def remembered(
+    engine: Engine, diagram: Diagram, asked: Submission, settings: RenderSettings
+) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
+    """Return what is to be written beside a job: where its link leads, and what it draws."""
+    now, store = engine.clock.now(), engine.store
+    by = Linked(asked.tenant, asked.public_id or "")
+    return (
+        links.remember_link(store, diagram.shortlink or "", by, now, settings.retention_ms),
+        links.remember_drawn(store, links.digest_of(diagram), by, now, settings.cache_ttl_ms),
+    )
+
+
+def submission_of(request: Request, diagram: Diagram) -> Submission:
+    """Return a diagram as a job to be, with a shortlink and an id that the surface shows."""
     diagram.shortlink = links.new_shortlink()
     return Submission(
         KIND,
@@ -92,33 +103,9 @@ async def drawn_lately(request: Request, diagram: Diagram) -> Job | None:
     return job if job.state is State.SUCCEEDED else None
 
 
-class WaitingRoom:
-    """Lets callers wait on the line for their picture, as long as few enough wait."""
-
-    def __init__(self, settings: RenderSettings) -> None:
-        self._settings = settings
-        self._coming = 0  # let in by this process, and not in the store yet
-
-    async def submit(self, request: Request, diagram: Diagram) -> tuple[Job | None, Job | None]:
-        """Return the job that has drawn the diagram lately, or else a new one that will; neither
-        where too many wait already.
-        """
-        most = self._settings.most_waiting
-        self._coming += 1
-        try:
-            # Both are asked at once: mostly it has not been drawn, and somebody waits.
-            drawn, waiting = await asyncio.gather(
-                drawn_lately(request, diagram), _waiting(request, diagram, most)
-            )
-            if drawn is not None or waiting + self._coming > most:
-                return drawn, None
-            return None, await submit(request, diagram, self._settings)
-        finally:
-            self._coming -= 1
-
-
-async def _waiting(request: Request, diagram: Diagram, most: int) -> int:
+async def ahead_of(request: Request, diagram: Diagram, most: int) -> int:
+    """Count the diagrams that would be drawn before this one, up to `most`."""
     engine: Engine = request.app.state.engine
-    asked = _submission(request, diagram)
+    asked = submission_of(request, diagram)
     next_one = as_submitted(prepare(asked, engine.kinds, engine.new_id(), engine.clock.now()))
     return await engine.store.ahead_of(next_one, [KIND], most)

@@ -13,6 +13,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.http.problem import Refusal
 from coatcheck.http.surface import Part, Surface
 from coatcheck.model.job import Job
+from coatcheck.settings import Settings
 from coatcheck.surfaces.render.calls import RenderCalls
 from coatcheck.surfaces.render.diagram import KIND, QUEUE, SURFACE, render
 from coatcheck.surfaces.render.drawing import Format, engine_names, engines_in_force
@@ -31,7 +32,8 @@ class RenderSurface(Surface):
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self.settings = RenderSettings.read(os.environ if environment is None else environment)
-        self.endpoints = endpoints_for(RenderCalls(self.settings))
+        self._calls = RenderCalls(self.settings)
+        self.endpoints = endpoints_for(self._calls)
         self._links = LinkSweep()
 
     def declare(self, app: App) -> None:
@@ -49,6 +51,14 @@ class RenderSurface(Surface):
             keep_failed=kept,
             concurrency=self.settings.most_at_once,
         )(render)
+
+    def configure(self, settings: Settings) -> None:
+        """Take what the operator has set."""
+        self._calls.room.configure(settings)
+
+    async def close(self) -> None:
+        """End the process that draws for whoever waits on the line."""
+        await self._calls.room.close()
 
     async def tidy(self, engine: Engine) -> None:
         """Remove links that lead nowhere any more."""

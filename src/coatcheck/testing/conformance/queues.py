@@ -19,7 +19,7 @@ from coatcheck.testing.conformance.arrange import (
 
 
 class QueueConformance(Conformance):
-    """`queues` and `pause_queue`."""
+    """`queues`, `pause_queue` and `is_held`."""
 
     async def test_a_queue_tells_how_many_jobs_it_holds(self, store: Store, worker: str) -> None:
         """Ready, delayed and running, over all kinds and tenants."""
@@ -47,6 +47,17 @@ class QueueConformance(Conformance):
         await store.submit(new_job(queue="d", run_at=NOW + 1), NOW)
         listed = [(q.name, q.ready, q.delayed, q.running) for q in await store.queues()]
         assert listed == [("a", 1, 0, 0), ("b", 0, 0, 1), ("c", 2, 0, 0), ("d", 0, 1, 0)]
+
+    async def test_a_queue_is_held_by_a_pause_or_a_limit(self, store: Store) -> None:
+        """Until both are gone; another is not."""
+        assert not await store.is_held("a")
+        await store.pause_queue("a", True, NOW)
+        await store.limit_queue("a", 2)
+        assert (await store.is_held("a"), await store.is_held("b")) == (True, False)
+        await store.pause_queue("a", False, NOW)
+        assert await store.is_held("a")
+        await store.limit_queue("a", None)
+        assert not await store.is_held("a")
 
     async def test_an_empty_store_has_no_queues(self, store: Store) -> None:
         """A queue exists by what is in it."""

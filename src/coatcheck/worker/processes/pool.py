@@ -23,16 +23,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import astuple
 from typing import Any
 
-from coatcheck.model.handler import reference_of
 from coatcheck.model.job import Failure
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Errored, Outcome
@@ -50,7 +46,7 @@ from coatcheck.worker.processes.process import STOP_S, Process
 from coatcheck.worker.processes.questions import read_question, write_answer
 from coatcheck.worker.processes.wire import (
     Message,
-    claim_fields,
+    hello_fields,
     read_files,
     read_outcome,
     read_report,
@@ -80,10 +76,10 @@ class ProcessRunner:
     ) -> None:
         self._finish = finish
         self._reading: dict[Execution, Future[Any]] = {}  # whose input is being read
-        self._hello = _hello(kinds, settings)
+        self._hello = hello_fields(kinds, settings)
         self._jobs_each = settings.process_jobs
-        self._processes: set[Process] = set()
-        self._busy: dict[Execution, Process] = {}
+        self._processes: set[Process[Execution]] = set()
+        self._busy: dict[Execution, Process[Execution]] = {}
         self._waiting: deque[Execution] = deque()
         self._asking: set[asyncio.Task[Any]] = set()  # what handlers wait for
         self._pause_s = FIRST_PAUSE_S
@@ -151,7 +147,7 @@ class ProcessRunner:
         self._loop.call_later(self._pause_s, self._spawn)
         self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
 
-    def _give_up_starting(self, process: Process) -> None:
+    def _give_up_starting(self, process: Process[Execution]) -> None:
         if not process.ready:
             process.why_broken = f"it was not ready after {START_S:g} s"
             process.kill()
@@ -193,8 +189,7 @@ class ProcessRunner:
         while self._waiting and (process := next(idle, None)) is not None:
             execution = self._waiting.popleft()
             self._busy[execution] = process
-            claim = execution.claim
-            process.give(execution, {"claim": claim_fields(claim)}, claim.input.encode())
+            process.give(execution, execution.claim)
             if execution.interrupted is not None:
                 self._tell(process, execution)
 
@@ -208,7 +203,7 @@ class ProcessRunner:
         elif (process := self._busy.get(execution)) is not None:
             self._tell(process, execution)
 
-    def _tell(self, process: Process, execution: Execution) -> None:
+    def _tell(self, process: Process[Execution], execution: Execution) -> None:
         why = execution.interrupted
         process.send({"type": "interrupt", "number": process.number, "why": why})
 
@@ -216,7 +211,7 @@ class ProcessRunner:
         if (process := self._busy.get(execution)) is not None:
             process.kill()
 
-    def heard(self, process: Process, message: Message) -> None:
+    def heard(self, process: Process[Execution], message: Message) -> None:
         """A process has said something."""
         header = message.header
         match message.type:
@@ -227,7 +222,7 @@ class ProcessRunner:
             case "broken":
                 process.why_broken = str(header["message"])
                 return
-        execution = process.execution
+        execution = process.attempt
         if execution is None or header["number"] != process.number:
             return
         if (report := read_report(header.get("report"))) is not None:
@@ -244,14 +239,14 @@ class ProcessRunner:
                 now = execution.clock.now()
                 execution.context.leave(read_files(header["files"], execution.claim.lease, now))
                 self._pause_s = FIRST_PAUSE_S
-                process.execution = None
+                process.attempt = None
                 del self._busy[execution]
                 if not header["fit"] or process.begun == self._jobs_each:
                     process.retire()
                     self._spawn()
                 self._hand_over(execution, outcome)
 
-    def _ask(self, process: Process, execution: Execution, message: Message) -> None:
+    def _ask(self, process: Process[Execution], execution: Execution, message: Message) -> None:
         number, asked = process.number, message.header["id"]
         file = process.take_file(asked)
         question = read_question(message.header["question"], message.body, file)
@@ -268,11 +263,11 @@ class ProcessRunner:
 
         asking.add_done_callback(answer)
 
-    def gone(self, process: Process) -> None:
+    def gone(self, process: Process[Execution]) -> None:
         """A process has ended."""
         self._processes.discard(process)
         self._moved.set()
-        execution, process.execution = process.execution, None
+        execution, process.attempt = process.attempt, None
         if execution is not None:
             del self._busy[execution]
         if process.retired or self._closing:
@@ -315,7 +310,7 @@ class ProcessRunner:
         self._closing = True
         for process in list(self._processes):
             process.retire()
-            if process.execution is not None or not process.ready:
+            if process.attempt is not None or not process.ready:
                 process.kill()
         while self._processes:
             self._moved.clear()
@@ -326,30 +321,7 @@ class ProcessRunner:
         self._guard.close()
 
 
-def _hello(kinds: Sequence[Kind], settings: Settings) -> dict[str, Any]:
-    described = []
-    for kind in kinds:
-        module, handler = reference_of(kind)
-        described.append(
-            {
-                "name": kind.name,
-                "module": module,
-                "handler": handler,
-                "memory": kind.memory,
-                "backoff": astuple(kind.backoff),
-            }
-        )
-    logging_settings = {"log_format": settings.log_format, "log_level": settings.log_level}
-    return {
-        "type": "hello",
-        "parent": os.getpid(),
-        "path": sys.path,
-        "logging": logging_settings,
-        "kinds": described,
-    }
-
-
-def _died(execution: Execution, process: Process) -> Outcome:
+def _died(execution: Execution, process: Process[Execution]) -> Outcome:
     words = f"the process that ran the handler {process.how_it_ended()}"
     if execution.kind.memory is not None:
         words += f"; its memory was limited to {in_megabytes(execution.kind.memory)} more"
@@ -361,5 +333,5 @@ def _failed(execution: Execution, why: str) -> Outcome:
     return Errored(error, claim_delay(execution.kind, execution.claim))
 
 
-def _fields(process: Process) -> dict[str, object]:
+def _fields(process: Process[Execution]) -> dict[str, object]:
     return {"child_pid": process.pid, "how": process.how_it_ended()}

@@ -18,11 +18,11 @@ import subprocess
 import sys
 import tempfile
 import threading
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, Generic, Protocol, TypeVar, cast
 
-from coatcheck.worker.execution import Execution
+from coatcheck.model.job import Claim
 from coatcheck.worker.processes.orphans import Guard
-from coatcheck.worker.processes.wire import Message, Splitter, frame
+from coatcheck.worker.processes.wire import Message, Splitter, claim_fields, frame
 
 log = logging.getLogger(__name__)
 
@@ -36,22 +36,25 @@ SMALL_FILE = 1 << 20
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
 
-class Listener(Protocol):
+T = TypeVar("T")  # what a process is given to do
+
+
+class Listener(Protocol[T]):
     """Who hears what a process says, and of its end."""
 
-    def heard(self, process: Process, message: Message) -> None:
+    def heard(self, process: Process[T], message: Message) -> None:
         """A message came."""
         ...
 
-    def gone(self, process: Process) -> None:
+    def gone(self, process: Process[T]) -> None:
         """It has ended, and all it said was heard."""
         ...
 
 
-class Process(asyncio.Protocol):
-    """A process: starting until it says that it is ready, then idle or busy with one execution."""
+class Process(asyncio.Protocol, Generic[T]):
+    """A process: starting until it says that it is ready, then idle or busy with one attempt."""
 
-    def __init__(self, listener: Listener, guard: Guard) -> None:
+    def __init__(self, listener: Listener[T], guard: Guard) -> None:
         self._listener = listener
         self._guard = guard
         self._loop = asyncio.get_running_loop()
@@ -63,8 +66,8 @@ class Process(asyncio.Protocol):
         self.ready = False
         self.retired = False
         self.why_broken = ""
-        self.execution: Execution | None = None
-        self.number = 0  # of the execution
+        self.attempt: T | None = None
+        self.number = 0  # of the attempt
         self.begun = 0  # how many it has begun
         self._files: dict[int, IO[bytes]] = {}  # what has arrived of files, by the id of the ask
         self._socket, theirs = socket.socketpair()
@@ -92,7 +95,7 @@ class Process(asyncio.Protocol):
     @property
     def idle(self) -> bool:
         """Whether it can be given a job."""
-        return self.ready and self.execution is None and not self.retired and not self._exited
+        return self.ready and self.attempt is None and not self.retired and not self._exited
 
     def send(self, header: dict[str, Any], body: bytes = b"") -> None:
         """Send a message, without ever waiting; one that has ended hears nothing."""
@@ -102,12 +105,13 @@ class Process(asyncio.Protocol):
         elif not self._transport.is_closing():
             self._transport.write(data)
 
-    def give(self, execution: Execution, header: dict[str, Any], body: bytes) -> None:
+    def give(self, attempt: T, claim: Claim) -> None:
         """Have it run an attempt."""
-        self.execution = execution
+        self.attempt = attempt
         self.number += 1
         self._drop_files()  # of which the attempt before has sent a part
-        self.send({"type": "job", "number": self.number, **header}, body)
+        header = {"type": "job", "number": self.number, "claim": claim_fields(claim)}
+        self.send(header, claim.input.encode())
 
     def gather(self, ask: int, piece: bytes) -> None:
         """Take the next piece of a file: in memory while it is small, then on the disk."""

@@ -137,9 +137,7 @@ def write_answer(question: Question, answer: Task[Any]) -> bytes:
     """Return the answer to a question as it is sent."""
     error = answer.exception()
     if error is not None:
-        problems = getattr(error, "problems", ())
-        told = {"name": type(error).__name__, "message": str(error), "problems": problems}
-        return json.dumps({"error": told}).encode()
+        return write_refusal(error)
     value = answer.result()
     match question:
         case History():
@@ -150,6 +148,13 @@ def write_answer(question: Question, answer: Task[Any]) -> bytes:
         case FetchUpload():
             value = str(value)
     return json.dumps({"value": value}).encode()
+
+
+def write_refusal(error: BaseException) -> bytes:
+    """Return why a question is not answered as it is sent."""
+    problems = getattr(error, "problems", ())
+    told = {"name": type(error).__name__, "message": str(error), "problems": problems}
+    return json.dumps({"error": told}).encode()
 
 
 def _read_answer(question: Question, value: Any) -> Any:

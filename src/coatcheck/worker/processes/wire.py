@@ -40,7 +40,9 @@ handler scribbles over the socket, and the worker ends the process.
 from __future__ import annotations
 
 import json
+import os
 import struct
+import sys
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple
@@ -54,10 +56,13 @@ from coatcheck.model.artifact import (
     small_file,
 )
 from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.handler import reference_of
 from coatcheck.model.job import Claim, Failure, Lease, Progress, Terms
+from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.state import Reason
 from coatcheck.model.step import Step
+from coatcheck.settings import Settings
 from coatcheck.store.base import Report
 from coatcheck.store.rows import read_step, step_row
 
@@ -111,6 +116,30 @@ class Splitter:
 
 
 # --- what is in the messages
+
+
+def hello_fields(kinds: Sequence[Kind], settings: Settings) -> dict[str, Any]:
+    """Return what a process is told first."""
+    described = []
+    for kind in kinds:
+        module, handler = reference_of(kind)
+        described.append(
+            {
+                "name": kind.name,
+                "module": module,
+                "handler": handler,
+                "memory": kind.memory,
+                "backoff": astuple(kind.backoff),
+            }
+        )
+    logging_settings = {"log_format": settings.log_format, "log_level": settings.log_level}
+    return {
+        "type": "hello",
+        "parent": os.getpid(),
+        "path": sys.path,
+        "logging": logging_settings,
+        "kinds": described,
+    }
 
 
 def write_step(step: Step) -> list[Any]:
