@@ -12,23 +12,24 @@ its own, becomes a job that is queued, and waited for.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import NamedTuple
 
 from starlette.requests import Request
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import prepare
+from coatcheck.engine.submission import Submission, as_submitted, prepare
 from coatcheck.errors import IdTaken
 from coatcheck.http.idempotency import HEADER
 from coatcheck.http.surface_calls import submission_for
-from coatcheck.model.job import Failure, Job
+from coatcheck.model.job import Failure, Job, NewJob
 from coatcheck.model.outcome import GaveUp
 from coatcheck.settings import Settings
+from coatcheck.store.base import Ended
 from coatcheck.surfaces.render.diagram import BAD_SOURCE, KIND, QUEUE, Diagram
 from coatcheck.surfaces.render.drawing import Output
 from coatcheck.surfaces.render.settings import RenderSettings
 from coatcheck.surfaces.render.submitting import (
-    ahead_of,
     drawn_lately,
     remembered,
     submission_of,
@@ -81,49 +82,41 @@ class WaitingRoom:
         self, request: Request, diagram: Diagram
     ) -> DrawnLately | DrawnAtOnce | Queued | None:
         """Have a diagram drawn for who waits for it; None where too many wait already."""
+        engine: Engine = request.app.state.engine
+        asked = submission_for(request, submission_of(request, diagram))
+        job = prepare(asked, engine.kinds, engine.new_id(), engine.clock.now())
         most = self._settings.most_waiting
         self._coming += 1
         try:
             # Both are asked at once: mostly it has not been drawn, and somebody waits.
             drawn, waiting = await asyncio.gather(
-                drawn_lately(request, diagram), ahead_of(request, diagram, most)
+                drawn_lately(request, diagram),
+                engine.store.ahead_of(as_submitted(job), [KIND], most),
             )
             if drawn is not None:
                 return DrawnLately(drawn)
             if waiting + self._coming > most:
                 return None
-            if not waiting and (at_once := await self._draw(request, diagram)) is not None:
-                return at_once
+            at_hand = None if waiting else self._process_for(request, diagram, asked)
+            if at_hand is not None and not await engine.store.is_held(QUEUE):
+                ended = await at_hand.run(job, AT_ONCE_S)
+                if ended is not None and _is_final(ended):
+                    with contextlib.suppress(IdTaken):  # one in four billion
+                        return await self._write(engine, diagram, asked, job, ended)
             return Queued(await submit(request, diagram, self._settings))
         finally:
             self._coming -= 1
 
-    async def _draw(self, request: Request, diagram: Diagram) -> DrawnAtOnce | None:
-        """Draw a diagram within its request, where that may be done."""
-        engine: Engine = request.app.state.engine
-        at_hand = self._process_for(request, diagram)
-        if at_hand is None or await engine.store.is_held(QUEUE):
-            return None
-        asked = submission_for(request, submission_of(request, diagram))
-        if asked.admission is not None and asked.admission.quotas is not None:
-            return None  # nothing is drawn for who may be over them
-        job = prepare(asked, engine.kinds, engine.new_id(), engine.clock.now())
-        ended = await at_hand.run(job, AT_ONCE_S)
-        if ended is None:
-            return None
-        error = ended.outcome.error if isinstance(ended.outcome, GaveUp) else None
-        if error is not None and error.code != BAD_SOURCE:
-            return None
+    async def _write(
+        self, engine: Engine, diagram: Diagram, asked: Submission, job: NewJob, ended: Ended
+    ) -> DrawnAtOnce:
         link, drawn = remembered(engine, diagram, asked, self._settings)
-        written = engine.submit_ended(job, ended, asked.admission)
-        try:
-            # They go to the disk together; a link without a job leads nowhere.
-            await asyncio.gather(link, drawn, written)
-        except IdTaken:
-            return None  # one in four billion
-        return DrawnAtOnce(diagram.shortlink or "", error)
+        # They go to the disk together; a link without a job leads nowhere.
+        await asyncio.gather(link, drawn, engine.submit_ended(job, ended, asked.admission))
+        return DrawnAtOnce(diagram.shortlink or "", _error_of(ended))
 
-    def _process_for(self, request: Request, diagram: Diagram) -> AtHand | None:
+    def _process_for(self, request: Request, diagram: Diagram, asked: Submission) -> AtHand | None:
+        """Return the process that may draw a diagram within its request, if one may."""
         settings = self._process_settings
         if (
             settings is None
@@ -132,9 +125,21 @@ class WaitingRoom:
             or diagram.output is not Output.SVG
             or diagram.engine is not None
             or self._settings.most_at_once == 1
+            # Nothing is drawn for who may be over them.
+            or (asked.admission is not None and asked.admission.quotas is not None)
         ):
             return None
         if self._at_hand is None:
             engine: Engine = request.app.state.engine
             self._at_hand = AtHand([engine.kinds[KIND]], settings, engine.clock)
         return self._at_hand
+
+
+def _error_of(ended: Ended) -> Failure | None:
+    return ended.outcome.error if isinstance(ended.outcome, GaveUp) else None
+
+
+def _is_final(ended: Ended) -> bool:
+    """Tell whether a worker would come to the same end."""
+    error = _error_of(ended)
+    return error is None or error.code == BAD_SOURCE

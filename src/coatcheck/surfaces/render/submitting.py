@@ -11,7 +11,7 @@ from typing import Any
 from starlette.requests import Request
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission, as_submitted, prepare
+from coatcheck.engine.submission import Submission
 from coatcheck.engine.submitting import Submitted
 from coatcheck.errors import IdTaken, NotFound
 from coatcheck.http.caller import tenant_of
@@ -101,11 +101,3 @@ async def drawn_lately(request: Request, diagram: Diagram) -> Job | None:
     except NotFound:
         return None
     return job if job.state is State.SUCCEEDED else None
-
-
-async def ahead_of(request: Request, diagram: Diagram, most: int) -> int:
-    """Count the diagrams that would be drawn before this one, up to `most`."""
-    engine: Engine = request.app.state.engine
-    asked = submission_of(request, diagram)
-    next_one = as_submitted(prepare(asked, engine.kinds, engine.new_id(), engine.clock.now()))
-    return await engine.store.ahead_of(next_one, [KIND], most)
