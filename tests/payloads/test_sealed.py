@@ -19,10 +19,14 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
 from coatcheck.engine.webhooks import WebhookAsked
 from coatcheck.errors import BlobDamaged, ConfigurationError, KeyMissing, KeyReused
+from coatcheck.model.artifact import small_file
+from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.job import Failure, NewJob, Progress
+from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.sealing import PIECE, PREFIX, Keyring
 from coatcheck.settings import Settings
-from coatcheck.store.base import Store
+from coatcheck.store.base import Ended, Report, Store
 from coatcheck.store.open import store_for
 from coatcheck.store.sealed import SealedStore
 from coatcheck.store.sqlite.store import SQLiteStore
@@ -69,6 +73,24 @@ async def test_nothing_can_be_read_without_the_key(
         assert b"".join([piece async for piece in pieces]) == content
     assert ended[0].error is not None
     assert ended[0].error.message.startswith(f"error {WORD}")
+
+
+@pytest.mark.anyio
+async def test_nor_what_has_ended_before_it_was_written(engine: Engine, data: Path) -> None:
+    now = engine.clock.now()
+    for outcome in (Succeeded(f'"{WORD}"'), GaveUp(Failure("boom", WORD, f'"{WORD}"'))):
+        job = NewJob(engine.new_id(), "failing", f'"{WORD}"', now, now)
+        file = small_file((job.tenant, job.id), "a.txt", "text/plain", SMALL_FILE, now)
+        said = Report(Progress(1, 2, WORD), events=(NewEvent(EventType.LOG, WORD),), files=(file,))
+        await engine.submit_ended(job, Ended(now, outcome, said))
+
+        assert WORD in repr(found := await engine.get(job.id))
+        assert found.progress == said.progress
+        assert WORD in [event.data for event in await engine.events(job.id)]
+        content = await engine.store.artifact_content(job.tenant, job.id, "a.txt")
+        assert content == file.content
+        assert await engine.store.input_of(job.tenant, job.id) == job.input
+    assert found_in(data) == []
 
 
 @pytest.mark.anyio

@@ -178,11 +178,16 @@ class EndedConformance(Conformance):
         changes.close()
 
     async def test_webhooks_are_told_of_one_that_has_ended(self, store: Store) -> None:
-        """Those of the tenant and the job's own, and the sender is woken."""
+        """Those of the tenant and the job's own; and the sender is woken, whatever is told."""
         await put(store)
         job = called_back("running succeeded")
         assert await wakes(store, Topic.WEBHOOKS, store.submit_ended(job, DONE, END))
         assert await told(store, job.id) == ["job.running", *["job.succeeded"] * 2]
+        begun = called_back("running", tenant="acme")
+        assert await wakes(store, Topic.WEBHOOKS, store.submit_ended(begun, DONE, END))
+        assert [each.type for each in await of_job(store, begun.id, tenant="acme")] == [
+            "job.running"
+        ]
 
     async def test_a_failed_one_can_go_on(self, store: Store, worker: str) -> None:
         """Resumed it is queued, and a worker takes it."""
