@@ -106,12 +106,12 @@ class CancelConformance(Conformance):
         assert await store.cancel(TENANT, lease.job_id, NOW + 1) == before
         assert await job_of(store, lease) == before
 
-    async def test_by_public_id(self, store: Store) -> None:
+    async def test_it_is_cancelled_by_public_id(self, store: Store) -> None:
         """A surface cancels by the id it shows."""
         await store.submit(new_job(public_id="r_42"), NOW)
         assert (await store.cancel(TENANT, "r_42", NOW)).state is State.CANCELLED
 
-    async def test_a_job_that_is_not_there(self, store: Store) -> None:
+    async def test_a_job_that_is_not_there_is_not_cancelled(self, store: Store) -> None:
         """Unknown, somebody else's, or gone."""
         job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
         await store.submit(job, NOW)

@@ -53,7 +53,7 @@ class DeleteConformance(Conformance):
                 await store.delete(TENANT, job_id, NOW)
             assert await store.get(TENANT, job_id) == before
 
-    async def test_an_unknown_job_is_not_found(self, store: Store) -> None:
+    async def test_an_unknown_job_is_not_deleted(self, store: Store) -> None:
         """As is another tenant's."""
         job = new_job()
         await store.submit(job, NOW)

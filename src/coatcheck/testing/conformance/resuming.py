@@ -142,7 +142,7 @@ class ResumeConformance(Conformance):
         assert not await settle(store, lease, Succeeded("1"))
         assert (await job_of(store, again)).state is State.RUNNING
 
-    async def test_a_job_that_is_not_there(self, store: Store) -> None:
+    async def test_a_job_that_is_not_there_is_not_resumed(self, store: Store) -> None:
         """Unknown, somebody else's, or gone."""
         job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
         await store.submit(job, NOW)

@@ -127,7 +127,7 @@ class UploadConformance(Conformance):
         assert await store.uploads_of(TENANT, job.id) == []
         assert await unneeded(store, NOW) == ["up"]
 
-    async def test_a_fork_has_copies_of_its_own(self, store: Store, worker: str) -> None:
+    async def test_a_fork_has_uploads_of_its_own(self, store: Store, worker: str) -> None:
         """Under the ids that its input names."""
         upload = await uploaded(store)
         source = new_job(uploads=(upload,))

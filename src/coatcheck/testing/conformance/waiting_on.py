@@ -275,7 +275,7 @@ class EventConformance(Conformance):
         assert await store.messages(TENANT, lease.job_id) == []
         assert await job_of(store, lease) == before
 
-    async def test_a_job_that_is_not_there(self, store: Store) -> None:
+    async def test_a_job_that_is_not_there_is_sent_nothing(self, store: Store) -> None:
         """Unknown, somebody else's, or gone."""
         job = new_job(tenant="acme", terms=Terms(keep_failed_ms=1))
         await store.submit(job, NOW)
@@ -287,7 +287,7 @@ class EventConformance(Conformance):
         with pytest.raises(Gone):
             await store.send("acme", job.id, "go", "1", NOW + 10)
 
-    async def test_by_public_id(self, store: Store) -> None:
+    async def test_events_are_sent_by_public_id(self, store: Store) -> None:
         """A surface sends by the id it shows."""
         job = new_job(public_id="r_42")
         await store.submit(job, NOW)
