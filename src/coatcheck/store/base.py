@@ -24,6 +24,7 @@ from typing import NamedTuple, Protocol
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, NewJob
 from coatcheck.model.outcome import GaveUp, Succeeded
+from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.store.access import AccessStore
@@ -121,12 +122,13 @@ class Earlier(NamedTuple):
 
 class Ended(NamedTuple):
     """How a job ended that nobody had to claim: since when it ran, what came of it, and what it had
-    to say of itself.
+    to say of itself. Documents that lead to it are written with it, over those that were there.
     """
 
     began_at: int
     outcome: Succeeded | GaveUp
     report: Report | None = None
+    records: tuple[Record, ...] = ()
 
 
 class Deleted(NamedTuple):

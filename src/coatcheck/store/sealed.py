@@ -70,6 +70,7 @@ class SealedStore(SealedSecrets):
         sealed = ended._replace(
             outcome=self._seal_end(ended.outcome, job.tenant),
             report=None if report is None else self._seal_report(report, job.tenant),
+            records=tuple(map(self._seal_record, ended.records)),
         )
         await self._store.submit_ended(self._seal_job(job), sealed, now, epoch)
 
@@ -206,8 +207,7 @@ class SealedStore(SealedSecrets):
         self, record: Record, expected_version: int | None = None
     ) -> Record | None:
         """Write a document."""
-        sealed = replace(record, value=self._keys.seal(record.value, record.tenant))
-        written = await self._store.put_record(sealed, expected_version)
+        written = await self._store.put_record(self._seal_record(record), expected_version)
         return None if written is None else replace(written, value=record.value)
 
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
@@ -256,6 +256,9 @@ class SealedStore(SealedSecrets):
 
     def _seal_job(self, job: NewJob) -> NewJob:
         return job._replace(input=self._seal(job.input, job.tenant))
+
+    def _seal_record(self, record: Record) -> Record:
+        return replace(record, value=self._keys.seal(record.value, record.tenant))
 
     def _seal_failure(self, error: Failure, tenant: str) -> Failure:
         detail = None if error.detail is None else self._keys.seal(error.detail, tenant)

@@ -235,7 +235,8 @@ async def test_every_process_removes_links_that_lead_nowhere(
     settings = Settings(database=f"sqlite:///{tmp_path}/jobs.db", sweep_s=0.05)
     async with open_engine(app, settings) as engine:
         nowhere = links.Linked(DEFAULT_TENANT, "job_00000000")
-        await links.remember_link(engine.store, "AAAAAAAA", nowhere, engine.clock.now(), 1)
+        link = links.link_to(nowhere, "AAAAAAAA", engine.clock.now(), 1)
+        await engine.store.put_record(link)
         async with asyncio.timeout(60):
             while await links_of(engine):  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)

@@ -26,7 +26,7 @@ from coatcheck.model.state import State
 from coatcheck.model.transition import Standing, Transition
 from coatcheck.model.usage import moved
 from coatcheck.store.base import NO_WORKER, Ended, Report, Settlement, Topic
-from coatcheck.store.postgres import access, blobs, webhooks
+from coatcheck.store.postgres import access, blobs, records, webhooks
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.postgres.transport import as_texts, in_columns
 from coatcheck.store.rows import (
@@ -154,6 +154,9 @@ async def submit_ended(
     settlement = Settlement(Lease(*key, taken.standing.fence), ended.outcome, ended.report)
     _, topics, after = await settle(db, sql, [settlement], now, {key: running})
     after.deliveries += claimed.deliveries
+    # In one order, so that nobody waits in a circle.
+    for record in sorted(ended.records, key=lambda each: (each.tenant, each.collection, each.key)):
+        await records.put(db, sql, record)
     return topics, after
 
 

@@ -21,17 +21,7 @@ class PostgresRecords:
         self, record: Record, expected_version: int | None = None
     ) -> Record | None:
         """Write a document."""
-
-        async def put(db: Any) -> Record | None:
-            key = (record.tenant, record.collection, record.key)
-            await db.execute(self._sql.lock_record, json.dumps(key))
-            row = await db.fetchrow(self._sql.record, *key)
-            written = record.over(None if row is None else Record(*row), expected_version)
-            if written is not None:
-                await db.execute(self._sql.put_record, *astuple(written))
-            return written
-
-        return await self._database.run(put)
+        return await self._database.run(lambda db: put(db, self._sql, record, expected_version))
 
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
         """Read a document."""
@@ -54,3 +44,16 @@ class PostgresRecords:
             await self._database.execute(self._sql.delete_record, tenant, collection, key)
             == "DELETE 1"
         )
+
+
+async def put(
+    db: Any, sql: Statements, record: Record, expected_version: int | None = None
+) -> Record | None:
+    """Write a document, over the version that is expected."""
+    key = (record.tenant, record.collection, record.key)
+    await db.execute(sql.lock_record, json.dumps(key))
+    row = await db.fetchrow(sql.record, *key)
+    written = record.over(None if row is None else Record(*row), expected_version)
+    if written is not None:
+        await db.execute(sql.put_record, *astuple(written))
+    return written

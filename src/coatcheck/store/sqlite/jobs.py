@@ -39,7 +39,7 @@ from coatcheck.store.rows import (
     step_entry,
     step_row,
 )
-from coatcheck.store.sqlite import blobs, webhooks
+from coatcheck.store.sqlite import blobs, records, webhooks
 from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transitions import begin_waiting, cascade, find, wake, write
@@ -70,6 +70,8 @@ def submit_ended(tx: Transaction, job: NewJob, ended: Ended, now: int) -> None:
     write(tx, job.tenant, job.id, found, taken, ended.began_at)
     lease = Lease(job.tenant, job.id, taken.standing.fence)
     _settle(tx, Settlement(lease, ended.outcome, ended.report), now)
+    for record in ended.records:
+        records.put(tx, record, None)
 
 
 def _insert(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> bool:

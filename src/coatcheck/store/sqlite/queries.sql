@@ -307,6 +307,9 @@ FROM labels
 CROSS JOIN jobs ON jobs.tenant = labels.tenant AND jobs.id = labels.job_id
 WHERE /* conditions */ ORDER BY labels.job_id DESC LIMIT ?
 
+-- name: anything_claimable
+SELECT 1 FROM jobs WHERE claimable = 1 LIMIT 1
+
 -- name: ahead_of
 -- ?1 kinds as a JSON array, ?2 the queue, ?3 the priority and ?4 the tenant as lanes name them, ?5
 -- the id, ?6 how far to count, ?7 the priority. Higher priorities of all tenants, then what is older

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
+
+import apsw
 
 from coatcheck.model.job import Job
 from coatcheck.store.base import QueueStatus, Topic
@@ -49,9 +52,16 @@ class SQLiteQueues:
         named = {kind_in_lanes(job.kind, job.version), *kinds}
         wanted = json.dumps(sorted(named))
         values = (wanted, job.queue, priority, job.tenant, job.id, most, job.priority)
-        read = self._reader.glance_at if most <= FEW else self._reader.one
-        row = await read(SQL.ahead_of, values)
-        return int(row[0])
+        read = self._reader.glance if most <= FEW else self._reader.read
+        return await read(lambda db: _ahead_of(db, values))
+
+
+def _ahead_of(db: apsw.Connection, values: tuple[Any, ...]) -> int:
+    # Mostly nobody waits, which is seen in a tenth of the time.
+    if db.execute(SQL.anything_claimable).fetchone() is None:
+        return 0
+    [(count,)] = db.execute(SQL.ahead_of, values)
+    return int(count)
 
 
 def _pause(tx: Transaction, name: str, paused_at: int | None) -> None:

@@ -22,7 +22,7 @@ class SQLiteRecords:
     ) -> Record | None:
         """Write a document."""
         return await self._writer.write(
-            lambda tx: _put(tx, record, expected_version), Urgency.SUBMIT
+            lambda tx: put(tx, record, expected_version), Urgency.SUBMIT
         )
 
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
@@ -45,7 +45,8 @@ class SQLiteRecords:
         )
 
 
-def _put(tx: Transaction, record: Record, expected_version: int | None) -> Record | None:
+def put(tx: Transaction, record: Record, expected_version: int | None) -> Record | None:
+    """Write a document, over the version that is expected."""
     row = tx.one(SQL.record, (record.tenant, record.collection, record.key))
     there = None if row is None else Record(*row)
     written = record.over(there, expected_version)

@@ -60,12 +60,10 @@ def digest_of(diagram: Diagram) -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-async def remember_link(store: Store, shortlink: str, to: Linked, now: int, keep_ms: int) -> None:
-    """Write down where a shortlink leads."""
+def link_to(to: Linked, shortlink: str, now: int, keep_ms: int) -> Record:
+    """Return what says where a shortlink leads."""
     expires = now + LONGEST_WAIT_MS + keep_ms
-    await store.put_record(
-        Record(DEFAULT_TENANT, LINKS, shortlink, json.dumps(to), 0, now, expires)
-    )
+    return Record(DEFAULT_TENANT, LINKS, shortlink, json.dumps(to), 0, now, expires)
 
 
 async def find_link(store: Store, shortlink: str, now: int) -> Linked | None:
@@ -76,11 +74,9 @@ async def find_link(store: Store, shortlink: str, now: int) -> Linked | None:
     return None if found is None else Linked(*json.loads(found.value))
 
 
-async def remember_drawn(store: Store, digest: str, by: Linked, now: int, ttl_ms: int) -> None:
-    """Write down which job draws a source."""
-    await store.put_record(
-        Record(by.tenant, DRAWN, digest, json.dumps(by.job_id), 0, now, now + ttl_ms)
-    )
+def drawn_by(by: Linked, digest: str, now: int, ttl_ms: int) -> Record:
+    """Return what says which job draws a source."""
+    return Record(by.tenant, DRAWN, digest, json.dumps(by.job_id), 0, now, now + ttl_ms)
 
 
 async def find_drawn(store: Store, digest: str, tenant: str, now: int) -> Linked | None:

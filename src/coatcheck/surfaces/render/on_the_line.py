@@ -31,7 +31,7 @@ from coatcheck.surfaces.render.drawing import Output
 from coatcheck.surfaces.render.settings import RenderSettings
 from coatcheck.surfaces.render.submitting import (
     drawn_lately,
-    remembered,
+    records_of,
     submission_of,
     submit,
 )
@@ -110,9 +110,8 @@ class WaitingRoom:
     async def _write(
         self, engine: Engine, diagram: Diagram, asked: Submission, job: NewJob, ended: Ended
     ) -> DrawnAtOnce:
-        link, drawn = remembered(engine, diagram, asked, self._settings)
-        # They go to the disk together; a link without a job leads nowhere.
-        await asyncio.gather(link, drawn, engine.submit_ended(job, ended, asked.admission))
+        records = records_of(engine, diagram, asked, self._settings)
+        await engine.submit_ended(job, ended._replace(records=records), asked.admission)
         return DrawnAtOnce(diagram.shortlink or "", _error_of(ended))
 
     def _process_for(self, request: Request, diagram: Diagram, asked: Submission) -> AtHand | None:

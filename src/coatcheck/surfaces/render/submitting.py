@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Coroutine
 from secrets import token_hex
-from typing import Any
 
 from starlette.requests import Request
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
-from coatcheck.engine.submitting import Submitted
 from coatcheck.errors import IdTaken, NotFound
 from coatcheck.http.caller import tenant_of
 from coatcheck.http.idempotency import HEADER
 from coatcheck.http.surface_calls import submit_for, submitted_for
 from coatcheck.model.job import Job
+from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.surfaces.render import links
 from coatcheck.surfaces.render.diagram import KIND, SURFACE, Diagram
@@ -38,42 +35,28 @@ async def _submit(request: Request, diagram: Diagram, settings: RenderSettings) 
     engine: Engine = request.app.state.engine
     asked = submission_of(request, diagram)
     digest = links.digest_of(diagram)
-    link, drawn = remembered(engine, diagram, asked, settings)
-    if HEADER in request.headers:
-        return await _submit_once(request, asked, digest, link, drawn)
-    # The three belong together, and go to the disk together; a link without a job leads nowhere.
-    job: Job
-    _, _, job = await asyncio.gather(link, drawn, submit_for(request, asked, digest))
-    return job
-
-
-async def _submit_once(
-    request: Request,
-    asked: Submission,
-    digest: str,
-    link: Coroutine[Any, Any, None],
-    drawn: Coroutine[Any, Any, None],
-) -> Job:
-    """Submit under a key. Whether there is a new job is not known before: what was drawn lately is
-    told only then, and a link that was written for nothing goes with a sweep.
-    """
-    with contextlib.closing(drawn):
-        submitting = asyncio.gather(link, submitted_for(request, asked, digest))
-        submitted: Submitted = (await submitting)[1]
-        if not submitted.replayed:
-            await drawn
+    link, drawn = records_of(engine, diagram, asked, settings)
+    put = engine.store.put_record
+    if HEADER not in request.headers:
+        # They belong together, and go to the disk together; a link without a job leads nowhere.
+        job = submit_for(request, asked, digest)
+        return (await asyncio.gather(job, put(link), put(drawn)))[0]
+    # Whether there is a new job is not known before: what was drawn lately is told only then, and a
+    # link that was written for nothing goes with a sweep.
+    submitted, _ = await asyncio.gather(submitted_for(request, asked, digest), put(link))
+    if not submitted.replayed:
+        await put(drawn)
     return submitted.jobs[0]
 
 
-def remembered(
+def records_of(
     engine: Engine, diagram: Diagram, asked: Submission, settings: RenderSettings
-) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
-    """Return what is to be written beside a job: where its link leads, and what it draws."""
-    now, store = engine.clock.now(), engine.store
-    by = Linked(asked.tenant, asked.public_id or "")
+) -> tuple[Record, Record]:
+    """Return what is written beside a job: where its link leads, and what it draws."""
+    by, now = Linked(asked.tenant, asked.public_id or ""), engine.clock.now()
     return (
-        links.remember_link(store, diagram.shortlink or "", by, now, settings.retention_ms),
-        links.remember_drawn(store, links.digest_of(diagram), by, now, settings.cache_ttl_ms),
+        links.link_to(by, diagram.shortlink or "", now, settings.retention_ms),
+        links.drawn_by(by, links.digest_of(diagram), now, settings.cache_ttl_ms),
     )
 
 

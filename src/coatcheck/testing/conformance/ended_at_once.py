@@ -14,6 +14,7 @@ from coatcheck.model.artifact import MOST_OF_A_JOB, SmallFile, small_file
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import NewJob, Progress, Terms
 from coatcheck.model.outcome import GaveUp, Succeeded
+from coatcheck.model.record import Record
 from coatcheck.model.state import Reason, State
 from coatcheck.model.webhook import Callback
 from coatcheck.store.base import Ended, JobFilter, Report, Settlement, Store, Topic
@@ -176,6 +177,22 @@ class EndedConformance(Conformance):
         assert await work.wait(SHORT) is False
         work.close()
         changes.close()
+
+    async def test_documents_that_lead_to_it_are_written_with_it(self, store: Store) -> None:
+        """Over those that were there; and none where it is refused."""
+        first, other = new_job(public_id="one"), new_job(public_id="one")
+        said = (("a", '"old"'), ("a", '"new"'), ("b", '"drawn"'))
+        old, link, drawn = (Record(TENANT, "links", *each, 0, NOW, END + 9) for each in said)
+        await store.put_record(old)
+        await store.submit_ended(first, DONE._replace(records=(link, drawn)), END)
+        found = await store.list_records(TENANT, "links", END)
+        assert [(each.key, each.value, each.version) for each in found] == [
+            ("a", '"new"', 2),
+            ("b", '"drawn"', 1),
+        ]
+        with pytest.raises(Conflict):
+            await store.submit_ended(other, DONE._replace(records=(old,)), END)
+        assert await store.list_records(TENANT, "links", END) == found
 
     async def test_webhooks_are_told_of_one_that_has_ended(self, store: Store) -> None:
         """Those of the tenant and the job's own; and the sender is woken, whatever is told."""
