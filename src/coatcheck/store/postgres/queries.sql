@@ -128,6 +128,9 @@ SELECT count(*) FROM called
 -- settled; so would the update, if it were not told the places twice. The first column is a query of
 -- its own so that the planner does not see how many rows there are: seeing it, it would plan anew
 -- for every call, which takes longer than the rest.
+-- A row that another has changed while this waited for its lock cannot be updated by its place: the
+-- statement sees rows as they were when it began. So those that it sees are counted, not all that it
+-- has locked.
 WITH change AS MATERIALIZED (
   SELECT * FROM unnest(
     (SELECT string_to_array($3, $1, $2)), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
@@ -162,7 +165,9 @@ WITH change AS MATERIALIZED (
     result = coalesce(change.result, jobs.result)
   FROM locked AS change
   WHERE jobs.ctid = change.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
-    AND (SELECT count(*) FROM locked) = $22
+    AND (
+      SELECT count(*) FROM coatcheck.jobs WHERE ctid = ANY (ARRAY(SELECT place FROM locked))
+    ) = $22
   RETURNING jobs.tenant, jobs.id, jobs.last_event, change.event, change.kind, change.began,
     jobs.state
 ), metered AS (
@@ -207,7 +212,9 @@ WITH sent AS MATERIALIZED (
     last_event = last_event + 1, succeeded_event = last_event + 1, result = locked.result
   FROM locked
   WHERE jobs.ctid = locked.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
-    AND (SELECT count(*) FROM locked) = $9
+    AND (
+      SELECT count(*) FROM coatcheck.jobs WHERE ctid = ANY (ARRAY(SELECT place FROM locked))
+    ) = $9
   RETURNING jobs.tenant, jobs.id, jobs.last_event, jobs.attempt, jobs.kind, jobs.started_at
 ), metered AS (
   INSERT INTO coatcheck.usage_entries
@@ -1002,8 +1009,8 @@ RETURNING tenant, job_id, seq
 
 -- name: record_as_claimed
 -- The same for jobs that still stand as this store left them, with what their logs say of it: all of
--- them, or nothing where one does not. Each job is looked up by itself, in the order of the keys, as
--- in `settle_as_claimed`.
+-- them, or nothing where one does not. Each job is looked up by itself, in the order of the keys, and
+-- those that can be updated are counted, as in `settle_as_claimed`.
 WITH said AS MATERIALIZED (
   SELECT * FROM unnest((SELECT $21::text[]), $22::text[], $23::bigint[], $24::bigint[])
   AS column_(tenant, id, fence, last_event)
@@ -1027,7 +1034,9 @@ WITH said AS MATERIALIZED (
     tenant, job_id, seq, op, name, key, occurrence, state, started_at, finished_at, attempts,
     result, error, wake_at, overlapped, survived, nth, entry
   )
-  WHERE job_id IS NOT NULL AND (SELECT count(*) FROM locked) = cardinality($22)
+  WHERE job_id IS NOT NULL AND (
+    SELECT count(*) FROM coatcheck.jobs WHERE ctid = ANY (ARRAY(SELECT place FROM locked))
+  ) = cardinality($22)
 ), put AS (
   INSERT INTO coatcheck.steps AS step (
     tenant, job_id, seq, op, name, key, occurrence, state, started_at, finished_at, attempts,
@@ -1076,6 +1085,7 @@ WITH held AS MATERIALIZED (
     result, error, wake_at, overlapped, survived
   )
   SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16 FROM held
+  WHERE EXISTS (SELECT FROM coatcheck.jobs WHERE ctid = ANY (ARRAY(SELECT place FROM held)))
   ON CONFLICT (tenant, job_id, seq) DO UPDATE SET
     state = excluded.state, started_at = excluded.started_at, finished_at = excluded.finished_at,
     attempts = excluded.attempts, result = excluded.result, error = excluded.error,

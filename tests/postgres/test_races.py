@@ -1,0 +1,91 @@
+"""One transaction comes between two statements of another, or while one of them waits for a lock.
+
+Each of these was found by trying orders of statements (interleaving.py), or by reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import asyncpg
+import pytest
+
+from coatcheck.model.job import Failure, Lease
+from coatcheck.model.outcome import GaveUp, Outcome, Succeeded
+from coatcheck.store.base import Report, Settlement
+from coatcheck.store.postgres.store import PostgresStore
+from coatcheck.testing.conformance.arrange import (
+    NOW,
+    TENANT,
+    WORKER,
+    claim,
+    job_of,
+    new_job,
+    new_step,
+    settle,
+    worker_info,
+)
+
+pytestmark = pytest.mark.anyio
+
+BOOM = Failure("boom", "it went wrong")
+_HELD_UP = "SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))"
+_SOMEBODY_IS = "SELECT FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0"
+
+
+@pytest.fixture
+async def leases(store: PostgresStore) -> list[Lease]:
+    await store.register_worker(worker_info(WORKER))
+    await store.submit_batch([new_job() for _ in range(3)], NOW)
+    return [each.lease for each in await claim(store)]
+
+
+async def while_row_changes(
+    dsn: str, store: PostgresStore, lease: Lease, operation: Coroutine[Any, Any, Any]
+) -> Any:
+    """Run an operation that finds a job's row locked. The row is changed in a way that neither its
+    fence nor its log tells of.
+    """
+    connection, observer = await asyncpg.connect(dsn), await asyncpg.connect(dsn)
+    try:
+        async with connection.transaction():
+            await connection.execute(
+                f'UPDATE "{store._sql.schema}".jobs SET limited = true WHERE id = $1', lease.job_id
+            )
+            task = asyncio.create_task(operation)
+            while not await observer.fetch(_HELD_UP, connection.get_server_pid()):
+                assert not task.done()
+        return await task
+    finally:
+        await connection.close()
+        await observer.close()
+
+
+@pytest.mark.parametrize("outcome", [Succeeded("1"), GaveUp(BOOM)])
+async def test_jobs_are_settled_together_though_the_row_of_one_changes_just_then(
+    dsn: str, store: PostgresStore, leases: list[Lease], outcome: Outcome
+) -> None:
+    ends = [Settlement(lease, outcome) for lease in leases]
+    answers = await while_row_changes(dsn, store, leases[1], store.settle(ends, NOW))
+    assert answers == [True] * 3
+    for lease in leases:
+        job = await job_of(store, lease)
+        assert job.state.is_terminal
+        log = [event.seq for event in await store.events(TENANT, job.id, 0, 10)]
+        assert (job.last_event, log) == (3, [1, 2, 3])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_steps_are_in_the_log_though_the_row_of_their_job_changes_just_then(
+    dsn: str, store: PostgresStore, leases: list[Lease], count: int
+) -> None:
+    lease = leases[0]
+    steps = tuple(new_step(seq, f"step {seq}") for seq in range(count))
+    report = store.report(lease, Report(steps=steps), NOW)
+    assert await while_row_changes(dsn, store, lease, report)
+    assert await store.report(lease, Report(steps=(new_step(5, "next"),)), NOW)
+    assert await settle(store, lease, Succeeded("1"))
+    log = [event.seq for event in await store.events(TENANT, lease.job_id, 0, 10)]
+    assert log == list(range(1, count + 5))
