@@ -6,24 +6,27 @@ Each of these was found by trying orders of statements (interleaving.py), or by 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import asyncpg
 import pytest
 
 from coatcheck.model.job import Failure, Lease
-from coatcheck.model.outcome import GaveUp, Outcome, Succeeded
+from coatcheck.model.outcome import GaveUp, Outcome, Released, Succeeded
 from coatcheck.store.base import Report, Settlement
+from coatcheck.store.postgres import database
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
     NOW,
+    OTHER_WORKER,
     TENANT,
     WORKER,
     claim,
     job_of,
     new_job,
     new_step,
+    run_job,
     settle,
     worker_info,
 )
@@ -63,6 +66,41 @@ async def while_row_changes(
         await observer.close()
 
 
+class Between:
+    """A connection, and what happens after the first time that a statement was run on it."""
+
+    def __init__(
+        self, connection: Any, after: str, then: list[Callable[[], Awaitable[Any]]]
+    ) -> None:
+        self._connection = connection
+        self._after, self._then = after, then
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._connection, name)
+        if name not in ("fetch", "fetchrow", "fetchval", "execute"):
+            return found
+
+        async def run(sql: str, *values: Any) -> Any:
+            answer = await found(sql, *values)
+            if sql == self._after and self._then:
+                await self._then.pop()()
+            return answer
+
+        return run
+
+
+def between(
+    monkeypatch: pytest.MonkeyPatch, after: str, then: Callable[[], Awaitable[Any]]
+) -> None:
+    """Have something happen once a statement was run, in the midst of its transaction."""
+    run_on, once = database._run_on, [then]
+    monkeypatch.setattr(
+        database,
+        "_run_on",
+        lambda connection, *rest: run_on(Between(connection, after, once), *rest),
+    )
+
+
 @pytest.mark.parametrize("outcome", [Succeeded("1"), GaveUp(BOOM)])
 async def test_jobs_are_settled_together_though_the_row_of_one_changes_just_then(
     dsn: str, store: PostgresStore, leases: list[Lease], outcome: Outcome
@@ -89,3 +127,21 @@ async def test_steps_are_in_the_log_though_the_row_of_their_job_changes_just_the
     assert await settle(store, lease, Succeeded("1"))
     log = [event.seq for event in await store.events(TENANT, lease.job_id, 0, 10)]
     assert log == list(range(1, count + 5))
+
+
+async def test_what_another_worker_holds_by_now_is_not_lost_with_the_one_that_had_it(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.register_worker(worker_info(WORKER))
+    await store.register_worker(worker_info(OTHER_WORKER))
+    lease = await run_job(store)
+    taken: list[Lease] = []
+
+    async def release_and_claim() -> None:
+        assert await settle(store, lease, Released(0))
+        taken.extend(each.lease for each in await claim(store, worker=OTHER_WORKER))
+
+    between(monkeypatch, store._sql.held_by, release_and_claim)
+    assert await store.remove_worker(WORKER, 0, NOW) == 0
+    [held] = await store.held_by(OTHER_WORKER)
+    assert [held.lease] == taken
