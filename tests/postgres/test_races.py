@@ -14,6 +14,7 @@ import pytest
 
 from coatcheck.model.job import Failure, Lease
 from coatcheck.model.outcome import GaveUp, Outcome, Released, Succeeded
+from coatcheck.model.step import Op, StepId
 from coatcheck.store.base import Report, Settlement
 from coatcheck.store.postgres import database
 from coatcheck.store.postgres.store import PostgresStore
@@ -145,3 +146,29 @@ async def test_what_another_worker_holds_by_now_is_not_lost_with_the_one_that_ha
     assert await store.remove_worker(WORKER, 0, NOW) == 0
     [held] = await store.held_by(OTHER_WORKER)
     assert [held.lease] == taken
+
+
+async def test_a_job_that_is_being_forked_is_deleted_afterwards(
+    dsn: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.register_worker(worker_info(WORKER))
+    lease = await run_job(store)
+    await store.send(TENANT, lease.job_id, "go", "1", NOW)
+    took = new_step(0, "go", id=StepId(Op.EVENT, "go", None, 0))
+    assert await store.report(lease, Report(steps=(took,)), NOW)
+    assert await settle(store, lease, GaveUp(BOOM))
+    deleting: list[asyncio.Task[Any]] = []
+    observer = await asyncpg.connect(dsn)
+
+    async def delete() -> None:
+        deleting.append(asyncio.create_task(store.delete(TENANT, lease.job_id, NOW)))
+        while not (deleting[0].done() or await observer.fetch(_SOMEBODY_IS)):
+            pass
+
+    between(monkeypatch, store._sql.copy_steps, delete)
+    fork = new_job(forked_from=lease.job_id)
+    await store.fork(lease.job_id, 5, fork, NOW)
+    await deleting[0]
+    await observer.close()
+    assert [step.id.name for step in await store.steps(TENANT, fork.id)] == ["go"]
+    assert [message.name for message in await store.messages(TENANT, fork.id)] == ["go"]

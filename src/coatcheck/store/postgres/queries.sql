@@ -283,6 +283,10 @@ JOIN unnest($1::text[], $2::text[]) AS wanted(tenant, id)
 ORDER BY jobs.tenant, jobs.id
 FOR NO KEY UPDATE OF jobs
 
+-- name: hold
+-- A job that may change, but is not deleted as long as this transaction goes on.
+SELECT 1 FROM coatcheck.jobs WHERE tenant = $1 AND id = $2 FOR KEY SHARE
+
 -- name: promote_due
 UPDATE coatcheck.jobs SET claimable = true
 WHERE (tenant, id) IN (
