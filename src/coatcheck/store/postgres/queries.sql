@@ -169,7 +169,7 @@ WITH change AS MATERIALIZED (
       SELECT count(*) FROM coatcheck.jobs WHERE ctid = ANY (ARRAY(SELECT place FROM locked))
     ) = $22
   RETURNING jobs.tenant, jobs.id, jobs.last_event, change.event, change.kind, change.began,
-    jobs.state
+    jobs.state, jobs.limited
 ), metered AS (
   INSERT INTO coatcheck.usage_entries
   SELECT tenant, $21::bigint - $21::bigint % 3600000, kind, 0, 0, count(*),
@@ -182,7 +182,8 @@ WITH change AS MATERIALIZED (
   RETURNING tenant, job_id, seq, at, data
 /* called */
 )
-SELECT (SELECT count(*) FROM told), (SELECT count(*) FROM called)
+SELECT (SELECT count(*) FROM told), (SELECT count(*) FROM called),
+  (SELECT bool_or(limited) FROM updated)
 
 -- name: succeed_as_claimed
 -- The same where all have succeeded, which is what mostly happens: what becomes of such a job needs
@@ -215,7 +216,8 @@ WITH sent AS MATERIALIZED (
     AND (
       SELECT count(*) FROM coatcheck.jobs WHERE ctid = ANY (ARRAY(SELECT place FROM locked))
     ) = $9
-  RETURNING jobs.tenant, jobs.id, jobs.last_event, jobs.attempt, jobs.kind, jobs.started_at
+  RETURNING jobs.tenant, jobs.id, jobs.last_event, jobs.attempt, jobs.kind, jobs.started_at,
+    jobs.limited
 ), metered AS (
   INSERT INTO coatcheck.usage_entries
   SELECT tenant, $8::bigint - $8::bigint % 3600000, kind, 0, 0, count(*),
@@ -227,7 +229,8 @@ WITH sent AS MATERIALIZED (
   FROM updated
 /* called */
 )
-SELECT (SELECT count(*) FROM updated), (SELECT count(*) FROM called)
+SELECT (SELECT count(*) FROM updated), (SELECT count(*) FROM called),
+  (SELECT bool_or(limited) FROM updated)
 
 -- name: called
 -- What every statement that makes transitions does with the events that tell of them (`told`): for
