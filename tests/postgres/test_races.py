@@ -67,6 +67,14 @@ async def while_row_changes(
         await observer.close()
 
 
+async def until_done_or_held_up(dsn: str, task: asyncio.Task[Any]) -> None:
+    """Wait until something has been done, or waits for a lock."""
+    observer = await asyncpg.connect(dsn)
+    while not (task.done() or await observer.fetch(_SOMEBODY_IS)):
+        pass
+    await observer.close()
+
+
 class Between:
     """A connection, and what happens after the first time that a statement was run on it."""
 
@@ -148,6 +156,23 @@ async def test_what_another_worker_holds_by_now_is_not_lost_with_the_one_that_ha
     assert [held.lease] == taken
 
 
+async def test_a_limit_counts_what_a_claim_under_way_has_taken_without_knowing_it(
+    dsn: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.register_worker(worker_info(WORKER))
+    await store.submit_batch([new_job(tenant="one"), new_job(tenant="two")], NOW)
+    limiting: list[asyncio.Task[None]] = []
+
+    async def limit() -> None:
+        limiting.append(asyncio.create_task(store.limit_queue("default", 1)))
+        await until_done_or_held_up(dsn, limiting[0])
+
+    between(monkeypatch, store._sql.before_turns, limit)
+    assert len(await claim(store, limit=1)) == 1
+    await limiting[0]
+    assert await claim(store) == []
+
+
 async def test_a_job_that_is_being_forked_is_deleted_afterwards(
     dsn: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,17 +183,14 @@ async def test_a_job_that_is_being_forked_is_deleted_afterwards(
     assert await store.report(lease, Report(steps=(took,)), NOW)
     assert await settle(store, lease, GaveUp(BOOM))
     deleting: list[asyncio.Task[Any]] = []
-    observer = await asyncpg.connect(dsn)
 
     async def delete() -> None:
         deleting.append(asyncio.create_task(store.delete(TENANT, lease.job_id, NOW)))
-        while not (deleting[0].done() or await observer.fetch(_SOMEBODY_IS)):
-            pass
+        await until_done_or_held_up(dsn, deleting[0])
 
     between(monkeypatch, store._sql.copy_steps, delete)
     fork = new_job(forked_from=lease.job_id)
     await store.fork(lease.job_id, 5, fork, NOW)
     await deleting[0]
-    await observer.close()
     assert [step.id.name for step in await store.steps(TENANT, fork.id)] == ["go"]
     assert [message.name for message in await store.messages(TENANT, fork.id)] == ["go"]

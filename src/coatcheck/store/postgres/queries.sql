@@ -473,7 +473,8 @@ SELECT kind, queue, priority, id FROM line
 
 -- name: look_before_turns
 -- When the next delayed job is due, the lanes of plain jobs (as `lanes` has them), and the queues
--- that are paused or have a limit; nothing for a worker that is not known.
+-- that are paused or have a limit; nothing for a worker that is not known. Its row is held, as by every
+-- claim.
 /* lines */
 SELECT least(
   (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable),
@@ -489,7 +490,7 @@ CROSS JOIN (
     coalesce(array_agg(concurrency), '{}')
   FROM coatcheck.queues WHERE paused_at IS NOT NULL OR concurrency IS NOT NULL
 ) AS held
-CROSS JOIN coatcheck.workers WHERE workers.id = $2
+CROSS JOIN coatcheck.workers WHERE workers.id = $2 FOR KEY SHARE OF workers
 
 -- name: lock_limits
 -- One claim at a time for each of these limits, in the order of their names.
@@ -601,6 +602,16 @@ WHERE state = 'running' AND NOT limited AND kind = ANY ($1::text[])
 UPDATE coatcheck.jobs SET limited = true
 WHERE state = 'running' AND NOT limited AND queue = $1
   AND worker = ANY (ARRAY(SELECT id FROM coatcheck.workers))
+
+-- name: count_queue
+-- A limit that holds nobody back.
+INSERT INTO coatcheck.queues (name, concurrency) VALUES ($1, 2147483647)
+ON CONFLICT (name) DO UPDATE SET concurrency = excluded.concurrency
+WHERE queues.concurrency IS NULL
+
+-- name: wait_for_claims
+-- Each claim under way holds the row of its worker.
+SELECT FROM coatcheck.workers ORDER BY id FOR UPDATE
 
 -- name: limit_queue
 INSERT INTO coatcheck.queues (name, concurrency) VALUES ($1, $2)
