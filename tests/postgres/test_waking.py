@@ -42,9 +42,7 @@ async def test_a_job_that_begins_to_wait_while_another_is_woken_is_woken_as_well
 
     async def begin_to_wait(lease: Lease, outcome: Waiting) -> None:
         item = Settlement(lease, outcome)
-        _, _, after = await store._database.run(
-            lambda db: jobs.settle(db, store._sql, [item], NOW)
-        )
+        _, _, after = await store._database.run(lambda db: jobs.settle(db, store._sql, [item], NOW))
         begun.append(after)
 
     class Between:
