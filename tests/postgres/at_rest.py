@@ -91,6 +91,7 @@ _ALL = " UNION ALL ".join(
 
 async def check(world: World) -> None:
     """Raise AssertionError unless all is as it must be."""
+    assert not world.schedule.circles, "some have waited for each other"
     await _check_rows(world)
     await _check_promises(world)
     for _ in range(MOST_SWEEPS):

@@ -21,6 +21,7 @@ from coatcheck.testing.conformance.arrange import (
     new_job,
     new_step,
 )
+from coatcheck.testing.conformance.uploads import uploaded
 from tests.postgres.world import BOOM, LATER, World, job_for_long
 
 Scenario = Callable[[World], Awaitable[None]]
@@ -332,6 +333,30 @@ async def submitting(world: World) -> None:
     assert heard <= {held.first_id}, f"some have heard of another: {heard}, {held}"
 
 
+async def uploading(world: World) -> None:
+    """Two jobs want the same upload, and it may be deleted, or its time be over."""
+    upload = await uploaded(world.store)
+    jobs_ = [job_for_long(uploads=(upload,)) for _ in range(2)]
+
+    async def clear_away() -> None:
+        store = world.store
+        await store.forget_blobs(await store.unneeded_blobs(upload.expires_at, 10))
+
+    answers = await world.together(
+        *(world.store.submit(job, LATER) for job in jobs_),
+        world.maybe(world.store.delete_upload(TENANT, upload.id)),
+        world.maybe(clear_away(), 0.4),
+    )
+    taken = [job.id for job, answer in zip(jobs_, answers, strict=False) if answer is None]
+    rows = await world.rows("SELECT id FROM @.jobs")
+    owners = await world.rows("SELECT job_id FROM @.uploads")
+    kept = await world.rows("SELECT job_id FROM @.blobs WHERE remove_at IS NULL")
+    assert len(taken) <= 1, "two jobs have one upload"
+    for found in (rows, owners, kept):
+        assert [row[0] for row in found] == taken, f"{found} of {taken}"
+    assert taken or len(answers) > 2, "nobody took it away, and nobody has it"
+
+
 ALL: tuple[Scenario, ...] = (
     families,
     events,
@@ -345,5 +370,6 @@ ALL: tuple[Scenario, ...] = (
     settling,
     recording,
     submitting,
+    uploading,
 )
 SCENARIOS = {scenario.__name__: scenario for scenario in ALL}

@@ -6,7 +6,7 @@ import random
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
-from coatcheck.errors import Conflict, Gone, InputGone, NotFound
+from coatcheck.errors import Conflict, Gone, InputGone, NotFound, UploadGone
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Failure, Lease, NewJob
 from coatcheck.model.limit import Limit
@@ -28,7 +28,7 @@ from tests.postgres.schedule import Schedule
 BOOM = Failure("boom", "it went wrong")
 LATER = NOW + 1_000
 # What a caller may hear where another was first.
-REFUSALS = (Conflict, Gone, NotFound, InputGone)
+REFUSALS = (Conflict, Gone, NotFound, InputGone, UploadGone)
 
 
 class World:
