@@ -78,10 +78,15 @@ async def adopt_uploads(db: Any, sql: Statements, new: Sequence[NewJob]) -> None
 
 async def delete_upload(db: Any, sql: Statements, tenant: str, upload_id: str) -> bool:
     """Give a file up that no job has taken over."""
-    key = await db.fetchval(sql.delete_named_uploads, [tenant], [NOBODY], [upload_id])
-    if key is not None:
-        await db.execute(sql.doom_blob, tenant, NOBODY, key)
-    return key is not None
+    upload = await db.fetchrow(sql.upload, tenant, NOBODY, upload_id)
+    # The blob before its upload, as who takes them over does, so that they never wait in a circle.
+    if (
+        upload is None
+        or await db.execute(sql.doom_blob, tenant, NOBODY, upload["key"]) != "UPDATE 1"
+    ):
+        return False
+    await db.execute(sql.delete_named_uploads, [tenant], [NOBODY], [upload_id])
+    return True
 
 
 async def remove(db: Any, sql: Statements, keys: Sequence[Any]) -> tuple[int, int, int]:

@@ -55,25 +55,20 @@ class Handed:
     def __init__(self) -> None:
         self._jobs: dict[Lease, tuple[Any, Terms, str, int]] = {}
         self._said: dict[Lease, int] = {}
-        self._limited: set[Lease] = set()
 
     def remember(self, lease: Lease, row: Any, terms: Terms, worker: str, now: int) -> None:
         """Note how a claim left a job."""
         self._jobs[lease] = (row, terms, worker, now)
-        if row[_LIMITED]:
-            self._limited.add(lease)
 
     def forget(self, settlements: Sequence[Settlement]) -> None:
         """Drop what was settled, and the oldest of what nobody ever settled here."""
         for lease, _, _ in settlements:
             self._jobs.pop(lease, None)
             self._said.pop(lease, None)
-            self._limited.discard(lease)
         while len(self._jobs) > MOST_REMEMBERED:
             oldest = next(iter(self._jobs))
             del self._jobs[oldest]
             self._said.pop(oldest, None)
-            self._limited.discard(oldest)
 
     def said(self, lease: Lease, entries: int) -> None:
         """Note that a report has added entries to a job's log."""
@@ -83,10 +78,6 @@ class Handed:
     def lane(self, lease: Lease) -> tuple[Lane, str]:
         """Return the lane of a job that is remembered, and its id."""
         return _lane(self._jobs[lease][0])
-
-    def leave_room(self, settlements: Sequence[Settlement]) -> bool:
-        """Tell whether one of these counted for a limit: there is room for another."""
-        return bool(self._limited) and any(item.lease in self._limited for item in settlements)
 
     def parents_wait_for(self, settlements: Sequence[Settlement]) -> list[tuple[str, str]]:
         """Return those of ended jobs that were spawned by another, which may wait for them."""
@@ -256,7 +247,7 @@ async def settle_as_claimed(
     succeeded = _all_succeeded(handed, settlements)
     if succeeded is not None:
         row = await db.fetchrow(sql.succeed_as_claimed, *succeeded, now, len(settlements))
-        return _told(row, {Topic.CHANGES}, room=handed.leave_room(settlements))
+        return _told(row, {Topic.CHANGES})
     rows: dict[tuple[str, str], Any] = {}
     topics, again = {Topic.CHANGES}, []
     for lease, outcome, report in settlements:
@@ -278,17 +269,17 @@ async def settle_as_claimed(
         return None  # the same job twice
     values = in_columns([rows[key] for key in sorted(rows)])
     row = await db.fetchrow(sql.settle_as_claimed, *values, now, len(rows))
-    told = _told(row, topics, room=handed.leave_room(settlements))
+    told = _told(row, topics)
     if told is not None:
         lanes.opened(again)
     return told
 
 
-def _told(row: Any, topics: set[Topic], *, room: bool) -> set[Topic] | None:
+def _told(row: Any, topics: set[Topic]) -> set[Topic] | None:
     """Return whom to wake, from how many jobs were settled, how many deliveries that makes, and
-    whether there is room for others now.
+    whether one of them counted for a limit: there is room for another then.
     """
-    settled, deliveries = row
+    settled, deliveries, room = row
     if not settled:
         return None
     if room:

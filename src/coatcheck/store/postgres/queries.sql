@@ -128,6 +128,9 @@ SELECT count(*) FROM called
 -- settled; so would the update, if it were not told the places twice. The first column is a query of
 -- its own so that the planner does not see how many rows there are: seeing it, it would plan anew
 -- for every call, which takes longer than the rest.
+-- A row that another has changed while this waited for its lock cannot be updated by its place: the
+-- statement sees rows as they were when it began. So those that it sees are counted, not all that it
+-- has locked.
 WITH change AS MATERIALIZED (
   SELECT * FROM unnest(
     (SELECT string_to_array($3, $1, $2)), string_to_array($4, $1, $2), string_to_array($5, $1, $2),
@@ -162,9 +165,11 @@ WITH change AS MATERIALIZED (
     result = coalesce(change.result, jobs.result)
   FROM locked AS change
   WHERE jobs.ctid = change.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
-    AND (SELECT count(*) FROM locked) = $22
+    AND (
+      SELECT count(*) FROM coatcheck.jobs WHERE ctid = ANY (ARRAY(SELECT place FROM locked))
+    ) = $22
   RETURNING jobs.tenant, jobs.id, jobs.last_event, change.event, change.kind, change.began,
-    jobs.state
+    jobs.state, jobs.limited
 ), metered AS (
   INSERT INTO coatcheck.usage_entries
   SELECT tenant, $21::bigint - $21::bigint % 3600000, kind, 0, 0, count(*),
@@ -177,7 +182,8 @@ WITH change AS MATERIALIZED (
   RETURNING tenant, job_id, seq, at, data
 /* called */
 )
-SELECT (SELECT count(*) FROM told), (SELECT count(*) FROM called)
+SELECT (SELECT count(*) FROM told), (SELECT count(*) FROM called),
+  (SELECT bool_or(limited) FROM updated)
 
 -- name: succeed_as_claimed
 -- The same where all have succeeded, which is what mostly happens: what becomes of such a job needs
@@ -207,8 +213,11 @@ WITH sent AS MATERIALIZED (
     last_event = last_event + 1, succeeded_event = last_event + 1, result = locked.result
   FROM locked
   WHERE jobs.ctid = locked.place AND jobs.ctid = ANY (ARRAY(SELECT place FROM locked))
-    AND (SELECT count(*) FROM locked) = $9
-  RETURNING jobs.tenant, jobs.id, jobs.last_event, jobs.attempt, jobs.kind, jobs.started_at
+    AND (
+      SELECT count(*) FROM coatcheck.jobs WHERE ctid = ANY (ARRAY(SELECT place FROM locked))
+    ) = $9
+  RETURNING jobs.tenant, jobs.id, jobs.last_event, jobs.attempt, jobs.kind, jobs.started_at,
+    jobs.limited
 ), metered AS (
   INSERT INTO coatcheck.usage_entries
   SELECT tenant, $8::bigint - $8::bigint % 3600000, kind, 0, 0, count(*),
@@ -220,7 +229,8 @@ WITH sent AS MATERIALIZED (
   FROM updated
 /* called */
 )
-SELECT (SELECT count(*) FROM updated), (SELECT count(*) FROM called)
+SELECT (SELECT count(*) FROM updated), (SELECT count(*) FROM called),
+  (SELECT bool_or(limited) FROM updated)
 
 -- name: called
 -- What every statement that makes transitions does with the events that tell of them (`told`): for
@@ -275,6 +285,10 @@ JOIN unnest($1::text[], $2::text[]) AS wanted(tenant, id)
   ON jobs.tenant = wanted.tenant AND jobs.id = wanted.id
 ORDER BY jobs.tenant, jobs.id
 FOR NO KEY UPDATE OF jobs
+
+-- name: hold
+-- A job that may change, but is not deleted as long as this transaction goes on.
+SELECT 1 FROM coatcheck.jobs WHERE tenant = $1 AND id = $2 FOR KEY SHARE
 
 -- name: promote_due
 UPDATE coatcheck.jobs SET claimable = true
@@ -459,7 +473,8 @@ SELECT kind, queue, priority, id FROM line
 
 -- name: look_before_turns
 -- When the next delayed job is due, the lanes of plain jobs (as `lanes` has them), and the queues
--- that are paused or have a limit; nothing for a worker that is not known.
+-- that are paused or have a limit; nothing for a worker that is not known. Its row is held, as by every
+-- claim.
 /* lines */
 SELECT least(
   (SELECT min(run_at) FROM coatcheck.jobs WHERE state = 'queued' AND NOT claimable),
@@ -475,7 +490,7 @@ CROSS JOIN (
     coalesce(array_agg(concurrency), '{}')
   FROM coatcheck.queues WHERE paused_at IS NOT NULL OR concurrency IS NOT NULL
 ) AS held
-CROSS JOIN coatcheck.workers WHERE workers.id = $2
+CROSS JOIN coatcheck.workers WHERE workers.id = $2 FOR KEY SHARE OF workers
 
 -- name: lock_limits
 -- One claim at a time for each of these limits, in the order of their names.
@@ -591,6 +606,16 @@ WHERE state = 'running' AND NOT limited AND queue = $1
 -- name: is_held
 SELECT 1 FROM coatcheck.queues
 WHERE name = $1 AND (paused_at IS NOT NULL OR concurrency IS NOT NULL)
+
+-- name: count_queue
+-- A limit that holds nobody back.
+INSERT INTO coatcheck.queues (name, concurrency) VALUES ($1, 2147483647)
+ON CONFLICT (name) DO UPDATE SET concurrency = excluded.concurrency
+WHERE queues.concurrency IS NULL
+
+-- name: wait_for_claims
+-- Each claim under way holds the row of its worker.
+SELECT FROM coatcheck.workers ORDER BY id FOR UPDATE
 
 -- name: limit_queue
 INSERT INTO coatcheck.queues (name, concurrency) VALUES ($1, $2)
@@ -1006,8 +1031,8 @@ RETURNING tenant, job_id, seq
 
 -- name: record_as_claimed
 -- The same for jobs that still stand as this store left them, with what their logs say of it: all of
--- them, or nothing where one does not. Each job is looked up by itself, in the order of the keys, as
--- in `settle_as_claimed`.
+-- them, or nothing where one does not. Each job is looked up by itself, in the order of the keys, and
+-- those that can be updated are counted, as in `settle_as_claimed`.
 WITH said AS MATERIALIZED (
   SELECT * FROM unnest((SELECT $21::text[]), $22::text[], $23::bigint[], $24::bigint[])
   AS column_(tenant, id, fence, last_event)
@@ -1031,7 +1056,9 @@ WITH said AS MATERIALIZED (
     tenant, job_id, seq, op, name, key, occurrence, state, started_at, finished_at, attempts,
     result, error, wake_at, overlapped, survived, nth, entry
   )
-  WHERE job_id IS NOT NULL AND (SELECT count(*) FROM locked) = cardinality($22)
+  WHERE job_id IS NOT NULL AND (
+    SELECT count(*) FROM coatcheck.jobs WHERE ctid = ANY (ARRAY(SELECT place FROM locked))
+  ) = cardinality($22)
 ), put AS (
   INSERT INTO coatcheck.steps AS step (
     tenant, job_id, seq, op, name, key, occurrence, state, started_at, finished_at, attempts,
@@ -1080,6 +1107,7 @@ WITH held AS MATERIALIZED (
     result, error, wake_at, overlapped, survived
   )
   SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16 FROM held
+  WHERE EXISTS (SELECT FROM coatcheck.jobs WHERE ctid = ANY (ARRAY(SELECT place FROM held)))
   ON CONFLICT (tenant, job_id, seq) DO UPDATE SET
     state = excluded.state, started_at = excluded.started_at, finished_at = excluded.finished_at,
     attempts = excluded.attempts, result = excluded.result, error = excluded.error,

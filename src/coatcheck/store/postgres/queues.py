@@ -1,4 +1,10 @@
-"""Queues on PostgreSQL: the verbs of `coatcheck.store.queues`."""
+"""Queues on PostgreSQL: the verbs of `coatcheck.store.queues`.
+
+What runs in a queue counts for its limit from the first moment. A claim that began before there was
+one does not know that what it takes is to be counted, and may commit it later. So a queue that had
+no limit first gets one that holds nobody back: whoever sees it counts. When all claims have ended
+that may not have seen it, the limit itself is written, and what ran before is made to count.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +42,9 @@ class PostgresQueues(ABC):
             await db.execute(self._sql.limit_queue, name, concurrency)
             await db.execute(self._sql.adopt_running_in_queue, name)
 
+        if concurrency is not None:
+            await self._database.execute(self._sql.count_queue, name)
+            await self._database.execute(self._sql.wait_for_claims)
         await self._database.run(limit)
         self._may_be_claimable()
 

@@ -63,6 +63,8 @@ async def fork(
     """Insert a job that begins with steps of another; the same id again is left as it is."""
     key = (job.tenant, job.id)
     if key not in await jobs.lock(db, sql, [key]):
+        # Its steps and the events they took are read one after the other: both, or neither.
+        await db.execute(sql.hold, job.tenant, source)
         await jobs.submit(db, sql, [job], now, in_transaction=True, fence=1)
         await db.execute(sql.copy_steps, job.id, job.tenant, source, before)
         await db.execute(sql.copy_taken_messages, job.id, job.tenant, source)

@@ -17,9 +17,10 @@ from coatcheck.errors import Gone, InputGone, InvalidInput, NotFound
 from coatcheck.ids import UlidGenerator, is_ulid
 from coatcheck.model import transition as rules
 from coatcheck.model.event import Event
-from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.job import Job, Lease, NewJob, Terms
 from coatcheck.model.limit import Limit
 from coatcheck.model.step import MOST_MESSAGES, Message, Step
+from coatcheck.model.transition import Standing, Transition
 from coatcheck.store.base import (
     BATCH_LIMIT,
     NO_COPIES,
@@ -330,7 +331,11 @@ class PostgresStore(
                 return None
             held = [(row[0], row[1]) for row in await db.fetch(self._sql.held_by, worker_id)]
             await db.execute(self._sql.delete_worker, worker_id)
-            return await jobs.move(db, self._sql, held, rules.lost, now)
+            return await jobs.move(db, self._sql, held, lost, now)
+
+        def lost(standing: Standing, terms: Terms, now: int) -> Transition | None:
+            # It may have settled a job since, and another worker have claimed it.
+            return rules.lost(standing, terms, now) if standing.worker == worker_id else None
 
         removed = await self._database.run(remove)
         self._claims.lanes.forget()

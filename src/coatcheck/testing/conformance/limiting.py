@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.model.job import Claim
 from coatcheck.model.limit import Limit, read_rate
-from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded, Waiting
+from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeeded, Waiting
 from coatcheck.store.base import QueueStatus, Settlement, Store, Topic
 from coatcheck.testing.conformance.arrange import (
     BOOM,
@@ -308,6 +308,23 @@ class LimitConformance(Conformance):
         assert await store.queues() == [QueueStatus("gpu", False, 0, 0, 0, None, 3)]
         await store.limit_queue("gpu", None)
         assert await store.queues() == []
+
+    @pytest.mark.parametrize("outcome", [Succeeded("1"), GaveUp(BOOM)])
+    async def test_room_in_a_queue_is_told_of_by_what_ran_before_its_limit(
+        self, store: Store, worker: str, outcome: Outcome
+    ) -> None:
+        """It counts for the limit as well."""
+        await store.submit_batch([new_job(queue="gpu") for _ in range(2)], NOW)
+        [running] = await take(store, {}, 1)
+        await store.limit_queue("gpu", 1)
+        assert await take(store, {}) == []
+        signal = store.subscribe(Topic.WORK)
+        while await signal.wait(NOT_YET):
+            continue  # what came before
+        await settle(store, running.lease, outcome)
+        assert await signal.wait(10)
+        signal.close()
+        assert len(await take(store, {})) == 1
 
     async def test_a_new_limit_of_a_queue_wakes_workers(self, store: Store) -> None:
         """There may be room that was not there before."""
