@@ -185,6 +185,18 @@ async def test_every_connection_is_killed_in_mid_run(
     assert set(workshop.starts.values()) == {1}
 
 
+async def test_connections_that_were_cut_while_nobody_used_them_cost_no_try(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "TRIES", 1)
+    pool, at_hand = store._database._pool, store._database._at_hand
+    for _ in range(2):
+        cut = await pool.acquire()
+        await pool.release(cut)  # as it does itself with one that is cut
+        at_hand.append(cut)
+    assert await store.counters() == {}
+
+
 async def test_a_held_job_keeps_its_attempt_when_every_connection_is_killed(
     dsn: str, engine: Engine, workshop: Workshop
 ) -> None:

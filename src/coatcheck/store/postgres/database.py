@@ -173,9 +173,11 @@ class Database:
     async def _take(self) -> Any:
         while self._at_hand:
             connection = self._at_hand.pop()
-            if not connection.is_closed():
-                return connection
-            await self._pool.release(connection)
+            # One that was cut here is the pool's again already, and no reason to spend a try.
+            with contextlib.suppress(asyncpg.InterfaceError):
+                if not connection.is_closed():
+                    return connection
+                await self._pool.release(connection)
         self._waiting += 1
         try:
             return await self._pool.acquire(timeout=CONNECT_TIMEOUT_S)
