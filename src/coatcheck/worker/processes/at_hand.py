@@ -134,12 +134,13 @@ class AtHand:
             case "begun":
                 process.begun += 1
             case "done" if attempt is not None and header["number"] == process.number:
+                ended = self._how_it_ended(attempt, message)
                 process.attempt = None
                 if not header["fit"] or process.begun == self._jobs_each:
                     process.retire()
                     self._process = None
                 if not attempt.ended.done():
-                    attempt.ended.set_result(self._how_it_ended(attempt, message))
+                    attempt.ended.set_result(ended)
 
     def _how_it_ended(self, attempt: _Attempt, message: Message) -> Ended | None:
         outcome = read_outcome(message.header, message.body)
