@@ -29,6 +29,8 @@ from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import JobFilter, Topic
 from coatcheck.store.sqlite.store import SQLiteStore
 
+from .hand_clock import HandClock
+
 pytestmark = pytest.mark.anyio
 
 MINUTE = 60_000
@@ -36,19 +38,6 @@ HOUR = 60 * MINUTE
 START = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)
 HOURLY = Definition("hourly", "report", Timing(every_ms=HOUR), input='"2030"')
 LONG = 30.0
-
-
-class HandClock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.milliseconds = START
-
-    def now(self) -> int:
-        return self.milliseconds
-
-    def monotonic(self) -> float:
-        return self.milliseconds / 1000
 
 
 def declare() -> App:
@@ -66,7 +55,7 @@ def declare() -> App:
 
 @pytest.fixture
 def clock() -> HandClock:
-    return HandClock()
+    return HandClock(START)
 
 
 @pytest.fixture

@@ -25,23 +25,12 @@ from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.store.base import Ended, JobFilter, Report
 from coatcheck.store.sqlite.store import SQLiteStore
 
+from .hand_clock import HandClock
+
 pytestmark = pytest.mark.anyio
 
 START = 2_000_000_000_000 // 60_000 * 60_000
 LARGE = '"' + "x" * INLINE_BYTES + '"'
-
-
-class HandClock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.milliseconds = START
-
-    def now(self) -> int:
-        return self.milliseconds
-
-    def monotonic(self) -> float:
-        return self.milliseconds / 1000
 
 
 class Door:
@@ -75,7 +64,7 @@ def declare() -> App:
 
 @pytest.fixture
 def clock() -> HandClock:
-    return HandClock()
+    return HandClock(START)
 
 
 @pytest.fixture

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from coatcheck.model import transition as rules
+from coatcheck.model.job import Lease, NewJob
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.step import Op, StepId, child_ended, event_sent
 from coatcheck.store.base import Idempotency
 from coatcheck.store.postgres import jobs
+from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.resealing import Change
 from coatcheck.testing.conformance.arrange import (
     NOW,
@@ -85,13 +87,19 @@ async def events(world: World) -> None:
     )
 
 
-async def cancelling(world: World) -> None:
-    """A job is cancelled while it spawns, waits or ends, and its children run or end."""
+async def _family(world: World) -> tuple[PostgresStore, Lease, list[NewJob], list[Lease]]:
+    """Return the store of a job that runs, the job, two it has spawned, and those that run."""
     await world.work()
     store = world.store
     [parent] = await world.running(store)
     born = await world.spawn(store, parent, 2)
     leases = await world.claim(store, ["child"], limit=world.random.choice((0, 1, 2)))
+    return store, parent, born, leases
+
+
+async def cancelling(world: World) -> None:
+    """A job is cancelled while it spawns, waits or ends, and its children run or end."""
+    store, parent, born, leases = await _family(world)
     names = tuple(child_ended(child.id) for child in born)
     waits = Waiting(None, (names,))
     if world.random.random() < 0.5:
@@ -113,11 +121,7 @@ async def cancelling(world: World) -> None:
 
 async def resuming(world: World) -> None:
     """A cancelled job is resumed while its children are being cancelled."""
-    await world.work()
-    store = world.store
-    [parent] = await world.running(store)
-    born = await world.spawn(store, parent, 2)
-    leases = await world.claim(store, ["child"], limit=world.random.choice((0, 1, 2)))
+    store, parent, born, leases = await _family(world)
     await world.settle(store, (parent, Waiting(None, ((child_ended(born[0].id),),))))
     if world.random.random() < 0.5:  # and who cancelled it died then
         await store._database.run(
