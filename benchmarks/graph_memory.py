@@ -5,8 +5,9 @@
 First a quarter, a half and the whole of a tree, with calls and without, beside the graph itself as
 objects and as JSON. Then one part of it among files that add little or nothing to the graph: data
 and dependencies, which are not read, minified code, which is read and skipped, and comments. What
-is given is the peak of the process that links, and of the largest that reads for it; none of them
-is given a file before it reads it.
+is given is the peak of the process that links, what of its memory was private at the most (the rest
+are pages of files, which the kernel takes back when it needs them), and the peak of the largest
+process that reads for it; none of them is given a file before it reads it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import Event, Thread
+from typing import Any, NamedTuple, Self
 
 from coatcheck.surfaces.graphs.analysis import Graph, SourceFile, analyse
 from coatcheck.surfaces.graphs.analysis.languages import language_of
@@ -41,14 +43,14 @@ def main() -> None:
     chosen = options.parse_args()
     files = tree(chosen.folder)
     print(f"{chosen.folder.name} on {chosen.workers} processes, load {os.getloadavg()[0]:.1f}")
-    print("| of the tree | calls | nodes and edges | the graph | as JSON | links | reads |")
-    print("|" + 7 * "---|")
+    sizes = "| nodes and edges | the graph | as JSON | links | private | reads |"
+    print(f"| of the tree | calls {sizes}\n|{8 * '---|'}")
     for part in chosen.parts:
         for want in (WITHOUT_CALLS, ALL):
             taken = apart(files[::part], want, chosen.workers)
             calls = "with" if "call" in want else "without"
             print(f"| 1/{part} | {calls} {taken.row()}")
-    print("\n| beside it | nodes and edges | the graph | as JSON | links | reads |\n|" + 6 * "---|")
+    print(f"\n| beside it {sizes}\n|{7 * '---|'}")
     for megabytes in chosen.beside:
         among = [*files[:: max(chosen.parts)], *padding(megabytes * MB)]
         print(f"| {megabytes} MB {apart(among, ALL, chosen.workers).row()}")
@@ -89,10 +91,11 @@ class Taken(NamedTuple):
     graph: int
     json: int
     links: int
+    private: int
     reads: int
 
     def row(self) -> str:
-        sizes = (self.graph, self.json, self.links, self.reads)
+        sizes = (self.graph, self.json, self.links, self.private, self.reads)
         return f"| {self.size:,} | " + " | ".join(f"{one / MB:.0f} MB" for one in sizes) + " |"
 
 
@@ -103,11 +106,37 @@ def apart(files: list[SourceFile], want: set[str], workers: int) -> Taken:
 
 
 def measured(files: list[SourceFile], want: set[str], workers: int) -> Taken:
-    graph = analyse(files, want, workers=workers)
+    with Watching() as private:
+        graph = analyse(files, want, workers=workers)
     links = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     reads = 1024 * resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     written = len(json.dumps(graph.as_json()))
-    return Taken(len(graph.nodes) + len(graph.edges), held(graph), written, links, reads)
+    size = len(graph.nodes) + len(graph.edges)
+    return Taken(size, held(graph), written, links, private.most, reads)
+
+
+class Watching(Thread):
+    """Looks at the private memory of this process fifty times a second."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.most = 0
+        self._over = Event()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        status = Path("/proc/self/status")
+        while not self._over.wait(0.02):
+            lines = status.read_text().splitlines()
+            (line,) = (line for line in lines if line.startswith("RssAnon:"))
+            self.most = max(self.most, 1024 * int(line.split()[1]))
 
 
 def held(graph: Graph) -> int:

@@ -78,6 +78,22 @@ async def test_one_that_needs_too_much_memory(serve: Serve) -> None:
         assert "memory" in said["error"], said
 
 
+async def test_one_that_needs_too_much_of_the_disk(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(settings.DISK, "1MB")
+    text = b"".join(b"def f%d(a, b, c):\n    return a + b + c\n" % each for each in range(10_000))
+    async with serve() as graphs:
+        said = await graphs.ended("call", zipped({"large.py": text}))
+        assert said["status"] == "failed"
+        assert said["error"] == (
+            "out-of-disk: what is known of the code would take up more than 1 MB of the disk "
+            "(COATCHECK_GRAPHS_DISK)"
+        )
+        after = await graphs.ended("call", zipped({"small.py": b"print(1)"}), key="next")
+        assert after["status"] == "completed"
+
+
 async def test_a_job_is_kept_as_its_document_says(serve: Serve) -> None:  # G18-G21
     async with serve({"SUPERMODEL_JOB_TTL_BLOB_HOURS": "2"}, works=False) as graphs:
         await graphs.post("call", zipped())

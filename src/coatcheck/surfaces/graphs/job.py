@@ -20,12 +20,12 @@ from pydantic import BaseModel
 
 from coatcheck.errors import CoatcheckError, Fail
 from coatcheck.model.upload import Upload
-from coatcheck.surfaces.graphs.analysis import Graph, Skipped, SourceFile, analyse
+from coatcheck.surfaces.graphs.analysis import Graph, NoRoomError, Skipped, SourceFile, analyse
 from coatcheck.surfaces.graphs.archive import Archive, Entry
 from coatcheck.surfaces.graphs.archive_error import ArchiveError
 from coatcheck.surfaces.graphs.domains import Domain, domains_of, renamed
 from coatcheck.surfaces.graphs.naming import MOST_FILES, ask_for_name
-from coatcheck.surfaces.graphs.settings import NamingSettings
+from coatcheck.surfaces.graphs.settings import DISK, GraphSettings, NamingSettings
 from coatcheck.surfaces.graphs.words import ARTIFACT, LARGEST_SOURCE, GraphKind
 from coatcheck.surfaces.graphs.writing import write_graph
 from coatcheck.worker.context import Context
@@ -71,6 +71,8 @@ def graph(ctx: Context, asked: GraphRequest) -> GraphMade:
         return _keep(ctx, path.with_name(ARTIFACT), found, domains)
     except ArchiveError as error:
         raise Fail(error.code, str(error)) from None
+    except NoRoomError as error:
+        raise Fail("out-of-disk", f"{error} ({DISK})") from None
     except (CoatcheckError, MemoryError):
         raise  # nobody's text is in these
     except Exception as error:  # noqa: BLE001 - whatever it is, its words stay here
@@ -81,7 +83,8 @@ def graph(ctx: Context, asked: GraphRequest) -> GraphMade:
 
 def _read(archive: Archive, kind: GraphKind, ctx: Context) -> Graph:
     files = [SourceFile(entry.path, partial(_content, archive, entry)) for entry in archive.entries]
-    found = analyse(files, kind.wants, progress=_telling(ctx))
+    largest = GraphSettings.read(os.environ).disk
+    found = analyse(files, kind.wants, progress=_telling(ctx), largest=largest)
     found.stats.skipped += [Skipped(link, LINK) for link in archive.links]
     return found
 

@@ -10,11 +10,13 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.model.size import size_in_bytes
 from coatcheck.secrets import resolve
 from coatcheck.surfaces.environment import whole_number
+from coatcheck.surfaces.graphs.analysis import LARGEST
 
 NAMING_URL = "COATCHECK_GRAPHS_NAMING_URL"
 NAMING_MODEL = "COATCHECK_GRAPHS_NAMING_MODEL"
 NAMING_KEY = "COATCHECK_GRAPHS_NAMING_KEY"
 MEMORY = "COATCHECK_GRAPHS_MEMORY"
+DISK = "COATCHECK_GRAPHS_DISK"
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,14 @@ class GraphSettings:
     failed_days: int = 7
     # COATCHECK_GRAPHS_MEMORY: what a job may use, for each of its processes.
     memory: int = 4_000_000_000
+    # COATCHECK_GRAPHS_DISK: what a job may take up in the folder of temporary files beside its
+    # archive.
+    disk: int = LARGEST
     naming: NamingSettings | None = None
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> GraphSettings:
         """Read them; raises ConfigurationError with the name of what is wrong."""
-        memory = environment.get(MEMORY, "").strip()
         return cls(
             concurrency=whole_number(environment, "SUPERMODEL_JOB_CONCURRENCY", cls.concurrency, 1),
             archive_hours=whole_number(
@@ -52,9 +56,15 @@ class GraphSettings:
             failed_days=whole_number(
                 environment, "SUPERMODEL_JOB_TTL_FAILED_DAYS", cls.failed_days, 1
             ),
-            memory=size_in_bytes(memory, MEMORY) if memory else cls.memory,
+            memory=_size(environment, MEMORY, cls.memory),
+            disk=_size(environment, DISK, cls.disk),
             naming=NamingSettings.read(environment),
         )
+
+
+def _size(environment: Mapping[str, str], name: str, otherwise: int) -> int:
+    written = environment.get(name, "").strip()
+    return size_in_bytes(written, name) if written else otherwise
 
 
 @dataclass(frozen=True)

@@ -98,8 +98,9 @@ def test_what_may_be_too_much_is_unknown_and_so_is_what_it_is_sent_on_to() -> No
     flow.run()
     told = len(flow.told)
 
-    flow.add(hub, flow.functions(WIDEST + 1)[-1])
-    flow.add(apart, 0)
+    value = flow.functions(WIDEST + 1)[-1]
+    flow.add(hub, value)
+    flow.add(apart, value)
     flow.copy(apart, after)
     flow.copy(after, late)
     flow.tell(hub, "hub")
@@ -108,7 +109,7 @@ def test_what_may_be_too_much_is_unknown_and_so_is_what_it_is_sent_on_to() -> No
     assert not any(flow.is_empty(place) for place in (hub, after, late))
     assert not any(flow.held(place) for place in (hub, after, late))
     assert len(flow.told) == told
-    assert list(flow.held(apart)) == [0]
+    assert list(flow.held(apart)) == [value]
 
 
 def test_a_place_that_becomes_unknown_has_handed_on_little_before() -> None:

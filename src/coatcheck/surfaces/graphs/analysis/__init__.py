@@ -8,6 +8,7 @@ A library of its own: it reads no archive, keeps nothing and knows no job.
 """
 
 from coatcheck.surfaces.graphs.analysis.analysing import Progress, analyse
+from coatcheck.surfaces.graphs.analysis.disk.column import LARGEST, NoRoomError
 from coatcheck.surfaces.graphs.analysis.graph import (
     Edge,
     EdgeKind,
@@ -21,9 +22,11 @@ from coatcheck.surfaces.graphs.analysis.graph import (
 from coatcheck.surfaces.graphs.analysis.source import SourceFile
 
 __all__ = [
+    "LARGEST",
     "Edge",
     "EdgeKind",
     "Graph",
+    "NoRoomError",
     "Node",
     "NodeKind",
     "Progress",

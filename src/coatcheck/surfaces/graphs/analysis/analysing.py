@@ -9,6 +9,8 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from coatcheck.surfaces.graphs.analysis.collecting import without_collecting
+from coatcheck.surfaces.graphs.analysis.disk.column import LARGEST, Disk
+from coatcheck.surfaces.graphs.analysis.disk.shelf import Shelf
 from coatcheck.surfaces.graphs.analysis.graph import (
     Graph,
     GraphBuilder,
@@ -30,10 +32,12 @@ from coatcheck.surfaces.graphs.analysis.packages.linking import (
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive
 from coatcheck.surfaces.graphs.analysis.python.drawing import draw
 from coatcheck.surfaces.graphs.analysis.python.linking import Linker
+from coatcheck.surfaces.graphs.analysis.python.summary import Packed, Shelved
 from coatcheck.surfaces.graphs.analysis.source import SourceFile, vendored_folder
 from coatcheck.surfaces.graphs.analysis.summarising import summarise_all
 from coatcheck.surfaces.graphs.analysis.tagged.drawing import TaggedDrawing
 from coatcheck.surfaces.graphs.analysis.tagged.grammar import GRAMMARS
+from coatcheck.surfaces.graphs.analysis.tagged.summary import TaggedSummary
 
 Progress = Callable[[int, int], None]
 
@@ -44,15 +48,17 @@ def analyse(
     *,
     progress: Progress | None = None,
     workers: int | None = None,
+    largest: int = LARGEST,
 ) -> Graph:
     """Return the graph of some files.
 
     `want` is any of "call", "dependency" and "parse". `progress` is told how many files of how many
     have been read. `workers` is the number of processes that read them; None: one for each core.
+    What is known of the code may take up `largest` bytes of the disk.
     """
     wanted = frozenset(Want(one) for one in want)
     with without_collecting():
-        return _analyse(files, wanted, progress, workers)
+        return _analyse(files, wanted, progress, workers, largest)
 
 
 def _analyse(
@@ -60,9 +66,11 @@ def _analyse(
     wanted: frozenset[Want],
     progress: Progress | None,
     workers: int | None,
+    largest: int,
 ) -> Graph:
     started = time.monotonic()
-    builder = GraphBuilder()
+    disk = Disk(largest)
+    builder, shelf = GraphBuilder(disk), Shelf(disk)
     stats = builder.graph.stats
     ours, others, vendored, manifests = _sort(files)
     stats.skipped.extend(
@@ -70,13 +78,14 @@ def _analyse(
         for folder, count in sorted(vendored.items())
     )
     by_language: dict[str, dict[str, Any]] = {}
+    files_at: dict[str, int] = {}
     with_calls = Want.CALL in wanted
     for done, read in enumerate(summarise_all(ours, workers, with_calls=with_calls), 1):
         if read.reason is not None:
             stats.skipped.append(Skipped(read.path, read.reason))
         if read.summary is not None:
-            by_language.setdefault(read.language, {})[read.path] = read.summary
-            builder.add(
+            by_language.setdefault(read.language, {})[read.path] = _shelved(read.summary, shelf)
+            files_at[read.path] = builder.add(
                 NodeKind.FILE,
                 read.path,
                 name=read.path.rpartition("/")[2],
@@ -87,28 +96,34 @@ def _analyse(
             progress(done, len(ours))
     stats.languages = {name: len(found) for name, found in sorted(by_language.items())}
     stats.files = sum(stats.languages.values())
-    languages = {path: name for name, found in by_language.items() for path in found}
     if "python" in by_language:
-        linker = Linker(Archive(by_language["python"], others))
-        draw(linker, languages, wanted, builder)
+        linker = Linker(Archive(by_language["python"], others), disk)
+        draw(linker, files_at, wanted, builder)
     script = {
         path: summary
         for name in ("javascript", "typescript", "tsx")
         for path, summary in by_language.get(name, {}).items()
     }
     if script:
-        draw(JavaScriptLinker(JavaScriptArchive(script, set())), languages, wanted, builder)
+        draw(JavaScriptLinker(JavaScriptArchive(script, set()), disk), files_at, wanted, builder)
     if "java" in by_language:
-        draw(JavaLinker(PackageArchive(by_language["java"])), languages, wanted, builder)
+        draw(JavaLinker(PackageArchive(by_language["java"]), disk), files_at, wanted, builder)
     if "go" in by_language:
         modules = go_modules(manifests)
-        archive = PackageArchive(by_folder(by_language["go"]))
-        draw(GoLinker(archive, modules), languages, wanted, builder)
+        archive = PackageArchive(by_language["go"], by_folder)
+        draw(GoLinker(archive, disk, modules), files_at, wanted, builder)
     for name in sorted(by_language.keys() & GRAMMARS.keys()):
-        TaggedDrawing(name, by_language[name]).draw(wanted, builder)
+        TaggedDrawing(name, by_language[name], files_at).draw(wanted, builder)
     graph = builder.finish()
     stats.ms = round((time.monotonic() - started) * 1000)
     return graph
+
+
+def _shelved(summary: Packed | TaggedSummary, shelf: Shelf) -> Shelved | TaggedSummary:
+    if isinstance(summary, TaggedSummary):
+        summary.put_by(shelf)
+        return summary
+    return Shelved(shelf, summary)
 
 
 def _sort(

@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from coatcheck.surfaces.graphs.analysis.disk.column import Disk
+from coatcheck.surfaces.graphs.analysis.disk.tables import Keys, Table
+from coatcheck.surfaces.graphs.analysis.disk.words import Words
+
 
 class NodeKind(StrEnum):
     """What a node stands for."""
@@ -130,14 +134,19 @@ class Graph:
 
 
 class GraphBuilder:
-    """Gathers nodes and edges, each once, and gives the ids."""
+    """Gathers nodes and edges, each once, and gives the ids. Until the end, nodes are numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, disk: Disk) -> None:
         self.graph = Graph()
-        self._times: dict[str, int] = {}
-        self._externals: dict[str, str] = {}
-        self._packages: dict[str, str] = {}
-        self._edges: dict[tuple[str, str, EdgeKind], int | None] = {}
+        self._disk = disk
+        self._names = Words(disk)
+        # By name: how many nodes of the archive have it, and the number of the one outside.
+        self._times = Table(disk, 1)
+        self._externals = Table(disk, 1)
+        self._packages: dict[str, int] = {}
+        # Source, target and kind; with the first line, 0 where there is none.
+        self._edges = Keys(disk, 3)
+        self._lines = disk.column("i", 1)
 
     def add(
         self,
@@ -150,53 +159,65 @@ class GraphBuilder:
         line: int | None = None,
         end_line: int | None = None,
         signature: str | None = None,
-    ) -> str:
-        """Add a node of the archive and return its id."""
-        self._times[qualified_name] = times = self._times.get(qualified_name, 0) + 1
+    ) -> int:
+        """Add a node of the archive and return its number."""
+        word = self._names[qualified_name]
+        times = (self._times.put((word,), 1) or 0) + 1
+        if times > 1:
+            self._times.put((word,), times)
         node_id = qualified_name if times == 1 else f"{qualified_name}#{times}"
-        self.graph.nodes.append(
+        return self._append(
             Node(node_id, kind, name, qualified_name, file, line, end_line, language, signature)
         )
-        return node_id
 
-    def package(self, qualified_name: str) -> str | None:
-        """Return the id of a package that an earlier file is of; remember it for later ones."""
+    def _append(self, node: Node) -> int:
+        self.graph.nodes.append(node)
+        return len(self.graph.nodes) - 1
+
+    def package(self, qualified_name: str) -> int | None:
+        """Return the node of a package that an earlier file is of; the next node is, otherwise."""
         known = self._packages.get(qualified_name)
         if known is None:
-            times = self._times.get(qualified_name, 0) + 1
-            self._packages[qualified_name] = (
-                qualified_name if times == 1 else f"{qualified_name}#{times}"
-            )
+            self._packages[qualified_name] = len(self.graph.nodes)
         return known
 
-    def external(self, path: str, language: str) -> str:
-        """Return the id of something outside the archive, by its import path."""
-        node_id = self._externals.get(path)
-        if node_id is None:
+    def external(self, path: str, language: str) -> int:
+        """Return the node of something outside the archive, by its import path."""
+        word = self._names[path]
+        number = self._externals.get(word)
+        if number is None:
             # The archive's own definitions have their ids by the time edges are drawn.
-            node_id = f"{path}#external" if path in self._times else path
-            self._externals[path] = node_id
-            self.graph.nodes.append(
-                Node(
-                    node_id,
-                    NodeKind.EXTERNAL,
-                    path.rpartition(".")[2],
-                    path,
-                    language=language,
-                )
-            )
-        return node_id
+            node_id = path if self._times.get(word) is None else f"{path}#external"
+            name = path.rpartition(".")[2]
+            number = self._append(Node(node_id, NodeKind.EXTERNAL, name, path, language=language))
+            self._externals.put((word,), number)
+        return number
 
-    def connect(self, source: str, target: str, kind: EdgeKind, line: int | None = None) -> None:
+    def connect(self, source: int, target: int, kind: EdgeKind, line: int | None = None) -> None:
         """Add an edge, unless it is there already; the first line stays."""
-        key = (source, target, kind)
-        before = self._edges.get(key, 0)
-        if before == 0 or (line is not None and before is not None and line < before):
-            self._edges[key] = line
+        edge = self._edges.number((source, target, _EDGE_KINDS.index(kind)))
+        if edge == self._lines.count:
+            self._lines.append(line or 0)
+            if not edge % _EDGES:
+                self._disk.breathe()
+        elif line and not 0 < self._lines.numbers[edge] <= line:
+            self._lines.numbers[edge] = line
 
     def finish(self) -> Graph:
         """Return the graph with its edges and counts."""
-        self.graph.edges = [Edge(*key, line) for key, line in self._edges.items()]
+        nodes = self.graph.nodes
+        for number in range(1, self._lines.count):
+            if not number % _EDGES:
+                self._disk.let_go()  # they come one after the other, and for the last time
+            source, target, kind = self._edges.key(number)
+            line = self._lines.numbers[number] or None
+            edge = Edge(nodes[source].id, nodes[target].id, _EDGE_KINDS[kind], line)
+            self.graph.edges.append(edge)
         self.graph.stats.nodes = len(self.graph.nodes)
         self.graph.stats.edges = len(self.graph.edges)
         return self.graph
+
+
+_EDGE_KINDS = tuple(EdgeKind)
+# How many are added between two looks at the memory.
+_EDGES = 2_048

@@ -1,8 +1,7 @@
 """From a file's bytes to its summary, in this process or in several.
 
 The tree is dropped as soon as the file is read; what goes from process to process are bytes one way
-and summaries the other, a few hundred kilobytes at a time, so that memory does not grow with the
-archive but for the summaries themselves.
+and summaries the other, a few hundred kilobytes at a time.
 """
 
 from __future__ import annotations
@@ -61,7 +60,10 @@ _READERS: dict[str, type[PythonStatements | JavaScriptStatements | JavaReader | 
 
 
 class Read(NamedTuple):
-    """A file that was read: its summary, unless it says nothing, and what is to be told of it."""
+    """A file that was read: its summary, unless it says nothing, and what is to be told of it.
+
+    A `PythonSummary` is packed where there are many.
+    """
 
     path: str
     language: str
@@ -133,7 +135,7 @@ def _summarise_batch(with_calls: bool, batch: list[tuple[str, bytes]]) -> list[R
 
 def _packed(read: Read) -> Read:
     if isinstance(read.summary, PythonSummary):
-        read.summary.pack()
+        return read._replace(summary=read.summary.pack())
     return read
 
 

@@ -9,11 +9,11 @@ from coatcheck.surfaces.graphs.analysis.javascript.statements import WHOLE
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
 from coatcheck.surfaces.graphs.analysis.python.attributes import Load
 from coatcheck.surfaces.graphs.analysis.python.containers import Container
+from coatcheck.surfaces.graphs.analysis.python.functions import LinkedFunction
 from coatcheck.surfaces.graphs.analysis.python.linking import Linker
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import LinkedFunction
 from coatcheck.surfaces.graphs.analysis.python.sites import Site
-from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
+from coatcheck.surfaces.graphs.analysis.python.summary import Shelved
 
 _ENDINGS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d.ts")
 _GLOBALS_WORDS = (
@@ -38,7 +38,7 @@ _CALLING = {
 class JavaScriptArchive(Archive):
     """Finds modules by the path that an import writes."""
 
-    def __init__(self, summaries: dict[str, PythonSummary], other_files: set[str]) -> None:
+    def __init__(self, summaries: dict[str, Shelved], other_files: set[str]) -> None:
         del other_files
         self.modules = []
         self._by_path: dict[str, Module] = {}
@@ -93,12 +93,12 @@ class JavaScriptLinker(Linker):
             self.add(place, self.external(name))
             return
         super()._link_import(module, place, dots, name, attribute, line)
-        exports = found.summary.exports if found is not None and found.summary else {}
-        if place and found is not None and WHOLE in exports:
-            whole = found.base + exports[WHOLE]
-            if attribute is None or (attribute == "default" and "default" not in exports):
+        whole = self.export(found, WHOLE) if place and found is not None else None
+        if found is not None and whole is not None:
+            has_name = attribute is not None and self.export(found, attribute) is not None
+            if attribute is None or (attribute == "default" and not has_name):
                 self.copy(whole, place)
-            elif attribute not in exports:
+            elif not has_name:
                 self.watch(whole, self.on_load, (place, self.words[attribute], 0, line))
 
     # --- objects
@@ -159,7 +159,7 @@ class JavaScriptLinker(Linker):
             self.call_method_of(value, site)
         elif kind is Kind.EXTERNAL:
             self.edge(site, name.removesuffix(".__init__"))
-        elif kind is Kind.BUILTIN and site.number in self.sites.silent:
+        elif kind is Kind.BUILTIN and self.sites.is_silent(site.number):
             super().call_outside(value, site)
         elif kind is Kind.BUILTIN:
             self.edge(site, f"<builtin>.{name}")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
-
 _MODULE = re.compile(rb"^\s*module\s+\"?([^\s\"]+)", re.MULTILINE)
 
 
@@ -19,14 +17,12 @@ def go_modules(manifests: dict[str, bytes]) -> dict[str, str]:
     return dict(sorted(found.items(), key=lambda pair: -len(pair[0])))
 
 
-def by_folder(summaries: dict[str, PythonSummary]) -> dict[str, PythonSummary]:
-    """Name each file's package by its folder; in the root, by what it calls itself.
+def by_folder(path: str, package: str) -> str:
+    """Return the name of a file's package, which is its folder; in the root, what it calls itself.
 
     Tests of a package from outside (`package x_test`) are a package of their own.
     """
-    for path, summary in summaries.items():
-        folder = path.rpartition("/")[0].replace("/", ".")
-        is_test = summary.package.endswith("_test")
-        if folder:
-            summary.package = f"{folder}_test" if is_test else folder
-    return summaries
+    folder = path.rpartition("/")[0].replace("/", ".")
+    if not folder:
+        return package
+    return f"{folder}_test" if package.endswith("_test") else folder

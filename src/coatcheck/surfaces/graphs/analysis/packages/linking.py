@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 
+from coatcheck.surfaces.graphs.analysis.disk.column import Disk
 from coatcheck.surfaces.graphs.analysis.packages.java import STATIC
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
 from coatcheck.surfaces.graphs.analysis.python.attributes import Load
+from coatcheck.surfaces.graphs.analysis.python.functions import LinkedFunction
 from coatcheck.surfaces.graphs.analysis.python.linking import Linker
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import LinkedFunction
 from coatcheck.surfaces.graphs.analysis.python.sites import Site
-from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
+from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary, Shelved
 
 _JAVA_LANG_WORDS = (
     "Object String StringBuilder StringBuffer System Math Integer Long Short Byte Double "
@@ -31,25 +33,22 @@ _GO_BUILTINS = frozenset(_GO_BUILTINS_WORDS.split())
 
 
 class PackageArchive(Archive):
-    """Knows which files make up a package."""
+    """Knows which files make up a package; `named` names it by a file's path and what it says."""
 
-    def __init__(self, summaries: dict[str, PythonSummary]) -> None:
+    def __init__(
+        self,
+        summaries: dict[str, Shelved],
+        named: Callable[[str, str], str] = lambda _, package: package,
+    ) -> None:
         self.modules = []
         self.packages: dict[str, list[Module]] = {}
         for path in sorted(summaries):
             summary = summaries[path]
-            module = Module(len(self.modules), path, summary.package, summary, is_package=False)
+            package = named(path, summary.take("head").package)
+            module = Module(len(self.modules), path, package, summary, is_package=False)
             self.modules.append(module)
-            self.packages.setdefault(summary.package, []).append(module)
+            self.packages.setdefault(package, []).append(module)
         self._folders: set[str] = set()
-
-    def in_package(self, package: str, name: str) -> tuple[Module, int] | None:
-        """Return the file of a package that has a name, and its place."""
-        for module in self.packages.get(package, ()):
-            place = module.summary.exports.get(name) if module.summary is not None else None
-            if place is not None:
-                return module, module.base + place
-        return None
 
     def submodule(self, package: Module, name: str) -> Module | None:
         """Return None: packages hold no others."""
@@ -63,16 +62,24 @@ class PackageLinker(Linker):
     archive: PackageArchive
     makes_all_constructors = True
 
+    def in_package(self, package: str, name: str) -> tuple[Module, int] | None:
+        """Return the file of a package that has a name, and its place."""
+        for module in self.archive.packages.get(package, ()):
+            place = self.export(module, name)
+            if place is not None:
+                return module, place
+        return None
+
     def _find_stars(self, module: Module, summary: PythonSummary) -> None:
         for _, name, line in summary.stars:
-            module.stars.append(name)
+            module.stars += (name,)
             files = self.archive.packages.get(name)
             self._note_import(module, files[0].index if files else name, line)
 
     def _link_unknown(self, module: Module, place: int, name: str) -> None:
         packages = [module.name, *(star for star in module.stars if isinstance(star, str))]
         for package in packages:
-            found = self.archive.in_package(package, name)
+            found = self.in_package(package, name)
             if found is not None and found[0] is not module:
                 self.copy(found[1], place)
                 return
@@ -95,7 +102,7 @@ class PackageLinker(Linker):
         if kind is Kind.EXTERNAL:
             # A constructor from outside is called by its class's name.
             self.edge(site, self.objects.first[value].removesuffix(".__init__"))
-        elif kind is Kind.BUILTIN and site.number in self.sites.silent:
+        elif kind is Kind.BUILTIN and self.sites.is_silent(site.number):
             super().call_outside(value, site)
         elif kind is Kind.BUILTIN:
             self.edge(site, f"<builtin>.{self.objects.first[value]}")
@@ -109,13 +116,13 @@ class JavaLinker(PackageLinker):
     ) -> None:
         del dots
         attribute = attribute or ""
-        found = self.archive.in_package(name, attribute)
+        found = self.in_package(name, attribute)
         if found is not None:
             self._note_import(module, found[0].index, line)
             self.copy(found[1], place)
             return
         package, _, cls = name.rpartition(".")
-        owner = self.archive.in_package(package, cls)
+        owner = self.in_package(package, cls)
         if owner is not None:  # import static, or a class in a class
             self._note_import(module, owner[0].index, line)
             self.watch(owner[1], self.on_load, (place, self.words[attribute], 0, line))
@@ -160,8 +167,8 @@ class GoLinker(PackageLinker):
 
     makes_all_constructors = False
 
-    def __init__(self, archive: PackageArchive, modules: dict[str, str]) -> None:
-        super().__init__(archive)
+    def __init__(self, archive: PackageArchive, disk: Disk, modules: dict[str, str]) -> None:
+        super().__init__(archive, disk)
         self._modules = modules
 
     def _package_at(self, path: str) -> str | None:
@@ -191,7 +198,7 @@ class GoLinker(PackageLinker):
 
     def _find_in_module(self, module: Module, attribute: str, result: int, seen: set[int]) -> bool:
         del seen
-        found = self.archive.in_package(module.name, attribute)
+        found = self.in_package(module.name, attribute)
         if found is not None:
             self.copy(found[1], result)
         return found is not None

@@ -12,9 +12,9 @@ without folders at the front that no import could name (`project-1.0`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
+from coatcheck.surfaces.graphs.analysis.python.summary import Shelved
 
 _SOURCE_ROOTS = {"src", "lib", "Lib", "python"}
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -27,13 +27,14 @@ class Module:
     index: int
     path: str  # of the file, or of the folder
     name: str
-    summary: PythonSummary | None
+    summary: Shelved | None
     is_package: bool
     base: int = 0  # its places start after this one
     definitions: int = 0  # its definitions start here
     functions: int = 0
     classes: int = 0
-    stars: list[Module | str] = field(default_factory=list)
+    public: tuple[str, ...] | None = None  # __all__, where it is written out
+    stars: tuple[Module | str, ...] = ()
 
     @property
     def folder(self) -> str:
@@ -46,7 +47,7 @@ class Module:
 class Archive:
     """Finds modules."""
 
-    def __init__(self, summaries: dict[str, PythonSummary], other_files: set[str]) -> None:
+    def __init__(self, summaries: dict[str, Shelved], other_files: set[str]) -> None:
         paths = sorted(summaries)
         self._packages = {
             path.rpartition("/")[0] for path in paths if path.rpartition("/")[2] in _INITS
@@ -67,7 +68,7 @@ class Archive:
         # The folder nearest to the root is the one that is meant to be on the path.
         self._common_roots = sorted(common, key=lambda root: (root.count("/"), root))
 
-    def _add(self, path: str, summary: PythonSummary, names: set[str]) -> None:
+    def _add(self, path: str, summary: Shelved, names: set[str]) -> None:
         stem = path.rpartition(".")[0]
         is_package = stem.rpartition("/")[2] == "__init__"
         if is_package:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from array import array
 from struct import Struct
 from typing import Any
 
+from coatcheck.surfaces.graphs.analysis.disk.queues import Rows
+from coatcheck.surfaces.graphs.analysis.disk.tables import Table
 from coatcheck.surfaces.graphs.analysis.python.archive import Module
 from coatcheck.surfaces.graphs.analysis.python.containers import Containers
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
@@ -19,7 +20,7 @@ Load = tuple[int, int, int, int]
 # line, the class after which super() looks or -1; then the next of the same class and attribute.
 _LOOKUP = Struct("7i")
 _LOOKUP_SIZE = 8
-_NEW_LOOKUP = Struct("8i").pack
+_NEW_LOOKUP = Struct("8i").pack_into
 
 
 class Attributes(Containers):
@@ -28,20 +29,20 @@ class Attributes(Containers):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.is_linking = True
-        self.put_off: list[tuple[int, Load]] = []
-        self.not_found = array("i")
-        self._lookups = array("i")
+        self.put_off = Rows(self.disk, 5)
+        self.not_found = Rows(self.disk, 1)
+        self._lookups = self.disk.column()
         # By class and attribute the last lookup; the one after the last is the first.
-        self._looked_up: dict[int, dict[int, int]] = {}
-        self._receivers_of: dict[tuple[str, int, int], int] = {}
-        self._written: dict[str, int] = {}
-        self._module_names: dict[tuple[int, str], int] = {}
+        self._looked_up = Table(self.disk, 2)
+        self._receivers_of = Table(self.disk, 3)
+        self._written = Table(self.disk, 1)
+        self._module_names = Table(self.disk, 2)
 
     def written(self, text: str) -> int:
         """Return a place that holds a text."""
-        place = self._written.get(text)
-        if place is None:
-            place = self._written[text] = self.place()
+        known = self._written.keys.count
+        place = self._written.get_or_make((self.words[text],), self.place)
+        if self._written.keys.count > known:
             self.add(place, self.objects.make(Kind.CONSTANT, text))
         return place
 
@@ -73,7 +74,7 @@ class Attributes(Containers):
                 self.add(result, member)
         elif self.is_linking:
             # Which bases a class has is not known before the imports are.
-            self.put_off.append((value, load))
+            self.put_off.append(value, *load)
         elif kind is Kind.INSTANCE:
             self._load_from_instance(value, self.classes[first], load)
         elif kind is Kind.CLASS:
@@ -107,25 +108,27 @@ class Attributes(Containers):
 
     def load_from_module(self, module: Module, attribute: str, result: int) -> None:
         """Send a module's attribute to a place."""
-        key = (module.index, attribute)
-        place = self._module_names.get(key)
-        if place is None:
-            place = self._module_names[key] = self.place()
-            self._find_in_module(module, attribute, place, set())
-        self.copy(place, result)
+        self.copy(self.module_name(module, attribute), result)
 
-    def _find_in_module(self, module: Module, attribute: str, result: int, seen: set[int]) -> bool:  # noqa: C901
+    def module_name(self, module: Module, attribute: str) -> int:
+        """Return the place of a module's attribute, wherever it has it from."""
+        known = self._module_names.keys.count
+        key = (module.index, self.words[attribute])
+        place = self._module_names.get_or_make(key, self.place)
+        if self._module_names.keys.count > known:
+            self._find_in_module(module, attribute, place, set())
+        return place
+
+    def _find_in_module(self, module: Module, attribute: str, result: int, seen: set[int]) -> bool:
         """Look among a module's names, those it takes with `*`, and its submodules."""
         if module.index in seen:
             return False
         seen.add(module.index)
-        summary = module.summary
-        if summary is not None:
-            own = summary.exports.get(attribute)
-            if own is not None:
-                self.copy(module.base + own, result)
-                # A module that imports itself under its own name is all that it says.
-                return True
+        own = self.export(module, attribute)
+        if own is not None:
+            self.copy(own, result)
+            # A module that imports itself under its own name is all that it says.
+            return True
         outside = [star for star in module.stars if isinstance(star, str)]
         for star in module.stars:
             if isinstance(star, str) or not _is_public(star, attribute):
@@ -143,7 +146,7 @@ class Attributes(Containers):
         if len(outside) == 1 and not attribute.startswith("_"):
             self.add(result, self.external(f"{outside[0]}.{attribute}"))
             return True
-        if summary is None:
+        if module.summary is None:
             # A folder of that name is not the whole of what may be called so.
             self.add(result, self.external(f"{module.name}.{attribute}"))
             return True
@@ -165,24 +168,25 @@ class Attributes(Containers):
 
     def look_up(self, cls: LinkedClass, receiver: int, load: Load, after: int = -1) -> None:
         """Find an attribute along the bases, now and whenever a class gets it later."""
-        lookups, attribute = self._lookups, load[1]
-        lookup = len(lookups) // _LOOKUP_SIZE
-        asked = self._looked_up.setdefault(cls.index, {})
-        last = asked.get(attribute)
+        attribute = load[1]
+        start = self._lookups.add(_LOOKUP_SIZE)
+        lookups, lookup = self._lookups.numbers, start // _LOOKUP_SIZE
+        last = self._looked_up.put((cls.index, attribute), lookup)
         following = lookup
-        if last is not None:
+        if last is None:
+            cls.asked = self.of_classes.append(cls.asked, attribute)
+        else:
             following = lookups[last * _LOOKUP_SIZE + 7]
             lookups[last * _LOOKUP_SIZE + 7] = lookup
-        lookups.frombytes(_NEW_LOOKUP(cls.index, receiver, *load, after, following))
-        asked[attribute] = lookup
+        _NEW_LOOKUP(lookups, 4 * start, cls.index, receiver, *load, after, following)
         self._answer(lookup, cls, load[0], attribute, after)
 
     def _looked_for(self, lookup: int) -> tuple[int, ...]:
-        return _LOOKUP.unpack_from(self._lookups, 4 * _LOOKUP_SIZE * lookup)
+        return _LOOKUP.unpack_from(self._lookups.numbers, 4 * _LOOKUP_SIZE * lookup)
 
     def _answer(self, lookup: int, cls: LinkedClass, result: int, number: int, after: int) -> None:
         attribute = self.words.at[number]
-        place = cls.find(attribute, self.classes[after] if after >= 0 else None)
+        place = self.find(cls, attribute, self.classes[after] if after >= 0 else None)
         if place is not None:
             self.watch(place, self._on_found, (lookup,))
         elif attribute == "__new__":
@@ -192,9 +196,10 @@ class Attributes(Containers):
 
     def class_attribute(self, cls: LinkedClass, attribute: str) -> int:
         """Return the place of a class's own attribute; whoever looked for it hears of it."""
-        place = cls.attributes.get(attribute)
+        place = self.own_attribute(cls, attribute)
         if place is None:
-            place = cls.attributes[attribute] = self.place()
+            place = self.place()
+            self.set_attribute(cls, attribute, place)
             self.answer_again(cls, attribute)
         return place
 
@@ -208,25 +213,23 @@ class Attributes(Containers):
                 continue
             seen.add(one.index)
             waiting.extend(one.children)
-            asked = self._looked_up.get(one.index, {})
-            names = list(asked) if attribute is None else [self.words[attribute]]
-            for name in names:
-                if name in asked:
-                    self._answer_all(asked[name])
+            every = attribute is None
+            for name in self.of_classes.of(one.asked) if every else (self.words[attribute],):
+                last = self._looked_up.get(one.index, name)
+                if last is not None:
+                    self._answer_all(last)
 
     def _answer_all(self, last: int) -> None:
         lookup = -1
         while lookup != last:
             before = last if lookup < 0 else lookup
-            lookup = self._lookups[before * _LOOKUP_SIZE + 7]
+            lookup = self._lookups.numbers[before * _LOOKUP_SIZE + 7]
             cls, _, result, number, _, _, after = self._looked_for(lookup)
             self._answer(lookup, self.classes[cls], result, number, after)
 
     def _on_found(self, value: int, data: tuple[int]) -> None:
         """Bind what a class holds to the receiver, as the descriptors do."""
-        of, receiver, result, _, runner, line, _ = _LOOKUP.unpack_from(
-            self._lookups, 4 * _LOOKUP_SIZE * data[0]
-        )
+        of, receiver, result, _, runner, line, _ = self._looked_for(data[0])
         cls = self.classes[of]
         kind = self.objects.kind[value]
         through_class = self.objects.kind[receiver] is Kind.CLASS
@@ -243,8 +246,8 @@ class Attributes(Containers):
             self.add(result, self.objects.make(Kind.BOUND, first, of))
         elif kind is Kind.PROPERTY and not through_class:
             self._get_property(first, receiver, result, runner, line)
-        elif kind is Kind.INSTANCE and self.classes[first].find("__get__") is not None:
-            receivers = self._receivers(("get", result, value), receiver)
+        elif kind is Kind.INSTANCE and self.find(self.classes[first], "__get__") is not None:
+            receivers, _ = self._receivers("get", result, value, receiver)
             site = self.implied("__get__", runner, line, receivers, result=result)
             self.call_method(value, "__get__", site)
         elif cls.is_enum and through_class and kind is not Kind.CLASS:
@@ -252,26 +255,24 @@ class Attributes(Containers):
         else:
             self.add(result, value)
 
-    def _receivers(self, key: tuple[str, int, int], receiver: int) -> int:
-        """Return the place of the receivers of one property in one place of the code."""
-        place = self._receivers_of.get(key)
-        if place is None:
-            place = self._receivers_of[key] = self.place()
+    def _receivers(self, what: str, at: int, of: int, receiver: int) -> tuple[int, bool]:
+        """Return the place of the receivers of one property in one place of the code.
+
+        And whether it is new.
+        """
+        known = self._receivers_of.keys.count
+        place = self._receivers_of.get_or_make((self.words[what], at, of), self.place)
         self.add(place, receiver)
-        return place
+        return place, self._receivers_of.keys.count > known
 
     def _get_property(self, index: int, receiver: int, result: int, runner: int, line: int) -> None:
-        key = ("property", result, index)
-        is_new = key not in self._receivers_of
-        receivers = self._receivers(key, receiver)
+        receivers, is_new = self._receivers("property", result, index, receiver)
         if is_new:
             site = self.site(runner, line, receivers, result=result)
             self.call_place(self.properties[index].getter, site)
 
     def _set_property(self, index: int, receiver: int, source: int, runner: int, line: int) -> None:
-        key = ("setter", source, index)
-        is_new = key not in self._receivers_of
-        receivers = self._receivers(key, receiver)
+        receivers, is_new = self._receivers("setter", source, index, receiver)
         if is_new:
             site = self.site(runner, line, receivers, source)
             self.call_place(self.properties[index].setter, site)
@@ -279,7 +280,7 @@ class Attributes(Containers):
     def call_method(self, value: int, name: str, site: Site) -> bool:
         """Call a special method of an instance; tell whether its class has it."""
         cls = self.classes[self.objects.first[value]]
-        place = cls.find(name)
+        place = self.find(cls, name)
         if place is None:
             return False
         if self.sites.applies_method(site.number, value, name):
@@ -308,11 +309,11 @@ class Attributes(Containers):
         first = self.objects.first[value]
         if kind is Kind.INSTANCE:
             cls = self.classes[first]
-            place = cls.find(attribute)
+            place = self.find(cls, attribute)
             if place is not None:
                 self.watch(place, self._on_store_through, (value, source, runner, line))
             self.copy(source, self.field(value, attribute))
-            if cls.find("__setattr__") is not None:
+            if self.find(cls, "__setattr__") is not None:
                 name = self.written(attribute)
                 site = self.implied(f"set {source}", runner, line, name, source, result=name)
                 self.call_method(value, "__setattr__", site)
@@ -320,14 +321,8 @@ class Attributes(Containers):
             self.copy(source, self.class_attribute(self.classes[first], attribute))
         elif kind is Kind.MODULE:
             module = self.archive.modules[first]
-            own = module.summary.exports.get(attribute) if module.summary is not None else None
-            target = self.place()
-            if own is not None:
-                target = module.base + own
-            else:
-                self.load_from_module(module, attribute, target)
-                target = self._module_names[module.index, attribute]
-            self.copy(source, target)
+            target = self.export(module, attribute)
+            self.copy(source, self.module_name(module, attribute) if target is None else target)
         elif kind is not Kind.EXTERNAL:
             self.copy(source, self.field(value, attribute))
 
@@ -337,7 +332,7 @@ class Attributes(Containers):
         if kind is Kind.PROPERTY:
             self._set_property(self.objects.first[value], receiver, source, runner, line)
         elif kind is Kind.INSTANCE:
-            receivers = self._receivers(("set", source, value), receiver)
+            receivers, _ = self._receivers("set", source, value, receiver)
             site = self.implied("__set__", runner, line, receivers, source, result=receivers)
             self.call_method(value, "__set__", site)
 
@@ -345,15 +340,16 @@ class Attributes(Containers):
 
     def settle_attributes(self) -> bool:
         """Look outside the archive for what no class in it has; tell whether that helped."""
-        waiting, self.not_found = self.not_found, array("i")
+        waiting, self.not_found = self.not_found, Rows(self.disk, 1)
         changed = False
-        for lookup in waiting:
+        for (lookup,) in waiting:
+            self.breathe()
             of, receiver, result, number, runner, line, after = self._looked_for(lookup)
             cls, attribute = self.classes[of], self.words.at[number]
             start = self.classes[after] if after >= 0 else None
-            if not self.is_empty(result) or cls.find(attribute, start) is not None:
+            if not self.is_empty(result) or self.find(cls, attribute, start) is not None:
                 continue
-            getter = cls.find("__getattr__") if start is None else None
+            getter = self.find(cls, "__getattr__") if start is None else None
             if getter is not None and not attribute.startswith("__"):
                 if self.objects.kind[receiver] is Kind.INSTANCE:
                     name = self.written(attribute)
@@ -384,6 +380,6 @@ _WITH_METHODS = {
 def _is_public(module: Module, name: str) -> bool:
     if module.summary is None:
         return True
-    if module.summary.public is not None:
-        return name in module.summary.public
+    if module.public is not None:
+        return name in module.public
     return not name.startswith("_")

@@ -29,9 +29,9 @@ def order(cls: LinkedClass) -> None:
 def _order_one(cls: LinkedClass) -> None:
     lines = [list(parent.line_of_bases) for parent in cls.parents if parent.line_of_bases]
     merged = _merge([*lines, list(cls.parents)])
-    cls.line_of_bases = [cls, *(one for one in merged if one is not cls)]
+    cls.line_of_bases = (cls, *(one for one in merged if one is not cls))
     outside = [path for one in cls.line_of_bases for path in one.outside]
-    cls.all_outside = [path for path in dict.fromkeys(outside) if path not in EMPTY_BASES]
+    cls.all_outside = tuple(path for path in dict.fromkeys(outside) if path not in EMPTY_BASES)
 
 
 def _merge(lines: list[list[LinkedClass]]) -> list[LinkedClass]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from coatcheck.surfaces.graphs.analysis.disk.queues import Rows
+from coatcheck.surfaces.graphs.analysis.disk.tables import Table
+from coatcheck.surfaces.graphs.analysis.python.functions import LinkedFunction
 from coatcheck.surfaces.graphs.analysis.python.models import Models
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import LinkedFunction
-from coatcheck.surfaces.graphs.analysis.python.summary import Definition
 
 _CLASS_FIRST = {"__new__", "__init_subclass__", "__class_getitem__"}
 MOST_ROUNDS = 6
@@ -24,22 +25,32 @@ class Beliefs(Models):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        # 0 is nobody.
-        self.definitions: list[Definition | None] = [None]
         # With result, and what is decorated.
-        self.decorations: list[tuple[int, int]] = []
+        self.decorations = Rows(self.disk, 2)
         # With place, and the place of the class it is annotated with; below 0: of the value itself.
-        self.hints: list[tuple[int, int]] = []
-        self._kept_by: dict[int, tuple[LinkedFunction, str]] = {}
+        self.hints = Rows(self.disk, 2)
+        # Methods, each with the place of its first parameter.
+        self._methods = Rows(self.disk, 2)
+        # A parameter's default, and the parameter.
+        self._defaults = Rows(self.disk, 2)
+        # By a parameter's place: the function, and the attribute that keeps it.
+        self._kept_by = Table(self.disk, 1)
+        self._kept_as = Table(self.disk, 1)
+
+    def believe_of(self, function: LinkedFunction) -> None:
+        """Note what may be believed of a function."""
+        if function.owner >= 0 and function.positional:
+            self._methods.append(function.index, function.positional[0][1])
+        for name, default in function.defaults:
+            self._defaults.append(default, function.by_name[name])
+        for attribute, name in function.keeps:
+            parameter = (function.by_name[name],)
+            self._kept_by.put(parameter, function.index)
+            self._kept_as.put(parameter, self.words[attribute])
 
     def settle(self) -> None:
         """Believe what is left to believe."""
         self._settle_receivers()
-        self._kept_by = {
-            function.by_name[name]: (function, attribute)
-            for function in self.functions
-            for attribute, name in function.keeps
-        }
         self.run()
         for _ in range(MOST_ROUNDS):
             changed = [
@@ -55,7 +66,7 @@ class Beliefs(Models):
 
     def settle_decorations(self) -> bool:
         """Let unknown decorators hand back what they decorate; tell whether that helped."""
-        waiting, self.decorations = self.decorations, []
+        waiting, self.decorations = self.decorations, Rows(self.disk, 2)
         changed = False
         for result, target in waiting:
             if not self.is_empty(result):
@@ -64,51 +75,49 @@ class Beliefs(Models):
                 changed = True
                 self.copy(target, result)
             else:
-                self.decorations.append((result, target))
+                self.decorations.append(result, target)
         return changed
 
     def _settle_receivers(self) -> None:
         static: set[int] = set()
         of_class: set[int] = set()
-        for value, kind in enumerate(self.objects.kind):
+        for value in self.objects.all:
+            self.breathe()
+            kind = self.objects.kind[value]
             if kind is Kind.STATIC or kind is Kind.CLASS_METHOD:
                 inner = self.objects.first[value]
                 if self.objects.kind[inner] is Kind.FUNCTION:
                     (static if kind is Kind.STATIC else of_class).add(self.objects.first[inner])
-        unreached = [
-            function
-            for function in self.functions
-            if function.owner >= 0 and function.positional and function.index not in static
-            if self.is_empty(function.positional[0][1])
-        ]
-        for function in unreached:
-            definition = self.definitions[function.definition]
-            takes_class = function.index in of_class or (
-                definition is not None and definition.name in _CLASS_FIRST
-            )
+        unreached = Rows(self.disk, 1)
+        for index, receiver in self._methods:
+            if index not in static and self.is_empty(receiver):
+                unreached.append(index)
+        for (index,) in unreached:
+            self.breathe()
+            function = self.functions[index]
+            takes_class = index in of_class or function.name in _CLASS_FIRST
             kind = Kind.CLASS if takes_class else Kind.INSTANCE
             value = self.objects.make(kind, function.owner)
             self.add(function.positional[0][1], value)
             for attribute, name in function.keeps:
-                line = definition.line if definition is not None else 0
                 number = self.words[attribute]
-                data = (number, function.by_name[name], function.definition, line)
+                data = (number, function.by_name[name], function.definition, function.line)
                 self.on_store(value, data)
 
     def _settle_defaults(self) -> bool:
         changed = False
-        for function in self.functions:
-            for name, default in function.defaults:
-                parameter = function.by_name[name]
-                if self.is_empty(parameter) and not self.is_empty(default):
-                    changed = True
-                    self.copy(default, parameter)
+        for default, parameter in self._defaults:
+            self.breathe()
+            if self.is_empty(parameter) and not self.is_empty(default):
+                changed = True
+                self.copy(default, parameter)
         return changed
 
     def _settle_hints(self) -> bool:
         changed = False
-        waiting, self.hints = self.hints, []
+        waiting, self.hints = self.hints, Rows(self.disk, 2)
         for place, cls in waiting:
+            self.breathe()
             if not self.is_empty(place):
                 continue
             if cls < 0:
@@ -116,12 +125,14 @@ class Beliefs(Models):
             else:
                 self.instances_of(cls, place)
             changed = True
-            if place in self._kept_by:
-                self._keep_hint(place)
+            self._keep_hint(place)
         return changed
 
     def _keep_hint(self, place: int) -> None:
         """Let what a parameter is believed to be reach the attribute that keeps it."""
-        function, attribute = self._kept_by[place]
-        data = (self.words[attribute], place, function.definition, 0)
+        index, attribute = self._kept_by.get(place), self._kept_as.get(place)
+        if index is None or attribute is None:
+            return
+        function = self.functions[index]
+        data = (attribute, place, function.definition, 0)
         self.watch(function.positional[0][1], self.on_store, data)

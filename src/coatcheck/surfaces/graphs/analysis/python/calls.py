@@ -6,14 +6,15 @@ Also the calls that are not written as such: iterating, `with`, `await`, operato
 from __future__ import annotations
 
 from abc import abstractmethod
-from array import array
 from typing import Any
 
+from coatcheck.surfaces.graphs.analysis.disk.tables import Table
 from coatcheck.surfaces.graphs.analysis.python.attributes import Attributes
 from coatcheck.surfaces.graphs.analysis.python.containers import Container
 from coatcheck.surfaces.graphs.analysis.python.flow import Watcher
+from coatcheck.surfaces.graphs.analysis.python.functions import LinkedFunction
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, LinkedFunction
+from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass
 from coatcheck.surfaces.graphs.analysis.python.sites import Site
 
 _FALLBACKS = {
@@ -38,8 +39,7 @@ class Calls(Attributes):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.constructions: dict[int, array[int]] = {}  # sites
-        self._derived: dict[tuple[str, int], int] = {}
+        self._derived = Table(self.disk, 2)
         self._watched: set[tuple[int, str, tuple[Any, ...]]] = set()
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Calls(Attributes):
         elif kind is Kind.INSTANCE:
             self.call_method(value, "__call__", site)
         elif kind is Kind.PARTIAL:
-            depth = self.sites.depth.get(site.number, 0)
+            depth = self.sites.depth.get(site.number) or 0
             if depth > DEEPEST_PARTIAL:
                 return
             partial = self.partials[first]
@@ -81,7 +81,7 @@ class Calls(Attributes):
                 site.line,
                 self.sites.callee(site.number),
             )
-            self.sites.depth[merged.number] = depth + 1
+            self.sites.depth.put((merged.number,), depth + 1)
             self.call_place(partial.function, merged)
         elif kind is Kind.MANAGER_MAKER:
             self._call_manager_maker(first, None, site)
@@ -209,14 +209,15 @@ class Calls(Attributes):
             if rest is not None:
                 self.copy(every, rest.any)
             return
+        length = self.length(container)
         for offset, (_, parameter) in enumerate(parameters):
-            if container.length is None or offset < container.length or container.kind == "list":
+            if length is None or offset < length or container.kind == "list":
                 self.get(container, offset, parameter)
         if rest is not None:
-            for offset in range(container.length or 0):
+            for offset in range(length or 0):
                 if offset >= len(parameters):
                     self.get(container, offset, self.element(rest, offset - len(parameters)))
-            if container.length is None:
+            if length is None:
                 self._pass_rest(container, len(parameters), rest)
             self.copy(container.any, rest.any)
             self.copy(container.appended, rest.any)
@@ -235,9 +236,9 @@ class Calls(Attributes):
             self.get(container, name, parameter)
         if function.keywords:
             rest = self.containers[function.keywords_container]
-            for key in list(container.elements):
+            for key, place in self.elements(container):
                 if key not in function.by_name:
-                    self.copy(container.elements[key], self.element(rest, key))
+                    self.copy(place, self.element(rest, key))
             self.copy(container.any, rest.any)
 
     # --- classes
@@ -253,7 +254,7 @@ class Calls(Attributes):
         for one in cls.line_of_bases:
             for value in self.held(one.metaclass):
                 if self.objects.kind[value] is Kind.CLASS:
-                    place = self.classes[self.objects.first[value]].find("__call__")
+                    place = self.find(self.classes[self.objects.first[value]], "__call__")
                     if place is not None:
                         self.watch(place, self._on_metaclass_call, (cls.index, site.number))
                         return True
@@ -264,16 +265,16 @@ class Calls(Attributes):
         if cls.is_enum:
             self.add(site.result, instance)
             return
-        maker = cls.find("__new__")
+        maker = self.find(cls, "__new__")
         if maker is not None:
             self.watch(maker, self._on_new, (cls.index, site.number))
         self.add(site.result, instance)
-        self.constructions.setdefault(cls.index, array("i")).append(site.number)
+        cls.constructions = self.of_classes.append(cls.constructions, site.number)
         self._initialise(cls, site)
 
     def _initialise(self, cls: LinkedClass, site: Site) -> None:
         for one in cls.line_of_bases:
-            if "__init__" in one.attributes:
+            if self.own_attribute(one, "__init__") is not None:
                 # What `__init__` returns is not what the call returns.
                 inner = self.sites.like(site, self.place())
                 self.call_method(self.instance(cls), "__init__", inner)
@@ -301,10 +302,10 @@ class Calls(Attributes):
 
     def gains_constructor(self, cls: LinkedClass) -> None:
         """Note that a constructor is made from a class's fields, as for a dataclass."""
-        if not cls.makes_constructor and "__init__" not in cls.attributes:
+        if not cls.makes_constructor and self.own_attribute(cls, "__init__") is None:
             cls.makes_constructor = True
             for one in (cls, *descendants(cls)):
-                for number in self.constructions.get(one.index, ()):
+                for number in self.of_classes.of(one.constructions):
                     self._initialise(one, self.sites.at(number))
 
     def _fill_fields(self, cls: LinkedClass, maker: LinkedClass, site: Site) -> None:
@@ -369,10 +370,7 @@ class Calls(Attributes):
 
     def derived(self, what: str, result: int) -> int:
         """Return the place of what lies between an operation and its result."""
-        place = self._derived.get((what, result))
-        if place is None:
-            place = self._derived[what, result] = self.place()
-        return place
+        return self._derived.get_or_make((self.words[what], result), self.place)
 
     def watch_once(self, place: int, watcher: Watcher, data: tuple[Any, ...]) -> None:
         """Watch a place, unless the same is watched there already."""
@@ -502,10 +500,11 @@ class Calls(Attributes):
             self.copy(self.field(value, cls.fields[key]), result)
 
     def _get_rest(self, container: Container, start: int, result: int) -> None:
-        if container.length is None:
+        length = self.length(container)
+        if length is None:
             self.copy(container.all, result)
             return
-        for key in range(start, container.length):
+        for key in range(start, length):
             self.get(container, key, result)
         self.copy(container.appended, result)
 

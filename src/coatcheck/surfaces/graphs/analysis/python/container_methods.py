@@ -124,9 +124,9 @@ class ContainerMethods(Calls):
     def _pairs(self, container: Container, result: int, site: Site) -> None:
         number = self.sites.inner.get(site.number)
         inner = self.site(site.runner, site.line) if number is None else self.sites.at(number)
-        self.sites.inner[site.number] = inner.number
+        self.sites.inner.put((site.number,), inner.number)
         made, pair = self.made_by(inner, "tuple")
-        pair.length = 2
+        self.set_length(pair, 2)
         self.copy(container.keys, self.element(pair, 0))
         self.copy(container.all, self.element(pair, 1))
         self.add(result, made)

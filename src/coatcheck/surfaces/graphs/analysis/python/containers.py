@@ -8,26 +8,25 @@ which all of them flow, for whoever takes any element. Dicts also have a place f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from struct import Struct
+from typing import Any, NamedTuple
 
+from coatcheck.surfaces.graphs.analysis.disk.lately import Lately
+from coatcheck.surfaces.graphs.analysis.disk.queues import Rows
+from coatcheck.surfaces.graphs.analysis.disk.runs import Runs
+from coatcheck.surfaces.graphs.analysis.disk.tables import Table
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
 from coatcheck.surfaces.graphs.analysis.python.program import Program
 from coatcheck.surfaces.graphs.analysis.python.sites import Site
 from coatcheck.surfaces.graphs.analysis.python.summary import Key
 
 
-class Container:
+class Container(NamedTuple):
     """One place in the code that makes a container; its places are the first and those after it."""
 
-    __slots__ = ("all", "elements", "followers", "kind", "length", "number")
-
-    def __init__(self, number: int, kind: str, first: int, length: int | None) -> None:
-        self.number = number
-        self.kind = kind
-        self.all = first
-        self.elements: dict[int | str, int] = {}
-        self.followers: tuple[Container, ...] = ()  # those that take all it has, key by key
-        self.length = length  # as it was written; None where that is not known
+    number: int
+    kind: str
+    all: int
 
     @property
     def any(self) -> int:
@@ -45,49 +44,91 @@ class Container:
         return self.all + 3
 
 
+# What is kept of a container: its kind as a word, its first place, how many elements it was written
+# with or -1 where that is not known, the runs of its keys and of those that follow it.
+_MADE = Struct("5i")
+_LENGTH, _KEYS, _FOLLOWERS = 2, 3, 4
+
+
 class Containers(Program, ABC):
     """Knows what is in containers."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.containers: list[Container] = []
-        # Keys that nothing has arrived at when everything is still: any key, then.
-        self.unknown_keys: list[tuple[int, Container, int, bool]] = []
+        self.containers: Lately[int, Container] = Lately(self._container)
+        self._made = self.disk.column()
+        # By container and key the place; by container the keys, and those that take all it has.
+        self._element_places = Table(self.disk, 2)
+        self._of_containers = Runs(self.disk)
+        # Keys that nothing has arrived at when everything is still: any key, then. The place of
+        # the key, the container, the place of the element, and whether it is put there.
+        self.unknown_keys = Rows(self.disk, 4)
 
     def make_container(self, kind: str, length: int | None = None) -> tuple[int, Container]:
         """Make a container and return its value with it."""
-        container = Container(len(self.containers), kind, self.places(4) + 1, length)
+        start = self._made.add(5)
+        container = Container(start // 5, kind, self.places(4) + 1)
+        written = -1 if length is None else length
+        _MADE.pack_into(
+            self._made.numbers, 4 * start, self.words[kind], container.all, written, 0, 0
+        )
         self.copy_once(container.any, container.all)
         self.copy_once(container.appended, container.all)
-        self.containers.append(container)
-        return self.objects.add(Kind.CONTAINER, container.number), container
+        return self.objects.make(Kind.CONTAINER, container.number), container
+
+    def _container(self, number: int) -> Container:
+        kind, first, _, _, _ = _MADE.unpack_from(self._made.numbers, 20 * number)
+        return Container(number, self.words.at[kind], first)
+
+    def length(self, container: Container) -> int | None:
+        """Return how many elements a container was written with; None where that is not known."""
+        length = self._made.numbers[5 * container.number + _LENGTH]
+        return None if length < 0 else length
+
+    def set_length(self, container: Container, length: int | None) -> None:
+        """Say how many elements a container has."""
+        self._made.numbers[5 * container.number + _LENGTH] = -1 if length is None else length
 
     def made_by(self, site: Site, kind: str) -> tuple[int, Container]:
         """Return the one container that a call makes, so that `x = list(x)` comes to an end."""
         made = self.sites.made.get(site.number)
         if made is None:
             made, _ = self.make_container(kind)
-            self.sites.made[site.number] = made
+            self.sites.made.put((site.number,), made)
         return made, self.containers[self.objects.first[made]]
 
     def container_of(self, value: int) -> Container | None:
         """Return a value's container, None if it is something else."""
         if self.objects.kind[value] is not Kind.CONTAINER:
             return None
-        container: Container = self.containers[self.objects.first[value]]
-        return container
+        return self.containers[self.objects.first[value]]
 
     def element(self, container: Container, key: int | str) -> int:
         """Return the place of what is at a key."""
-        place = container.elements.get(key)
-        if place is None:
-            place = container.elements[key] = self.place()
+        word, known = self.words[key], self._element_places.keys.count
+        place = self._element_places.get_or_make((container.number, word), self.place)
+        if self._element_places.keys.count > known:
+            self._note(container, _KEYS, word)
             self.copy_once(place, container.all)
             if container.kind == "dict":
                 self.add(container.keys, self.objects.make(Kind.CONSTANT, key))
-            for follower in container.followers:
-                self.copy(place, self.element(follower, key))
+            for follower in self._noted(container, _FOLLOWERS):
+                self.copy(place, self.element(self.containers[follower], key))
         return place
+
+    def elements(self, container: Container) -> list[tuple[int | str, int]]:
+        """Return the keys that are known, in their order, with the place of each."""
+        return [
+            (self.words.at[word], self._element_places.get(container.number, word) or 0)
+            for word in self._noted(container, _KEYS)
+        ]
+
+    def _note(self, container: Container, of: int, number: int) -> None:
+        at = 5 * container.number + of
+        self._made.numbers[at] = self._of_containers.append(self._made.numbers[at], number)
+
+    def _noted(self, container: Container, of: int) -> list[int]:
+        return self._of_containers.of(self._made.numbers[5 * container.number + of])
 
     def put(self, container: Container, key: Key, value: int) -> None:
         """Put a place's values at a key."""
@@ -102,7 +143,7 @@ class Containers(Program, ABC):
         if container.kind == "dict":
             self.copy(key_place, container.keys)
         self.watch(key_place, self._on_put_key, (container.number, value))
-        self.unknown_keys.append((key_place, container, value, True))
+        self.unknown_keys.append(key_place, container.number, value, True)
 
     def _on_put_key(self, key: int, data: tuple[int, int]) -> None:
         container, value = self.containers[data[0]], data[1]
@@ -117,7 +158,7 @@ class Containers(Program, ABC):
             self.copy(container.all, result)
             return
         if isinstance(key, int) and container.kind != "dict":
-            length = container.length
+            length = self.length(container)
             if key < 0 and length is not None:
                 key += length
                 self.copy(container.appended, result)
@@ -132,7 +173,7 @@ class Containers(Program, ABC):
     def get_at(self, container: Container, key_place: int, result: int) -> None:
         """Send what is at the keys that a place holds to another place."""
         self.watch(key_place, self._on_get_key, (container.number, result))
-        self.unknown_keys.append((key_place, container, result, False))
+        self.unknown_keys.append(key_place, container.number, result, False)
 
     def _on_get_key(self, key: int, data: tuple[int, int]) -> None:
         container, result = self.containers[data[0]], data[1]
@@ -141,12 +182,14 @@ class Containers(Program, ABC):
 
     def settle_keys(self) -> bool:
         """Let keys of which nothing is known be any key; tell whether there were any."""
-        waiting, self.unknown_keys = self.unknown_keys, []
+        waiting, self.unknown_keys = self.unknown_keys, Rows(self.disk, 4)
         changed = False
-        for key_place, container, place, is_put in waiting:
+        for key_place, number, place, is_put in waiting:
+            self.breathe()
             if not self.is_empty(key_place):
                 continue
             changed = True
+            container = self.containers[number]
             if is_put:
                 self.put(container, None, place)
             else:
@@ -173,11 +216,11 @@ class Containers(Program, ABC):
 
     def follow(self, source: Container, target: Container) -> None:
         """Let a container have whatever another has or comes to have, at the same keys."""
-        if source is target or target in source.followers:
+        if source.number == target.number or target.number in self._noted(source, _FOLLOWERS):
             return
-        source.followers += (target,)
-        for key in list(source.elements):
-            self.copy(source.elements[key], self.element(target, key))
+        self._note(source, _FOLLOWERS, target.number)
+        for key, place in self.elements(source):
+            self.copy(place, self.element(target, key))
 
     @abstractmethod
     def iterate(self, value: int, result: int, runner: int, line: int) -> None:

@@ -2,113 +2,126 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 
 from coatcheck.surfaces.graphs.analysis.graph import EdgeKind, GraphBuilder, NodeKind, Want
 from coatcheck.surfaces.graphs.analysis.python.archive import Module
 from coatcheck.surfaces.graphs.analysis.python.linking import Linked, Linker
-from coatcheck.surfaces.graphs.analysis.python.summary import PythonSummary
+from coatcheck.surfaces.graphs.analysis.python.summary import Definition
 
 
 def draw(
-    linker: Linker, languages: dict[str, str], want: frozenset[Want], builder: GraphBuilder
+    linker: Linker, files: dict[str, int], want: frozenset[Want], builder: GraphBuilder
 ) -> None:
-    """Link the files and add what is wanted to the graph."""
-    linked = linker.link(with_calls=Want.CALL in want)
-    with_definitions = bool(want & {Want.CALL, Want.PARSE})
-    ids: dict[int, str] = {}
-    modules: dict[int, str] = {}
-    for module in linked.modules:
-        if module.summary is not None:
-            _add_module(module, module.summary, with_definitions, builder, ids, languages)
-            modules[module.index] = ids[module.definitions]
-    if Want.PARSE in want:
-        _draw_definitions(linked, builder, ids, languages)
-    if Want.DEPENDENCY in want:
-        _draw_imports(linked, builder, modules, languages)
-    if Want.CALL in want:
-        _draw_calls(linked, builder, ids, languages)
+    """Link the files, of which the nodes are given, and add what is wanted to the graph."""
+    _Drawing(linker.link(with_calls=Want.CALL in want), files, want, builder).draw()
 
 
-def _add_module(
-    module: Module,
-    summary: PythonSummary,
-    with_definitions: bool,
-    builder: GraphBuilder,
-    ids: dict[int, str],
-    languages: dict[str, str],
-) -> None:
-    for index, definition in enumerate(summary.definitions):
-        is_module = index == 0
-        if not is_module and not with_definitions:
-            break
-        qualified = module.name if is_module else f"{module.name}.{definition.qualified_name}"
-        if is_module and not is_own_module(languages[module.path]):
-            known = builder.package(qualified)
+class _Drawing:
+    def __init__(
+        self, linked: Linked, files: dict[str, int], want: frozenset[Want], builder: GraphBuilder
+    ) -> None:
+        self._linked = linked
+        self._files = files
+        self._want = want
+        self._builder = builder
+        # By definition: its node, and the definition that it stands in.
+        self._nodes = array("i", bytes(4 * linked.definitions))
+        self._parents = array("i", bytes(4 * linked.definitions))
+        self._modules = [module for module in linked.modules if module.summary is not None]
+
+    def draw(self) -> None:
+        for module in self._modules:
+            self._add_module(module)
+        if Want.PARSE in self._want:
+            self._draw_definitions()
+        if Want.DEPENDENCY in self._want:
+            self._draw_imports()
+        if Want.CALL in self._want:
+            self._draw_calls()
+
+    def _language(self, module: Module) -> str:
+        return self._builder.graph.nodes[self._files[module.path]].language or ""
+
+    def _add_module(self, module: Module) -> None:
+        definitions = module.summary.take("definitions").definitions if module.summary else []
+        with_definitions = bool(self._want & {Want.CALL, Want.PARSE})
+        language = self._language(module)
+        for index, definition in enumerate(definitions):
+            number = module.definitions + index
+            self._parents[number] = module.definitions + definition.parent
+            if index == 0:
+                self._nodes[number] = self._add_file(module, definition, language)
+            elif with_definitions:
+                self._nodes[number] = self._builder.add(
+                    NodeKind(definition.kind),
+                    f"{module.name}.{definition.qualified_name}",
+                    name=definition.name,
+                    file=module.path,
+                    language=language,
+                    line=definition.line,
+                    end_line=definition.end_line,
+                    signature=definition.signature,
+                )
+
+    def _add_file(self, module: Module, definition: Definition, language: str) -> int:
+        if not is_own_module(language):
+            known = self._builder.package(module.name)
             if known is not None:
-                ids[module.definitions] = known
-                continue
-        ids[module.definitions + index] = builder.add(
+                return known
+        return self._builder.add(
             NodeKind(definition.kind),
-            qualified,
-            name=module.name.rpartition(".")[2] if is_module else definition.name,
+            module.name,
+            name=module.name.rpartition(".")[2],
             file=module.path,
-            language=languages[module.path],
+            language=language,
             line=definition.line,
             end_line=definition.end_line,
             signature=definition.signature,
         )
 
+    def _draw_definitions(self) -> None:
+        nodes, builder = self._nodes, self._builder
+        ends = [module.definitions for module in self._modules[1:]] + [self._linked.definitions]
+        for module, end in zip(self._modules, ends, strict=True):
+            start = module.definitions
+            builder.connect(self._files[module.path], nodes[start], EdgeKind.DEFINES, 1)
+            for number in range(start + 1, end):
+                parent, line = self._parents[number], builder.graph.nodes[nodes[number]].line
+                builder.connect(nodes[parent], nodes[number], EdgeKind.DEFINES, line)
+        for cls in self._linked.classes:
+            source = nodes[cls.definition]
+            for parent_class in cls.parents:
+                target = nodes[parent_class.definition]
+                builder.connect(source, target, EdgeKind.INHERITS, cls.line)
+            for path in cls.outside:
+                target = builder.external(path, self._language(cls.module))
+                builder.connect(source, target, EdgeKind.INHERITS, cls.line)
+
+    def _draw_imports(self) -> None:
+        modules = self._linked.modules
+        for (importer, target), line in self._linked.imported.items():
+            if isinstance(target, str):
+                found = self._builder.external(target, self._language(modules[importer]))
+            elif modules[target].summary is not None:
+                found = self._nodes[modules[target].definitions]
+            else:
+                continue  # a folder without a file of its own
+            source = self._nodes[modules[importer].definitions]
+            self._builder.connect(source, found, EdgeKind.IMPORTS, line)
+
+    def _draw_calls(self) -> None:
+        starts = [module.definitions for module in self._modules]
+        for runner, target, line in self._linked.calls:
+            if isinstance(target, int):
+                found = self._nodes[target]
+            else:
+                module = self._modules[bisect_right(starts, runner) - 1]
+                found = self._builder.external(target, self._language(module))
+            self._builder.connect(self._nodes[runner], found, EdgeKind.CALLS, line)
+
 
 def is_own_module(language: str) -> bool:
     """Tell whether each file is a module of its own, rather than a part of a package."""
     return language not in {"java", "go"}
-
-
-def _draw_definitions(
-    linked: Linked, builder: GraphBuilder, ids: dict[int, str], languages: dict[str, str]
-) -> None:
-    for module in linked.modules:
-        if module.summary is None:
-            continue
-        start = module.definitions
-        builder.connect(module.path, ids[start], EdgeKind.DEFINES, 1)
-        for index, definition in enumerate(module.summary.definitions):
-            if index:
-                parent = ids[start + definition.parent]
-                builder.connect(parent, ids[start + index], EdgeKind.DEFINES, definition.line)
-    for cls in linked.classes:
-        for parent_class in cls.parents:
-            target = ids[parent_class.definition]
-            builder.connect(ids[cls.definition], target, EdgeKind.INHERITS, cls.line)
-        for path in cls.outside:
-            target = builder.external(path, languages[cls.module.path])
-            builder.connect(ids[cls.definition], target, EdgeKind.INHERITS, cls.line)
-
-
-def _draw_imports(
-    linked: Linked, builder: GraphBuilder, modules: dict[int, str], languages: dict[str, str]
-) -> None:
-    for (importer, target), line in linked.imported.items():
-        if isinstance(target, str):
-            language = languages[linked.modules[importer].path]
-            found = builder.external(target, language)
-        elif target in modules:
-            found = modules[target]
-        else:
-            continue  # a folder without a file of its own
-        builder.connect(modules[importer], found, EdgeKind.IMPORTS, line)
-
-
-def _draw_calls(
-    linked: Linked, builder: GraphBuilder, ids: dict[int, str], languages: dict[str, str]
-) -> None:
-    files = [module for module in linked.modules if module.summary is not None]
-    starts = [module.definitions for module in files]
-    for (runner, target), line in linked.calls.items():
-        if isinstance(target, int):
-            found = ids[target]
-        else:
-            path = files[bisect_right(starts, runner) - 1].path
-            found = builder.external(target, languages[path])
-        builder.connect(ids[runner], found, EdgeKind.CALLS, line)

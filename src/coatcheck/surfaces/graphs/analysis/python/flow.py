@@ -11,24 +11,26 @@ said about who is called from there. What has left a place before it became unkn
 went, so places that hold more than one value wait until those with one are done: most of what
 makes them unknown arrives before they hand anything on.
 
-*Most of it is numbers in arrays*, since there are millions of places and all of them are needed
-until the end. What a place holds is one value or a tuple of them: values are few, and each is one
-object wherever it is. Where a place is copied to is one number in an array; several are a run
-(runs.py), and a number below 0 says which. A watcher is a record in one array of all of them: the
-next watcher of the place, which method it is, and the numbers that it is told beside the value.
+*All of it is numbers in columns* (disk/), since there are millions of places and all of them are
+needed until the end. What a place holds and where it is sent on to is one number each: nothing,
+one, or which run it is that holds several. Values stay in the order that they came, so how many of
+them have been handed on says which have not. A watcher is a record in one
+column of all of them: the next watcher of the place, which method it is, and the numbers that it is
+told beside the value.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from struct import Struct
-from typing import Any, Final
+from typing import Any
 
-from coatcheck.surfaces.graphs.analysis.python.known import Known
+from coatcheck.surfaces.graphs.analysis.disk.column import Code, Disk
+from coatcheck.surfaces.graphs.analysis.disk.queues import Queue
+from coatcheck.surfaces.graphs.analysis.disk.runs import Runs
+from coatcheck.surfaces.graphs.analysis.disk.tables import Keys
+from coatcheck.surfaces.graphs.analysis.disk.words import Words
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind, Objects
-from coatcheck.surfaces.graphs.analysis.python.runs import Runs
 
 WIDEST = 32
 # Containers, texts and what is outside matter less: they are called by nobody or end at once.
@@ -41,7 +43,10 @@ _DATA = frozenset({
 MOST_CONSTANTS = 4
 # From so many copies on, it is looked up rather than searched for whether one is known.
 MANY_COPIES = 16
-_UNKNOWN: Final = ()  # what a place holds that may hold anything
+# What a place holds that may hold anything. Several values are ~ of their run, which is below it.
+_UNKNOWN = -1
+# How many steps there are between two looks at the memory.
+_STEPS = 64
 
 # What a watcher is told beside the value.
 Data = tuple[int, ...]
@@ -51,103 +56,111 @@ Watcher = Callable[[int, Any], None]
 class Flow:
     """Places, what they hold, and where it goes."""
 
-    def __init__(self) -> None:
-        self.objects = Objects()
-        self._holds: list[int | tuple[int, ...] | None] = [None]
-        # How many of a place's values are data, once that is asked.
-        self._data = bytearray(1)
-        # One copy is the place it is sent on to; several are ~ of their run.
-        self._copies = array("i", [0])
-        self._targets = Runs()
-        self._known_copies: dict[int, Known] = {}
-        # The last of a place's watchers; the one after the last is the first. 0: none.
-        self._watchers = array("i", [0])
-        self._records = array("i", [0])
+    def __init__(self, disk: Disk | None = None) -> None:
+        self.disk = disk = disk or Disk()
+        self.words = Words(disk)
+        self.objects = Objects(disk, self.words)
+        self._last = 0
+        # By place: what it holds; how many of its values have been handed on; how many are data,
+        # once that is asked; where it is sent on to; the last of its watchers, after which comes
+        # the first. 0: none.
+        codes: tuple[Code, ...] = ("i", "B", "B", "i", "i")
+        self._columns = [disk.column(code, 1) for code in codes]
+        self._get_views()
+        # Several values, and several places.
+        self._values = Runs(disk)
+        self._targets = Runs(disk)
+        # Those of places with many, as (source, target).
+        self._known_copies = Keys(disk, 2)
+        self._records = disk.column("i", 1)
         # By method, as a function: its number, and how its records are written. Each is told
         # as many numbers every time.
-        self._sorts: dict[Any, tuple[int, Callable[..., bytes]]] = {}
+        self._sorts: dict[Any, tuple[int, int, Callable[..., None]]] = {}
         # By number: the method, and how what it is told is read.
         self._told: list[tuple[Any, Callable[[Any, int], Data]]] = []
-        # What is to be handed on: one value, or a list.
-        self._arrived: dict[int, int | list[int]] = {}
-        self._waiting: deque[int] = deque()
-        self._waiting_wide: deque[int] = deque()
-        self._told_late: deque[tuple[Watcher, Data, list[int]]] = deque()
+        self._waiting = Queue(disk)
+        self._waiting_wide = Queue(disk)
+        self._steps = 0
+        # By turns a watcher, and a value that it is to be told of.
+        self._told_late = Queue(disk)
+
+    def _get_views(self) -> None:
+        self._holds, self._handed_on, self._data, self._copies, self._watchers = (
+            column.numbers for column in self._columns
+        )
+        self._room = min(len(column.numbers) for column in self._columns)
 
     def places(self, count: int) -> int:
         """Make room for this many places and return the one before the first."""
-        base = len(self._holds) - 1
-        self._holds.extend([None] * count)
-        self._data.extend(bytes(count))
-        nobody = array("i", [0]) * count
-        self._copies.extend(nobody)
-        self._watchers.extend(nobody)
+        base = self._last
+        self._last = base + count
+        if self._last >= self._room:
+            for column in self._columns:
+                column.count = base + 1
+                column.add(count)
+            self._get_views()
         return base
 
     def place(self) -> int:
         """Make one place."""
-        self._holds.append(None)
-        self._data.append(0)
-        self._copies.append(0)
-        self._watchers.append(0)
-        return len(self._holds) - 1
+        return self.places(1) + 1
 
     def is_empty(self, place: int) -> bool:
         """Tell whether nothing has arrived at a place."""
-        return self._holds[place] is None
+        return self._holds[place] == 0
 
     def is_unknown(self, place: int) -> bool:
         """Tell whether a place may hold anything."""
-        return self._holds[place] is _UNKNOWN
+        return self._holds[place] == _UNKNOWN
 
     def held(self, place: int) -> Collection[int]:
         """Return what a place holds, nothing where that may be anything."""
         held = self._holds[place]
-        if isinstance(held, int):
+        if held > 0:
             return (held,)
-        return set(held) if held else ()
+        return set(self._values.of(~held)) if held < _UNKNOWN else ()
 
     def add(self, place: int, value: int) -> None:
         """Let a value arrive at a place."""
         held = self._holds[place]
-        if held is None:
+        if not held:
             self._holds[place] = value
-        elif isinstance(held, int):
+            self._waiting.append(place)
+            return
+        if held > 0:
             if held == value:
                 return
-            self._holds[place] = (held, value)
-        elif value in held or not held:
+            count = 1
+            self._holds[place] = ~self._values.start(held, value)
+        elif held == _UNKNOWN:
             return
         else:
-            fitting = self._fitting(place, held, value)
-            if fitting is None:
+            values = self._values.of(~held)
+            if value in values:
                 return
-            value = fitting
-            self._holds[place] = (*held, value)
-        arrived = self._arrived.get(place)
-        if arrived is None:
-            self._arrived[place] = value
-            (self._waiting if held is None else self._waiting_wide).append(place)
-        elif isinstance(arrived, int):
-            self._arrived[place] = [arrived, value]
-        else:
-            arrived.append(value)
+            fitting = self._fitting(place, values, value)
+            if not fitting:
+                return
+            count = len(values)
+            self._holds[place] = ~self._values.append(~held, fitting)
+        if self._handed_on[place] == count:
+            self._waiting_wide.append(place)
 
-    def _fitting(self, place: int, held: tuple[int, ...], value: int) -> int | None:
-        """Return what is to be added to several values: None where it is too much."""
+    def _fitting(self, place: int, held: list[int], value: int) -> int:
+        """Return what is to be added to several values: 0 where it is too much."""
         if len(held) >= WIDEST:
             self._give_up(place)
-            return None
+            return 0
         kind = self.objects.kind
         if len(held) >= MOST_CONSTANTS and kind[value] in _DATA:
             count = self._data[place] or sum(kind[one] in _DATA for one in held)
             if count >= WIDEST_DATA:
-                return None
+                return 0
             if count >= MOST_CONSTANTS and kind[value] is Kind.CONSTANT:
                 name = "str" if isinstance(self.objects.first[value], str) else "int"
                 value = self.objects.make(Kind.TYPED, name)
                 if value in held:
-                    return None
+                    return 0
             self._data[place] = count + 1
         return value
 
@@ -156,7 +169,8 @@ class Flow:
         given_up = [first]
         while given_up:
             place = given_up.pop()
-            if self._holds[place] is _UNKNOWN:
+            held = self._holds[place]
+            if held == _UNKNOWN:
                 continue
             copies = self._copies[place]
             if copies > 0:
@@ -164,26 +178,26 @@ class Flow:
             elif copies < 0:
                 given_up.extend(self._targets.of(~copies))
                 self._targets.drop(~copies)
-                self._known_copies.pop(place, None)
+            if held < 0:
+                self._values.drop(~held)
             self._holds[place] = _UNKNOWN
             self._copies[place] = self._watchers[place] = 0
-            self._arrived.pop(place, None)
 
     def copy(self, source: int, target: int) -> None:
         """Send everything that arrives at one place on to another."""
-        held = self._holds[source]
-        if source == target or not source or not target or self._holds[target] is _UNKNOWN:
+        if source == target or not source or not target or self._holds[target] == _UNKNOWN:
             return
-        if held is _UNKNOWN:
+        held = self._holds[source]
+        if held == _UNKNOWN:
             self._give_up(target)
             return
         if not self._copies[source]:
             self._copies[source] = target
         elif not self.copy_once(source, target):
             return
-        if isinstance(held, int):
+        if held > 0:
             self.add(target, held)
-        elif held is not None:
+        elif held:
             for value in self.held(source):
                 self.add(target, value)
 
@@ -207,81 +221,105 @@ class Flow:
                 return False
             self._copies[source] = ~self._targets.start(copies, target)
             return True
-        known = self._known_copies.get(source)
-        if known is not None:
-            if not known.add(target):
+        count = self._targets.count(~copies)
+        if count > MANY_COPIES:
+            known = self._known_copies.count
+            if self._known_copies.number((source, target)) <= known:
                 return False
         else:
-            run, numbers = ~copies, self._targets.numbers
-            count = numbers[run]
-            targets = numbers[run + 1 : run + 1 + count]
+            targets = self._targets.of(~copies)
             if target in targets:
                 return False
             if count == MANY_COPIES:
-                self._known_copies[source] = Known((*targets, target))
+                for one in (*targets, target):
+                    self._known_copies.number((source, one))
         self._copies[source] = ~self._targets.append(~copies, target)
         return True
 
     def watch(self, place: int, watcher: Watcher, data: Data) -> None:
         """Tell a watcher, a method of this object, of everything that is or arrives at a place."""
         held = self._holds[place]
-        if held is _UNKNOWN:
+        if held == _UNKNOWN:
             return
         method: Any = watcher  # bound anew whenever it is named: what is kept is the function
         function = method.__func__
         sort = self._sorts.get(function)
         if sort is None:
-            sort = self._sorts[function] = (len(self._told), Struct(f"{2 + len(data)}i").pack)
+            size = 2 + len(data)
+            sort = self._sorts[function] = (len(self._told), size, Struct(f"{size}i").pack_into)
             self._told.append((function, Struct(f"{len(data)}i").unpack_from))
-        number, written = sort
-        records = self._records
-        record, last = len(records), self._watchers[place]
+        number, size, write = sort
+        record = self._records.add(size)
+        records, last = self._records.numbers, self._watchers[place]
         if last:
-            records.frombytes(written(records[last], number, *data))
+            write(records, 4 * record, records[last], number, *data)
             records[last] = record
         else:
-            records.frombytes(written(record, number, *data))
+            write(records, 4 * record, record, number, *data)
         self._watchers[place] = record
-        if held is not None:
-            arrived = self._arrived.get(place)
-            late = (arrived,) if arrived is None or isinstance(arrived, int) else arrived
+        if held:
             # What has arrived and is not handled yet will be told in its turn. The rest waits for
             # its turn too: a watcher that watches must not be told from within itself.
-            values = [value for value in self.held(place) if value not in late]
-            if values:
-                self._told_late.append((watcher, data, values))
+            late = self._arrived(place)
+            for value in self.held(place):
+                if value not in late:
+                    self._told_late.append(record)
+                    self._told_late.append(value)
+
+    def _arrived(self, place: int) -> list[int]:
+        """Return what has arrived at a place and is not handed on yet."""
+        held = self._holds[place]
+        if held == _UNKNOWN:
+            return []
+        values = [held] if held > 0 else self._values.of(~held)
+        return values[self._handed_on[place] :]
 
     def run(self) -> None:
         """Let everything flow until it is still."""
-        told_late = self._told_late
+        told_late, waiting, waiting_wide = self._told_late, self._waiting, self._waiting_wide
         while True:
-            while told_late:
-                watcher, data, values = told_late.popleft()
-                for value in values:
-                    watcher(value, data)
-            if self._waiting:
-                self._hand_on(self._waiting.popleft())
-            elif self._waiting_wide:
-                self._hand_on(self._waiting_wide.popleft())
+            while told_late.front or told_late.fill():
+                self.breathe()
+                record, value = told_late.front.popleft(), told_late.front.popleft()
+                records = self._records.numbers
+                watcher, read = self._told[records[record + 1]]
+                watcher(self, value, read(records, 4 * record + 8))
+            if waiting.front or waiting.fill():
+                self._hand_on(waiting.front.popleft())
+            elif waiting_wide.front or waiting_wide.fill():
+                self._hand_on(waiting_wide.front.popleft())
             else:
                 return
+            self.breathe()
+
+    def breathe(self) -> None:
+        """Keep memory small; to be called at every step of what takes many."""
+        self._steps += 1
+        if self._steps >= _STEPS:
+            self.take_breath()
+
+    def take_breath(self) -> None:
+        """Keep memory small; to be called after what takes long."""
+        self._steps = 0
+        for queue in (self._told_late, self._waiting, self._waiting_wide):
+            queue.breathe()
+        self.disk.breathe()
 
     def _hand_on(self, place: int) -> None:
-        arrived = self._arrived.pop(place, None)
-        if arrived is None:
+        values = self._arrived(place)
+        if not values:
             return  # it has become unknown
-        add = self.add
-        values = (arrived,) if isinstance(arrived, int) else arrived
+        self._handed_on[place] += len(values)
         copies = self._copies[place]
         if copies > 0:
             for value in values:
-                add(copies, value)
+                self.add(copies, value)
         elif copies < 0:
-            holds = self._holds
             for target in self._targets.of(~copies):
+                self.breathe()
                 for value in values:
-                    if holds[target] != value:
-                        add(target, value)
+                    if self._holds[target] != value:
+                        self.add(target, value)
         last = self._watchers[place]
         if last:
             self._tell(last, values)
@@ -291,13 +329,14 @@ class Flow:
 
         Those that come while these are told have been told of all that was there.
         """
-        records, told = self._records, self._told
-        record = records[last]
+        record = self._records.numbers[last]
         while True:
-            watcher, read = told[records[record + 1]]
+            records = self._records.numbers
+            self.breathe()
+            watcher, read = self._told[records[record + 1]]
             data = read(records, 4 * record + 8)
             for value in values:
                 watcher(self, value, data)
             if record == last:
                 return
-            record = records[record]
+            record = self._records.numbers[record]

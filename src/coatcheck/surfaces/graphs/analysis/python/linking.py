@@ -2,28 +2,37 @@
 
 In order: places for all files; imports, which name the bases of classes; then everything else,
 until nothing new arrives anywhere; then the beliefs that hold only where nothing is known. What a
-file says is bytes until it is linked, and forgotten then: it would take up more room than all that
-it becomes.
+file says is on a shelf until it is linked, and is forgotten then.
 """
 
 from __future__ import annotations
 
 import builtins
 from bisect import bisect_right
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
+from coatcheck.surfaces.graphs.analysis.disk.column import Disk
+from coatcheck.surfaces.graphs.analysis.disk.queues import Rows
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
 from coatcheck.surfaces.graphs.analysis.python.bases import order
 from coatcheck.surfaces.graphs.analysis.python.beliefs import Beliefs
 from coatcheck.surfaces.graphs.analysis.python.calls import NO_ARGUMENT, descendants
+from coatcheck.surfaces.graphs.analysis.python.functions import LinkedFunction, Named
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
-from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass, LinkedFunction
-from coatcheck.surfaces.graphs.analysis.python.summary import Element, PythonSummary
+from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass
+from coatcheck.surfaces.graphs.analysis.python.summary import (
+    Definition,
+    Element,
+    Function,
+    PythonSummary,
+    Shelved,
+)
 
 _BUILTINS = {name for name in dir(builtins) if not name.startswith("_")} | {"__import__"}
 _ENUMS = {"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"}
 # What the graph is drawn from.
-_DRAWN = {"archive", "classes", "imported", "sites", "words", "_holds"}
+_DRAWN = {"archive", "classes", "imported", "sites", "words", "_holds", "disk"}
 _FIELD_BASES = {"typing.NamedTuple", "pydantic.BaseModel", "msgspec.Struct"}
 
 
@@ -34,16 +43,18 @@ class Linked(NamedTuple):
     classes: list[LinkedClass]
     # (importing module, module or import path) -> the first line
     imported: dict[tuple[int, int | str], int]
-    # (calling definition, called definition or path outside) -> the first line
-    calls: dict[tuple[int, int | str], int]
+    # The calling definition, the called definition or path outside, the line.
+    calls: Iterable[tuple[int, int | str, int]]
+    definitions: int  # how many there are, from 1 on
 
 
 class Linker(Beliefs):
     """Links the files of an archive."""
 
-    def __init__(self, archive: Archive) -> None:
-        super().__init__(archive)
+    def __init__(self, archive: Archive, disk: Disk | None = None) -> None:
+        super().__init__(archive, disk)
         self._starts: list[int] = []
+        self._definitions = 1  # 0 is nobody
         self._files: list[Module] = []
         self.imported: dict[tuple[int, int | str], int] = {}
         self._with_calls = True
@@ -52,52 +63,47 @@ class Linker(Beliefs):
         """Find imports and bases, and with them who calls whom, and let go of all the rest."""
         self._with_calls = with_calls
         self._link()
+        definitions = self._definitions
         kept = {name: value for name, value in vars(self).items() if name in _DRAWN}
         vars(self).clear()
         vars(self).update(kept)
-        calls = self.edges() if with_calls else {}
-        linked = Linked(self.archive.modules, self.classes, self.imported, calls)
-        vars(self).clear()
-        return linked
+        calls = self.edges() if with_calls else ()
+        return Linked(self.archive.modules, self.classes, self.imported, calls, definitions)
 
     def _link(self) -> None:
-        self._files = [module for module in self.archive.modules if module.summary is not None]
-        summaries = [(module, module.summary) for module in self._files if module.summary]
-        for module, summary in summaries:
-            summary.take("made")
-            self._make_room(module, summary)
-            summary.forget("made")
-        for module, summary in summaries:
-            self._find_stars(module, summary)
-        for module, summary in summaries:
-            summary.take("names")
-            summary.take("items")
-            self._link_names(module, summary)
-            summary.forget("names")
-            summary.put_back("items")
+        files = [(module, module.summary) for module in self.archive.modules if module.summary]
+        self._files = [module for module, _ in files]
+        for module, summary in files:
+            self._make_room(module, summary.take("head", "definitions", "made"))
+            self.take_breath()
+        for module, summary in files:
+            self._find_stars(module, summary.take("head"))
+        for module, summary in files:
+            self._link_names(module, summary.take("names", "items"))
+            self.take_breath()
         self.run()
         self._find_bases()
         self.is_linking = False
-        put_off, self.put_off = self.put_off, []
-        for value, load in put_off:
-            self.on_load(value, load)
-        for module, summary in summaries:
-            base = module.base
-            summary.take("items")
-            self.decorations += [
-                (base + result, base + target) for result, _, target, _, _ in summary.decorations
-            ]
-            if self._with_calls:
-                summary.take("actions")
-                self._link_values(base, module.definitions, summary)
-                self._link_actions(module, summary)
-            summary.forget("items")
-            summary.forget("actions")
+        put_off, self.put_off = self.put_off, Rows(self.disk, 5)
+        for value, *load in put_off:
+            self.on_load(value, (load[0], load[1], load[2], load[3]))
+            self.breathe()
+        for module, summary in files:
+            self._link_rest(module, summary)
+            self.take_breath()
         self.run()
         while self.settle_decorations():
             self.run()
         if self._with_calls:
             self.settle()
+
+    def _link_rest(self, module: Module, shelved: Shelved) -> None:
+        summary = shelved.take("items", *(("actions",) if self._with_calls else ()))
+        for result, _, target, _, _ in summary.decorations:
+            self.decorations.append(module.base + result, module.base + target)
+        if self._with_calls:
+            self._link_values(module.base, module.definitions, summary)
+            self._link_actions(module, summary)
 
     def module_of(self, runner: int) -> int:
         """Return the index of the module that a definition is in."""
@@ -107,63 +113,76 @@ class Linker(Beliefs):
 
     def _make_room(self, module: Module, summary: PythonSummary) -> None:
         module.base = base = self.places(summary.places)
-        module.definitions = first = len(self.definitions)
-        module.functions, module.classes = len(self.functions), len(self.classes)
+        module.definitions = first = self._definitions
+        module.functions, module.classes = self.functions.count, len(self.classes)
+        module.public = summary.public
         self._starts.append(first)
-        self.definitions.extend(summary.definitions)
+        self._definitions += len(summary.definitions)
+        self.set_exports(module, summary.exports)
         for function in summary.functions:
-            self._add_function(module, base, function)
+            self._add_function(module, function, summary.definitions[function.definition])
         for cls in summary.classes:
             runner = cls.definition
             while runner > 0 and summary.definitions[runner].kind == "class":
                 runner = summary.definitions[runner].parent
-            self.classes.append(
-                LinkedClass(
-                    len(self.classes),
-                    first + cls.definition,
-                    module,
-                    tuple(base + place for place in cls.bases),
-                    base + cls.metaclass if cls.metaclass else 0,
-                    {name: base + place for name, place in cls.attributes},
-                    cls.fields,
-                    first + runner,
-                    summary.definitions[cls.definition].line,
-                )
+            linked = LinkedClass(
+                len(self.classes),
+                first + cls.definition,
+                module,
+                tuple(base + place for place in cls.bases),
+                base + cls.metaclass if cls.metaclass else 0,
+                cls.fields,
+                first + runner,
+                summary.definitions[cls.definition].line,
             )
+            self.classes.append(linked)
+            for name, place in cls.attributes:
+                self.set_attribute(linked, name, base + place)
 
-    def _add_function(self, module: Module, base: int, function: Any) -> None:
-        def moved(pairs: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    def _add_function(self, module: Module, function: Function, definition: Definition) -> None:
+        base = module.base
+
+        def moved(place: int) -> int:
+            return base + place if place else 0
+
+        def named(pairs: Named) -> Named:
             return tuple((name, base + place) for name, place in pairs)
 
+        positional = named(function.positional)
+        result, yields = base + function.result, moved(function.yields)
+        if function.is_async or yields:
+            # What it returns reaches whoever awaits it, not whoever calls it.
+            for index in function.passes:
+                self.copy_once(positional[index][1], result)
         linked = LinkedFunction(
-            len(self.functions),
+            self.functions.count,
             module.definitions + function.definition,
-            module,
-            moved(function.positional),
-            base + function.rest if function.rest else 0,
-            moved(function.keyword_only),
-            base + function.keywords if function.keywords else 0,
-            moved(tuple(pair for pair in function.defaults if pair[1])),
-            base + function.result,
-            function.passes,
-            function.keeps,
-            base + function.yields if function.yields else 0,
+            definition.name,
+            definition.line,
+            moved(function.rest),
+            moved(function.keywords),
+            result,
+            yields,
             function.is_async,
             module.classes + function.owner if function.owner >= 0 else -1,
+            self._container_at(moved(function.rest), "tuple"),
+            self._container_at(moved(function.keywords), "dict"),
+            positional,
+            named(function.keyword_only),
+            named(tuple(pair for pair in function.defaults if pair[1])),
+            function.passes,
+            function.keeps,
         )
-        if linked.is_async or linked.yields:
-            # What it returns reaches whoever awaits it, not whoever calls it.
-            for index in linked.passes:
-                self.copy_once(linked.positional[index][1], linked.result)
-        self.functions.append(linked)
-        for place, kind in ((linked.rest, "tuple"), (linked.keywords, "dict")):
-            if place:
-                value, _ = self.make_container(kind)
-                self.add(place, value)
-                if kind == "tuple":
-                    linked.rest_container = len(self.containers) - 1
-                else:
-                    linked.keywords_container = len(self.containers) - 1
+        self.functions.add(linked)
+        self.believe_of(linked)
+
+    def _container_at(self, place: int, kind: str) -> int:
+        """Put what takes the arguments that no parameter takes at a place, if there is one."""
+        if not place:
+            return -1
+        value, container = self.make_container(kind)
+        self.add(place, value)
+        return container.number
 
     # --- names
 
@@ -181,10 +200,10 @@ class Linker(Beliefs):
         for dots, name, line in summary.stars:
             found = self._find(module, dots, name)
             if found is not None:
-                module.stars.append(found)
+                module.stars += (found,)
                 self._note_import(module, found.index, line)
             elif not dots:
-                module.stars.append(name)
+                module.stars += (name,)
                 self._note_import(module, name, line)
 
     def _link_names(self, module: Module, summary: PythonSummary) -> None:
@@ -245,7 +264,7 @@ class Linker(Beliefs):
                 self._note_import(module, part.index, line)
                 return
         self.load_from_module(found, attribute, place)
-        has_name = found.summary is not None and attribute in found.summary.exports
+        has_name = self.export(found, attribute) is not None
         inner = None if has_name else self.archive.submodule(found, attribute)
         target: int | str = found.index if inner is None else inner.index
         if found.summary is None and inner is None:
@@ -274,7 +293,7 @@ class Linker(Beliefs):
             if one.index in seen:
                 continue
             seen.add(one.index)
-            if one.summary is not None and name in one.summary.exports:
+            if self.export(one, name) is not None:
                 return True
             waiting.extend(star for star in one.stars if not isinstance(star, str))
         return False
@@ -300,13 +319,13 @@ class Linker(Beliefs):
             parent = self.classes[first]
             if parent in cls.parents or parent is cls:
                 return False
-            cls.parents.append(parent)
-            parent.children.append(cls)
+            cls.parents += (parent,)
+            parent.children += (cls,)
             return True
         if kind is Kind.EXTERNAL or kind is Kind.BUILTIN:
             path = first if kind is Kind.EXTERNAL else f"<builtin>.{first}"
             if path not in cls.outside:
-                cls.outside.append(path)
+                cls.outside += (path,)
                 return True
         return False
 
@@ -316,7 +335,7 @@ class Linker(Beliefs):
         if not self._add_base(cls, value):
             return
         for one in (cls, *descendants(cls)):
-            one.line_of_bases = []
+            one.line_of_bases = ()
         for one in (cls, *descendants(cls)):
             order(one)
             self._note_sort(one)
@@ -328,8 +347,9 @@ class Linker(Beliefs):
         if _FIELD_BASES & set(cls.outside):
             self.gains_constructor(cls)
         for one in cls.line_of_bases[1:]:
-            if "__init_subclass__" in one.attributes:
-                for value in sorted(self.held(one.attributes["__init_subclass__"])):
+            place = self.own_attribute(one, "__init_subclass__")
+            if place is not None:
+                for value in sorted(self.held(place)):
                     if self.objects.kind[value] is Kind.FUNCTION:
                         function = self.functions[self.objects.first[value]]
                         self.edge(self.site(cls.runner, cls.line), function.definition)
@@ -352,7 +372,7 @@ class Linker(Beliefs):
                 self.watch(base + first, self.on_super, (owner, base + result))
         for place, cls in summary.hints:
             if cls:
-                self.hints.append((base + place, base + cls if cls > 0 else cls - base))
+                self.hints.append(base + place, base + cls if cls > 0 else cls - base)
 
     def module_at(self, start: int) -> Module:
         """Return the module whose definitions start there."""
@@ -419,7 +439,7 @@ class Linker(Beliefs):
             self.watch(base + place, self._on_raise, (first + runner, line))
         for result, decorator, target, runner, line in summary.decorations:
             decorated = self.sites.add(moved(result), (base + target,), (), first + runner, line)
-            self.sites.silent.add(decorated)
+            self.sites.silence(decorated)
             self.watch(base + decorator, self.on_call, (decorated,))
 
     def _on_raise(self, value: int, data: tuple[int, int]) -> None:

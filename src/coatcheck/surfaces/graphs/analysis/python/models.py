@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from coatcheck.surfaces.graphs.analysis.disk.tables import Keys
 from coatcheck.surfaces.graphs.analysis.python.calls import Calls
 from coatcheck.surfaces.graphs.analysis.python.container_methods import ContainerMethods
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
@@ -63,7 +64,7 @@ class Models(ContainerMethods, Calls):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._models: dict[str, Model] = {}
-        self._instances: set[tuple[int, int]] = set()
+        self._instances = Keys(self.disk, 2)
         for model, names in (
             (Models._model_map, ("map", "itertools.starmap")),
             (Models._model_filter, ("filter", "itertools.filterfalse", "itertools.takewhile",
@@ -110,7 +111,7 @@ class Models(ContainerMethods, Calls):
         if kind is not Kind.EXTERNAL and kind is not Kind.BUILTIN:
             return
         name: str = self.objects.first[value]
-        if not (name in _SILENT and site.number in self.sites.silent):
+        if not (name in _SILENT and self.sites.is_silent(site.number)):
             outside = f"<builtin>.{name}" if kind is Kind.BUILTIN else name
             self.edge(site, outside)
         if name in _SPECIAL and kind is Kind.BUILTIN:
@@ -219,7 +220,7 @@ class Models(ContainerMethods, Calls):
         made, container = self.made_by(site, kind)
         other = self.container_of(value)
         if other is not None and other.kind in {"list", "tuple"}:
-            container.length = other.length
+            self.set_length(container, self.length(other))
             self.copy(other.any, container.any)
             self.copy(other.appended, container.appended)
             self.follow(other, container)
@@ -374,9 +375,9 @@ class Models(ContainerMethods, Calls):
 
     def instances_of(self, classes: int, result: int) -> None:
         """Send instances of the classes that a place holds to another place."""
-        if (classes, result) in self._instances:
+        known = self._instances.count
+        if self._instances.number((classes, result)) <= known:
             return
-        self._instances.add((classes, result))
         self.watch(classes, self._on_class, (result,))
 
     def _on_class(self, value: int, data: tuple[int]) -> None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+from coatcheck.surfaces.graphs.analysis.disk.column import Disk
+from coatcheck.surfaces.graphs.analysis.disk.lately import Lately
+from coatcheck.surfaces.graphs.analysis.disk.tables import Keys
+from coatcheck.surfaces.graphs.analysis.disk.words import Words
+
 
 class Kind(IntEnum):
     """What sort of value it is. `first` and `second` say which one."""
@@ -33,31 +38,53 @@ class Kind(IntEnum):
     WRAPPER = 21  # what it does to the function that it decorates
 
 
+# What says which one it is, where that is a word.
+_WORDS_FIRST = frozenset({
+    Kind.EXTERNAL, Kind.BUILTIN, Kind.CONSTANT, Kind.TYPED, Kind.WRAPPER,
+})  # fmt: skip
+_WORDS_SECOND = frozenset({Kind.METHOD_OF})
+_KINDS = tuple(Kind)
+_Value = tuple[Kind, int | str, int | str | None]
+
+
 class Objects:
-    """Gives each value its number."""
+    """Gives each value its number, from 1 on: kind, first and second are its key."""
 
-    def __init__(self) -> None:
-        # By kind, by what says which one it is.
-        self._numbers: list[dict[Any, int]] = [{} for _ in Kind]
-        self.kind: list[Kind] = []
-        self.first: list[Any] = []
-        self.second: list[Any] = []
+    def __init__(self, disk: Disk, words: Words) -> None:
+        self._words = words
+        self._keys = Keys(disk, 3)
+        self._numbers: Lately[_Value, int] = Lately(self._number)
+        self.kind: Lately[int, Kind] = Lately(self._kind)
+        # Any: what it is depends on the kind.
+        self.first: Lately[int, Any] = Lately(self._first)
+        self.second: Lately[int, Any] = Lately(self._second)
 
-    def add(self, kind: Kind, first: Any) -> int:
-        """Return the number of a value that nobody makes again."""
-        self.kind.append(kind)
-        self.first.append(first)
-        self.second.append(None)
-        return len(self.kind) - 1
-
-    def make(self, kind: Kind, first: Any, second: Any = None) -> int:
+    def make(self, kind: Kind, first: int | str, second: int | str | None = None) -> int:
         """Return the number of a value."""
-        numbers = self._numbers[kind]
-        key = first if second is None else (first, second)
-        number = numbers.get(key)
-        if number is None:
-            number = numbers[key] = len(self.kind)
-            self.kind.append(kind)
-            self.first.append(first)
-            self.second.append(second)
-        return number
+        return self._numbers[kind, first, second]
+
+    def _number(self, value: _Value) -> int:
+        kind, first, second = value
+        if kind in _WORDS_FIRST or isinstance(first, str):
+            first = self._words[first]
+        if isinstance(second, str):
+            second = self._words[second]
+        return self._keys.number((kind, first, 0 if second is None else second + 1))
+
+    @property
+    def all(self) -> range:
+        """The numbers of all values."""
+        return range(1, self._keys.count + 1)
+
+    def _kind(self, value: int) -> Kind:
+        return _KINDS[self._keys.key(value)[0]]
+
+    def _first(self, value: int) -> Any:
+        kind, first, _ = self._keys.key(value)
+        return self._words.at[first] if kind in _WORDS_FIRST else first
+
+    def _second(self, value: int) -> Any:
+        kind, _, second = self._keys.key(value)
+        if not second:
+            return None
+        return self._words.at[second - 1] if kind in _WORDS_SECOND else second - 1

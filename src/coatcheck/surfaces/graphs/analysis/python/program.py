@@ -1,47 +1,21 @@
-"""The archive's functions and classes with their places among all places, and the call edges."""
+"""The archive's classes and values with their places among all places, and the call edges."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from coatcheck.surfaces.graphs.analysis.disk.column import Disk
+from coatcheck.surfaces.graphs.analysis.disk.runs import Runs
+from coatcheck.surfaces.graphs.analysis.disk.tables import Table
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
 from coatcheck.surfaces.graphs.analysis.python.flow import Flow
+from coatcheck.surfaces.graphs.analysis.python.functions import Functions
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
 from coatcheck.surfaces.graphs.analysis.python.sites import Keywords, Site, Sites
-from coatcheck.surfaces.graphs.analysis.python.words import Words
 
 LONGEST_PATH = 8
-
-
-@dataclass(slots=True, eq=False)
-class LinkedFunction:
-    """A function; its places are those of the whole archive."""
-
-    index: int
-    definition: int
-    module: Module
-    positional: tuple[tuple[str, int], ...]
-    rest: int
-    keyword_only: tuple[tuple[str, int], ...]
-    keywords: int
-    defaults: tuple[tuple[str, int], ...]
-    result: int
-    passes: tuple[int, ...]
-    keeps: tuple[tuple[str, str], ...]
-    yields: int
-    is_async: bool
-    owner: int
-    rest_container: int = -1
-    keywords_container: int = -1
-    _by_name: dict[str, int] | None = None
-
-    @property
-    def by_name(self) -> dict[str, int]:
-        """The parameters that can be named; few functions are asked for them."""
-        if self._by_name is None:
-            self._by_name = dict(self.positional + self.keyword_only)
-        return self._by_name
 
 
 @dataclass(slots=True, eq=False)
@@ -53,29 +27,20 @@ class LinkedClass:
     module: Module
     bases: tuple[int, ...]
     metaclass: int
-    attributes: dict[str, int]
     fields: tuple[str, ...]
     runner: int
     line: int
-    parents: list[LinkedClass] = field(default_factory=list)
-    outside: list[str] = field(default_factory=list)  # bases that are not of the archive
-    line_of_bases: list[LinkedClass] = field(default_factory=list)
-    all_outside: list[str] = field(default_factory=list)
-    children: list[LinkedClass] = field(default_factory=list)
+    parents: tuple[LinkedClass, ...] = ()
+    outside: tuple[str, ...] = ()  # bases that are not of the archive
+    line_of_bases: tuple[LinkedClass, ...] = ()
+    all_outside: tuple[str, ...] = ()
+    children: tuple[LinkedClass, ...] = ()
     is_enum: bool = False
     makes_constructor: bool = False  # a dataclass or the like
-
-    def find(self, attribute: str, after: LinkedClass | None = None) -> int | None:
-        """Return the place of an attribute, as Python would find it; `after` as super() does."""
-        passed = after is None
-        for one in self.line_of_bases:
-            if passed:
-                place = one.attributes.get(attribute)
-                if place is not None:
-                    return place
-            elif one is after:
-                passed = True
-        return None
+    # One of 64 bits for each attribute that it has: most questions are answered by them.
+    has: int = 0
+    asked: int = 0  # the run of attributes that were looked for in it
+    constructions: int = 0  # the run of sites that make an instance
 
 
 class Partial(NamedTuple):
@@ -96,41 +61,77 @@ class Property(NamedTuple):
 class Program(Flow):
     """Everything that is known of the archive while values flow."""
 
-    def __init__(self, archive: Archive) -> None:
-        super().__init__()
+    def __init__(self, archive: Archive, disk: Disk | None = None) -> None:
+        super().__init__(disk)
         self.archive = archive
-        self.functions: list[LinkedFunction] = []
+        self.functions = Functions(self.disk, self.words)
         self.classes: list[LinkedClass] = []
         self.partials: list[Partial] = []
         self.properties: list[Property] = []
-        self.words = Words()
-        self.sites = Sites(self.words)
-        self._fields: dict[int, dict[str, int]] = {}
-        self._implied: dict[tuple[str, int, int], int] = {}
+        self.sites = Sites(self.disk, self.words)
+        # By class and attribute, value and attribute, module and name: the place.
+        self._attributes = Table(self.disk, 2)
+        self._fields = Table(self.disk, 2)
+        self._exports = Table(self.disk, 2)
+        self._implied = Table(self.disk, 3)
+        # What has been asked of classes, and done with them.
+        self.of_classes = Runs(self.disk)
 
     def edge(self, site: Site, target: int | str) -> None:
         """Note that a call calls something."""
         if site.runner:
             self.sites.edge(site.number, target)
 
-    def edges(self) -> dict[tuple[int, int | str], int]:
-        """Return who calls whom, with the first line; what may be anything is left out."""
-        found: dict[tuple[int, int | str], int] = {}
+    def edges(self) -> Iterator[tuple[int, int | str, int]]:
+        """Yield who calls whom, and the line; what may be anything is left out."""
         for callee, runner, line, target in self.sites.edges():
             if not self.is_unknown(callee):
-                key = (runner, target)
-                before = found.get(key)
-                if before is None or line < before:
-                    found[key] = line
-        return found
+                yield runner, target, line
+
+    # --- places by name
+
+    def export(self, module: Module, name: str) -> int | None:
+        """Return the place of a module's own name, None where it has none."""
+        return self._exports.get(module.index, self.words[name])
+
+    def set_exports(self, module: Module, exports: dict[str, int]) -> None:
+        """Note the names that a module has."""
+        for name, place in exports.items():
+            self._exports.put((module.index, self.words[name]), module.base + place)
+
+    def own_attribute(self, cls: LinkedClass, attribute: str) -> int | None:
+        """Return the place of an attribute that a class has by itself."""
+        return self._own(cls, self.words[attribute])
+
+    def _own(self, cls: LinkedClass, word: int) -> int | None:
+        return self._attributes.get(cls.index, word) if cls.has >> (word & 63) & 1 else None
+
+    def set_attribute(self, cls: LinkedClass, attribute: str, place: int) -> None:
+        """Give a class an attribute of its own."""
+        word = self.words[attribute]
+        cls.has |= 1 << (word & 63)
+        self._attributes.put((cls.index, word), place)
+
+    def find(
+        self, cls: LinkedClass, attribute: str, after: LinkedClass | None = None
+    ) -> int | None:
+        """Return the place of an attribute, as Python would find it; `after` as super() does."""
+        word = self.words[attribute]
+        passed = after is None
+        for one in cls.line_of_bases:
+            if passed:
+                place = self._own(one, word)
+                if place is not None:
+                    return place
+            elif one is after:
+                passed = True
+        return None
 
     def field(self, value: int, attribute: str) -> int:
         """Return the place of what is stored in an attribute of a value."""
-        fields = self._fields.setdefault(value, {})
-        place = fields.get(attribute)
-        if place is None:
-            place = fields[attribute] = self.place()
-        return place
+        return self._fields.get_or_make((value, self.words[attribute]), self.place)
+
+    # --- values and calls
 
     def external(self, path: str) -> int:
         """Return the value of something outside the archive."""
@@ -152,10 +153,10 @@ class Program(Flow):
 
     def implied(self, what: str, runner: int, line: int, *positional: int, result: int) -> Site:
         """Return the one call that stands for `what` with this result, whoever the receiver is."""
-        key = (what, result, runner)
-        number = self._implied.get(key)
+        key = (self.words[what], result, runner)
+        number = self._implied.get(*key)
         if number is not None:
             return self.sites.at(number)
         site = self.sites.new(result, positional, (), runner, line)
-        self._implied[key] = site.number
+        self._implied.put(key, site.number)
         return site

@@ -7,8 +7,8 @@ branches and loops join the places of their ends. Names are looked up while the 
 place stands for the variable that Python would find. What is left to the link (linking.py) are the
 modules, and what the values are.
 
-All of it is tuples of ints and strings: it is pickled by the process that read the file, and stays
-so in the one that links the archive until it is the file's turn.
+All of it is tuples of ints and strings: it is pickled by the process that read the file, and lies
+on a shelf so (disk/shelf.py) until the link comes to it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from coatcheck.surfaces.graphs.analysis.disk.shelf import Shelf
 
 Place = int
 # Who runs a statement: an index of `definitions`, a module or a function. The body of a class is
@@ -129,39 +131,23 @@ class PythonSummary:
     # (place, name): neither local nor the module's own
     unknown_names: list[tuple[Place, str]] = field(default_factory=list)
 
-    # What is read once while the archive is linked, as bytes until it is its turn.
-    packed: dict[str, bytes] = field(default_factory=dict)
-
-    def pack(self) -> None:
-        """Turn the statements into bytes, a tenth of what they take up: many files wait so."""
-        for part, names in _PARTS.items():
-            self.packed[part] = pickle.dumps([getattr(self, name) for name in names], -1)
-            self._clear(part)
-
-    def take(self, part: str) -> None:
-        """Turn the bytes of a part back into statements."""
-        packed = self.packed.get(part)
-        if packed is not None:
-            said = pickle.loads(packed)  # noqa: S301 - of our own making
-            for name, statements in zip(_PARTS[part], said, strict=True):
-                setattr(self, name, statements)
-
-    def put_back(self, part: str) -> None:
-        """Keep the bytes of a part for another time, where there are any."""
-        if part in self.packed:
-            self._clear(part)
+    def pack(self) -> Packed:
+        """Return the statements as bytes, part by part: many files wait so."""
+        return tuple(
+            pickle.dumps([getattr(self, name) for name in names], -1) for names in _PARTS.values()
+        )
 
     def forget(self, part: str) -> None:
         """Drop a part."""
-        self._clear(part)
-        self.packed.pop(part, None)
-
-    def _clear(self, part: str) -> None:
         for name in _PARTS[part]:
             setattr(self, name, [])
 
 
+# By part, in their order.
+Packed = tuple[bytes, ...]
 _PARTS = {
+    "head": ("places", "exports", "public", "package", "stars"),
+    "definitions": ("definitions",),
     "made": ("functions", "classes"),
     "names": (
         "copies", "function_values", "class_values", "imports", "unknown_names", "loads",
@@ -173,3 +159,25 @@ _PARTS = {
         "awaits", "contexts", "operators", "supers", "instances", "hints", "raises",
     ),
 }  # fmt: skip
+_ORDER = {part: index for index, part in enumerate(_PARTS)}
+
+
+class Shelved:
+    """A summary that lies on a shelf."""
+
+    __slots__ = ("_first", "_shelf")
+
+    def __init__(self, shelf: Shelf, packed: Packed) -> None:
+        self._shelf = shelf
+        self._first = shelf.count
+        for part in packed:
+            shelf.put(part)
+
+    def take(self, *parts: str) -> PythonSummary:
+        """Return a summary that has these parts alone."""
+        summary = PythonSummary()
+        for part in parts:
+            said = pickle.loads(self._shelf.get(self._first + _ORDER[part]))  # noqa: S301 - our own
+            for name, statements in zip(_PARTS[part], said, strict=True):
+                setattr(summary, name, statements)
+        return summary

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from array import array
 
 from coatcheck.surfaces.graphs.analysis.graph import EdgeKind, GraphBuilder, NodeKind, Want
 from coatcheck.surfaces.graphs.analysis.tagged.summary import Mention, TaggedSummary
@@ -13,12 +14,13 @@ _CONSTRUCTORS = {"ruby": ("initialize",), "php": ("__construct",)}
 class _File:
     """A file with the names it can see."""
 
-    def __init__(self, path: str, summary: TaggedSummary) -> None:
+    def __init__(self, path: str, node: int, summary: TaggedSummary) -> None:
         self.path = path
+        self.node = node
         self.summary = summary
         self.module = path.rpartition(".")[0].replace("/", ".")
         self.prefix = summary.namespace or self.module
-        self.ids: list[str] = []
+        self.nodes = array("i")  # by definition
         self.by_path: dict[str, list[int]] = {}
         for index, definition in enumerate(summary.definitions):
             self.by_path.setdefault(definition.qualified_name, []).append(index)
@@ -27,9 +29,11 @@ class _File:
 class TaggedDrawing:
     """Finds what the mentions of a language's files mean."""
 
-    def __init__(self, language: str, summaries: dict[str, TaggedSummary]) -> None:
+    def __init__(
+        self, language: str, summaries: dict[str, TaggedSummary], nodes: dict[str, int]
+    ) -> None:
         self.language = language
-        self.files = [_File(path, summaries[path]) for path in sorted(summaries)]
+        self.files = [_File(path, nodes[path], summaries[path]) for path in sorted(summaries)]
         # Functions and classes by their last name, where other files see them.
         self._functions: dict[str, list[tuple[_File, int]]] = {}
         self._classes: dict[str, list[tuple[_File, int]]] = {}
@@ -56,23 +60,23 @@ class TaggedDrawing:
             if Want.DEPENDENCY in want:
                 self._draw_imports(file, builder)
             if Want.CALL in want:
-                for mention in file.summary.mentions:
+                for mention in file.summary.mentioned():
                     target = self._resolve(file, mention)
                     if isinstance(target, str):
-                        target_id = builder.external(target, self.language)
+                        node = builder.external(target, self.language)
                     elif target is not None:
-                        target_id = target[0].ids[target[1]]
+                        node = target[0].nodes[target[1]]
                     else:
                         continue
-                    source = file.ids[mention.runner]
-                    builder.connect(source, target_id, EdgeKind.CALLS, mention.line)
+                    source = file.nodes[mention.runner]
+                    builder.connect(source, node, EdgeKind.CALLS, mention.line)
 
     def _add(self, file: _File, with_definitions: bool, builder: GraphBuilder) -> None:
         for index, definition in enumerate(file.summary.definitions):
             if index and not with_definitions:
                 break
             inner = definition.qualified_name
-            file.ids.append(
+            file.nodes.append(
                 builder.add(
                     NodeKind(definition.kind),
                     f"{file.prefix}.{inner}" if index else file.module,
@@ -86,16 +90,16 @@ class TaggedDrawing:
             )
 
     def _draw_definitions(self, file: _File, builder: GraphBuilder) -> None:
-        builder.connect(file.path, file.ids[0], EdgeKind.DEFINES, 1)
+        builder.connect(file.node, file.nodes[0], EdgeKind.DEFINES, 1)
         for index, definition in enumerate(file.summary.definitions):
             if index:
-                parent = file.ids[definition.parent]
-                builder.connect(parent, file.ids[index], EdgeKind.DEFINES, definition.line)
+                parent = file.nodes[definition.parent]
+                builder.connect(parent, file.nodes[index], EdgeKind.DEFINES, definition.line)
         for index, name, line in file.summary.bases:
             base = self._class(file, name)
             if base is not None:
-                target = base[0].ids[base[1]]
-                builder.connect(file.ids[index], target, EdgeKind.INHERITS, line)
+                target = base[0].nodes[base[1]]
+                builder.connect(file.nodes[index], target, EdgeKind.INHERITS, line)
 
     def _draw_imports(self, file: _File, builder: GraphBuilder) -> None:
         known = {other.path: other for other in self.files}
@@ -108,14 +112,14 @@ class TaggedDrawing:
                 for ending in endings
             ]
             found = next((known[one] for one in tried if one in known), None)
-            target = found.ids[0] if found is not None else builder.external(path, self.language)
-            builder.connect(file.ids[0], target, EdgeKind.IMPORTS, line)
+            target = found.nodes[0] if found is not None else builder.external(path, self.language)
+            builder.connect(file.nodes[0], target, EdgeKind.IMPORTS, line)
         for path, _, line in file.summary.imports:
             other = self._imported_file(file, path)
             if other is file:
                 continue
-            target = other.ids[0] if other is not None else builder.external(path, self.language)
-            builder.connect(file.ids[0], target, EdgeKind.IMPORTS, line)
+            target = other.nodes[0] if other is not None else builder.external(path, self.language)
+            builder.connect(file.nodes[0], target, EdgeKind.IMPORTS, line)
 
     def _imported_file(self, file: _File, path: str) -> _File | None:
         if self.language == "rust":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from coatcheck.surfaces.graphs.analysis.disk.shelf import Shelf
 from coatcheck.surfaces.graphs.analysis.python.summary import Definition
 
 
@@ -29,3 +31,17 @@ class TaggedSummary:
     imports: list[tuple[str, str, int]] = field(default_factory=list)  # (path, alias, line)
     includes: list[tuple[str, int]] = field(default_factory=list)  # (file, line)
     mentions: list[Mention] = field(default_factory=list)
+    _shelf: Shelf | None = None
+    _number: int = 0
+
+    def put_by(self, shelf: Shelf) -> None:
+        """Put the mentions on a shelf: they are what the graph does not show as it is."""
+        self._shelf, self._number = shelf, shelf.put(pickle.dumps(self.mentions, -1))
+        self.mentions = []
+
+    def mentioned(self) -> list[Mention]:
+        """Return the mentions, from wherever they are."""
+        if self._shelf is None:
+            return self.mentions
+        found: list[Mention] = pickle.loads(self._shelf.get(self._number))  # noqa: S301 - our own
+        return found

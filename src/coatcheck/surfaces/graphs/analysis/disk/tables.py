@@ -1,0 +1,100 @@
+"""Numbers by keys, each a tuple of as many numbers.
+
+The keys lie one after the other as they came. Where one is found in a column of slots: each key's
+number is at, or soon after, the slot that its hash names. At most half of the slots are in use;
+there are twice as many then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+
+from coatcheck.surfaces.graphs.analysis.disk.column import Disk
+
+_FEWEST_SLOTS = 16
+
+
+class Keys:
+    """Numbers keys from 1 on, as they come."""
+
+    def __init__(self, disk: Disk, width: int) -> None:
+        self._disk = disk
+        self._size = 4 * width
+        key = Struct(f"{width}i")
+        self._read, self._write = key.unpack_from, key.pack_into
+        self._width = width
+        self._keys = disk.column("i", width)
+        self._slots = disk.column("i", _FEWEST_SLOTS)
+        self.count = 0
+
+    def find(self, key: tuple[int, ...]) -> int:
+        """Return a key's number, 0 where it is not there."""
+        slots, keys, read, size = self._slots.numbers, self._keys.numbers, self._read, self._size
+        last = self._slots.count - 1
+        slot = hash(key) & last
+        while number := slots[slot]:
+            if read(keys, number * size) == key:
+                return number
+            slot = (slot + 1) & last
+        return 0
+
+    def number(self, key: tuple[int, ...]) -> int:
+        """Return a key's number, the next one where it is not there."""
+        slots, keys, read, size = self._slots.numbers, self._keys.numbers, self._read, self._size
+        last = self._slots.count - 1
+        slot = hash(key) & last
+        while number := slots[slot]:
+            if read(keys, number * size) == key:
+                return number
+            slot = (slot + 1) & last
+        self.count = number = self.count + 1
+        self._keys.add(self._width)
+        self._write(self._keys.numbers, number * size, *key)
+        slots[slot] = number
+        if 2 * number > last:
+            self._grow()
+        return number
+
+    def key(self, number: int) -> tuple[int, ...]:
+        """Return the key that has a number."""
+        return self._read(self._keys.numbers, number * self._size)
+
+    def _grow(self) -> None:
+        self._slots = self._disk.column("i", 4 * self._slots.count)
+        slots, last = self._slots.numbers, self._slots.count - 1
+        for number in range(1, self.count + 1):
+            slot = hash(self.key(number)) & last
+            while slots[slot]:
+                slot = (slot + 1) & last
+            slots[slot] = number
+
+
+class Table:
+    """Holds a number for each key that one was put at."""
+
+    def __init__(self, disk: Disk, width: int) -> None:
+        self.keys = Keys(disk, width)
+        self._values = disk.column("i", 1)
+
+    def get(self, *key: int) -> int | None:
+        """Return the number at a key, None where there is none."""
+        number = self.keys.find(key)
+        return self._values.numbers[number] if number else None
+
+    def put(self, key: tuple[int, ...], value: int) -> int | None:
+        """Put a number at a key and return the one that was there, None where there was none."""
+        number = self.keys.number(key)
+        if number == self._values.count:
+            self._values.append(value)
+            return None
+        before = self._values.numbers[number]
+        self._values.numbers[number] = value
+        return before
+
+    def get_or_make(self, key: tuple[int, ...], make: Callable[[], int]) -> int:
+        """Return the number at a key; the one that is made for it where there is none."""
+        number = self.keys.number(key)
+        if number == self._values.count:
+            self._values.append(make())
+        return self._values.numbers[number]
