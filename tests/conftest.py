@@ -24,5 +24,5 @@ def dsn() -> Iterator[str]:
     if given:
         yield given
         return
-    with TrialServer() as server:
+    with TrialServer(waits_for_the_disk=False) as server:
         yield server.dsn
