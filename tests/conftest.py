@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.postgres.schemas import Schemas
 from tests.postgres.server import TrialServer
 
 pytest.register_assert_rewrite("coatcheck.testing")
@@ -26,3 +27,10 @@ def dsn() -> Iterator[str]:
         return
     with TrialServer(waits_for_the_disk=False) as server:
         yield server.dsn
+
+
+@pytest.fixture(scope="session")
+def schemas(dsn: str) -> Iterator[Schemas]:
+    """Migrated schemas, for tests that need one and do not care how it is made."""
+    with Schemas(dsn) as schemas:
+        yield schemas

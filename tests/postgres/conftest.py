@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from coatcheck.store.postgres.store import PostgresStore
+from tests.postgres.schemas import Schemas
 
 _numbers = itertools.count(1)
 
@@ -21,7 +22,14 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def schema(dsn: str) -> Iterator[str]:
+def schema(request: pytest.FixtureRequest, dsn: str) -> Iterator[str]:
+    """The name of the test's schema, which is there if the test has the store that is in it."""
+    if "store" in request.fixturenames:
+        schemas: Schemas = request.getfixturevalue("schemas")
+        lent = schemas.lend()
+        yield lent
+        schemas.take_back(lent)
+        return
     name = f"test_{os.getpid()}_{next(_numbers)}"
     yield name
     with psycopg.connect(dsn, autocommit=True) as connection:

