@@ -44,7 +44,7 @@ docs: setup
 	@$(BIN)/python docs/build.py
 
 test: lint
-	@$(BIN)/pytest -n 4 --dist loadgroup
+	@$(BIN)/pytest -n 4
 
 chaos: setup
 	@$(BIN)/python -m tests.faults.chaos $(FAULTS)

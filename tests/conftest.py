@@ -4,12 +4,16 @@ PostgreSQL, one server for each test process that wants one.
 `COATCHECK_TEST_POSTGRES=<dsn>` runs the same tests against a server that is there already.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from tests.distribution import BySetUp
 from tests.postgres.schemas import Schemas
 from tests.postgres.server import TrialServer
 
@@ -17,6 +21,11 @@ pytest.register_assert_rewrite("coatcheck.testing")
 
 # Who is started in the background ignores Ctrl-C, and so does what it starts; some tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BySetUp:
+    return BySetUp(config, log)
 
 
 @pytest.fixture(scope="session")
