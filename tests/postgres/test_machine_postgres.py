@@ -18,6 +18,7 @@ from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.machine import StoreMachine
 from tests.postgres.schemas import Schemas
+from tests.store.template import migrated
 
 # Some ten thousand calls: half a minute, or several on a busy machine.
 pytestmark = pytest.mark.timeout(600)
@@ -71,7 +72,7 @@ class MirroredMachine(StoreMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="coatcheck-machine-"))
         postgres = PostgresStore(self.dsn, schema=self.schema, connections=2, poll_s=60)
         postgres._claims.lanes = Lanes(self.slow_s, slow_looks=1)
-        sqlite = SQLiteStore(self.folder / "jobs.db", poll_s=60)
+        sqlite = SQLiteStore(migrated(self.folder / "jobs.db"), poll_s=60)
         return Mirrored(postgres, sqlite)
 
     def teardown(self) -> None:

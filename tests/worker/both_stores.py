@@ -11,13 +11,14 @@ from coatcheck.store.base import Store
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.postgres.schemas import Schemas
+from tests.store.template import migrated
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     """An empty store of either kind."""
     if request.param == "sqlite":
-        embedded = SQLiteStore(tmp_path / "jobs.db")
+        embedded = SQLiteStore(migrated(tmp_path / "jobs.db"))
         await embedded.open()
         yield embedded
         await embedded.close()
