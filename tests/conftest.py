@@ -6,6 +6,7 @@ PostgreSQL, one server for each test process that wants one.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -21,6 +22,15 @@ pytest.register_assert_rewrite("coatcheck.testing")
 
 # Who is started in the background ignores Ctrl-C, and so does what it starts; some tests send it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What is made while tests are collected is there to stay: modules, classes, tests. Nobody looks
+# through it for garbage, neither now nor during the tests.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
