@@ -92,7 +92,7 @@ class Served:
         return str(self.ask("POST", "/v1/keys", json=body)["key"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # no longer: also a server that nobody asks is at work
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     served = Served(tmp_path_factory.mktemp("cockpit"), APP)
     try:
