@@ -22,18 +22,24 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def schema(request: pytest.FixtureRequest, dsn: str) -> Iterator[str]:
-    """The name of the test's schema, which is there if the test has the store that is in it."""
-    if "store" in request.fixturenames:
-        schemas: Schemas = request.getfixturevalue("schemas")
-        lent = schemas.lend()
-        yield lent
-        schemas.take_back(lent)
-        return
+def new_schema(dsn: str) -> Iterator[str]:
+    """The name of a schema that is not there yet."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
     yield name
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+
+
+@pytest.fixture
+def schema(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of the test's schema, which is there if the test has the store that is in it."""
+    if "store" not in request.fixturenames:
+        yield request.getfixturevalue("new_schema")
+        return
+    schemas: Schemas = request.getfixturevalue("schemas")
+    lent = schemas.lend()
+    yield lent
+    schemas.take_back(lent)
 
 
 @pytest.fixture

@@ -54,6 +54,11 @@ def dsn(server: TrialServer) -> str:
 
 
 @pytest.fixture
+def schema(new_schema: str) -> str:
+    return new_schema
+
+
+@pytest.fixture
 def workshop() -> Workshop:
     return Workshop()
 
