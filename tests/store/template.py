@@ -14,11 +14,12 @@ from coatcheck.store.sqlite.schema import migrate_file
 
 
 def migrated(path: Path) -> Path:
-    """Put a migrated, empty database at a path, and return the path."""
-    content, mode = _template()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    path.chmod(mode)
+    """Put a migrated, empty database at a path unless there is one, and return the path."""
+    if not path.exists():
+        content, mode = _template()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        path.chmod(mode)
     return path
 
 
