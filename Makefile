@@ -6,6 +6,10 @@ READY := $(VENV)/.ready
 # What others wrote for browsers, fetched from npm.
 FRONT_END := src/coatcheck/ui/static/vendor/parts.txt
 
+# Thousands of tests, and the hundreds of processes that they start, would compile all there is again
+# and again on a machine whose environment forbids Python to keep what it has compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup run test lint docs chaos bench bench-postgres clean
 
 help:
@@ -40,7 +44,7 @@ docs: setup
 	@$(BIN)/python docs/build.py
 
 test: lint
-	@$(BIN)/pytest -n 4 --dist loadgroup
+	@$(BIN)/pytest -n 4
 
 chaos: setup
 	@$(BIN)/python -m tests.faults.chaos $(FAULTS)

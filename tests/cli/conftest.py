@@ -20,7 +20,7 @@ def app_reference() -> str:
     return APP
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # no longer: also a server that nobody asks is at work
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server that the tests share, as its users would."""
     folder = tmp_path_factory.mktemp("server")
@@ -29,7 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # no longer: also a server that nobody asks is at work
 def plain_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server without an app, which has what is installed; shared as well."""
     with running("serve", "--port", "0", folder=tmp_path_factory.mktemp("plain")) as server:

@@ -17,7 +17,7 @@ from tests.client.script import URL, Play, Script
 ARGUMENTS = ("serve", f"{Path(tasks.__file__)}:app", "--port", "0")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # no longer: also a server that nobody asks is at work
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server that the tests share, as its users would."""
     with running(*ARGUMENTS, folder=tmp_path_factory.mktemp("server")) as server:

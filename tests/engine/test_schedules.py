@@ -28,6 +28,7 @@ from coatcheck.model.state import State
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import JobFilter, Topic
 from coatcheck.store.sqlite.store import SQLiteStore
+from tests.store.template import migrated
 
 from .hand_clock import HandClock
 
@@ -60,7 +61,7 @@ def clock() -> HandClock:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
-    store = SQLiteStore(tmp_path / "jobs.db", poll_s=60)
+    store = SQLiteStore(migrated(tmp_path / "jobs.db"), poll_s=60)
     await store.open()
     yield store
     await store.close()

@@ -22,6 +22,7 @@ from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import LogLines, StoppedClock, StoredJobs, Submit, connect, worker_info
 from tests.http.kinds import Gate, declare_kinds
+from tests.store.template import migrated
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
-    store = SQLiteStore(tmp_path / "jobs.db")
+    store = SQLiteStore(migrated(tmp_path / "jobs.db"))
     await store.open()
     yield store
     await store.close()

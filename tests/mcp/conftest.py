@@ -19,6 +19,7 @@ from coatcheck.store.base import Store
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker
 from tests.mcp.kinds import Gate, declare_kinds
+from tests.store.template import migrated
 
 PEPPER = b"a pepper for tests"
 # As good as for ever: what is waited for comes.
@@ -39,7 +40,7 @@ def gate() -> Gate:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
-    store = SQLiteStore(tmp_path / "jobs.db")
+    store = SQLiteStore(migrated(tmp_path / "jobs.db"))
     await store.open()
     yield store
     await store.close()

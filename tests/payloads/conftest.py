@@ -10,6 +10,7 @@ import pytest
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.store.sqlite.store import SQLiteStore
+from tests.store.template import migrated
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(data: Path) -> AsyncIterator[SQLiteStore]:
-    store = SQLiteStore(data / "jobs.db")
+    store = SQLiteStore(migrated(data / "jobs.db"))
     await store.open()
     yield store
     await store.close()

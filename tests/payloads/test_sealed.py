@@ -31,6 +31,7 @@ from coatcheck.store.open import store_for
 from coatcheck.store.sealed import SealedStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.conformance import StoreConformance
+from tests.store.template import migrated
 
 from .canary import LARGE, SMALL_FILE, WORD, declare, found_in, sing
 
@@ -256,7 +257,7 @@ class TestSealedStore(StoreConformance):
 
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
-        store = SQLiteStore(tmp_path / "jobs.db", poll_s=60)
+        store = SQLiteStore(migrated(tmp_path / "jobs.db"), poll_s=60)
         await store.open()
         yield cast("Store", SealedStore(store, Keyring.read(OLD)))
         await store.close()

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from coatcheck.store.postgres.store import PostgresStore
+from tests.postgres.schemas import Schemas
 
 _numbers = itertools.count(1)
 
@@ -21,11 +22,24 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def schema(dsn: str) -> Iterator[str]:
+def new_schema(dsn: str) -> Iterator[str]:
+    """The name of a schema that is not there yet."""
     name = f"test_{os.getpid()}_{next(_numbers)}"
     yield name
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE')
+
+
+@pytest.fixture
+def schema(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of the test's schema, which is there if the test has the store that is in it."""
+    if "store" not in request.fixturenames:
+        yield request.getfixturevalue("new_schema")
+        return
+    schemas: Schemas = request.getfixturevalue("schemas")
+    lent = schemas.lend()
+    yield lent
+    schemas.take_back(lent)
 
 
 @pytest.fixture

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, ClassVar
 
-import asyncpg
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -20,11 +17,11 @@ from coatcheck.store.postgres.lanes import SLOW_S, Lanes
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.machine import StoreMachine
+from tests.postgres.schemas import Schemas
+from tests.store.template import migrated
 
 # Some ten thousand calls: half a minute, or several on a busy machine.
 pytestmark = pytest.mark.timeout(600)
-
-_numbers = itertools.count(1)
 
 
 class Mirrored:
@@ -67,14 +64,15 @@ def _comparable(verb: str, answer: Any) -> Any:
 # I10, I11, I12: SQLite by default, PostgreSQL for several instances, one interface before both.
 class MirroredMachine(StoreMachine):
     dsn: ClassVar[str]
+    schemas: ClassVar[Schemas]
     slow_s: ClassVar[float] = SLOW_S  # what looking everywhere may take
 
     def new_store(self) -> Store:
-        self.schema = f"machine_{os.getpid()}_{next(_numbers)}"
+        self.schema = self.schemas.lend()
         self.folder = Path(tempfile.mkdtemp(prefix="coatcheck-machine-"))
         postgres = PostgresStore(self.dsn, schema=self.schema, connections=2, poll_s=60)
         postgres._claims.lanes = Lanes(self.slow_s, slow_looks=1)
-        sqlite = SQLiteStore(self.folder / "jobs.db", poll_s=60)
+        sqlite = SQLiteStore(migrated(self.folder / "jobs.db"), poll_s=60)
         return Mirrored(postgres, sqlite)
 
     def teardown(self) -> None:
@@ -82,12 +80,7 @@ class MirroredMachine(StoreMachine):
             super().teardown()
         finally:
             shutil.rmtree(self.folder)
-            asyncio.run(self._drop())
-
-    async def _drop(self) -> None:
-        connection = await asyncpg.connect(self.dsn)
-        await connection.execute(f'DROP SCHEMA IF EXISTS "{self.schema}" CASCADE')
-        await connection.close()
+            self.schemas.take_back(self.schema)
 
 
 TestMirroredMachine = MirroredMachine.TestCase
@@ -111,5 +104,6 @@ TestLanesMachine.settings = settings(TestMirroredMachine.settings, max_examples=
 
 
 @pytest.fixture(autouse=True, scope="module")
-def server(dsn: str) -> None:
+def server(dsn: str, schemas: Schemas) -> None:
     MirroredMachine.dsn = dsn
+    MirroredMachine.schemas = schemas

@@ -44,13 +44,18 @@ BOUND_S = 20.0
 @pytest.fixture(scope="module")
 def server() -> Iterator[TrialServer]:
     """A server of this file's own, which it may stop."""
-    with TrialServer() as server:
+    with TrialServer(waits_for_the_disk=False) as server:
         yield server
 
 
 @pytest.fixture
 def dsn(server: TrialServer) -> str:
     return server.dsn
+
+
+@pytest.fixture
+def schema(new_schema: str) -> str:
+    return new_schema
 
 
 @pytest.fixture

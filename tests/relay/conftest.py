@@ -24,6 +24,7 @@ from coatcheck.http.surface import Surface
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker
+from tests.store.template import migrated
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def serve(tmp_path: Path) -> Serve:
         for surface in surfaces:
             surface.configure(settings)
             app.use(surface)
-        store, blobs = SQLiteStore(tmp_path / "jobs.db"), blobs_for(settings)
+        store, blobs = SQLiteStore(migrated(tmp_path / "jobs.db")), blobs_for(settings)
         await store.open()
         engine = Engine(store, app.kinds, blobs=blobs, pepper=lambda: b"p" * 32)
         try:

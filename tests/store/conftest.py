@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.store.sqlite.store import SQLiteStore
+from tests.store.template import migrated
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def database() -> Iterator[Path]:
 @pytest.fixture
 async def store(database: Path) -> AsyncIterator[SQLiteStore]:
     # The poll is so slow that only real wake-ups can be seen.
-    store = SQLiteStore(database, poll_s=60)
+    store = SQLiteStore(migrated(database), poll_s=60)
     await store.open()
     yield store
     await store.close()

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.machine import StoreMachine
+from tests.store.template import migrated
 
 # Some ten thousand calls: half a minute, or several on a busy machine.
 pytestmark = pytest.mark.timeout(600)
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.timeout(600)
 class SQLiteMachine(StoreMachine):
     def new_store(self) -> SQLiteStore:
         self.folder = Path(tempfile.mkdtemp(prefix="coatcheck-machine-"))
-        return SQLiteStore(self.folder / "jobs.db", poll_s=60)
+        return SQLiteStore(migrated(self.folder / "jobs.db"), poll_s=60)
 
     def teardown(self) -> None:
         try:

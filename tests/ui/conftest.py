@@ -1,5 +1,5 @@
-"""One server for all tests of the cockpit, a browser for each module. What goes wrong in a page
-fails a test, whatever it looks at.
+"""One server for the tests of the cockpit in a process, a browser for each module. What goes wrong
+in a page fails a test, whatever it looks at.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ APP = "tests.ui.app:app"
 PATIENCE_MS = 30_000
 # A browser is a large package, where it has to be installed first.
 INSTALLING_S = 500
-# Several files of tests share the server, so they are run by one worker of xdist.
-TOGETHER = [pytest.mark.xdist_group("cockpit"), pytest.mark.timeout(2 * INSTALLING_S)]
+PATIENTLY = pytest.mark.timeout(2 * INSTALLING_S)
 
 
 class Served:
@@ -93,7 +92,7 @@ class Served:
         return str(self.ask("POST", "/v1/keys", json=body)["key"])
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # no longer: also a server that nobody asks is at work
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     served = Served(tmp_path_factory.mktemp("cockpit"), APP)
     try:

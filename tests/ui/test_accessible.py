@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from . import axe
-from .conftest import TOGETHER, Served, show, state
+from .conftest import PATIENTLY, Served, show, state
 
-pytestmark = TOGETHER
+pytestmark = PATIENTLY
 
 
 @pytest.fixture(scope="module")

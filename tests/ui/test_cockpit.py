@@ -7,10 +7,10 @@ import signal
 
 from playwright.sync_api import Page, expect
 
-from .conftest import TOGETHER, Served, show, state
+from .conftest import PATIENTLY, Served, show, state
 from .receiver import receiver
 
-pytestmark = TOGETHER
+pytestmark = PATIENTLY
 
 
 # I08, I09: a job is submitted, watched, and looked through.

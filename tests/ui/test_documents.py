@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import ROOT, TOGETHER, Served, come_in, show
+from .conftest import PATIENTLY, ROOT, Served, come_in, show
 from .lines import run_line
 from .pictures import keep
 
-pytestmark = TOGETHER
+pytestmark = PATIENTLY
 
 PAGES = ("retention", "uploads", "keys-and-tenants", "be-called-back", "encryption")
 QUESTION = "How long are results kept?"

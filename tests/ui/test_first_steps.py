@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from .conftest import APP, TOGETHER, Served, come_in, show, state
+from .conftest import APP, PATIENTLY, Served, come_in, show, state
 from .lines import run_line
 
-pytestmark = TOGETHER
+pytestmark = PATIENTLY
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import re
 
 from playwright.sync_api import Page, Request, expect
 
-from .conftest import TOGETHER, Served, show
+from .conftest import PATIENTLY, Served, show
 
-pytestmark = TOGETHER
+pytestmark = PATIENTLY
 
 RUN = "document.title='run'"
 MARKUP = f'<img src=/v1/nothing onerror="{RUN}"><script>{RUN}</script>'

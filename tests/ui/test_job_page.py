@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from .conftest import APP, TOGETHER, Served, come_in, show, state
+from .conftest import APP, PATIENTLY, Served, come_in, show, state
 from .receiver import SCAN, receiver
 
-pytestmark = TOGETHER
+pytestmark = PATIENTLY
 
 
 def test_a_job_that_waits_says_why(page: Page, served: Served) -> None:

@@ -20,11 +20,11 @@ from coatcheck.engine.throughput import MINUTE_MS, Throughput
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.http.arrange import StoppedClock
 
-from .conftest import ROOT, TOGETHER, Served, show, state
+from .conftest import PATIENTLY, ROOT, Served, show, state
 from .pictures import FOLDER, keep
 from .receiver import receiver
 
-pytestmark = TOGETHER
+pytestmark = PATIENTLY
 
 LARGEST = 150_000
 STATIC = ROOT / "src/coatcheck/ui/static"

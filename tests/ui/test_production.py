@@ -20,9 +20,9 @@ from tests.cli.processes import run_to_end, running
 from tests.surfaces.ingest.embedding_server import EmbeddingServer
 from tests.surfaces.ingest.texts import long_text
 
-from .conftest import TOGETHER, come_in, state
+from .conftest import PATIENTLY, come_in, state
 
-pytestmark = TOGETHER
+pytestmark = PATIENTLY
 
 PASSAGES = BATCH + 10
 STEPS = ["compare", "extract", "chunk", "embed", "embed", "publish"]

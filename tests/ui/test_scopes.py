@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Page, Response, expect
 
-from .conftest import TOGETHER, Served, come_in, show, state
+from .conftest import PATIENTLY, Served, come_in, show, state
 
-pytestmark = TOGETHER
+pytestmark = PATIENTLY
 
 JOBS, HAND_IN = "Jobs", "Try it"
 ALL_KINDS = [JOBS, "Schedules", "Webhooks"]

@@ -13,6 +13,7 @@ from coatcheck import App, Context
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
 from coatcheck.store.sqlite.store import SQLiteStore
+from tests.store.template import migrated
 
 app = App()
 
@@ -72,7 +73,7 @@ def clock() -> MovedClock:
 @pytest.fixture
 async def engine(clock: MovedClock) -> AsyncIterator[Engine]:
     with tempfile.TemporaryDirectory(prefix="hooks-") as folder:
-        store = SQLiteStore(Path(folder) / "jobs.db")
+        store = SQLiteStore(migrated(Path(folder) / "jobs.db"))
         await store.open()
         engine = Engine(store, app.kinds, clock, guard=Guard("127.0.0.1"))
         yield engine

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from coatcheck.store.base import Store
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
-
-_numbers = itertools.count(1)
+from tests.postgres.schemas import Schemas
+from tests.store.template import migrated
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     """An empty store of either kind."""
     if request.param == "sqlite":
-        embedded = SQLiteStore(tmp_path / "jobs.db")
+        embedded = SQLiteStore(migrated(tmp_path / "jobs.db"))
         await embedded.open()
         yield embedded
         await embedded.close()
         return
     dsn: str = request.getfixturevalue("dsn")
-    schema = f"worker_{os.getpid()}_{next(_numbers)}"
+    schemas: Schemas = request.getfixturevalue("schemas")
+    schema = schemas.lend()
     store = PostgresStore(dsn, schema=schema, connections=6, poll_s=60)
     await store.open()
     yield store
     await store.close()
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')
+    schemas.take_back(schema)

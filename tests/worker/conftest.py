@@ -16,6 +16,7 @@ from coatcheck.store.base import Store
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.pace import Pace
 from coatcheck.worker.worker import Worker
+from tests.store.template import migrated
 
 from .meeting import Meeting
 
@@ -36,7 +37,7 @@ def app() -> App:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = SQLiteStore(tmp_path / "jobs.db")
+    store = SQLiteStore(migrated(tmp_path / "jobs.db"))
     await store.open()
     yield store
     await store.close()

@@ -22,6 +22,7 @@ from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import connect
+from tests.store.template import migrated
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def serve(tmp_path: Path) -> Serve:
         for surface in surfaces:
             app.use(surface)
             surface.configure(settings)
-        store, blobs = SQLiteStore(tmp_path / "jobs.db"), blobs_for(settings)
+        store, blobs = SQLiteStore(migrated(tmp_path / "jobs.db")), blobs_for(settings)
         await store.open()
         engine = Engine(store, app.kinds, blobs=blobs, pepper=lambda: b"p" * 32)
         try:

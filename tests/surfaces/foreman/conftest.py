@@ -24,6 +24,7 @@ from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.surfaces.foreman.surface import ForemanSurface
 from coatcheck.worker.worker import Worker
+from tests.store.template import migrated
 from tests.surfaces.foreman.ollama_shim import Ollama, listening, serving_ollama
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -113,7 +114,7 @@ def serve(tmp_path: Path) -> Serve:
         surface.configure(settings)
         app = App()
         app.use(surface)
-        store, blobs = SQLiteStore(tmp_path / "jobs.db"), blobs_for(settings)
+        store, blobs = SQLiteStore(migrated(tmp_path / "jobs.db")), blobs_for(settings)
         await store.open()
         guard = Guard("127.0.0.1")
         engine = Engine(store, app.kinds, blobs=blobs, guard=guard, pepper=lambda: b"p" * 32)

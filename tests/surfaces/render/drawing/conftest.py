@@ -11,8 +11,8 @@ from coatcheck.surfaces.render.drawing.engines import BUILT_IN
 from tests.debian import program_of
 
 INSTALLING_S = 500
-# One browser for all of them, and time to install it where there is none.
-IN_A_BROWSER = [pytest.mark.xdist_group("chromium"), pytest.mark.timeout(2 * INSTALLING_S)]
+# Time to install a browser where there is none.
+IN_A_BROWSER = [pytest.mark.timeout(2 * INSTALLING_S)]
 
 
 @pytest.fixture(scope="session")
