@@ -44,7 +44,7 @@ def dsn() -> Iterator[str]:
     if given:
         yield given
         return
-    with TrialServer(waits_for_the_disk=False) as server:
+    with TrialServer() as server:
         yield server.dsn
 
 

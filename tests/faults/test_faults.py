@@ -100,7 +100,7 @@ async def test_connections_break_when_commit_was_sent(
 @pytest.fixture
 def server() -> Iterator[TrialServer]:
     """A server that may be stopped."""
-    with TrialServer(waits_for_the_disk=False) as server:
+    with TrialServer() as server:
         yield server
 
 

@@ -172,7 +172,7 @@ def main() -> None:
     given = os.environ.get("COATCHECK_TEST_POSTGRES")
     if given:
         sys.exit(asyncio.run(explore(given, schema, seeds, names or list(SCENARIOS))) > 0)
-    with TrialServer(waits_for_the_disk=False) as server:
+    with TrialServer() as server:
         failed = asyncio.run(explore(server.dsn, schema, seeds, names or list(SCENARIOS)))
     sys.exit(failed > 0)
 

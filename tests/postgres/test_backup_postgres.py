@@ -25,7 +25,7 @@ SCHEMA = "coatcheck"
 @pytest.fixture
 def server() -> Iterator[TrialServer]:
     """A server that comes with the tools of its own version."""
-    with TrialServer(waits_for_the_disk=False) as server:
+    with TrialServer() as server:
         yield server
 
 

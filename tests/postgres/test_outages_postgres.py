@@ -44,7 +44,7 @@ BOUND_S = 20.0
 @pytest.fixture(scope="module")
 def server() -> Iterator[TrialServer]:
     """A server of this file's own, which it may stop."""
-    with TrialServer(waits_for_the_disk=False) as server:
+    with TrialServer() as server:
         yield server
 
 
