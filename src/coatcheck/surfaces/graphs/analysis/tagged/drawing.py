@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from array import array
+from typing import TypeVar
 
 from coatcheck.surfaces.graphs.analysis.graph import EdgeKind, GraphBuilder, NodeKind, Want
 from coatcheck.surfaces.graphs.analysis.tagged.summary import Mention, TaggedSummary
@@ -24,6 +25,41 @@ class _File:
         self.by_path: dict[str, list[int]] = {}
         for index, definition in enumerate(summary.definitions):
             self.by_path.setdefault(definition.qualified_name, []).append(index)
+        self.bases: dict[int, list[str]] = {}  # by class
+        for index, name, _ in summary.bases:
+            self.bases.setdefault(index, []).append(name)
+
+
+_Found = tuple[_File, int]
+
+
+class _Candidates:
+    """The definitions that a name may stand for."""
+
+    __slots__ = ("count", "first", "here")
+
+    def __init__(self, first: _Found) -> None:
+        self.first = first
+        self.count = 0
+        self.here: dict[_File, int] = {}  # the first of each file
+
+    def nearest(self, file: _File) -> _Found | None:
+        """Choose what is in the same file, or the only one there is."""
+        index = self.here.get(file)
+        if index is not None:
+            return file, index
+        return self.first if self.count == 1 else None
+
+
+_Key = TypeVar("_Key")
+
+
+def _add(candidates: dict[_Key, _Candidates], key: _Key, file: _File, index: int) -> None:
+    known = candidates.get(key)
+    if known is None:
+        known = candidates[key] = _Candidates((file, index))
+    known.count += 1
+    known.here.setdefault(file, index)
 
 
 class TaggedDrawing:
@@ -35,19 +71,31 @@ class TaggedDrawing:
         self.language = language
         self.files = [_File(path, nodes[path], summaries[path]) for path in sorted(summaries)]
         # Functions and classes by their last name, where other files see them.
-        self._functions: dict[str, list[tuple[_File, int]]] = {}
-        self._classes: dict[str, list[tuple[_File, int]]] = {}
-        self._members: dict[tuple[str, str], list[tuple[_File, int]]] = {}
+        self._functions: dict[str, _Candidates] = {}
+        self._classes: dict[str, _Candidates] = {}
+        self._members: dict[tuple[str, str], _Candidates] = {}
+        # Files by their path, and the first that has a namespace, or a class in it.
+        self._by_path = {file.path: file for file in self.files}
+        self._by_namespace: dict[str, _File] = {}
+        self._by_class: dict[str, _File] = {}
+        # Those of Rust by the module that they are.
+        self._by_module = {
+            file.module.removesuffix(".mod").removesuffix(".lib").removesuffix(".main"): file
+            for file in self.files
+        }
         for file in self.files:
+            self._by_namespace.setdefault(file.summary.namespace, file)
             for index, definition in enumerate(file.summary.definitions):
                 if definition.kind == "class":
-                    self._classes.setdefault(definition.name, []).append((file, index))
+                    _add(self._classes, definition.name, file, index)
+                    if file.summary.namespace:
+                        path = f"{file.prefix}.{definition.qualified_name}"
+                        self._by_class.setdefault(path, file)
                 elif definition.kind == "function" and index not in file.summary.local:
-                    self._functions.setdefault(definition.name, []).append((file, index))
+                    _add(self._functions, definition.name, file, index)
                 elif definition.kind == "method":
                     owner = definition.qualified_name.rpartition(".")[0].rpartition(".")[2]
-                    key = (owner, definition.name)
-                    self._members.setdefault(key, []).append((file, index))
+                    _add(self._members, (owner, definition.name), file, index)
 
     def draw(self, want: frozenset[Want], builder: GraphBuilder) -> None:
         """Add what is wanted to the graph."""
@@ -102,7 +150,7 @@ class TaggedDrawing:
                 builder.connect(file.nodes[index], target, EdgeKind.INHERITS, line)
 
     def _draw_imports(self, file: _File, builder: GraphBuilder) -> None:
-        known = {other.path: other for other in self.files}
+        known = self._by_path
         folder = file.path.rpartition("/")[0]
         for path, line in file.summary.includes:
             endings = ("", ".rb") if self.language == "ruby" else ("",)
@@ -124,22 +172,14 @@ class TaggedDrawing:
     def _imported_file(self, file: _File, path: str) -> _File | None:
         if self.language == "rust":
             return self._rust_file(file, path)
-        for other in self.files:
-            if other.summary.namespace and any(
-                f"{other.prefix}.{definition.qualified_name}" == path
-                for definition in other.summary.definitions
-                if definition.kind == "class"
-            ):
-                return other
-        spaces = [one for one in self.files if one.summary.namespace == path]
-        return spaces[0] if spaces and spaces[0] is not file else None
+        other = self._by_class.get(path)
+        if other is None:
+            other = self._by_namespace.get(path)
+            return None if other is file else other
+        return other
 
     def _rust_file(self, file: _File, path: str) -> _File | None:
         """Find the file of a module, from `crate`, `self` or `super`, or beside the file."""
-        stems = {
-            other.module.removesuffix(".mod").removesuffix(".lib").removesuffix(".main"): other
-            for other in self.files
-        }
         here = file.module.removesuffix(".mod")
         parts = path.split(".")
         around = here.rpartition(".")[0]
@@ -153,7 +193,7 @@ class TaggedDrawing:
         else:
             parts = [*(around.split(".") if around else []), *parts]
         while parts:
-            found = stems.get(".".join(part for part in parts if part))
+            found = self._by_module.get(".".join(part for part in parts if part))
             if found is not None and found is not file:
                 return found
             parts = parts[:-1]
@@ -163,7 +203,7 @@ class TaggedDrawing:
 
     # --- calls
 
-    def _resolve(self, file: _File, mention: Mention) -> tuple[_File, int] | str | None:
+    def _resolve(self, file: _File, mention: Mention) -> _Found | str | None:
         if mention.form == "name":
             return self._function(file, mention)
         if mention.form == "new":
@@ -172,7 +212,7 @@ class TaggedDrawing:
             return self._static(file, mention)
         return self._own(file, mention)
 
-    def _own(self, file: _File, mention: Mention) -> tuple[_File, int] | None:
+    def _own(self, file: _File, mention: Mention) -> _Found | None:
         """Find a method of the class that a call stands in, or of its bases."""
         runner = file.summary.definitions[mention.runner].qualified_name
         owner = runner.rpartition(".")[0].rpartition(".")[2]
@@ -190,9 +230,9 @@ class TaggedDrawing:
         if found is None:
             return []
         other, index = found
-        return [name.rpartition(".")[2] for one, name, _ in other.summary.bases if one == index]
+        return [name.rpartition(".")[2] for name in other.bases.get(index, ())]
 
-    def _member_along(self, file: _File, names: list[str], member: str) -> tuple[_File, int] | None:
+    def _member_along(self, file: _File, names: list[str], member: str) -> _Found | None:
         seen: set[str] = set()
         waiting = list(names)
         while waiting:
@@ -200,24 +240,26 @@ class TaggedDrawing:
             if owner in seen or not owner:
                 continue
             seen.add(owner)
-            found = self._nearest(file, self._members.get((owner, member), []))
+            found = self._member(file, owner, member)
             if found is not None:
                 return found
             waiting.extend(self._base_names(file, owner))
         return None
 
-    @staticmethod
-    def _nearest(file: _File, candidates: list[tuple[_File, int]]) -> tuple[_File, int] | None:
-        """Choose what is in the same file, or the only one there is."""
-        here = [one for one in candidates if one[0] is file]
-        if here:
-            return here[0]
-        return candidates[0] if len(candidates) == 1 else None
+    def _member(self, file: _File, owner: str, name: str) -> _Found | None:
+        candidates = self._members.get((owner, name))
+        return None if candidates is None else candidates.nearest(file)
 
-    def _class(self, file: _File, name: str) -> tuple[_File, int] | None:
-        return self._nearest(file, self._classes.get(name.rpartition(".")[2], []))
+    def _class(self, file: _File, name: str) -> _Found | None:
+        candidates = self._classes.get(name.rpartition(".")[2])
+        return None if candidates is None else candidates.nearest(file)
 
-    def _function(self, file: _File, mention: Mention) -> tuple[_File, int] | str | None:
+    def _seen(self, file: _File, name: str) -> _Found | None:
+        """Return the function of a name that other files see."""
+        candidates = self._functions.get(name)
+        return None if candidates is None else candidates.nearest(file)
+
+    def _function(self, file: _File, mention: Mention) -> _Found | str | None:
         runner = file.summary.definitions[mention.runner]
         around = runner.qualified_name
         while True:
@@ -239,24 +281,24 @@ class TaggedDrawing:
             (path for path, alias, _ in file.summary.imports if alias == mention.name), ""
         )
         if imported:
-            target = self._nearest(file, self._functions.get(mention.name, []))
+            target = self._seen(file, mention.name)
             return target if target is not None else imported.removeprefix("crate.")
         if self.language in _ONE_NAMESPACE:
-            return self._nearest(file, self._functions.get(mention.name, []))
+            return self._seen(file, mention.name)
         return None
 
-    def _new(self, file: _File, owner: str) -> tuple[_File, int] | None:
+    def _new(self, file: _File, owner: str) -> _Found | None:
         found = self._class(file, owner)
         if found is None:
             return None
         name = found[0].summary.definitions[found[1]].name
         for constructor in (*_CONSTRUCTORS.get(self.language, ()), name):
-            member = self._nearest(found[0], self._members.get((name, constructor), []))
+            member = self._member(found[0], name, constructor)
             if member is not None:
                 return member
         return found
 
-    def _static(self, file: _File, mention: Mention) -> tuple[_File, int] | str | None:
+    def _static(self, file: _File, mention: Mention) -> _Found | str | None:
         owner = mention.owner.rpartition(".")[2]
         if owner == "Self":
             return self._own(file, mention._replace(form="self"))
