@@ -146,3 +146,32 @@ def test_several_processes_give_the_same_graph() -> None:
     alone["stats"].pop("ms")
     together["stats"].pop("ms")
     assert alone == together
+
+
+STORING = {
+    "box_py": (
+        "class Checked:\n"
+        "    def __set__(self, owner, value): ...\n"
+        "\n"
+        "class Box:\n"
+        "    size = Checked()\n"
+        "    def __init__(self, size):\n"
+        "        self.size = size\n"
+    ),
+    "main_py": 20 * "\n" + "from box import Box\nBox(1)\n",
+}
+
+
+def test_a_line_is_of_the_file_that_calls() -> None:
+    graph = analyse(files(**STORING), {"call"})
+    lines = {(edge.source, edge.target): edge.line for edge in graph.edges}
+    assert lines == {
+        ("main", "box.Box.__init__"): 22,
+        ("box.Box.__init__", "box.Checked.__set__"): 6,
+    }
+
+
+def test_an_edge_has_the_first_of_its_lines() -> None:
+    later = "def f(): ...\ndef g(): ...\ndef h():\n    f()\n    g()\n    f()\n"
+    graph = analyse(files(main_py=later), {"call"})
+    assert [(edge.target, edge.line) for edge in graph.edges] == [("main.f", 4), ("main.g", 5)]

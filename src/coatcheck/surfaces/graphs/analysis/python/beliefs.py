@@ -134,5 +134,5 @@ class Beliefs(Models):
         if index is None or attribute is None:
             return
         function = self.functions[index]
-        data = (attribute, place, function.definition, 0)
+        data = (attribute, place, function.definition, function.line)
         self.watch(function.positional[0][1], self.on_store, data)

@@ -181,7 +181,8 @@ class Calls(Attributes):
         site: Site,
     ) -> None:
         """Store the arguments of this call in this receiver, not those of all in all."""
-        runner, line = function.definition, site.line
+        # Which of its lines it is, is not kept.
+        runner, line = function.definition, function.line
         for attribute, name in function.keeps:
             source = arguments.get(name, function.by_name[name])
             if not source:
