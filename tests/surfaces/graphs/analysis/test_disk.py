@@ -13,7 +13,7 @@ import pytest
 
 from coatcheck.surfaces.graphs.analysis.disk import column as columns
 from coatcheck.surfaces.graphs.analysis.disk.column import Disk, NoRoomError
-from coatcheck.surfaces.graphs.analysis.disk.lately import Lately
+from coatcheck.surfaces.graphs.analysis.disk.lately import Read
 from coatcheck.surfaces.graphs.analysis.disk.queues import Queue, Rows
 from coatcheck.surfaces.graphs.analysis.disk.runs import Runs
 from coatcheck.surfaces.graphs.analysis.disk.shelf import Shelf
@@ -226,7 +226,8 @@ def test_what_was_read_lately_is_not_read_again_and_is_not_much() -> None:
         reads.append(number)
         return -number
 
-    lately = Lately(read, most=3)
+    lately = Read(read)
+    lately.most = 3
     assert [lately[number] for number in (1, 2, 1, 3, 3)] == [-1, -2, -1, -3, -3]
     assert reads == [1, 2, 3]
     assert lately[4] == -4

@@ -12,62 +12,75 @@ from struct import Struct
 
 from coatcheck.surfaces.graphs.analysis.disk.column import Disk
 
-_FEWEST_SLOTS = 16
+_FEWEST = 16
+
+
+class Slots:
+    """Where numbers from 1 on lie by the hash of what they stand for."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._column = disk.column("i", _FEWEST)
+        self.numbers = self._column.numbers
+        self.last = _FEWEST - 1
+
+    def put(self, slot: int, number: int, hash_of: Callable[[int], int]) -> None:
+        """Put the next number into an empty slot; there are more of them when half are full."""
+        self.numbers[slot] = number
+        if 2 * number > self.last:
+            self._column = self._disk.column("i", 4 * (self.last + 1))
+            self.numbers, self.last = self._column.numbers, self._column.count - 1
+            for one in range(1, number + 1):
+                slot = hash_of(one) & self.last
+                while self.numbers[slot]:
+                    slot = (slot + 1) & self.last
+                self.numbers[slot] = one
 
 
 class Keys:
     """Numbers keys from 1 on, as they come."""
 
     def __init__(self, disk: Disk, width: int) -> None:
-        self._disk = disk
         self._size = 4 * width
         key = Struct(f"{width}i")
         self._read, self._write = key.unpack_from, key.pack_into
         self._width = width
         self._keys = disk.column("i", width)
-        self._slots = disk.column("i", _FEWEST_SLOTS)
+        self._slots = Slots(disk)
         self.count = 0
 
     def find(self, key: tuple[int, ...]) -> int:
         """Return a key's number, 0 where it is not there."""
-        slots, keys, read, size = self._slots.numbers, self._keys.numbers, self._read, self._size
-        last = self._slots.count - 1
-        slot = hash(key) & last
-        while number := slots[slot]:
-            if read(keys, number * size) == key:
-                return number
-            slot = (slot + 1) & last
-        return 0
+        return self._slots.numbers[self._slot(key)]
 
     def number(self, key: tuple[int, ...]) -> int:
         """Return a key's number, the next one where it is not there."""
-        slots, keys, read, size = self._slots.numbers, self._keys.numbers, self._read, self._size
-        last = self._slots.count - 1
-        slot = hash(key) & last
-        while number := slots[slot]:
-            if read(keys, number * size) == key:
-                return number
-            slot = (slot + 1) & last
-        self.count = number = self.count + 1
-        self._keys.add(self._width)
-        self._write(self._keys.numbers, number * size, *key)
-        slots[slot] = number
-        if 2 * number > last:
-            self._grow()
+        slot = self._slot(key)
+        number = self._slots.numbers[slot]
+        if not number:
+            self.count = number = self.count + 1
+            self._keys.add(self._width)
+            self._write(self._keys.numbers, number * self._size, *key)
+            self._slots.put(slot, number, self._hash)
         return number
+
+    def _slot(self, key: tuple[int, ...]) -> int:
+        """Return the slot that a key is in, or would be."""
+        slots, keys, read, size = self._slots, self._keys.numbers, self._read, self._size
+        numbers, last = slots.numbers, slots.last
+        slot = hash(key) & last
+        while number := numbers[slot]:
+            if read(keys, number * size) == key:
+                break
+            slot = (slot + 1) & last
+        return slot
 
     def key(self, number: int) -> tuple[int, ...]:
         """Return the key that has a number."""
         return self._read(self._keys.numbers, number * self._size)
 
-    def _grow(self) -> None:
-        self._slots = self._disk.column("i", 4 * self._slots.count)
-        slots, last = self._slots.numbers, self._slots.count - 1
-        for number in range(1, self.count + 1):
-            slot = hash(self.key(number)) & last
-            while slots[slot]:
-                slot = (slot + 1) & last
-            slots[slot] = number
+    def _hash(self, number: int) -> int:
+        return hash(self.key(number))
 
 
 class Table:

@@ -9,62 +9,66 @@ from __future__ import annotations
 from typing import Any
 
 from coatcheck.surfaces.graphs.analysis.disk.column import Disk
-from coatcheck.surfaces.graphs.analysis.disk.lately import Lately
+from coatcheck.surfaces.graphs.analysis.disk.lately import Lately, Read
+from coatcheck.surfaces.graphs.analysis.disk.tables import Slots
 
 Word = int | str | None
-
-_FEWEST_SLOTS = 1024
 
 
 class Words(Lately[Word, int]):
     """Gives each word its number, when it is first asked for; `at[number]` is the word."""
 
     def __init__(self, disk: Disk) -> None:
-        super().__init__(self._number)
-        self._disk = disk
-        self._bytes = disk.column("B")
-        self._starts = disk.column("q", 1)
-        self._slots = disk.column("i", _FEWEST_SLOTS)
+        super().__init__()
+        self._texts = _Texts(disk)
+        self._slots = Slots(disk)
         # Any: whoever asks knows what a number stands for.
-        self.at: Lately[int, Any] = Lately(self._word)
+        self.at: Lately[int, Any] = Read(self._texts.word)
 
     @property
     def count(self) -> int:
         """How many words there are."""
-        return self._starts.count - 1
+        return self._texts.count
 
-    def _number(self, word: Word) -> int:
+    def read(self, word: Word) -> int:
+        """Return a word's number, the next one where it is not there."""
         written = _written(word)
-        slots, last = self._slots.numbers, self._slots.count - 1
+        numbers, last, texts = self._slots.numbers, self._slots.last, self._texts
         slot = hash(written) & last
-        while number := slots[slot]:
-            if self._at(number - 1) == written:
+        while number := numbers[slot]:
+            if texts.bytes_of(number) == written:
                 return number - 1
             slot = (slot + 1) & last
+        self._slots.put(slot, texts.add(written), texts.hash_of)
+        return texts.count - 1
+
+
+class _Texts:
+    """The bytes of words; the first has number 1 here, since slots have room for no 0."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._bytes = disk.column("B")
+        self._ends = disk.column("q", 1)
+
+    @property
+    def count(self) -> int:
+        return self._ends.count - 1
+
+    def add(self, written: bytes) -> int:
         start = self._bytes.add(len(written))
         self._bytes.numbers[start : start + len(written)] = written
-        number = self._starts.count
-        self._starts.append(self._bytes.count)
-        slots[slot] = number
-        if 2 * number > last:
-            self._grow()
-        return number - 1
+        self._ends.append(self._bytes.count)
+        return self.count
 
-    def _at(self, number: int) -> bytes:
-        starts = self._starts.numbers
-        return bytes(self._bytes.numbers[starts[number] : starts[number + 1]])
+    def bytes_of(self, number: int) -> bytes:
+        ends = self._ends.numbers
+        return bytes(self._bytes.numbers[ends[number - 1] : ends[number]])
 
-    def _word(self, number: int) -> Word:
-        return _read(self._at(number))
+    def hash_of(self, number: int) -> int:
+        return hash(self.bytes_of(number))
 
-    def _grow(self) -> None:
-        self._slots = self._disk.column("i", 4 * self._slots.count)
-        slots, last = self._slots.numbers, self._slots.count - 1
-        for number in range(self.count):
-            slot = hash(self._at(number)) & last
-            while slots[slot]:
-                slot = (slot + 1) & last
-            slots[slot] = number + 1
+    def word(self, number: int) -> Word:
+        return _read(self.bytes_of(number + 1))
 
 
 def _written(word: Word) -> bytes:

@@ -8,13 +8,16 @@ which all of them flow, for whoever takes any element. Dicts also have a place f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import partial
 from struct import Struct
 from typing import Any, NamedTuple
 
-from coatcheck.surfaces.graphs.analysis.disk.lately import Lately
+from coatcheck.surfaces.graphs.analysis.disk.column import Column
+from coatcheck.surfaces.graphs.analysis.disk.lately import Lately, Read
 from coatcheck.surfaces.graphs.analysis.disk.queues import Rows
 from coatcheck.surfaces.graphs.analysis.disk.runs import Runs
 from coatcheck.surfaces.graphs.analysis.disk.tables import Table
+from coatcheck.surfaces.graphs.analysis.disk.words import Words
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
 from coatcheck.surfaces.graphs.analysis.python.program import Program
 from coatcheck.surfaces.graphs.analysis.python.sites import Site
@@ -50,13 +53,18 @@ _MADE = Struct("5i")
 _LENGTH, _KEYS, _FOLLOWERS = 2, 3, 4
 
 
+def _container(made: Column, words: Words, number: int) -> Container:
+    kind, first, _, _, _ = _MADE.unpack_from(made.numbers, 20 * number)
+    return Container(number, words.at[kind], first)
+
+
 class Containers(Program, ABC):
     """Knows what is in containers."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.containers: Lately[int, Container] = Lately(self._container)
-        self._made = self.disk.column()
+        self._made = made = self.disk.column()
+        self.containers: Lately[int, Container] = Read(partial(_container, made, self.words))
         # By container and key the place; by container the keys, and those that take all it has.
         self._element_places = Table(self.disk, 2)
         self._of_containers = Runs(self.disk)
@@ -75,10 +83,6 @@ class Containers(Program, ABC):
         self.copy_once(container.any, container.all)
         self.copy_once(container.appended, container.all)
         return self.objects.make(Kind.CONTAINER, container.number), container
-
-    def _container(self, number: int) -> Container:
-        kind, first, _, _, _ = _MADE.unpack_from(self._made.numbers, 20 * number)
-        return Container(number, self.words.at[kind], first)
 
     def length(self, container: Container) -> int | None:
         """Return how many elements a container was written with; None where that is not known."""

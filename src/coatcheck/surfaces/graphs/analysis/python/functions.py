@@ -51,8 +51,10 @@ class LinkedFunction:
 class Functions(Lately[int, LinkedFunction]):
     """All functions, by number."""
 
+    most = 2_048
+
     def __init__(self, disk: Disk, words: Words) -> None:
-        super().__init__(self._function, most=2_048)
+        super().__init__()
         self._words = words
         self._starts = disk.column()
         self._numbers = disk.column()
@@ -89,7 +91,8 @@ class Functions(Lately[int, LinkedFunction]):
         )
         self._starts.append(self._numbers.extend(written))
 
-    def _function(self, index: int) -> LinkedFunction:
+    def read(self, index: int) -> LinkedFunction:
+        """Put a function together."""
         numbers, words = self._numbers.numbers, self._words.at
         start = self._starts.numbers[index]
         fixed = numbers[start : start + _FIXED + _LISTS].tolist()

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from coatcheck.surfaces.graphs.analysis.disk.column import Disk
-from coatcheck.surfaces.graphs.analysis.disk.lately import Lately
+from coatcheck.surfaces.graphs.analysis.disk.lately import Lately, Read
 from coatcheck.surfaces.graphs.analysis.disk.tables import Keys
 from coatcheck.surfaces.graphs.analysis.disk.words import Words
 
@@ -42,7 +42,6 @@ class Kind(IntEnum):
 _WORDS_FIRST = frozenset({
     Kind.EXTERNAL, Kind.BUILTIN, Kind.CONSTANT, Kind.TYPED, Kind.WRAPPER,
 })  # fmt: skip
-_WORDS_SECOND = frozenset({Kind.METHOD_OF})
 _KINDS = tuple(Kind)
 _Value = tuple[Kind, int | str, int | str | None]
 
@@ -51,19 +50,30 @@ class Objects:
     """Gives each value its number, from 1 on: kind, first and second are its key."""
 
     def __init__(self, disk: Disk, words: Words) -> None:
-        self._words = words
-        self._keys = Keys(disk, 3)
-        self._numbers: Lately[_Value, int] = Lately(self._number)
-        self.kind: Lately[int, Kind] = Lately(self._kind)
+        self._keys = keys = Keys(disk, 3)
+        self._numbers = _Numbers(keys, words)
+        self.kind: Lately[int, Kind] = Read(lambda value: _KINDS[keys.key(value)[0]])
         # Any: what it is depends on the kind.
-        self.first: Lately[int, Any] = Lately(self._first)
-        self.second: Lately[int, Any] = Lately(self._second)
+        self.first: Lately[int, Any] = Read(lambda value: _first(keys.key(value), words))
+        self.second: Lately[int, Any] = Read(lambda value: _second(keys.key(value), words))
 
     def make(self, kind: Kind, first: int | str, second: int | str | None = None) -> int:
         """Return the number of a value."""
         return self._numbers[kind, first, second]
 
-    def _number(self, value: _Value) -> int:
+    @property
+    def all(self) -> range:
+        """The numbers of all values."""
+        return range(1, self._keys.count + 1)
+
+
+class _Numbers(Lately[_Value, int]):
+    def __init__(self, keys: Keys, words: Words) -> None:
+        super().__init__()
+        self._keys = keys
+        self._words = words
+
+    def read(self, value: _Value) -> int:
         kind, first, second = value
         if kind in _WORDS_FIRST or isinstance(first, str):
             first = self._words[first]
@@ -71,20 +81,14 @@ class Objects:
             second = self._words[second]
         return self._keys.number((kind, first, 0 if second is None else second + 1))
 
-    @property
-    def all(self) -> range:
-        """The numbers of all values."""
-        return range(1, self._keys.count + 1)
 
-    def _kind(self, value: int) -> Kind:
-        return _KINDS[self._keys.key(value)[0]]
+def _first(key: tuple[int, ...], words: Words) -> Any:
+    kind, first, _ = key
+    return words.at[first] if kind in _WORDS_FIRST else first
 
-    def _first(self, value: int) -> Any:
-        kind, first, _ = self._keys.key(value)
-        return self._words.at[first] if kind in _WORDS_FIRST else first
 
-    def _second(self, value: int) -> Any:
-        kind, _, second = self._keys.key(value)
-        if not second:
-            return None
-        return self._words.at[second - 1] if kind in _WORDS_SECOND else second - 1
+def _second(key: tuple[int, ...], words: Words) -> Any:
+    kind, _, second = key
+    if not second:
+        return None
+    return words.at[second - 1] if kind == Kind.METHOD_OF else second - 1
