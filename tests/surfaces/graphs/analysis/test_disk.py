@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 from collections import deque
-from pathlib import Path
 from random import Random
 from typing import Literal
 
 import pytest
 
+from coatcheck.surfaces.graphs.analysis.collecting import without_collecting
 from coatcheck.surfaces.graphs.analysis.disk import column as columns
 from coatcheck.surfaces.graphs.analysis.disk.column import Disk, NoRoomError
 from coatcheck.surfaces.graphs.analysis.disk.lately import Read
@@ -19,13 +19,9 @@ from coatcheck.surfaces.graphs.analysis.disk.runs import Runs
 from coatcheck.surfaces.graphs.analysis.disk.shelf import Shelf
 from coatcheck.surfaces.graphs.analysis.disk.tables import Keys, Table
 from coatcheck.surfaces.graphs.analysis.disk.words import Words
+from tests.surfaces.graphs.analysis.test_letting_go import mapped
 
 MANY = 50_000  # more than is kept in memory
-
-
-def mapped() -> int:
-    """Return how many files without a name are mapped into this process."""
-    return Path("/proc/self/maps").read_text().count("(deleted)")
 
 
 @pytest.mark.parametrize("code", ["B", "i", "q"])
@@ -45,14 +41,15 @@ def test_a_column_begins_with_nothing_and_so_does_room_that_is_added() -> None:
 
 
 def test_few_numbers_are_in_no_file_and_many_in_one_that_goes_with_them() -> None:
-    disk, before = Disk(), mapped()
-    column = disk.column()
-    column.append(1)
-    assert mapped() == before
-    column.add(MANY)
-    assert mapped() > before
-    del column
-    assert mapped() == before
+    with without_collecting():
+        disk, before = Disk(), mapped()
+        column = disk.column()
+        column.append(1)
+        assert mapped() == before
+        column.add(MANY)
+        assert mapped() > before
+        del column
+        assert mapped() == before
 
 
 def test_what_is_handed_back_to_the_kernel_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
