@@ -10,6 +10,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -51,5 +52,5 @@ def dsn() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def schemas(dsn: str) -> Iterator[Schemas]:
     """Migrated schemas, for tests that need one and do not care how it is made."""
-    with Schemas(dsn) as schemas:
+    with closing(Schemas(dsn)) as schemas:
         yield schemas

@@ -12,8 +12,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -71,15 +70,8 @@ class Schemas:
         # One that stays, unless a test ends it: a new one has to read the whole catalogue first.
         self._connection: psycopg.Connection[Any] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Drop all of them."""
         with self._connected() as connection:
             for made in (*self._free, *self._lent.values()):
                 _drop(connection, made.name)

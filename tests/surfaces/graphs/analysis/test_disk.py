@@ -126,7 +126,11 @@ def test_keys_are_numbered_as_they_come(width: int) -> None:
     for _ in range(20_000):
         key = tuple(random.randrange(-20, 20) for _ in range(width))
         assert keys.find(key) == expected.get(key, 0)
-        assert keys.number(key) == expected.setdefault(key, len(expected) + 1)
+        is_new = key not in expected
+        number = expected.setdefault(key, len(expected) + 1)
+        if random.random() < 0.5:
+            assert keys.add(key) == is_new
+        assert keys.number(key) == number
     assert keys.count == len(expected)
     assert {keys.key(number): number for number in range(1, keys.count + 1)} == expected
 
@@ -141,9 +145,9 @@ def test_a_table_is_a_dict() -> None:
             assert table.put(key, value) == expected.get(key)
             expected[key] = value
         else:
-            made = table.get_or_make(key, lambda value=value: value)  # type: ignore[misc]
-            assert made == expected.setdefault(key, value)
-    assert table.keys.count == len(expected)
+            found = table.get_or_make(key, lambda value=value: value)  # type: ignore[misc]
+            is_new = key not in expected
+            assert found == (expected.setdefault(key, value), is_new)
 
 
 WORDS: list[int | str | None] = [

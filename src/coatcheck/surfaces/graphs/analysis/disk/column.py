@@ -88,7 +88,7 @@ class Disk:
         return int(os.pread(self._statm, 64, 0).split()[2]) * mmap.PAGESIZE
 
     def let_go(self) -> None:
-        """Hand all memory back, where what is in the files is hardly needed any more."""
+        """Hand all memory back; what is used again comes back."""
         for column in self._files:
             column.let_go()
 
@@ -123,16 +123,13 @@ class Column:
         self._taken = 0
         self.count = count
         self.numbers = memoryview(bytearray(8 * self._size)).cast(code)
-        self.room(0)
-
-    def __len__(self) -> int:
-        return self.count
+        self.reserve(count)
 
     def append(self, number: int) -> None:
         """Add a number."""
         count = self.count
         if count >= len(self.numbers):
-            self.room(1)
+            self.reserve(count + 1)
         self.numbers[count] = number
         self.count = count + 1
 
@@ -145,17 +142,16 @@ class Column:
     def add(self, count: int) -> int:
         """Add so many numbers, 0 unless the room was used before, and tell where they begin."""
         start = self.count
-        if start + count > len(self.numbers):
-            self.room(count)
-        self.count = start + count
+        self.count = end = start + count
+        if end > len(self.numbers):
+            self.reserve(end)
         return start
 
-    def room(self, count: int) -> None:
-        """See to it that there is room for so many more."""
-        needed = self.count + count
-        if needed > len(self.numbers):
+    def reserve(self, count: int) -> None:
+        """See to it that there is room for so many."""
+        if count > len(self.numbers):
             before = len(self.numbers) * self._size
-            size = max(before + min(before, _STEP), needed * self._size)
+            size = max(before + min(before, _STEP), count * self._size)
             if size <= _SMALL:
                 grown = bytearray(size)
                 grown[:before] = self.numbers.cast("B")

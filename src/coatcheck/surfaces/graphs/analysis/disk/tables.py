@@ -2,7 +2,7 @@
 
 The keys lie one after the other as they came. Where one is found in a column of slots: each key's
 number is at, or soon after, the slot that its hash names. At most half of the slots are in use;
-there are twice as many then.
+then there are four times as many.
 """
 
 from __future__ import annotations
@@ -75,6 +75,11 @@ class Keys:
             slot = (slot + 1) & last
         return slot
 
+    def add(self, key: tuple[int, ...]) -> bool:
+        """Note a key; tell whether it is new."""
+        before = self.count
+        return self.number(key) > before
+
     def key(self, number: int) -> tuple[int, ...]:
         """Return the key that has a number."""
         return self._read(self._keys.numbers, number * self._size)
@@ -87,17 +92,17 @@ class Table:
     """Holds a number for each key that one was put at."""
 
     def __init__(self, disk: Disk, width: int) -> None:
-        self.keys = Keys(disk, width)
+        self._keys = Keys(disk, width)
         self._values = disk.column("i", 1)
 
     def get(self, *key: int) -> int | None:
         """Return the number at a key, None where there is none."""
-        number = self.keys.find(key)
+        number = self._keys.find(key)
         return self._values.numbers[number] if number else None
 
     def put(self, key: tuple[int, ...], value: int) -> int | None:
         """Put a number at a key and return the one that was there, None where there was none."""
-        number = self.keys.number(key)
+        number = self._keys.number(key)
         if number == self._values.count:
             self._values.append(value)
             return None
@@ -105,9 +110,11 @@ class Table:
         self._values.numbers[number] = value
         return before
 
-    def get_or_make(self, key: tuple[int, ...], make: Callable[[], int]) -> int:
-        """Return the number at a key; the one that is made for it where there is none."""
-        number = self.keys.number(key)
-        if number == self._values.count:
-            self._values.append(make())
-        return self._values.numbers[number]
+    def get_or_make(self, key: tuple[int, ...], make: Callable[[], int]) -> tuple[int, bool]:
+        """Return the number at a key, made where there is none, and whether it was made."""
+        number = self._keys.number(key)
+        if number < self._values.count:
+            return self._values.numbers[number], False
+        made = make()
+        self._values.append(made)
+        return made, True

@@ -40,9 +40,8 @@ class Attributes(Containers):
 
     def written(self, text: str) -> int:
         """Return a place that holds a text."""
-        known = self._written.keys.count
-        place = self._written.get_or_make((self.words[text],), self.place)
-        if self._written.keys.count > known:
+        place, is_new = self._written.get_or_make((self.words[text],), self.place)
+        if is_new:
             self.add(place, self.objects.make(Kind.CONSTANT, text))
         return place
 
@@ -112,10 +111,9 @@ class Attributes(Containers):
 
     def module_name(self, module: Module, attribute: str) -> int:
         """Return the place of a module's attribute, wherever it has it from."""
-        known = self._module_names.keys.count
         key = (module.index, self.words[attribute])
-        place = self._module_names.get_or_make(key, self.place)
-        if self._module_names.keys.count > known:
+        place, is_new = self._module_names.get_or_make(key, self.place)
+        if is_new:
             self._find_in_module(module, attribute, place, set())
         return place
 
@@ -260,10 +258,9 @@ class Attributes(Containers):
 
         And whether it is new.
         """
-        known = self._receivers_of.keys.count
-        place = self._receivers_of.get_or_make((self.words[what], at, of), self.place)
+        place, is_new = self._receivers_of.get_or_make((self.words[what], at, of), self.place)
         self.add(place, receiver)
-        return place, self._receivers_of.keys.count > known
+        return place, is_new
 
     def _get_property(self, index: int, receiver: int, result: int, runner: int, line: int) -> None:
         receivers, is_new = self._receivers("property", result, index, receiver)

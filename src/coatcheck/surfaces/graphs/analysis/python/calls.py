@@ -371,7 +371,8 @@ class Calls(Attributes):
 
     def derived(self, what: str, result: int) -> int:
         """Return the place of what lies between an operation and its result."""
-        return self._derived.get_or_make((self.words[what], result), self.place)
+        place, _ = self._derived.get_or_make((self.words[what], result), self.place)
+        return place
 
     def watch_once(self, place: int, watcher: Watcher, data: tuple[Any, ...]) -> None:
         """Watch a place, unless the same is watched there already."""

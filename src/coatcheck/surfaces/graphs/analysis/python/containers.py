@@ -109,9 +109,9 @@ class Containers(Program, ABC):
 
     def element(self, container: Container, key: int | str) -> int:
         """Return the place of what is at a key."""
-        word, known = self.words[key], self._element_places.keys.count
-        place = self._element_places.get_or_make((container.number, word), self.place)
-        if self._element_places.keys.count > known:
+        word = self.words[key]
+        place, is_new = self._element_places.get_or_make((container.number, word), self.place)
+        if is_new:
             self._note(container, _KEYS, word)
             self.copy_once(place, container.all)
             if container.kind == "dict":

@@ -96,8 +96,7 @@ class Flow:
         self._last = base + count
         if self._last >= self._room:
             for column in self._columns:
-                column.count = base + 1
-                column.add(count)
+                column.reserve(self._last + 1)
             self._get_views()
         return base
 
@@ -223,8 +222,7 @@ class Flow:
             return True
         count = self._targets.count(~copies)
         if count > MANY_COPIES:
-            known = self._known_copies.count
-            if self._known_copies.number((source, target)) <= known:
+            if not self._known_copies.add((source, target)):
                 return False
         else:
             targets = self._targets.of(~copies)
@@ -232,7 +230,7 @@ class Flow:
                 return False
             if count == MANY_COPIES:
                 for one in (*targets, target):
-                    self._known_copies.number((source, one))
+                    self._known_copies.add((source, one))
         self._copies[source] = ~self._targets.append(~copies, target)
         return True
 

@@ -375,10 +375,8 @@ class Models(ContainerMethods, Calls):
 
     def instances_of(self, classes: int, result: int) -> None:
         """Send instances of the classes that a place holds to another place."""
-        known = self._instances.count
-        if self._instances.number((classes, result)) <= known:
-            return
-        self.watch(classes, self._on_class, (result,))
+        if self._instances.add((classes, result)):
+            self.watch(classes, self._on_class, (result,))
 
     def _on_class(self, value: int, data: tuple[int]) -> None:
         result = data[0]

@@ -129,7 +129,8 @@ class Program(Flow):
 
     def field(self, value: int, attribute: str) -> int:
         """Return the place of what is stored in an attribute of a value."""
-        return self._fields.get_or_make((value, self.words[attribute]), self.place)
+        place, _ = self._fields.get_or_make((value, self.words[attribute]), self.place)
+        return place
 
     # --- values and calls
 

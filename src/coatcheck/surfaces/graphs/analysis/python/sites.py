@@ -81,7 +81,7 @@ class Sites:
         _WRITTEN.pack_into(self._written.numbers, 4 * start, result, runner, line, callee, given)
         self._applied.append(_NOTHING)
         self._targets.append(0)
-        return len(self._targets) - 1
+        return self._targets.count - 1
 
     def new(
         self,
@@ -127,7 +127,7 @@ class Sites:
 
     def silence(self, number: int) -> None:
         """Note that a call is a declaration rather than a call, as @property."""
-        self._silent.number((number,))
+        self._silent.add((number,))
 
     def is_silent(self, number: int) -> bool:
         """Tell whether a call is a declaration."""
