@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import collections
 
-from coatcheck.surfaces.graphs.analysis.python.calls import Calls
 from coatcheck.surfaces.graphs.analysis.python.containers import Container
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
+from coatcheck.surfaces.graphs.analysis.python.operations import Operations
 from coatcheck.surfaces.graphs.analysis.python.sites import Site
 
 _TEXT_TO_TEXT = {
@@ -16,7 +16,7 @@ _TEXT_TO_TEXT = {
 }  # fmt: skip
 
 
-class ContainerMethods(Calls):
+class ContainerMethods(Operations):
     """Knows the methods that builtin types bring with them."""
 
     def call_method_of(self, value: int, site: Site) -> None:

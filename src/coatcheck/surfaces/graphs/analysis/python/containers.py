@@ -228,4 +228,4 @@ class Containers(Program, ABC):
 
     @abstractmethod
     def iterate(self, value: int, result: int, runner: int, line: int) -> None:
-        """Send what iterating over a value yields to a place (calls.py)."""
+        """Send what iterating over a value yields to a place (operations.py)."""

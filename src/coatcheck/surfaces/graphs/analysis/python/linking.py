@@ -17,9 +17,10 @@ from coatcheck.surfaces.graphs.analysis.disk.queues import Rows
 from coatcheck.surfaces.graphs.analysis.python.archive import Archive, Module
 from coatcheck.surfaces.graphs.analysis.python.bases import order
 from coatcheck.surfaces.graphs.analysis.python.beliefs import Beliefs
-from coatcheck.surfaces.graphs.analysis.python.calls import NO_ARGUMENT, descendants
+from coatcheck.surfaces.graphs.analysis.python.calls import descendants
 from coatcheck.surfaces.graphs.analysis.python.functions import LinkedFunction, Named
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
+from coatcheck.surfaces.graphs.analysis.python.operations import NO_ARGUMENT
 from coatcheck.surfaces.graphs.analysis.python.program import LinkedClass
 from coatcheck.surfaces.graphs.analysis.python.summary import (
     Definition,

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from coatcheck.surfaces.graphs.analysis.disk.tables import Keys
-from coatcheck.surfaces.graphs.analysis.python.calls import Calls
 from coatcheck.surfaces.graphs.analysis.python.container_methods import ContainerMethods
 from coatcheck.surfaces.graphs.analysis.python.objects import Kind
 from coatcheck.surfaces.graphs.analysis.python.program import Partial, Property
@@ -58,7 +57,7 @@ _WRAPPED = {Kind.FUNCTION, Kind.MANAGER_MAKER, Kind.PARTIAL, Kind.EXTERNAL, Kind
 Model = Callable[["Models", str, Site], None]
 
 
-class Models(ContainerMethods, Calls):
+class Models(ContainerMethods):
     """Knows what is outside, a little."""
 
     def __init__(self, *arguments: Any) -> None:
