@@ -2,39 +2,62 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
-# What others wrote for browsers, fetched from npm.
+# The front end's libraries, from the npm registry.
 FRONT_END := src/coatcheck/ui/static/vendor/parts.txt
+# Requirement files pin names, versions and hashes; anything else is refused.
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
+LOCKED := $(INSTALL) --require-hashes --requirement
 
-# Thousands of tests, and the hundreds of processes that they start, would compile all there is again
-# and again on a machine whose environment forbids Python to keep what it has compiled.
+# Tests start hundreds of processes: keep compiled files even if the environment says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run test lint docs chaos bench bench-postgres clean
+.PHONY: help setup setup-run run test lint docs chaos bench bench-postgres lock sbom audit clean
 
 help:
-	@echo "make run          set up, start the server and put one real job through it (ONCE=1: then exit)"
-	@echo "make test         set up, then lint, types, layers and every test"
+	@echo "make run          set up, start the server and run one real job (ONCE=1: then exit)"
+	@echo "make test         set up, then run lint, types, layers and every test"
 	@echo "make lint         lint, types and layers only"
-	@echo "make docs         the documentation as a site, into site/; a broken link ends it"
-	@echo "make chaos        faults in large, an hour and a half (CHAOS_SECONDS, CHAOS_SCALE), then half an hour of"
-	@echo "                  mixed load through which nothing may grow; docs/reliability.md"
-	@echo "make bench        the benchmarks on SQLite, beside their peers; writes benchmarks/results/"
+	@echo "make docs         build the documentation site into site/; a broken link fails"
+	@echo "make chaos        fault injection at scale, an hour and a half (CHAOS_SECONDS, CHAOS_SCALE),"
+	@echo "                  then a soak of half an hour under mixed load; docs/reliability.md"
+	@echo "make bench        benchmarks on SQLite, beside their peers; writes benchmarks/results/"
 	@echo "make bench-postgres  the same on PostgreSQL"
+	@echo "make lock         write requirements/*.txt again (UPGRADE=1: with the newest versions)"
+	@echo "make sbom         write a CycloneDX bill of materials to build/sbom.json"
+	@echo "make audit        check every pinned dependency against published advisories"
 
-setup: $(READY) $(FRONT_END)
+setup: $(VENV)/.dev $(FRONT_END)
+setup-run: $(VENV)/.run $(FRONT_END)
 
-$(READY): pyproject.toml constraints.txt
+$(BIN)/uv: requirements/tools.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Coatcheck needs Python 3.11 or newer; set PYTHON=/path/to/it"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "setting up $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/tools.txt
 	@touch $@
 
-$(FRONT_END): tools/front_end.py | $(READY)
+$(VENV)/.run: $(BIN)/uv requirements/run.txt pyproject.toml
+	@echo "installing the server and its surfaces"
+	@$(LOCKED) requirements/run.txt
+	@command -v npm >/dev/null || $(LOCKED) requirements/npm.txt
+	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(BIN)/coatcheck fetch-model
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.txt
+	@echo "installing what the tests need"
+	@$(LOCKED) requirements/dev.txt
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev requirements/bench.txt
+	@$(LOCKED) requirements/bench.txt
+	@touch $@
+
+$(FRONT_END): tools/front_end.py | $(VENV)/.run
 	@$(BIN)/python tools/front_end.py
 	@touch $@
 
-run: setup
+run: setup-run
 	@$(BIN)/coatcheck demo $(if $(ONCE),--once)
 
 lint: setup
@@ -50,13 +73,28 @@ chaos: setup
 	@$(BIN)/python -m tests.faults.chaos $(FAULTS)
 	@$(if $(FAULTS),,$(BIN)/python -m tests.faults.soak)
 
-bench: setup
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+bench: setup $(VENV)/.bench
 	@$(BIN)/python -m benchmarks
 
-bench-postgres: setup
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+bench-postgres: setup $(VENV)/.bench
 	@$(BIN)/python -m benchmarks.postgres
+
+lock: $(BIN)/uv
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/lock.py $(if $(UPGRADE),--upgrade)
+
+# The scanners have dependencies of their own, so they get an environment of their own.
+$(VENV)/audit/.ready: $(BIN)/uv requirements/audit.txt
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(VENV)/audit
+	@$(BIN)/uv pip install --quiet --python $(VENV)/audit/bin/python --require-hashes -r requirements/audit.txt
+	@touch $@
+
+sbom: $(VENV)/audit/.ready
+	@mkdir -p build
+	@$(VENV)/audit/bin/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml -o build/sbom.json requirements/run.txt
+	@echo "wrote build/sbom.json"
+
+audit: $(VENV)/audit/.ready
+	@$(BIN)/python tools/audit.py $(VENV)/audit/bin/pip-audit
 
 clean:
 	@rm -rf $(VENV) .bench build dist site

@@ -23,6 +23,7 @@ SUBCOMMANDS = (
         "demo",
         "doctor",
         "exec",
+        "fetch-model",
         "graph",
         "ingest",
         "jobs",

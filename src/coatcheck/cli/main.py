@@ -39,6 +39,7 @@ COMMANDS = {
     "graph": ("graph", "graph"),
     "ingest": ("ingest", "ingest"),
     "search": ("search", "search"),
+    "fetch-model": ("fetch_model", "fetch_model"),
     "exec": ("execute", "execute"),
     "keys": ("keys", "keys"),
     "tenants": ("tenants", "tenants"),

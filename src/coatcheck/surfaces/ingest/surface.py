@@ -12,6 +12,7 @@ from coatcheck.model.job import Job
 from coatcheck.settings import Settings
 from coatcheck.surfaces.ingest.batch import ingest_batch
 from coatcheck.surfaces.ingest.calls import Calls
+from coatcheck.surfaces.ingest.embedding.weights import FETCH_COMMAND, find_weights
 from coatcheck.surfaces.ingest.job import ingest_document
 from coatcheck.surfaces.ingest.opened import Opened
 from coatcheck.surfaces.ingest.routes import endpoints_for
@@ -76,9 +77,10 @@ class IngestSurface(Surface):
         return [*fetch, *steps, PlannedStep("embed", batches), PlannedStep("publish")]
 
     def parts(self) -> Iterable[Part]:
-        """Say who embeds."""
+        """Report which embedder is in use, and whether its weights are installed."""
         embedding = self._opened.embedding
         if embedding.embedder == "offline":
-            yield Part("documents are embedded here, by the offline model")
+            missing = "" if find_weights() else FETCH_COMMAND
+            yield Part("documents are embedded here, by the offline model", missing)
         else:
             yield Part(f"documents are embedded by {embedding.model} at an endpoint of yours")

