@@ -340,6 +340,10 @@ class AsyncClient:
         """Read what can be submitted, with the schemas of inputs and results."""
         return await self._driver.run(self._calls.kinds())
 
+    async def workers(self) -> builtins.list[dict[str, Any]]:
+        """Read the registered workers and the jobs they hold."""
+        return await self._driver.run(self._calls.workers())
+
     async def queues(self) -> builtins.list[dict[str, Any]]:
         """Read the queues and how deep they are."""
         return await self._driver.run(self._calls.queues())

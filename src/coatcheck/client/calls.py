@@ -225,6 +225,10 @@ class Calls:
         """Read what can be submitted."""
         return self._listed("kinds")
 
+    def workers(self) -> Steps[Listed]:
+        """Read the registered workers and the jobs they hold."""
+        return self._listed("workers")
+
     def queues(self) -> Steps[Listed]:
         """Read the queues and how deep they are."""
         return self._listed("queues")

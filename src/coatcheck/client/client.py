@@ -345,6 +345,10 @@ class Client:
         """Read what can be submitted, with the schemas of inputs and results."""
         return self._driver.run(self._calls.kinds())
 
+    def workers(self) -> builtins.list[dict[str, Any]]:
+        """Read the registered workers and the jobs they hold."""
+        return self._driver.run(self._calls.workers())
+
     def queues(self) -> builtins.list[dict[str, Any]]:
         """Read the queues and how deep they are."""
         return self._driver.run(self._calls.queues())

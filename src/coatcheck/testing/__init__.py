@@ -1,9 +1,10 @@
-"""Tests for people who build on Coatcheck: running a job inline with crashes, a checker of the
-promises, the conformance suite and the state machine of stores.
+"""Tools for tests of code that builds on Coatcheck.
 
-The suite and the state machine need the extra `coatcheck[testing]`.
+`run_inline` runs a job without a server or a store; `serve` starts a real server; the conformance
+suite and the state machine (extra `coatcheck[testing]`) check an implementation of a store.
 """
 
 from coatcheck.testing.inline import Crash, FakeClock, InlineRun, run_inline
+from coatcheck.testing.server import LiveServer, serve
 
-__all__ = ["Crash", "FakeClock", "InlineRun", "run_inline"]
+__all__ = ["Crash", "FakeClock", "InlineRun", "LiveServer", "run_inline", "serve"]

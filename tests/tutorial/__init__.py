@@ -1,0 +1,1 @@
+"""Coatcheck in eight short files: read them in order."""
