@@ -134,7 +134,9 @@ class WebhookStore(Protocol):
         ...
 
     async def note_deliveries(self, noted: Sequence[Noted]) -> list[bool]:
-        """Write what became of attempts; for each whether it was still the newest."""
+        """Write what became of attempts; for each whether it was still the newest. A retry is due
+        before the lease would have ended, so it wakes those who wait for WEBHOOKS.
+        """
         ...
 
     async def get_delivery(self, key: DeliveryKey) -> Delivery | None:

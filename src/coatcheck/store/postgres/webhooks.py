@@ -148,7 +148,10 @@ class PostgresWebhooks:
             return fresh
 
         fresh = await self._database.run(note)
-        return [each.key in fresh for each in noted]
+        written = [each.key in fresh for each in noted]
+        if any(new and each.due_at is not None for new, each in zip(written, noted, strict=True)):
+            self._notifications.publish({Topic.WEBHOOKS})  # due before its lease would have ended
+        return written
 
     async def get_delivery(self, key: DeliveryKey) -> Delivery | None:
         """Read a delivery."""

@@ -181,6 +181,8 @@ def _note(tx: Transaction, noted: Noted) -> bool:
     tx.execute(SQL.note_delivery, values)
     if not tx.changed():
         return False
+    if noted.due_at is not None:
+        tx.topics.add(Topic.WEBHOOKS)  # due before its lease would have ended
     if noted.health is not None:
         tenant, job_id, _, endpoint = noted.key
         tx.execute(SQL.update_health, (*noted.health, tenant, job_id, endpoint))
