@@ -311,8 +311,8 @@ class SealedStore(SealedSecrets):
     def _open_failure(self, error: Failure | None, tenant: str) -> Failure | None:
         if error is None or not error.message.startswith(PREFIX):
             return error
-        detail = None if error.detail is None else self._keys.open(error.detail, tenant)
-        return replace(error, message=self._keys.open(error.message, tenant), detail=detail)
+        detail = None if error.detail is None else self._keys.open_message(error.detail, tenant)
+        return replace(error, message=self._keys.open_message(error.message, tenant), detail=detail)
 
     def _open_job(self, job: Job) -> Job:
         if job.result is None and job.error is None and job.progress is None:
@@ -327,13 +327,13 @@ class SealedStore(SealedSecrets):
     def _open_progress(self, progress: Progress | None, tenant: str) -> Progress | None:
         if progress is None or progress.message is None:
             return progress
-        return replace(progress, message=self._keys.open(progress.message, tenant))
+        return replace(progress, message=self._keys.open_message(progress.message, tenant))
 
     def _open_event(self, event: Event, tenant: str) -> Event:
         if event.type is EventType.PROGRESS and PREFIX in event.data:
             told = json.loads(event.data)
             if told.get("message") is not None:
-                told["message"] = self._keys.open(told["message"], tenant)
+                told["message"] = self._keys.open_message(told["message"], tenant)
             return replace(event, data=json.dumps(told))
         if event.data.startswith(PREFIX):
             return replace(event, data=self._keys.open(event.data, tenant))
