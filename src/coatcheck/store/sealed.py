@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from coatcheck.errors import KeyMissing
 from coatcheck.model.artifact import Artifact
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.event import Event, EventType, NewEvent
 from coatcheck.model.job import Failure, Job, Lease, NewJob, Progress
 from coatcheck.model.limit import Limit
@@ -204,10 +205,15 @@ class SealedStore(SealedSecrets):
     # --- small documents and schedules
 
     async def put_record(
-        self, record: Record, expected_version: int | None = None
+        self,
+        record: Record,
+        expected_version: int | None = None,
+        *,
+        audit: AuditEntry | None = None,
     ) -> Record | None:
         """Write a document."""
-        written = await self._store.put_record(self._seal_record(record), expected_version)
+        sealed = self._seal_record(record)
+        written = await self._store.put_record(sealed, expected_version, audit=audit)
         return None if written is None else replace(written, value=record.value)
 
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
@@ -222,10 +228,12 @@ class SealedStore(SealedSecrets):
         found = await self._store.list_records(tenant, collection, now, after, limit)
         return [self._open_record(record) for record in found]
 
-    async def put_schedule(self, schedule: Schedule, over: str | None) -> bool:
+    async def put_schedule(
+        self, schedule: Schedule, over: str | None, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Write a schedule."""
         text = self._seal(schedule.definition.input, schedule.tenant)
-        return await self._store.put_schedule(_with_input(schedule, text), over)
+        return await self._store.put_schedule(_with_input(schedule, text), over, audit=audit)
 
     async def get_schedule(self, tenant: str, name: str) -> Schedule | None:
         """Read a schedule."""

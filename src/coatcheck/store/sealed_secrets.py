@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import Any
 
 from coatcheck.errors import ConfigurationError, KeyMissing
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.job import Failure, Lease, NewJob
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released
 from coatcheck.model.step import Step
@@ -101,10 +102,16 @@ class SealedSecrets:
     def __getattr__(self, verb: str) -> Any:
         return getattr(self._store, verb)
 
-    async def put_endpoint(self, endpoint: Endpoint, secret: Secret | None = None) -> None:
+    async def put_endpoint(
+        self,
+        endpoint: Endpoint,
+        secret: Secret | None = None,
+        *,
+        audit: AuditEntry | None = None,
+    ) -> None:
         """Write a tenant's endpoint, with its first secret."""
         sealed = None if secret is None else self._sealed(secret, endpoint.tenant)
-        await self._store.put_endpoint(endpoint, sealed)
+        await self._store.put_endpoint(endpoint, sealed, audit=audit)
 
     async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
         """Read the secrets that count now. One whose key is missing is left out where another can
@@ -122,7 +129,14 @@ class SealedSecrets:
         return opened
 
     async def put_secret(
-        self, tenant: str, endpoint_id: str, secret: Secret, old_until: int, *, first: bool = False
+        self,
+        tenant: str,
+        endpoint_id: str,
+        secret: Secret,
+        old_until: int,
+        *,
+        first: bool = False,
+        audit: AuditEntry | None = None,
     ) -> bool:
         """Add a secret; what is in clear beside it is sealed as well."""
         sealed = self._sealed(secret, tenant)
@@ -134,7 +148,9 @@ class SealedSecrets:
                 for value in in_clear
             ]
             await self._store.replace_texts(SECRETS, changes)
-        return await self._store.put_secret(tenant, endpoint_id, sealed, old_until, first=first)
+        return await self._store.put_secret(
+            tenant, endpoint_id, sealed, old_until, first=first, audit=audit
+        )
 
     def _sealed(self, secret: Secret, tenant: str) -> Secret:
         return secret._replace(value=self._secrets.seal(secret.value, tenant))
