@@ -32,7 +32,7 @@ NAMED: list[tuple[str, tuple[Any, ...], set[str]]] = [
     ("revoke_key", (1, "000000000007"), {"INDEX keys_by_id"}),
     ("keys_after", ("", 50), {"INDEX keys_by_id"}),
     ("keys_of_tenant_after", ("tenant-1", "", 50), {"PRIMARY KEY"}),
-    ("touch_key", ("tenant-1", "000000000007", 9, 9), {"PRIMARY KEY"}),
+    ("touch_key", ("tenant-1", "000000000007", 9, 9), {"INDEX keys_by_id"}),
     ("audit_before", ("", "8", *_ANY, 50), {"INDEX audit_by_id"}),
     ("audit_of_tenant_before", ("tenant-1", "", "8", *_ANY, 50), {"PRIMARY KEY"}),
     ("delete_old_audit", ("0001", 100), {"COVERING INDEX audit_by_id", "PRIMARY KEY"}),

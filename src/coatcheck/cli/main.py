@@ -40,6 +40,7 @@ COMMANDS = {
     "ingest": ("ingest", "ingest"),
     "search": ("search", "search"),
     "exec": ("execute", "execute"),
+    "audit": ("audit", "audit"),
     "keys": ("keys", "keys"),
     "tenants": ("tenants", "tenants"),
     "mcp": ("mcp", "mcp"),
