@@ -21,6 +21,8 @@ from coatcheck.store.audit import AuditFilter
 from coatcheck.store.base import Store
 
 PAGE = 200
+ACTIONS = [str(action) for action in Action]
+RESOURCES = [str(resource) for resource in Resource]
 COLUMNS = (
     *(Column("AT"), Column("ACTOR"), Column("ACTION"), Column("RESOURCE"), Column("TENANT", 1)),
     Column("DETAIL", 2),
@@ -30,8 +32,12 @@ COLUMNS = (
 @click.command()
 @click.option("--tenant", help="Only this tenant's resources.")
 @click.option("--actor", help="Only changes by this key, or by anonymous, cli or app.")
-@click.option("--action", type=click.Choice(list(Action)), help="Only this action.")
-@click.option("--resource", type=click.Choice(list(Resource)), help="Only this kind of resource.")
+@click.option("--action", type=click.Choice(ACTIONS), help="Only this action.")
+@click.option(
+    "--resource",
+    type=click.Choice(RESOURCES),
+    help="Only this kind of resource.",
+)
 @click.option("--last", default="30d", show_default=True, metavar="DURATION", help="How far back.")
 @click.option(
     "--limit", default=100, show_default=True, type=click.IntRange(1), help="At most so many."
