@@ -6,7 +6,9 @@ that it sealed is kept any more.
 
 - A *text* becomes `sealed:v1:<key id>:<base64 of nonce and ciphertext>`: AES-256-GCM with a random
   nonce, bound to its tenant. No JSON text begins like that, so what was written before there was a
-  key is read as it is.
+  key is read as it is. An envelope is recognised by its place, never by a search: the whole of a
+  column, or a named member of one (a message, the detail of an error). Those members hold free
+  text, so a store without keys never writes one that begins like an envelope (`not_an_envelope`).
 - Where two sealed texts must be equal if their contents are (an event that is sent once under its
   key), the nonce is an HMAC of the content.
 - A *stream* is a header (what it is, the key's id, a random salt), and pieces of 1 MiB, each sealed
@@ -43,8 +45,7 @@ OF_PEPPER = "pepper-"  # what the id of a key that is made from the pepper begin
 HEADER = len(MAGIC) + LONGEST_ID + 16
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,16}")
-# Alone, or a string inside a JSON text.
-_SEALED = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{1,16}}:[A-Za-z0-9+/=]+")
+_ENVELOPE = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{1,16}}:[A-Za-z0-9+/]{{38,}}=*")
 
 
 class Keyring:
@@ -117,18 +118,27 @@ class Keyring:
         except (self._invalid, ValueError) as error:
             raise BlobDamaged("what was sealed is not what was written") from error
 
-    def sealed_anew(self, text: str, tenant: str, about: str | None = None) -> str:
-        """Return a text with every seal in it made anew with the first key; with `about`, as
-        `seal_alike` makes them. Raises KeyMissing, BlobDamaged.
+    def open_message(self, text: str, tenant: str) -> str:
+        """Open a text that people or handlers wrote in their own words. Such a text may have been
+        stored without encryption and look like an envelope: one that fails authentication is
+        returned as it is. Raises KeyMissing.
         """
+        try:
+            return self.open(text, tenant) if is_envelope(text) else text
+        except BlobDamaged:
+            return text
 
-        def anew(found: re.Match[str]) -> str:
-            content = self.open(found[0], tenant)
-            if about is None:
-                return self.seal(content, tenant)
-            return self.seal_alike(content, tenant, about)
-
-        return _SEALED.sub(anew, text)
+    def reencrypt(self, text: str, tenant: str, about: str | None = None) -> str:
+        """Return an envelope made anew with the first key; with `about`, as `seal_alike` does.
+        Any other text, and one that the first key sealed, is returned as it is. Raises KeyMissing,
+        BlobDamaged.
+        """
+        if not text.startswith(PREFIX) or text.startswith(f"{PREFIX}{self.first}:"):
+            return text
+        content = self.open(text, tenant)
+        if about is None:
+            return self.seal(content, tenant)
+        return self.seal_alike(content, tenant, about)
 
     # --- streams
 
@@ -162,6 +172,16 @@ class Keyring:
         # HKDF-SHA256 (RFC 5869), one block.
         extracted = hmac.digest(salt, self._keys[key_id], "sha256")
         return hmac.digest(extracted, b"coatcheck\x01", hashlib.sha256)
+
+
+def is_envelope(text: str) -> bool:
+    """Tell whether a text has the form of an envelope."""
+    return _ENVELOPE.fullmatch(text) is not None
+
+
+def not_an_envelope(text: str) -> str:
+    """Return a text to be stored in clear so that it cannot be taken for an envelope later."""
+    return f" {text}" if text.startswith(PREFIX) else text
 
 
 def keyring_for(settings: Settings) -> Keyring | None:

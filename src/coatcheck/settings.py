@@ -97,12 +97,14 @@ class Settings:
     # How long the call of a tool by an assistant (MCP) waits for its job before it answers with the
     # job's id.
     mcp_wait_s: float = 5.0
+    # How many days entries of the audit trail are kept.
+    audit_days: float = 400.0
     # Log lines as "json" or "text"; "auto" is text on a terminal.
     log_format: str = "auto"
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        for name in ("lease_s", "sweep_s", "poll_s", "longest_poll_s"):
+        for name in ("lease_s", "sweep_s", "poll_s", "longest_poll_s", "audit_days"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be more than 0, not {getattr(self, name)}")
         for name in ("drain_s", "grace_s", "mcp_wait_s", *COUNTS):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .pages import ROOT, blocks, write_python_files
+from .pages import ROOT, blocks, run_curl, write_python_files
 from .test_examples import serving
 
 PAGE = ROOT / "docs/how-to/keys-and-tenants.md"
@@ -36,6 +36,32 @@ def run(command: str, folder: Path) -> str:
     )
     assert ended.returncode == 0, f"{command}: {ended.stderr}"
     return ended.stdout
+
+
+def test_audit(tmp_path: Path) -> None:
+    (tmp_path / "tasks.py").write_text(TASKS)
+    page = ROOT / "docs/how-to/audit.md"
+    shell = [block.text for block in blocks(page) if block.language == "sh"]
+    commands, curl, keys = shell
+    key = json.loads(run("coatcheck keys create --scope admin --json", tmp_path))
+    run("coatcheck keys create --tenant acme", tmp_path)
+    every, acme, as_json = (run(command, tmp_path) for command in commands.splitlines())
+    assert "tenant.create" in every
+    assert "tenant.create" not in acme
+    assert acme.count("key.create") == 1
+    listed = json.loads(as_json)["entries"]
+    assert {entry["actor"] for entry in listed} == {"cli"}
+    [shown] = [json.loads(block.text) for block in blocks(page) if block.language == "json"]
+    assert [*shown["entries"][0]] == [*listed[0]]
+    with serving(tmp_path, "tasks:app") as url:
+        command = curl.replace("http://127.0.0.1:8080", url)
+        answer = run_curl(command.replace("$COATCHECK_API_KEY", key["key"]))
+        assert answer.status_code == 200
+        assert answer.json() == {"entries": [], "next_cursor": None}
+    # The server has written what it noted when it stopped.
+    assert "LAST USED" in run(keys, tmp_path)
+    found = json.loads(run(f"{keys} --json", tmp_path))["keys"]
+    assert {each["id"] for each in found if each["last_used_at"] is not None} == {key["id"]}
 
 
 def test_keys_and_tenants(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from coatcheck.store.sealed_secrets import secret_keys_for
 from .canary import WORD, declare, sing
 
 OLD, NEW = (f"{name}={base64.b64encode(bytes([n]) * 32).decode()}" for n, name in enumerate("ab"))
+BOTH = f"{NEW},{OLD}"
 
 
 @asynccontextmanager

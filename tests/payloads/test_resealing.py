@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import apsw
 import pytest
 
 from coatcheck.blobs.blobs import Blobs
@@ -20,11 +23,10 @@ from coatcheck.settings import Settings
 from coatcheck.testing.checker.dump import dump_sqlite
 from tests.cli.processes import run_to_end
 
-from .resealed import NEW, OLD, everything, fill, opened, reseal, sealed_with
+from .look_alikes import look_alike, mimicked, read_back, reseal_all
+from .resealed import BOTH, NEW, OLD, everything, fill, opened, reseal, sealed_with
 
 pytestmark = pytest.mark.anyio
-
-BOTH = f"{NEW},{OLD}"
 
 
 @pytest.fixture
@@ -150,6 +152,38 @@ async def test_what_cannot_be_opened_is_left_and_said(
     assert done.left > 20
     assert "'a'" in done.missing
     assert len(sealed_with("a", data / "blobs")) >= 4
+
+
+@pytest.mark.parametrize("keys", ["", OLD])
+async def test_user_text_that_looks_encrypted_is_no_obstacle(
+    settings: Settings, data: Path, tmp_path: Path, keys: str
+) -> None:
+    """Whether it was stored before there were keys, or beside what they encrypted."""
+    before = replace(settings, encryption_keys=keys)
+    ids = await mimicked(before, tmp_path / "scratch")
+    jobs = await read_back(before, ids)
+    both = replace(settings, encryption_keys=BOTH)
+    assert await read_back(both, ids) == jobs
+    assert await reseal_all(both) == (0, 0)
+    # What the old key has encrypted is gone, whatever user text stands beside it.
+    assert old_seals(data) == repr(dump_sqlite(data / "jobs.db")).count(look_alike("a"))
+    assert await read_back(replace(settings, encryption_keys=NEW), ids) == jobs
+
+
+async def test_a_look_alike_of_an_older_version_is_reported_and_skipped(
+    settings: Settings, data: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before messages in clear were kept from looking like envelopes."""
+    ids = await mimicked(settings, tmp_path / "scratch")
+    with contextlib.closing(apsw.Connection(str(data / "jobs.db"))) as db:
+        for column in ("error", "progress"):
+            db.execute(f"UPDATE jobs SET {column} = replace({column}, ' sealed:', 'sealed:')")
+    both = replace(settings, encryption_keys=BOTH)
+    left, unreadable = await reseal_all(both)
+    assert left == 0
+    assert unreadable == 4  # a message each of two jobs' errors and progress
+    assert {record.message for record in caplog.records} == {"text not decrypted"}
+    assert {record.__dict__["id"] for record in caplog.records} <= set(ids)
 
 
 async def test_two_runs_at_a_time_are_one_too_many(settings: Settings, data: Path) -> None:

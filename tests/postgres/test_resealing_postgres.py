@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from coatcheck.settings import Settings
-from tests.payloads.resealed import NEW, OLD, everything, fill, opened, reseal, sealed_with
+from tests.payloads.look_alikes import mimicked, read_back, reseal_all
+from tests.payloads.resealed import BOTH, NEW, OLD, everything, fill, opened, reseal, sealed_with
 
 pytestmark = pytest.mark.anyio
-
-BOTH = f"{NEW},{OLD}"
 
 
 def old_seals(dsn: str, schema: str) -> int:
@@ -45,3 +45,23 @@ async def test_all_of_it_can_be_read_with_the_new_key_alone(
     assert sealed_with("a", data) == []
     async with opened(settings, NEW) as engine:
         assert await everything(engine, ids) == before
+
+
+@pytest.mark.parametrize("keys", ["", OLD])
+async def test_user_text_that_looks_encrypted_is_no_obstacle(
+    dsn: str, schema: str, tmp_path: Path, keys: str
+) -> None:
+    settings = Settings(
+        database=dsn,
+        schema=schema,
+        blobs=f"file://{tmp_path}/blobs",
+        connections=4,
+        pepper="p" * 32,
+    )
+    before = replace(settings, encryption_keys=keys)
+    ids = await mimicked(before, tmp_path / "scratch")
+    jobs = await read_back(before, ids)
+    both = replace(settings, encryption_keys=BOTH)
+    assert await read_back(both, ids) == jobs
+    assert await reseal_all(both) == (0, 0)
+    assert await read_back(replace(settings, encryption_keys=NEW), ids) == jobs

@@ -43,6 +43,8 @@ PAGES = {
     "schedules": "each-day",
     "webhooks": "back office",
     "keys": "Tenants",
+    "audit": "schedule",
+    "audit?actor=nobody": "No such entries",
     "try?kind=report": "As year and month",
     "try?kind=render": "Not drawn yet",
 }

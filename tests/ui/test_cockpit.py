@@ -313,3 +313,35 @@ def test_a_key_is_made_shown_once_and_revoked(page: Page, served: Served) -> Non
     page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
     expect(row).to_contain_text("revoked")
     expect(page.get_by_role("region", name="Tenants")).to_contain_text("acme")
+
+
+def test_the_audit_log_says_who_changed_what(page: Page, served: Served) -> None:
+    mine = str(served.ask("GET", "/v1/server")["caller"]["key_id"])
+    made = served.ask("POST", "/v1/keys", json={"scopes": ["jobs:read"], "tenant": "audited"})
+    served.ask("DELETE", f"/v1/keys/{made['id']}")
+    every = {"kind": "parcel", "input": "coat", "every_s": 86_400}
+    for number in range(55):
+        served.ask("PUT", f"/v1/schedules/audited-{number}", json=every)
+    show(page, served, "audit")
+    log = page.get_by_role("region", name="Audit log")
+    newest = log.get_by_role("row").nth(1)
+    expect(newest).to_contain_text("schedule audited-54")
+    expect(newest).to_contain_text(mine)
+    log.get_by_role("button", name="Older").click()
+    expect(log).to_contain_text("Page 2")
+    expect(log).to_contain_text("audited-4")
+
+    page.get_by_label("Resource").select_option("key")
+    expect(log).not_to_contain_text("audited-")
+    page.get_by_label("Action").select_option("revoke")
+    page.get_by_label("Tenant").fill("audited")
+    page.get_by_label("Tenant").press("Enter")
+    expect(log.get_by_role("row")).to_have_count(2)
+    expect(log.get_by_role("row").nth(1)).to_contain_text(made["id"])
+    page.get_by_label("Actor").fill("cli")
+    page.get_by_label("Actor").press("Enter")
+    expect(log).to_contain_text("No such entries")
+    page.get_by_role("button", name="Show all").click()
+    expect(log.get_by_role("row").nth(1)).to_contain_text("audited-54")
+    for number in range(55):
+        served.ask("DELETE", f"/v1/schedules/audited-{number}")

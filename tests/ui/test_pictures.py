@@ -126,6 +126,7 @@ def test_the_other_pages(page: Page, served: Served, busy: dict[str, str]) -> No
         ("schedules", "nightly-report"),
         ("webhooks", "back office"),
         ("keys", "acme"),
+        ("audit", "nightly-report"),
         ("try?kind=report", "As year and month"),
     ):
         show(page, served, address)
@@ -139,7 +140,7 @@ def test_the_other_pages(page: Page, served: Served, busy: dict[str, str]) -> No
     page.get_by_role("button", name="Draw").click()
     expect(page.get_by_role("img", name="diagram.svg")).to_be_visible()
     keep(page, "diagram")
-    for address in ("schedules", "webhooks", "keys", "try?kind=report", "overview"):
+    for address in ("schedules", "webhooks", "keys", "audit", "try?kind=report", "overview"):
         page.set_viewport_size({"width": 390, "height": 780})
         show(page, served, address)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -153,7 +154,7 @@ def test_the_door(door: Page) -> None:
 def test_every_page_has_its_picture_and_every_picture_its_place() -> None:
     there = {path.stem.removeprefix("cockpit-"): path for path in FOLDER.glob("cockpit-*.png")}
     pages = re.findall(r'{ path: "(\w+)"', (STATIC / "main.js").read_text())
-    assert len(pages) == 7
+    assert len(pages) == 8
     assert {*pages, "job"} <= there.keys()
     told = MANUAL.read_text()
     for path in there.values():

@@ -23,7 +23,7 @@ OFFERED: dict[tuple[str, ...], list[str]] = {
     ("jobs:read:order", "jobs:read:parcel"): [JOBS],
     ("jobs:read:parcel", "jobs:write:parcel", "jobs:cancel:parcel"): [JOBS, HAND_IN],
     ("jobs:write:parcel",): [HAND_IN],
-    ("admin",): [*ALL_KINDS, "Keys and tenants", HAND_IN],
+    ("admin",): [*ALL_KINDS, "Keys and tenants", "Audit log", HAND_IN],
 }
 # Of another tenant than the operator's.
 TENANT = "wardrobe"

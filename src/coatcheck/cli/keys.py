@@ -14,6 +14,7 @@ from coatcheck.clock import SystemClock
 from coatcheck.errors import InvalidPayload
 from coatcheck.http.access import key_view
 from coatcheck.model.access import OPERATOR, ApiKey, Scope
+from coatcheck.model.audit import CLI
 from coatcheck.model.duration import milliseconds
 
 PAGE = 200
@@ -25,6 +26,7 @@ COLUMNS = (
     Column("CREATED", 2),
     Column("EXPIRES", 1),
     Column("REVOKED"),
+    Column("LAST USED", 2),
     Column("NOTE", 3),
 )
 
@@ -77,7 +79,7 @@ def create(
         key, shown = with_doorkeeper(
             flags,
             lambda keeper, _: keeper.create_key(
-                tenant, scopes or USUAL_SCOPES, note=note, expires_at=expires_at
+                tenant, scopes or USUAL_SCOPES, note=note, expires_at=expires_at, actor=CLI
             ),
         )
     except InvalidPayload as error:
@@ -116,7 +118,8 @@ def list_keys(tenant: str | None, as_json: bool, **flags: Any) -> None:
     rows = [
         (
             *(key["id"], key["tenant"], " ".join(key["scopes"]), key["created_at"]),
-            *(key["expires_at"] or "", key["revoked_at"] or "", key["note"]),
+            *(key["expires_at"] or "", key["revoked_at"] or "", key["last_used_at"] or ""),
+            key["note"],
         )
         for key in shown
     ]
@@ -133,7 +136,7 @@ def revoke(key_id: str, as_json: bool, **flags: Any) -> None:
     Examples:
         coatcheck keys revoke 0f4a91c2d37b
     """
-    key = with_doorkeeper(flags, lambda keeper, _: keeper.revoke_key(key_id))
+    key = with_doorkeeper(flags, lambda keeper, _: keeper.revoke_key(key_id, actor=CLI))
     if as_json:
         print_json(key_view(key))
         return

@@ -41,6 +41,7 @@ COMMANDS = {
     "search": ("search", "search"),
     "fetch-model": ("fetch_model", "fetch_model"),
     "exec": ("execute", "execute"),
+    "audit": ("audit", "audit"),
     "keys": ("keys", "keys"),
     "tenants": ("tenants", "tenants"),
     "mcp": ("mcp", "mcp"),

@@ -60,6 +60,11 @@ def reseal(**flags: Any) -> None:
             f"sealed anew with key {keys.first}: {done.texts:,} texts and {done.blobs:,} files "
             f"(of {done.looked_at:,})"
         )
+    if done.unreadable_messages:
+        click.echo(
+            f"{done.unreadable_messages:,} messages could not be decrypted and stay as they are; "
+            "the log names their jobs. They are damaged, or text that only looks encrypted"
+        )
     if done.left:
         click.echo(f"{done.left:,} could not be opened and stay as they are: {done.missing}")
         sys.exit(exits.FAILED)

@@ -15,6 +15,7 @@ from coatcheck.engine.access import Doorkeeper
 from coatcheck.errors import InvalidPayload
 from coatcheck.http.access import tenant_view, usage_view
 from coatcheck.model.access import Quotas, Tenant, TenantStatus
+from coatcheck.model.audit import CLI
 from coatcheck.model.duration import milliseconds
 from coatcheck.model.usage import Usage
 from coatcheck.store.base import Store
@@ -91,7 +92,7 @@ def set_(name: str, quotas: tuple[str, ...], as_json: bool, **flags: Any) -> Non
     async def put(keeper: Doorkeeper, store: Store) -> Tenant:
         there = await store.get_tenant(name)
         limits = (there.quotas if there else Quotas())._replace(**changes)
-        return (await keeper.put_tenant(name, quotas=limits))[0]
+        return (await keeper.put_tenant(name, quotas=limits, actor=CLI))[0]
 
     _change(flags, put, as_json)
 
@@ -153,7 +154,7 @@ def usage(name: str, last: str, as_json: bool, **flags: Any) -> None:
 def _set_status(name: str, status: TenantStatus, as_json: bool, flags: dict[str, Any]) -> None:
     async def put(keeper: Doorkeeper, _: Store) -> Tenant:
         await keeper.tenant(name)  # one that is not there is not made by a misspelling
-        return (await keeper.put_tenant(name, status=status))[0]
+        return (await keeper.put_tenant(name, status=status, actor=CLI))[0]
 
     _change(flags, put, as_json)
 

@@ -31,6 +31,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from coatcheck.clock import Clock
+from coatcheck.engine.key_uses import KeyUses
 from coatcheck.errors import (
     Forbidden,
     InvalidPayload,
@@ -40,6 +41,7 @@ from coatcheck.errors import (
     Suspended,
     Unauthorized,
 )
+from coatcheck.ids import UlidGenerator
 from coatcheck.model.access import (
     KEY,
     LONGEST_NOTE,
@@ -54,6 +56,7 @@ from coatcheck.model.access import (
     quota_problem,
     read_grants,
 )
+from coatcheck.model.audit import ANONYMOUS, Action, audited
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.store.base import Store
 
@@ -113,10 +116,18 @@ class _Remembered(NamedTuple):
 class Doorkeeper:
     """Who may come in, for one process."""
 
-    def __init__(self, store: Store, clock: Clock, pepper: Pepper) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        pepper: Pepper,
+        new_id: Callable[[], str] | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._read_pepper = pepper
+        self._new_id = new_id or UlidGenerator(clock)
+        self.uses = KeyUses(store, clock)
         self._pepper: bytes | None = None
         self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
         self._hash = blake2b(key=secrets.token_bytes(32), digest_size=32)
@@ -155,6 +166,7 @@ class Doorkeeper:
             return None
         if found.expires_at is not None and self._clock.now() >= found.expires_at:
             return None
+        self._note_use(found.caller)
         return found.caller
 
     async def admit(self, token: bytes | None) -> Caller:
@@ -182,7 +194,12 @@ class Doorkeeper:
             self._remembered[self._hash_of(token)] = _Remembered(caller, until, key.expires_at)
             while len(self._remembered) > MOST_REMEMBERED:
                 self._remembered.popitem(last=False)
+        self._note_use(caller)
         return caller
+
+    def _note_use(self, caller: Caller) -> None:
+        if caller.key_id is not None:
+            self.uses.note(caller.tenant, caller.key_id)
 
     async def admit_now(self, token: bytes | None) -> Caller:
         """Do the same, by what the store holds from now on."""
@@ -228,6 +245,7 @@ class Doorkeeper:
         *,
         note: str = "",
         expires_at: int | None = None,
+        actor: str = ANONYMOUS,
     ) -> tuple[ApiKey, str]:
         """Make a key, and its tenant where that is new; return it, and what nobody sees again."""
         granted = tuple(dict.fromkeys(scopes))
@@ -237,16 +255,23 @@ class Doorkeeper:
         shown = f"ck_{key_id}_{secrets.token_hex(32)}"
         digest = self._digest(shown.encode()).hex()
         key = ApiKey(key_id, tenant, digest, granted, note, now, expires_at)
-        await self._store.add_key(key)
+        new_tenant = audited(self._new_id(), actor, Action.CREATE_TENANT, tenant, tenant)
+        new_key = audited(
+            self._new_id(), actor, Action.CREATE_KEY, key_id, tenant, scopes=list(granted)
+        )
+        await self._store.add_key(key, audit=new_key, tenant_audit=new_tenant)
         log.info("key made", extra={"key_id": key_id, "tenant": tenant})
         return key, shown
 
-    async def revoke_key(self, key_id: str, tenant: str | None = None) -> ApiKey:
+    async def revoke_key(
+        self, key_id: str, tenant: str | None = None, *, actor: str = ANONYMOUS
+    ) -> ApiKey:
         """End a key for good, of one tenant or of any; raises NotFound."""
         found = await self._store.get_key(key_id) if "\0" not in key_id else None
         if found is None or tenant not in (None, found[0].tenant):
             raise NotFound("there is no such key")
-        revoked = await self._store.revoke_key(key_id, self._clock.now())
+        entry = audited(self._new_id(), actor, Action.REVOKE_KEY, key_id, found[0].tenant)
+        revoked = await self._store.revoke_key(key_id, self._clock.now(), audit=entry)
         assert revoked is not None, "keys are never removed"
         log.info("key revoked", extra={"key_id": key_id, "tenant": revoked.tenant})
         return revoked
@@ -272,6 +297,7 @@ class Doorkeeper:
         *,
         status: TenantStatus | None = None,
         quotas: Quotas | None = None,
+        actor: str = ANONYMOUS,
     ) -> tuple[Tenant, bool]:
         """Make a tenant, or change what is named of it; return it, and whether it is new."""
         if not is_name(name):
@@ -294,7 +320,10 @@ class Doorkeeper:
             tenant = tenant._replace(status=status)
         if quotas is not None:
             tenant = tenant._replace(quotas=quotas)
-        await self._store.put_tenant(tenant)
+        action = Action.CREATE_TENANT if there is None else Action.UPDATE_TENANT
+        detail = {"status": str(tenant.status), "quotas": tenant.quotas._asdict()}
+        entry = audited(self._new_id(), actor, action, name, name, **detail)
+        await self._store.put_tenant(tenant, audit=entry)
         log.info("tenant changed", extra={"tenant": name, "status": str(tenant.status)})
         return tenant, there is None
 

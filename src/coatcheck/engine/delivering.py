@@ -7,6 +7,9 @@ Deliveries wait in *lanes*, and what is slow is slow for its lane alone: how man
 and each tenant may have under way is decided in `coatcheck.engine.lanes`. A call takes 15 seconds
 at most, with everything.
 
+The loop sleeps until the earliest delivery is due. The store wakes it when a delivery is added, or
+when any process schedules a retry (`Topic.WEBHOOKS`); a poll every `NET_S` covers a lost wake-up.
+
 What became of calls is written in batches. Whoever is killed between a call and that write leaves
 the delivery to be handed out again when its lease is over.
 
@@ -22,7 +25,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from coatcheck.clock import Clock
 from coatcheck.egress.outbound import Outbound
@@ -70,6 +73,13 @@ SECRETS_S = 5.0
 USER_AGENT = "Coatcheck"
 
 
+async def wait_for_event(event: asyncio.Event, seconds: float) -> None:
+    """Return when the event is set or the time has passed."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
 class _Unsigned(Exception):
     """There is no secret to sign a delivery with."""
 
@@ -106,6 +116,7 @@ class Deliverer:
         wordings: Mapping[str, Wording],
         *,
         spread: Callable[[], float] = random.random,
+        wait: Callable[[asyncio.Event, float], Awaitable[None]] = wait_for_event,
     ) -> None:
         self._store = store
         self._webhooks = webhooks
@@ -115,6 +126,7 @@ class Deliverer:
         self._keeping = keeping
         self._wordings = wordings
         self._spread = spread
+        self._wait = wait
         self._calls: set[asyncio.Task[None]] = set()
         self._lanes = Lanes(clock)
         self._secrets: dict[tuple[str, str], tuple[float, list[str]]] = {}
@@ -138,9 +150,7 @@ class Deliverer:
                     except StoreError as error:
                         log.warning("webhooks could not be looked at", extra={"why": str(error)})
                         wait_s = RETRY_S
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(wait_s):
-                            await self._look.wait()
+                    await self._wait(self._look, wait_s)
             finally:
                 for task in (*helpers, *self._calls):
                     task.cancel()

@@ -94,7 +94,7 @@ class Engine:
         self.uploads = Uploads(store, self.keeping, self.clock, self.new_id)
         self.metrics = Metrics(store, self.clock)
         self.places = Places(store, self.clock)
-        self.doorkeeper = Doorkeeper(store, self.clock, pepper)
+        self.doorkeeper = Doorkeeper(store, self.clock, pepper, self.new_id)
         self.quotas = QuotaBook(store, self.clock)
         self.admitting = Admitting(store, self.clock, self.quotas, self.metrics)
         self.remote = RemoteWork(self, lease_s)

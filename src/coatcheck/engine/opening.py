@@ -11,6 +11,7 @@ from typing import Protocol
 from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
 from coatcheck.egress.guard import Guard
+from coatcheck.engine.audit import AuditRetention
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
@@ -62,13 +63,14 @@ async def open_engine(
         webhook_secret=webhook_secret,
         pepper=pepper_for(settings).read,
     )
+    audit = AuditRetention(store, clock, settings.audit_days)
     sweeper = Sweeper(
         store,
         clock,
         lease_s=settings.lease_s,
         sweep_s=settings.sweep_s,
         keeping=engine.keeping,
-        chores=[partial(tidy, engine) for tidy in tidying],
+        chores=[audit.sweep, *(partial(tidy, engine) for tidy in tidying)],
     )
     tasks: list[asyncio.Task[None]] = []
     try:
@@ -77,6 +79,7 @@ async def open_engine(
         chores = (
             *(sweeper.run(), engine.ticker.run()),
             *(engine.deliverer.run(), engine.metrics.run()),
+            engine.doorkeeper.uses.run(),
         )
         tasks += [asyncio.create_task(chore) for chore in chores]
         yield engine

@@ -1,6 +1,8 @@
 """Sealing anew what an older key has sealed, so that this key can be dropped.
 
-*Texts* are read some at a time and written over what was read (`store/resealing.py`). What was kept
+*Texts* are read some at a time and written over what was read (`store/resealing.py`). Only the
+places where the store writes envelopes are looked at, so user text that looks like one is no
+obstacle. A text that cannot be decrypted is logged, counted and skipped. What was kept
 before there was a key stays as it is, but for secrets of webhooks: those are sealed in any case
 (`store/sealed_secrets.py`). Without encryption keys that is under the pepper, and all that is done.
 
@@ -21,16 +23,18 @@ are to be restarted with the new one first.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coatcheck.clock import Clock
 from coatcheck.errors import BlobDamaged, BlobGone, Conflict, KeyMissing
+from coatcheck.model.event import EventType
 from coatcheck.model.payload import BlobName
 from coatcheck.model.record import Record
 from coatcheck.model.webhook import SECRET_PREFIX
-from coatcheck.sealing import PREFIX, Keyring
+from coatcheck.sealing import PREFIX, Keyring, is_envelope
 from coatcheck.store.base import Store
 from coatcheck.store.resealing import SECRETS, Change, Place, Text
 from coatcheck.store.sealed_secrets import SecretKeys
@@ -38,7 +42,10 @@ from coatcheck.store.sealed_secrets import SecretKeys
 if TYPE_CHECKING:
     from coatcheck.blobs.blobs import Blobs
 
+log = logging.getLogger(__name__)
+
 AT_ONCE = 100
+NOWHERE = "\x01"  # in no text: JSON escapes it
 NOTES = "resealing"
 RUNS = "resealing-run"
 # Longer than the largest blob takes.
@@ -51,8 +58,9 @@ Progress = Callable[["Resealed"], None]
 
 @dataclass
 class Resealed:
-    """How far it has come. `left` could not be opened: their key is missing, or they are no seals
-    of ours.
+    """How far it has come. `left` could not be opened: their key is missing, or they are damaged.
+    `unreadable_messages` could not be opened either, but may be user text that an older version
+    stored in clear: nothing follows from those.
     """
 
     texts: int = 0
@@ -60,6 +68,7 @@ class Resealed:
     looked_at: int = 0
     left: int = 0
     missing: str = ""  # what was said of the first of these
+    unreadable_messages: int = 0
 
 
 class Resealing:
@@ -112,36 +121,60 @@ class Resealing:
     # --- texts
 
     async def _all_secrets(self) -> None:
-        def change(secret: Text) -> Change:
+        def change(secret: Text) -> str:
             tenant = str(secret.key[0])
-            opened = self._secrets.open(secret.text, tenant)
-            return Change(secret.key, secret.text, self._secrets.seal(opened, tenant))
+            return self._secrets.seal(self._secrets.open(secret.text, tenant), tenant)
 
         await self._replace(SECRETS, SECRET_PREFIX, PREFIX, change)  # those in clear
         await self._replace(SECRETS, PREFIX, f"{PREFIX}{self._secrets.first}:", change)
 
     async def _texts_in(self, place: Place, keys: Keyring) -> None:
-        def change(text: Text) -> Change:
+        def change(text: Text) -> str:
             tenant, *others = text.key
             about = None
             if place.table == "messages":  # compared as they are sealed, see `SealedStore.send`
                 job_id, name, _ = others
                 about = f"{job_id}\0{name}\0{text.beside[0]}"
-            return Change(text.key, text.text, keys.sealed_anew(text.text, str(tenant), about))
+            if place.members and not text.text.startswith(PREFIX):
+                return self._with_members(place, text, keys)
+            return keys.reencrypt(text.text, str(tenant), about)
 
-        await self._replace(place, PREFIX, f"{PREFIX}{keys.first}:", change)
+        # Members in clear may hold anything, so a text is not passed over for what is in it.
+        lacking = NOWHERE if place.members else f"{PREFIX}{keys.first}:"
+        await self._replace(place, PREFIX, lacking, change)
+
+    def _with_members(self, place: Place, text: Text, keys: Keyring) -> str:
+        """Re-encrypt the members of a JSON object that are envelopes."""
+        if place.table == "events" and text.beside[0] != EventType.PROGRESS:
+            return text.text  # sealed as a whole, or in clear
+        fields = json.loads(text.text)
+        changed = False
+        for name in place.members:
+            value = fields.get(name)
+            if isinstance(value, str) and is_envelope(value):
+                try:
+                    fields[name] = keys.reencrypt(value, str(text.key[0]))
+                except (KeyMissing, BlobDamaged) as error:
+                    self.done.unreadable_messages += 1
+                    _log_unreadable(place, text, error)
+                changed = changed or fields[name] != value
+        return json.dumps(fields) if changed else text.text
 
     async def _replace(
-        self, place: Place, having: str, lacking: str, change: Callable[[Text], Change]
+        self, place: Place, having: str, lacking: str, change: Callable[[Text], str]
     ) -> None:
         after = None
         while found := await self._store.texts(place, having, lacking, after, AT_ONCE):
             changes = []
             for text in found:
                 try:
-                    changes.append(change(text))
+                    new = change(text)
                 except (KeyMissing, BlobDamaged) as error:
                     self._leave(error)
+                    _log_unreadable(place, text, error)
+                else:
+                    if new != text.text:
+                        changes.append(Change(text.key, text.text, new))
             if changes:
                 self.done.texts += await self._store.replace_texts(place, changes)
             after = found[-1].key
@@ -192,3 +225,10 @@ class Resealing:
     def _leave(self, error: Exception) -> None:
         self.done.left += 1
         self.done.missing = self.done.missing or str(error)
+
+
+def _log_unreadable(place: Place, text: Text, error: Exception) -> None:
+    # Tenant and id only: the rest of a key may be a secret's envelope.
+    tenant, id_ = text.key[:2]
+    fields = {"table": place.table, "column": place.column, "tenant": tenant, "id": id_}
+    log.warning("text not decrypted", extra={**fields, "why": str(error)})

@@ -14,11 +14,19 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from coatcheck.clock import Clock
 from coatcheck.engine.submission import Submission, prepare
 from coatcheck.errors import Conflict, InvalidPayload, NotFound
+from coatcheck.model.audit import (
+    ANONYMOUS,
+    APP,
+    Action,
+    AuditEntry,
+    audited,
+    changed_fields,
+)
 from coatcheck.model.job import DEFAULT_TENANT, Job, NewJob
 from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
@@ -67,7 +75,12 @@ class Schedules:
     # --- making and changing
 
     async def put(
-        self, definition: Definition, *, declared: bool = False, tenant: str = DEFAULT_TENANT
+        self,
+        definition: Definition,
+        *,
+        declared: bool = False,
+        tenant: str = DEFAULT_TENANT,
+        actor: str = ANONYMOUS,
     ) -> tuple[Schedule, bool]:
         """Make a schedule, or change it to what is said now; return it, and whether it is new.
 
@@ -85,8 +98,22 @@ class Schedules:
                 if there.definition == definition and there.declared == declared:
                     return there, False
             written = self._over(there, definition, declared, tenant)
-            if await self._store.put_schedule(written, None if there is None else there.revision):
+            revision = None if there is None else there.revision
+            entry = self._put_entry(actor, there, written)
+            if await self._store.put_schedule(written, revision, audit=entry):
                 return written, there is None
+
+    def _put_entry(self, actor: str, there: Schedule | None, written: Schedule) -> AuditEntry:
+        if there is None:
+            return self._entry(actor, Action.CREATE_SCHEDULE, written)
+        names = [field.name for field in fields(written.definition)]
+        changed = changed_fields(there.definition, written.definition, names)
+        return self._entry(actor, Action.UPDATE_SCHEDULE, written, changed=changed)
+
+    def _entry(
+        self, actor: str, action: Action, schedule: Schedule, **detail: object
+    ) -> AuditEntry:
+        return audited(self.new_id(), actor, action, schedule.name, schedule.tenant, **detail)
 
     def _over(
         self, there: Schedule | None, definition: Definition, declared: bool, tenant: str
@@ -118,15 +145,19 @@ class Schedules:
             return changed
         return replace(changed, next_at=changed.next_after(now))
 
-    async def pause(self, name: str, tenant: str = DEFAULT_TENANT) -> Schedule:
+    async def pause(
+        self, name: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
+    ) -> Schedule:
         """Stop a schedule; ticks that come meanwhile are nobody's."""
-        return await self._change(name, tenant, paused=True)
+        return await self._change(name, tenant, actor, paused=True)
 
-    async def resume(self, name: str, tenant: str = DEFAULT_TENANT) -> Schedule:
+    async def resume(
+        self, name: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
+    ) -> Schedule:
         """Let a paused schedule go on, from its next tick."""
-        return await self._change(name, tenant, paused=False)
+        return await self._change(name, tenant, actor, paused=False)
 
-    async def _change(self, name: str, tenant: str, *, paused: bool) -> Schedule:
+    async def _change(self, name: str, tenant: str, actor: str, *, paused: bool) -> Schedule:
         while True:
             there = await self.get(name, tenant)
             if there.paused == paused:
@@ -136,13 +167,18 @@ class Schedules:
             changed = replace(
                 there, revision=self.new_id(), paused=paused, next_at=next_at, updated_at=now
             )
-            if await self._store.put_schedule(changed, there.revision):
+            action = Action.PAUSE_SCHEDULE if paused else Action.RESUME_SCHEDULE
+            entry = self._entry(actor, action, there)
+            if await self._store.put_schedule(changed, there.revision, audit=entry):
                 return changed
 
-    async def delete(self, name: str, tenant: str = DEFAULT_TENANT) -> Schedule:
+    async def delete(
+        self, name: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
+    ) -> Schedule:
         """Remove a schedule, not its jobs; return what it was. Raises NotFound."""
         there = await self.get(name, tenant)
-        if not await self._store.delete_schedule(tenant, name):
+        entry = self._entry(actor, Action.DELETE_SCHEDULE, there)
+        if not await self._store.delete_schedule(tenant, name, audit=entry):
             raise NotFound("there is no such schedule")
         return there
 
@@ -151,11 +187,12 @@ class Schedules:
     ) -> None:
         """Bring the store to what an app declares."""
         for definition in declared:
-            await self.put(definition, declared=True, tenant=tenant)
+            await self.put(definition, declared=True, tenant=tenant, actor=APP)
         names = {definition.name for definition in declared}
         for there in await self._all(tenant):
             if there.declared and there.name not in names and there.definition.kind in self._kinds:
-                await self._store.delete_schedule(tenant, there.name)
+                entry = self._entry(APP, Action.DELETE_SCHEDULE, there)
+                await self._store.delete_schedule(tenant, there.name, audit=entry)
                 log.info("a schedule is no longer declared", extra={"schedule": there.name})
 
     async def _all(self, tenant: str) -> Sequence[Schedule]:

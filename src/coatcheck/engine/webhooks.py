@@ -19,6 +19,7 @@ from coatcheck.egress.guard import Guard
 from coatcheck.egress.target import Target
 from coatcheck.errors import Conflict, EgressDenied, InvalidPayload, NotFound
 from coatcheck.ids import is_ulid
+from coatcheck.model.audit import ANONYMOUS, Action, AuditEntry, audited, changed_fields
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.webhook import (
     ENDS,
@@ -39,6 +40,8 @@ from coatcheck.store.webhooks import DeliveryFilter
 
 LONGEST_DESCRIPTION = 200
 MOST_ENDPOINTS = 50
+# What the audit trail calls the secret that a tenant's jobs' own endpoints share.
+SHARED_SECRET = "secret"  # noqa: S105 - a name
 # Addresses of one batch that are looked at together.
 LOOKS_AT_ONCE = 32
 # How many deliveries are sent again with one request.
@@ -73,7 +76,12 @@ class Webhooks:
     # --- endpoints
 
     async def create(
-        self, asked: WebhookAsked, description: str = "", tenant: str = DEFAULT_TENANT
+        self,
+        asked: WebhookAsked,
+        description: str = "",
+        tenant: str = DEFAULT_TENANT,
+        *,
+        actor: str = ANONYMOUS,
     ) -> tuple[Endpoint, str]:
         """Make an endpoint; return it and its secret, which is shown this once."""
         target, events = await self._read(asked, description)
@@ -81,7 +89,8 @@ class Webhooks:
             raise Conflict(f"there are at most {MOST_ENDPOINTS} webhooks; delete one first")
         id_, now, secret = self._new_id(), self._clock.now(), new_secret()
         endpoint = Endpoint(tenant, id_, target.url, id_, events, now, description=description)
-        await self._store.put_endpoint(endpoint, Secret(secret, now))
+        entry = self._entry(actor, Action.CREATE_WEBHOOK, id_, tenant)
+        await self._store.put_endpoint(endpoint, Secret(secret, now), audit=entry)
         return endpoint, secret
 
     async def change(
@@ -90,6 +99,8 @@ class Webhooks:
         asked: WebhookAsked,
         description: str = "",
         tenant: str = DEFAULT_TENANT,
+        *,
+        actor: str = ANONYMOUS,
     ) -> Endpoint:
         """Have an endpoint be called elsewhere or for other events, and enabled again."""
         there = await self.get(endpoint_id, tenant)
@@ -103,7 +114,9 @@ class Webhooks:
             disabled_at=None,
             disabled_why=None,
         )
-        await self._store.put_endpoint(changed)
+        fields = changed_fields(there, changed, ("url", "events", "description", "disabled_at"))
+        entry = self._entry(actor, Action.UPDATE_WEBHOOK, endpoint_id, tenant, changed=fields)
+        await self._store.put_endpoint(changed, audit=entry)
         return changed
 
     async def get(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> Endpoint:
@@ -121,32 +134,48 @@ class Webhooks:
         """List endpoints, the oldest first."""
         return await self._store.list_endpoints(tenant, after, limit)
 
-    async def delete(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> Endpoint:
+    async def delete(
+        self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
+    ) -> Endpoint:
         """Remove an endpoint; what is pending for it is called off. Raises NotFound."""
         there = await self.get(endpoint_id, tenant)
-        if not await self._store.delete_endpoint(tenant, endpoint_id):
+        entry = self._entry(actor, Action.DELETE_WEBHOOK, endpoint_id, tenant)
+        if not await self._store.delete_endpoint(tenant, endpoint_id, audit=entry):
             raise NotFound("there is no such webhook")
         return there
 
-    async def enable(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> Endpoint:
+    async def enable(
+        self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
+    ) -> Endpoint:
         """Let an endpoint be called again."""
         there = await self.get(endpoint_id, tenant)
         enabled = replace(there, failing_since=None, disabled_at=None, disabled_why=None)
-        await self._store.put_endpoint(enabled)
+        entry = self._entry(actor, Action.ENABLE_WEBHOOK, endpoint_id, tenant)
+        await self._store.put_endpoint(enabled, audit=entry)
         return enabled
 
-    async def disable(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> Endpoint:
+    async def disable(
+        self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
+    ) -> Endpoint:
         """Stop calling an endpoint; what is pending for it is called off."""
         there = await self.get(endpoint_id, tenant)
         if there.disabled_at is not None:
             return there
         disabled = replace(there, disabled_at=self._clock.now(), disabled_why="disabled by hand")
-        await self._store.put_endpoint(disabled)
+        entry = self._entry(actor, Action.DISABLE_WEBHOOK, endpoint_id, tenant)
+        await self._store.put_endpoint(disabled, audit=entry)
         return disabled
+
+    def _entry(
+        self, actor: str, action: Action, endpoint_id: str, tenant: str, **detail: object
+    ) -> AuditEntry:
+        return audited(self._new_id(), actor, action, endpoint_id, tenant, **detail)
 
     # --- secrets
 
-    async def rotate(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> tuple[str, int]:
+    async def rotate(
+        self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
+    ) -> tuple[str, int]:
         """Make a new secret for an endpoint, or (OWN) for jobs' own; return it, and until when the
         one before is used beside it.
         """
@@ -157,7 +186,8 @@ class Webhooks:
             await self.get(endpoint_id, tenant)
         now, secret = self._clock.now(), new_secret()
         until = now + ROTATION_MS
-        await self._store.put_secret(tenant, endpoint_id, Secret(secret, now), until)
+        entry = self._entry(actor, Action.ROTATE_WEBHOOK, endpoint_id or SHARED_SECRET, tenant)
+        await self._store.put_secret(tenant, endpoint_id, Secret(secret, now), until, audit=entry)
         return secret, until
 
     async def secret(self, tenant: str = DEFAULT_TENANT) -> str:

@@ -18,7 +18,7 @@ from coatcheck.engine.access import Doorkeeper
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.access_request import KeyRequest, TenantRequest
-from coatcheck.http.caller import caller_of
+from coatcheck.http.caller import actor_of, caller_of
 from coatcheck.http.cursor import read_cursor, write_cursor
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import read_fields
@@ -35,9 +35,13 @@ LONGEST_USAGE_MS = 92 * DAY_MS
 async def create_key(request: Request) -> Response:
     """Make a key. It is in this answer and nowhere else: whoever loses it makes another."""
     asked = await read_fields(request, KeyRequest)
-    tenant = _only_own(request, asked.tenant) or caller_of(request).tenant
+    tenant = only_own(request, asked.tenant) or caller_of(request).tenant
     key, shown = await _doorkeeper(request).create_key(
-        tenant, asked.scopes, note=asked.note, expires_at=asked.expires_at
+        tenant,
+        asked.scopes,
+        note=asked.note,
+        expires_at=asked.expires_at,
+        actor=actor_of(request),
     )
     headers = {"Location": f"/v1/keys/{key.id}", "Cache-Control": "no-store"}
     return Response(dumps({**key_view(key), "key": shown}), 201, headers, JSON)
@@ -49,7 +53,7 @@ async def list_keys(request: Request) -> Response:
     named = query.get("tenant")
     if named is not None and not is_name(named):
         raise HTTPException(400, f"this cannot be a tenant's name: {NAME_RULE}")
-    tenant = _only_own(request, named)
+    tenant = only_own(request, named)
     after, limit = _page_of(query)
     # One more than asked for tells whether there is another page.
     found = await _doorkeeper(request).keys(tenant, after, limit + 1)
@@ -61,7 +65,7 @@ async def list_keys(request: Request) -> Response:
 async def revoke_key(request: Request) -> Response:
     """End a key for good, everywhere and at once; it stays in the list."""
     key = await _doorkeeper(request).revoke_key(
-        request.path_params["key_id"], _only_own(request, None)
+        request.path_params["key_id"], only_own(request, None), actor=actor_of(request)
     )
     return Response(dumps(key_view(key)), media_type=JSON)
 
@@ -82,6 +86,7 @@ async def put_tenant(request: Request) -> Response:
         request.path_params["owner"],
         status=asked.status,
         quotas=None if asked.quotas is None else asked.quotas.as_quotas(),
+        actor=actor_of(request),
     )
     headers = {"Location": f"/v1/tenants/{tenant.name}"} if is_new else None
     return Response(dumps(tenant_view(tenant)), 201 if is_new else 200, headers, JSON)
@@ -98,9 +103,9 @@ async def get_usage(request: Request) -> Response:
     engine: Engine = request.app.state.engine
     query = request.query_params
     tenant = await engine.doorkeeper.tenant(_visible(request))
-    until = _moment(query, "until")
+    until = read_time(query, "until")
     until = engine.clock.now() + 1 if until is None else until
-    since = _moment(query, "since")
+    since = read_time(query, "since")
     since = max(0, until - DAY_MS) if since is None else since
     if not 0 <= until - since <= LONGEST_USAGE_MS:
         raise HTTPException(400, "since and until are in this order, and at most 92 days apart")
@@ -118,6 +123,7 @@ def key_view(key: ApiKey) -> dict[str, Any]:
         "created_at": to_rfc3339(key.created_at),
         "expires_at": None if key.expires_at is None else to_rfc3339(key.expires_at),
         "revoked_at": None if key.revoked_at is None else to_rfc3339(key.revoked_at),
+        "last_used_at": None if key.last_used_at is None else to_rfc3339(key.last_used_at),
     }
 
 
@@ -145,7 +151,7 @@ def _visible(request: Request) -> str:
     return name
 
 
-def _only_own(request: Request, named: str | None) -> str | None:
+def only_own(request: Request, named: str | None) -> str | None:
     """Return the tenant that is meant, None for all; others than the operator have their own."""
     caller = caller_of(request)
     if caller.tenant == OPERATOR and caller.may(Scope.ADMIN):
@@ -161,7 +167,8 @@ def _page_of(query: QueryParams) -> tuple[str, int]:
     return "" if cursor is None else read_cursor(cursor, is_name), limit
 
 
-def _moment(query: QueryParams, name: str) -> int | None:
+def read_time(query: QueryParams, name: str) -> int | None:
+    """Read a time of the query."""
     text = query.get(name)
     if text is None:
         return None

@@ -16,6 +16,7 @@ _KEY = {
     "created_at": TIME,
     "expires_at": maybe(TIME),
     "revoked_at": maybe(TIME),
+    "last_used_at": maybe(TIME),
 }
 _SECRET: Schema = {"type": "string", "pattern": f"^{KEY.pattern}$", "description": "Shown once."}
 _TENANT = whole(

@@ -21,6 +21,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.errors import Forbidden, NotFound
 from coatcheck.http.endpoint import TENANT, Endpoint, OpensTo
 from coatcheck.model.access import OPERATOR, Quotas, Scope
+from coatcheck.model.audit import ANONYMOUS
 from coatcheck.model.names import NAME_RULE, is_name
 
 _BEARER = b"bearer "
@@ -42,6 +43,11 @@ def caller_of(request: Request) -> Caller:
     """Return who asks."""
     caller: Caller = request.scope["coatcheck.caller"]
     return caller
+
+
+def actor_of(request: Request) -> str:
+    """Return whom the audit trail names: the caller's key."""
+    return caller_of(request).key_id or ANONYMOUS
 
 
 def tenant_of(request: Request) -> str:

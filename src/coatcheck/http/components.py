@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.http.access_schemas import access_components
+from coatcheck.http.audit_routes import audit_components
 from coatcheck.http.endpoint import Schema
 from coatcheck.http.job_schemas import job_components
 from coatcheck.http.operating_schemas import operating_components
@@ -19,5 +20,6 @@ def components() -> dict[str, Schema]:
         **work_components(),
         **operating_components(),
         **access_components(),
+        **audit_components(),
         **webhook_components(),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coatcheck.http.access_routes import ACCESS
 from coatcheck.http.artifact_routes import ARTIFACTS
+from coatcheck.http.audit_routes import AUDIT
 from coatcheck.http.endpoint import Endpoint
 from coatcheck.http.job_routes import JOBS
 from coatcheck.http.operating_routes import OPERATING, PAGES
@@ -15,5 +16,5 @@ from coatcheck.http.work_routes import WORK
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *(*JOBS, *ARTIFACTS, *UPLOADS, *STEERING, *WORK, *SCHEDULES, *WEBHOOKS),
-    *(*ACCESS, *OPERATING, *PAGES),
+    *(*ACCESS, *AUDIT, *OPERATING, *PAGES),
 )

@@ -14,7 +14,7 @@ from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.schedules import Schedules
 from coatcheck.http.body import read_json
-from coatcheck.http.caller import admission_of, check_kind, tenant_of
+from coatcheck.http.caller import actor_of, admission_of, check_kind, tenant_of
 from coatcheck.http.cursor import read_cursor, write_cursor
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.idempotency import REPLAYED, once_for
@@ -53,7 +53,9 @@ async def put_schedule(request: Request) -> Response:
         raise HTTPException(400, f"this cannot be a schedule's name: {NAME_RULE}")
     definition = read_definition(name, await read_json(request))
     check_kind(request, Scope.WRITE, definition.kind)
-    schedule, is_new = await _schedules(request).put(definition, tenant=tenant_of(request))
+    schedule, is_new = await _schedules(request).put(
+        definition, tenant=tenant_of(request), actor=actor_of(request)
+    )
     log.info("schedule made" if is_new else "schedule changed", extra={"schedule": name})
     return _answer(schedule, 201 if is_new else 200)
 
@@ -67,21 +69,27 @@ async def get_schedule(request: Request) -> Response:
 
 async def delete_schedule(request: Request) -> Response:
     """Delete a schedule, and answer with what it was; its jobs stay."""
-    schedule = await _schedules(request).delete(request.path_params["schedule"], tenant_of(request))
+    schedule = await _schedules(request).delete(
+        request.path_params["schedule"], tenant_of(request), actor=actor_of(request)
+    )
     log.info("schedule deleted", extra={"schedule": schedule.name})
     return _answer(schedule)
 
 
 async def pause_schedule(request: Request) -> Response:
     """Stop a schedule; ticks that come meanwhile are not made up for."""
-    schedule = await _schedules(request).pause(request.path_params["schedule"], tenant_of(request))
+    schedule = await _schedules(request).pause(
+        request.path_params["schedule"], tenant_of(request), actor=actor_of(request)
+    )
     log.info("schedule paused", extra={"schedule": schedule.name})
     return _answer(schedule)
 
 
 async def resume_schedule(request: Request) -> Response:
     """Let a paused schedule go on with its next tick."""
-    schedule = await _schedules(request).resume(request.path_params["schedule"], tenant_of(request))
+    schedule = await _schedules(request).resume(
+        request.path_params["schedule"], tenant_of(request), actor=actor_of(request)
+    )
     log.info("schedule resumed", extra={"schedule": schedule.name})
     return _answer(schedule)
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.webhooks import Webhooks
-from coatcheck.http.caller import check_kind, tenant_of
+from coatcheck.http.caller import actor_of, check_kind, tenant_of
 from coatcheck.http.cursor import read_cursor, write_cursor
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import read_fields
@@ -42,7 +42,7 @@ async def create_webhook(request: Request) -> Response:
     """Have all jobs' events told to an address; its secret is in this answer and in no other."""
     asked = await read_fields(request, WebhookRequest)
     endpoint, secret = await _webhooks(request).create(
-        asked.asked(), asked.description, tenant_of(request)
+        asked.asked(), asked.description, tenant_of(request), actor=actor_of(request)
     )
     log.info("webhook made", extra={"webhook": endpoint.id})
     headers = {"Location": f"/v1/webhooks/{endpoint.id}", **_NOT_KEPT}
@@ -70,7 +70,7 @@ async def put_webhook(request: Request) -> Response:
     asked = await read_fields(request, WebhookRequest)
     webhooks = _webhooks(request)
     endpoint = await webhooks.change(
-        _id(request), asked.asked(), asked.description, tenant_of(request)
+        _id(request), asked.asked(), asked.description, tenant_of(request), actor=actor_of(request)
     )
     log.info("webhook changed", extra={"webhook": endpoint.id})
     return _answer(webhook_view(endpoint))
@@ -78,21 +78,27 @@ async def put_webhook(request: Request) -> Response:
 
 async def delete_webhook(request: Request) -> Response:
     """Delete a webhook, and answer with what it was; what is pending for it is called off."""
-    endpoint = await _webhooks(request).delete(_id(request), tenant_of(request))
+    endpoint = await _webhooks(request).delete(
+        _id(request), tenant_of(request), actor=actor_of(request)
+    )
     log.info("webhook deleted", extra={"webhook": endpoint.id})
     return _answer(webhook_view(endpoint))
 
 
 async def enable_webhook(request: Request) -> Response:
     """Let a webhook be called again; what it has missed can be redelivered."""
-    endpoint = await _webhooks(request).enable(_id(request), tenant_of(request))
+    endpoint = await _webhooks(request).enable(
+        _id(request), tenant_of(request), actor=actor_of(request)
+    )
     log.info("webhook enabled", extra={"webhook": endpoint.id})
     return _answer(webhook_view(endpoint))
 
 
 async def disable_webhook(request: Request) -> Response:
     """Stop calling a webhook; what is pending for it is called off."""
-    endpoint = await _webhooks(request).disable(_id(request), tenant_of(request))
+    endpoint = await _webhooks(request).disable(
+        _id(request), tenant_of(request), actor=actor_of(request)
+    )
     log.info("webhook disabled by hand", extra={"webhook": endpoint.id})
     return _answer(webhook_view(endpoint))
 
@@ -115,7 +121,9 @@ async def rotate_secret(request: Request) -> Response:
 
 
 async def _rotate(request: Request, endpoint_id: str) -> Response:
-    secret, until = await _webhooks(request).rotate(endpoint_id, tenant_of(request))
+    secret, until = await _webhooks(request).rotate(
+        endpoint_id, tenant_of(request), actor=actor_of(request)
+    )
     log.info("webhook secret rotated", extra={"webhook": endpoint_id})
     rotated = {"secret": secret, "previous_until": to_rfc3339(until)}
     return _answer(rotated, headers=_NOT_KEPT)

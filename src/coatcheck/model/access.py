@@ -84,6 +84,15 @@ class ApiKey(NamedTuple):
     created_at: int
     expires_at: int | None = None
     revoked_at: int | None = None
+    last_used_at: int | None = None  # to about a minute
+
+
+class KeyUse(NamedTuple):
+    """The latest use of a key."""
+
+    tenant: str
+    id: str
+    at: int
 
 
 Grants = Mapping[Scope, frozenset[str] | None]

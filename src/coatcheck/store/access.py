@@ -12,9 +12,11 @@ and only if that has happened, however often somebody tried.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from coatcheck.model.access import ApiKey, Load, Quotas, Tenant
+from coatcheck.model.access import ApiKey, KeyUse, Load, Quotas, Tenant
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.usage import Usage
 
 
@@ -32,7 +34,7 @@ class AccessStore(Protocol):
         """Read the epoch, and whether there is any key, also a revoked one."""
         ...
 
-    async def put_tenant(self, tenant: Tenant) -> None:
+    async def put_tenant(self, tenant: Tenant, *, audit: AuditEntry | None = None) -> None:
         """Make a tenant, or change it to this; when it was made stays."""
         ...
 
@@ -44,8 +46,16 @@ class AccessStore(Protocol):
         """List tenants in the order of their names, from the one after `after`."""
         ...
 
-    async def add_key(self, key: ApiKey) -> None:
-        """Write a key, and its tenant where that is new; an id that is taken raises Conflict."""
+    async def add_key(
+        self,
+        key: ApiKey,
+        *,
+        audit: AuditEntry | None = None,
+        tenant_audit: AuditEntry | None = None,
+    ) -> None:
+        """Write a key, and its tenant where that is new; an id that is taken raises Conflict.
+        `tenant_audit` is written if the tenant is new.
+        """
         ...
 
     async def get_key(self, key_id: str) -> tuple[ApiKey, Tenant] | None:
@@ -58,9 +68,17 @@ class AccessStore(Protocol):
         """List keys, of one tenant or all, by their ids, from the one after `after`."""
         ...
 
-    async def revoke_key(self, key_id: str, now: int) -> ApiKey | None:
+    async def revoke_key(
+        self, key_id: str, now: int, *, audit: AuditEntry | None = None
+    ) -> ApiKey | None:
         """End a key for good, and return it as it is then; None where there is none. One that was
-        revoked before keeps its time.
+        revoked before keeps its time, and no entry is written.
+        """
+        ...
+
+    async def touch_keys(self, uses: Sequence[KeyUse], apart_ms: int) -> None:
+        """Write when keys were last used, unless a use that is less than `apart_ms` older is known.
+        This does not raise the epoch.
         """
         ...
 

@@ -28,6 +28,7 @@ from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.store.access import AccessStore
+from coatcheck.store.audit import AuditStore
 from coatcheck.store.files import FileStore
 from coatcheck.store.migrations import Migration
 from coatcheck.store.queues import QueueStatus, QueueStore
@@ -176,6 +177,7 @@ class Store(
     ScheduleStore,
     WebhookStore,
     AccessStore,
+    AuditStore,
     ResealingStore,
     Protocol,
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.record import Record
 
 
@@ -14,6 +15,8 @@ class RecordStore(Protocol):
         self,
         record: Record,
         expected_version: int | None = None,
+        *,
+        audit: AuditEntry | None = None,
     ) -> Record | None:
         """Write a document and return it with its new version.
 
@@ -32,6 +35,8 @@ class RecordStore(Protocol):
         """List a collection in the order of its keys, from the one after `after`."""
         ...
 
-    async def delete_record(self, tenant: str, collection: str, key: str) -> bool:
+    async def delete_record(
+        self, tenant: str, collection: str, key: str, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Delete a document; False when there was none."""
         ...

@@ -24,6 +24,9 @@ class Place(NamedTuple):
     key: tuple[str, ...]
     column: str
     beside: tuple[str, ...] = ()  # what else is read with it
+    # A text that is not sealed as a whole may be a JSON object with these members sealed (of
+    # events: the entries of progress alone).
+    members: tuple[str, ...] = ()
 
 
 class Text(NamedTuple):
@@ -43,17 +46,19 @@ class Change(NamedTuple):
 
 
 _JOB = ("tenant", "job_id")
+_OF_ERRORS = ("message", "detail")
+_OF_PROGRESS = ("message",)
 
 # These are sealed always, also where nothing else is: see `sealed_secrets.py`.
 SECRETS = Place("webhook_secrets", ("tenant", "endpoint", "value"), "value")
 
 # Where both stores have the same tables.
 COMMON = (
-    Place("jobs", ("tenant", "id"), "error"),
-    Place("jobs", ("tenant", "id"), "progress"),
-    Place("events", (*_JOB, "seq"), "data"),
+    Place("jobs", ("tenant", "id"), "error", members=_OF_ERRORS),
+    Place("jobs", ("tenant", "id"), "progress", members=_OF_PROGRESS),
+    Place("events", (*_JOB, "seq"), "data", ("type",), members=_OF_PROGRESS),
     Place("steps", (*_JOB, "seq"), "result"),
-    Place("steps", (*_JOB, "seq"), "error"),
+    Place("steps", (*_JOB, "seq"), "error", members=_OF_ERRORS),
     Place("artifacts", (*_JOB, "name"), "content"),
     Place("messages", (*_JOB, "name", "number"), "data", ("key",)),
     Place("schedules", ("tenant", "name"), "input"),

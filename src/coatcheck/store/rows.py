@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from coatcheck.ids import ulid_time
 from coatcheck.model.access import ApiKey, Quotas, Tenant, TenantStatus
 from coatcheck.model.artifact import Artifact
+from coatcheck.model.audit import Action, AuditEntry, Resource
 from coatcheck.model.event import Event, EventType
 from coatcheck.model.job import Failure, Job, NewJob, Progress, Terms
 from coatcheck.model.schedule import CatchUp, Definition, Overlap, Schedule, Timing
@@ -27,6 +28,7 @@ from coatcheck.model.webhook import (
     Try,
 )
 from coatcheck.model.worker import WorkerInfo
+from coatcheck.store.audit import AuditFilter
 from coatcheck.store.base import QueueStatus, Report
 from coatcheck.store.webhooks import DeliveryClaim
 
@@ -39,6 +41,7 @@ _REASONS: dict[str | None, Reason | None] = {None: None, **{str(r): r for r in R
 WAITING = [str(State.QUEUED), str(State.WAITING)]
 RUNNING = [str(State.RUNNING)]
 MINUTE_MS = 60_000
+_AFTER_EVERY_ULID = "8"  # a ULID begins with 0 to 7
 
 # What `standing_of` selects: the rowid, then a Standing, then the Terms, then the kind.
 STANDING_FIELDS = len(Standing._fields)
@@ -354,9 +357,22 @@ def key_row(key: ApiKey) -> tuple[Any, ...]:
 
 def read_key(row: Sequence[Any]) -> ApiKey:
     """Read what `key_row` laid out."""
-    id_, tenant, digest, scopes, note, created_at, expires_at, revoked_at = row
-    granted = tuple(json.loads(scopes))
-    return ApiKey(id_, tenant, digest, granted, note, created_at, expires_at, revoked_at)
+    id_, tenant, digest, scopes, *others = row
+    return ApiKey(id_, tenant, digest, tuple(json.loads(scopes)), *others)
+
+
+def audit_values(which: AuditFilter) -> tuple[Any, ...]:
+    """Lay a filter of the audit trail out for the statements that list it."""
+    tenant = () if which.tenant is None else (which.tenant,)
+    bounds = (which.since or "", which.before or _AFTER_EVERY_ULID)
+    wanted = (which.actor, which.action, which.resource, which.resource_id)
+    return (*tenant, *bounds, *wanted, which.limit)
+
+
+def read_audit(row: Sequence[Any]) -> AuditEntry:
+    """Read an entry of the audit trail."""
+    tenant, id_, actor, action, resource, resource_id, detail = row
+    return AuditEntry(tenant, id_, actor, Action(action), Resource(resource), resource_id, detail)
 
 
 def read_worker(row: Row) -> WorkerInfo:

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.job import NewJob
 from coatcheck.model.schedule import Schedule
 
@@ -45,7 +46,9 @@ class Firing(NamedTuple):
 class ScheduleStore(Protocol):
     """Schedules, as semantic verbs."""
 
-    async def put_schedule(self, schedule: Schedule, over: str | None) -> bool:
+    async def put_schedule(
+        self, schedule: Schedule, over: str | None, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Write a schedule over the revision `over` of itself, or where there is none (None).
         False: something else is there, and nothing was changed.
         """
@@ -61,7 +64,9 @@ class ScheduleStore(Protocol):
         """List schedules in the order of their names, from the one after `after`."""
         ...
 
-    async def delete_schedule(self, tenant: str, name: str) -> bool:
+    async def delete_schedule(
+        self, tenant: str, name: str, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Delete a schedule, not its jobs; False when there was none."""
         ...
 

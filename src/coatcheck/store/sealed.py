@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from coatcheck.errors import KeyMissing
 from coatcheck.model.artifact import Artifact
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.event import Event, EventType, NewEvent
 from coatcheck.model.job import Failure, Job, Lease, NewJob, Progress
 from coatcheck.model.limit import Limit
@@ -204,10 +205,15 @@ class SealedStore(SealedSecrets):
     # --- small documents and schedules
 
     async def put_record(
-        self, record: Record, expected_version: int | None = None
+        self,
+        record: Record,
+        expected_version: int | None = None,
+        *,
+        audit: AuditEntry | None = None,
     ) -> Record | None:
         """Write a document."""
-        written = await self._store.put_record(self._seal_record(record), expected_version)
+        sealed = self._seal_record(record)
+        written = await self._store.put_record(sealed, expected_version, audit=audit)
         return None if written is None else replace(written, value=record.value)
 
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
@@ -222,10 +228,12 @@ class SealedStore(SealedSecrets):
         found = await self._store.list_records(tenant, collection, now, after, limit)
         return [self._open_record(record) for record in found]
 
-    async def put_schedule(self, schedule: Schedule, over: str | None) -> bool:
+    async def put_schedule(
+        self, schedule: Schedule, over: str | None, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Write a schedule."""
         text = self._seal(schedule.definition.input, schedule.tenant)
-        return await self._store.put_schedule(_with_input(schedule, text), over)
+        return await self._store.put_schedule(_with_input(schedule, text), over, audit=audit)
 
     async def get_schedule(self, tenant: str, name: str) -> Schedule | None:
         """Read a schedule."""
@@ -311,8 +319,8 @@ class SealedStore(SealedSecrets):
     def _open_failure(self, error: Failure | None, tenant: str) -> Failure | None:
         if error is None or not error.message.startswith(PREFIX):
             return error
-        detail = None if error.detail is None else self._keys.open(error.detail, tenant)
-        return replace(error, message=self._keys.open(error.message, tenant), detail=detail)
+        detail = None if error.detail is None else self._keys.open_message(error.detail, tenant)
+        return replace(error, message=self._keys.open_message(error.message, tenant), detail=detail)
 
     def _open_job(self, job: Job) -> Job:
         if job.result is None and job.error is None and job.progress is None:
@@ -327,13 +335,13 @@ class SealedStore(SealedSecrets):
     def _open_progress(self, progress: Progress | None, tenant: str) -> Progress | None:
         if progress is None or progress.message is None:
             return progress
-        return replace(progress, message=self._keys.open(progress.message, tenant))
+        return replace(progress, message=self._keys.open_message(progress.message, tenant))
 
     def _open_event(self, event: Event, tenant: str) -> Event:
         if event.type is EventType.PROGRESS and PREFIX in event.data:
             told = json.loads(event.data)
             if told.get("message") is not None:
-                told["message"] = self._keys.open(told["message"], tenant)
+                told["message"] = self._keys.open_message(told["message"], tenant)
             return replace(event, data=json.dumps(told))
         if event.data.startswith(PREFIX):
             return replace(event, data=self._keys.open(event.data, tenant))

@@ -9,6 +9,9 @@ The pepper is asked for when the first secret is sealed or opened, and made then
 done. Where it cannot (PostgreSQL, and none is set) no secret is made, and nobody is told that one
 was: what needs it is refused with what to do.
 
+All else is kept in clear here. Messages are free text, so one that begins like an envelope is
+changed on its way in: a store that is opened with keys later must not take it for one.
+
 What was kept in clear before this was so is still read. It is sealed when its endpoint gets its
 next secret, and by `coatcheck reseal`, which also brings what the pepper has sealed under the
 encryption keys, once there are any.
@@ -16,15 +19,27 @@ encryption keys, once there are any.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from coatcheck.errors import ConfigurationError, KeyMissing
+from coatcheck.model.audit import AuditEntry
+from coatcheck.model.job import Failure, Lease, NewJob
+from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released
+from coatcheck.model.step import Step
 from coatcheck.model.webhook import Endpoint, Secret
 from coatcheck.pepper import Pepper, pepper_for
-from coatcheck.sealing import OF_PEPPER, PREFIX, Keyring, key_missing, keyring_for
+from coatcheck.sealing import (
+    OF_PEPPER,
+    PREFIX,
+    Keyring,
+    key_missing,
+    keyring_for,
+    not_an_envelope,
+)
 from coatcheck.settings import Settings
-from coatcheck.store.base import Store
+from coatcheck.store.base import Ended, Report, Settlement, Store
 from coatcheck.store.resealing import SECRETS, Change
 
 
@@ -76,7 +91,9 @@ def secret_keys_for(settings: Settings) -> SecretKeys:
 
 
 class SealedSecrets:
-    """Seals the secrets that go into another store, and opens those that come out."""
+    """Seals the secrets that go into another store, opens those that come out, and keeps messages
+    in clear from looking like envelopes.
+    """
 
     def __init__(self, store: Store, secrets: SecretKeys | Keyring) -> None:
         self._store = store
@@ -85,10 +102,16 @@ class SealedSecrets:
     def __getattr__(self, verb: str) -> Any:
         return getattr(self._store, verb)
 
-    async def put_endpoint(self, endpoint: Endpoint, secret: Secret | None = None) -> None:
+    async def put_endpoint(
+        self,
+        endpoint: Endpoint,
+        secret: Secret | None = None,
+        *,
+        audit: AuditEntry | None = None,
+    ) -> None:
         """Write a tenant's endpoint, with its first secret."""
         sealed = None if secret is None else self._sealed(secret, endpoint.tenant)
-        await self._store.put_endpoint(endpoint, sealed)
+        await self._store.put_endpoint(endpoint, sealed, audit=audit)
 
     async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
         """Read the secrets that count now. One whose key is missing is left out where another can
@@ -106,7 +129,14 @@ class SealedSecrets:
         return opened
 
     async def put_secret(
-        self, tenant: str, endpoint_id: str, secret: Secret, old_until: int, *, first: bool = False
+        self,
+        tenant: str,
+        endpoint_id: str,
+        secret: Secret,
+        old_until: int,
+        *,
+        first: bool = False,
+        audit: AuditEntry | None = None,
     ) -> bool:
         """Add a secret; what is in clear beside it is sealed as well."""
         sealed = self._sealed(secret, tenant)
@@ -118,7 +148,62 @@ class SealedSecrets:
                 for value in in_clear
             ]
             await self._store.replace_texts(SECRETS, changes)
-        return await self._store.put_secret(tenant, endpoint_id, sealed, old_until, first=first)
+        return await self._store.put_secret(
+            tenant, endpoint_id, sealed, old_until, first=first, audit=audit
+        )
 
     def _sealed(self, secret: Secret, tenant: str) -> Secret:
         return secret._replace(value=self._secrets.seal(secret.value, tenant))
+
+    # --- messages in clear
+
+    async def submit_ended(
+        self, job: NewJob, ended: Ended, now: int, epoch: int | None = None
+    ) -> None:
+        """Make a job durable that has ended."""
+        report = None if ended.report is None else _clear_report(ended.report)
+        outcome = ended.outcome
+        if isinstance(outcome, GaveUp):
+            outcome = replace(outcome, error=_clear_failure(outcome.error))
+        clear = ended._replace(outcome=outcome, report=report)
+        await self._store.submit_ended(job, clear, now, epoch)
+
+    async def report(self, lease: Lease, report: Report, now: int) -> bool:
+        """Write what a running job says of itself."""
+        return await self._store.report(lease, _clear_report(report), now)
+
+    async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
+        """End attempts."""
+        clear = [
+            Settlement(
+                lease, _clear_outcome(outcome), None if report is None else _clear_report(report)
+            )
+            for lease, outcome, report in settlements
+        ]
+        return await self._store.settle(clear, now)
+
+
+def _clear_failure(error: Failure) -> Failure:
+    if not error.message.startswith(PREFIX):
+        return error
+    return replace(error, message=not_an_envelope(error.message))
+
+
+def _clear_outcome(outcome: Outcome) -> Outcome:
+    match outcome:
+        case GaveUp(error) | Errored(error) | Released(_, error) if error is not None:
+            return replace(outcome, error=_clear_failure(error))
+    return outcome
+
+
+def _clear_report(report: Report) -> Report:
+    progress = report.progress
+    if progress is not None and progress.message is not None:
+        progress = replace(progress, message=not_an_envelope(progress.message))
+    if not report.steps and progress is report.progress:
+        return report
+    return report._replace(progress=progress, steps=tuple(map(_clear_step, report.steps)))
+
+
+def _clear_step(step: Step) -> Step:
+    return step if step.error is None else replace(step, error=_clear_failure(step.error))

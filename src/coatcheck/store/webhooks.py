@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.webhook import Delivery, DeliveryKey, DeliveryState, Endpoint, Secret, Try
 
 
@@ -86,7 +87,13 @@ class DeliveryFilter(NamedTuple):
 class WebhookStore(Protocol):
     """Webhooks, as semantic verbs."""
 
-    async def put_endpoint(self, endpoint: Endpoint, secret: Secret | None = None) -> None:
+    async def put_endpoint(
+        self,
+        endpoint: Endpoint,
+        secret: Secret | None = None,
+        *,
+        audit: AuditEntry | None = None,
+    ) -> None:
         """Write a tenant's endpoint, in place of the one with its id; with its first secret."""
         ...
 
@@ -100,7 +107,9 @@ class WebhookStore(Protocol):
         """List a tenant's endpoints in the order of their ids, from the one after `after`."""
         ...
 
-    async def delete_endpoint(self, tenant: str, endpoint_id: str) -> bool:
+    async def delete_endpoint(
+        self, tenant: str, endpoint_id: str, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Delete a tenant's endpoint and its secrets; False when there was none. What is pending
         is handed out without an endpoint.
         """
@@ -113,7 +122,14 @@ class WebhookStore(Protocol):
         ...
 
     async def put_secret(
-        self, tenant: str, endpoint_id: str, secret: Secret, old_until: int, *, first: bool = False
+        self,
+        tenant: str,
+        endpoint_id: str,
+        secret: Secret,
+        old_until: int,
+        *,
+        first: bool = False,
+        audit: AuditEntry | None = None,
     ) -> bool:
         """Add a secret. The newest of those before counts until `old_until`, older ones no more.
 
@@ -134,7 +150,9 @@ class WebhookStore(Protocol):
         ...
 
     async def note_deliveries(self, noted: Sequence[Noted]) -> list[bool]:
-        """Write what became of attempts; for each whether it was still the newest."""
+        """Write what became of attempts; for each whether it was still the newest. A retry is due
+        before the lease would have ended, so it wakes those who wait for WEBHOOKS.
+        """
         ...
 
     async def get_delivery(self, key: DeliveryKey) -> Delivery | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from coatcheck.errors import AccessChanged, Conflict
 from coatcheck.ids import first_ulid_at
-from coatcheck.model.access import ApiKey, Load, Quotas, Tenant
+from coatcheck.model.access import ApiKey, KeyUse, Load, Quotas, Tenant
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.usage import Usage
 from coatcheck.store.access import Access
+from coatcheck.store.postgres import audit as audit_log
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rows import (
@@ -64,12 +66,13 @@ class PostgresAccess:
         [row] = await self._database.fetch(self._sql.access)
         return Access(*row)
 
-    async def put_tenant(self, tenant: Tenant) -> None:
+    async def put_tenant(self, tenant: Tenant, *, audit: AuditEntry | None = None) -> None:
         """Make or change a tenant."""
 
         async def put(db: Any) -> None:
             await db.execute(self._sql.raise_access_epoch)
             await db.execute(self._sql.put_tenant, *tenant_row(tenant))
+            await audit_log.record(db, self._sql, audit)
 
         await self._database.run(put)
 
@@ -85,24 +88,32 @@ class PostgresAccess:
             for row in await self._database.fetch(self._sql.tenants_after, after, limit)
         ]
 
-    async def add_key(self, key: ApiKey) -> None:
+    async def add_key(
+        self,
+        key: ApiKey,
+        *,
+        audit: AuditEntry | None = None,
+        tenant_audit: AuditEntry | None = None,
+    ) -> None:
         """Write a key, and its tenant where that is new."""
 
         async def add(db: Any) -> None:
             await db.execute(self._sql.raise_access_epoch)
             new = Tenant(key.tenant, created_at=key.created_at, updated_at=key.created_at)
-            await db.execute(self._sql.add_tenant, *tenant_row(new))
+            if await db.execute(self._sql.add_tenant, *tenant_row(new)) != NOTHING_WRITTEN:
+                await audit_log.record(db, self._sql, tenant_audit)
             await db.execute(self._sql.add_key, *key_row(key))
             there = read_key(await db.fetchrow(self._sql.api_key, key.id))
             if there.digest != key.digest:
                 raise Conflict(f"there is a key {key.id} already")
+            await audit_log.record(db, self._sql, audit)
 
         await self._database.run(add)
 
     async def get_key(self, key_id: str) -> tuple[ApiKey, Tenant] | None:
         """Read a key and its tenant."""
         rows = await self._database.fetch(self._sql.key_with_tenant, key_id)
-        return (read_key(rows[0][:8]), read_tenant(rows[0][8:])) if rows else None
+        return (read_key(rows[0][:9]), read_tenant(rows[0][9:])) if rows else None
 
     async def list_keys(
         self, tenant: str | None = None, after: str = "", limit: int = 100
@@ -112,18 +123,27 @@ class PostgresAccess:
         values = (after, limit) if tenant is None else (tenant, after, limit)
         return [read_key(row) for row in await self._database.fetch(sql, *values)]
 
-    async def revoke_key(self, key_id: str, now: int) -> ApiKey | None:
+    async def revoke_key(
+        self, key_id: str, now: int, *, audit: AuditEntry | None = None
+    ) -> ApiKey | None:
         """End a key for good."""
 
         async def revoke(db: Any) -> ApiKey | None:
             # Also where it was revoked before: an earlier try may have done it, and one more
             # epoch does no harm.
             await db.execute(self._sql.raise_access_epoch)
-            await db.execute(self._sql.revoke_key, key_id, now)
+            if await db.execute(self._sql.revoke_key, key_id, now) == "UPDATE 1":
+                await audit_log.record(db, self._sql, audit)
             row = await db.fetchrow(self._sql.api_key, key_id)
             return None if row is None else read_key(row)
 
         return await self._database.run(revoke)
+
+    async def touch_keys(self, uses: Sequence[KeyUse], apart_ms: int) -> None:
+        """Write when keys were last used."""
+        if uses:
+            columns = (list(column) for column in zip(*uses, strict=True))
+            await self._database.execute(self._sql.touch_keys, *columns, apart_ms)
 
     async def usage(
         self, tenant: str, since: int, until: int, kind: str | None = None

@@ -1594,29 +1594,66 @@ WHERE name > $1 ORDER BY name LIMIT $2
 
 -- name: add_key
 -- The same key again is left as it is: an earlier try may have written it.
-INSERT INTO coatcheck.keys (id, tenant, digest, scopes, note, created_at, expires_at, revoked_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO coatcheck.keys (
+  id, tenant, digest, scopes, note, created_at, expires_at, revoked_at, last_used_at
+) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (id) DO NOTHING
 
 -- name: key_with_tenant
 SELECT keys.id, keys.tenant, digest, scopes, note, keys.created_at, expires_at, revoked_at,
-  name, status, quotas, tenants.created_at, updated_at
+  last_used_at, name, status, quotas, tenants.created_at, updated_at
 FROM coatcheck.keys JOIN coatcheck.tenants ON tenants.name = keys.tenant WHERE keys.id = $1
 
 -- name: api_key
-SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at, last_used_at
 FROM coatcheck.keys WHERE id = $1
 
 -- name: keys_after
-SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at, last_used_at
 FROM coatcheck.keys WHERE id > $1 ORDER BY id LIMIT $2
 
 -- name: keys_of_tenant_after
-SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at, last_used_at
 FROM coatcheck.keys WHERE tenant = $1 AND id > $2 ORDER BY id LIMIT $3
 
 -- name: revoke_key
 UPDATE coatcheck.keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL
+
+-- name: touch_keys
+-- In the order of the keys, so that two processes never wait in a circle.
+WITH used AS (
+  SELECT keys.tenant, keys.id, found.at
+  FROM unnest($1::text[], $2::text[], $3::bigint[]) AS found(tenant, id, at)
+  JOIN coatcheck.keys ON keys.tenant = found.tenant AND keys.id = found.id
+  WHERE last_used_at IS NULL OR last_used_at <= found.at - $4
+  ORDER BY keys.tenant, keys.id FOR NO KEY UPDATE OF keys
+)
+UPDATE coatcheck.keys SET last_used_at = used.at FROM used
+WHERE keys.tenant = used.tenant AND keys.id = used.id
+
+-- name: add_audit
+-- The same entry again is left as it is: an earlier try may have written it.
+INSERT INTO coatcheck.audit (tenant, id, actor, action, resource, resource_id, detail)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (tenant, id) DO NOTHING
+
+-- name: audit_before
+SELECT tenant, id, actor, action, resource, resource_id, detail FROM coatcheck.audit
+WHERE id >= $1 AND id < $2 AND ($3::text IS NULL OR actor = $3) AND ($4::text IS NULL OR action = $4)
+  AND ($5::text IS NULL OR resource = $5) AND ($6::text IS NULL OR resource_id = $6)
+ORDER BY id DESC LIMIT $7
+
+-- name: audit_of_tenant_before
+SELECT tenant, id, actor, action, resource, resource_id, detail FROM coatcheck.audit
+WHERE tenant = $1 AND id >= $2 AND id < $3 AND ($4::text IS NULL OR actor = $4)
+  AND ($5::text IS NULL OR action = $5) AND ($6::text IS NULL OR resource = $6)
+  AND ($7::text IS NULL OR resource_id = $7)
+ORDER BY id DESC LIMIT $8
+
+-- name: delete_old_audit
+DELETE FROM coatcheck.audit WHERE id = ANY (ARRAY(
+  SELECT id FROM coatcheck.audit WHERE id < $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED
+))
 
 -- name: add_usage
 -- The order of the values is that of model.usage.Usage, but for the hour before the kind.

@@ -6,7 +6,9 @@ import json
 from dataclasses import astuple
 from typing import Any
 
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.record import Record
+from coatcheck.store.postgres import audit as audit_log
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.statements import Statements
 
@@ -18,10 +20,16 @@ class PostgresRecords:
     _database: Database
 
     async def put_record(
-        self, record: Record, expected_version: int | None = None
+        self,
+        record: Record,
+        expected_version: int | None = None,
+        *,
+        audit: AuditEntry | None = None,
     ) -> Record | None:
         """Write a document."""
-        return await self._database.run(lambda db: put(db, self._sql, record, expected_version))
+        return await self._database.run(
+            lambda db: put(db, self._sql, record, expected_version, audit)
+        )
 
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
         """Read a document."""
@@ -38,16 +46,23 @@ class PostgresRecords:
         )
         return [Record(*row) for row in rows]
 
-    async def delete_record(self, tenant: str, collection: str, key: str) -> bool:
+    async def delete_record(
+        self, tenant: str, collection: str, key: str, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Delete a document."""
-        return (
-            await self._database.execute(self._sql.delete_record, tenant, collection, key)
-            == "DELETE 1"
+        statement, place = self._sql.delete_record, (tenant, collection, key)
+        return await self._database.run(
+            lambda db: audit_log.delete(db, self._sql, audit, statement, *place),
+            transaction=audit is not None,
         )
 
 
 async def put(
-    db: Any, sql: Statements, record: Record, expected_version: int | None = None
+    db: Any,
+    sql: Statements,
+    record: Record,
+    expected_version: int | None = None,
+    audit: AuditEntry | None = None,
 ) -> Record | None:
     """Write a document, over the version that is expected."""
     key = (record.tenant, record.collection, record.key)
@@ -56,4 +71,5 @@ async def put(
     written = record.over(None if row is None else Record(*row), expected_version)
     if written is not None:
         await db.execute(sql.put_record, *astuple(written))
+        await audit_log.record(db, sql, audit)
     return written

@@ -10,10 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.job import NewJob
 from coatcheck.model.schedule import Schedule
 from coatcheck.model.state import State
 from coatcheck.store.base import Topic
+from coatcheck.store.postgres import audit as audit_log
 from coatcheck.store.postgres import jobs
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.notify import Notifications
@@ -29,7 +31,9 @@ class PostgresSchedules(ABC):
     _database: Database
     _notifications: Notifications
 
-    async def put_schedule(self, schedule: Schedule, over: str | None) -> bool:
+    async def put_schedule(
+        self, schedule: Schedule, over: str | None, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Write a schedule over one revision of itself."""
         sql, values = self._sql.insert_schedule, schedule_row(schedule)
         if over is not None:
@@ -37,6 +41,7 @@ class PostgresSchedules(ABC):
 
         async def put(db: Any) -> bool:
             if (await db.execute(sql, *values)).endswith(" 1"):
+                await audit_log.record(db, self._sql, audit)
                 return True
             there = await db.fetchrow(self._sql.schedule, schedule.tenant, schedule.name)
             return there is not None and read_schedule(there).revision == schedule.revision
@@ -58,10 +63,15 @@ class PostgresSchedules(ABC):
         rows = await self._database.fetch(self._sql.schedules_after, tenant, after, limit)
         return [read_schedule(row) for row in rows]
 
-    async def delete_schedule(self, tenant: str, name: str) -> bool:
+    async def delete_schedule(
+        self, tenant: str, name: str, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Delete a schedule."""
-        done = await self._database.execute(self._sql.delete_schedule, tenant, name)
-        return done == "DELETE 1"
+        statement = self._sql.delete_schedule
+        return await self._database.run(
+            lambda db: audit_log.delete(db, self._sql, audit, statement, tenant, name),
+            transaction=audit is not None,
+        )
 
     async def due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
         """List what is due."""

@@ -42,6 +42,7 @@ from coatcheck.store.base import (
 from coatcheck.store.migrations import Migration
 from coatcheck.store.postgres import claiming, housekeeping, jobs, recording, steering
 from coatcheck.store.postgres.access import PostgresAccess, the_one_epoch
+from coatcheck.store.postgres.audit import PostgresAudit
 from coatcheck.store.postgres.claims import Claims
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
@@ -69,6 +70,7 @@ class PostgresStore(
     PostgresSchedules,
     PostgresWebhooks,
     PostgresAccess,
+    PostgresAudit,
     PostgresResealing,
 ):
     """Jobs in a PostgreSQL schema, shared by any number of processes anywhere."""

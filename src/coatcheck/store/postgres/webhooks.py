@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.job import NewJob
 from coatcheck.model.webhook import OWN, Delivery, DeliveryKey, Endpoint, Secret
 from coatcheck.store.base import Topic
+from coatcheck.store.postgres import audit as audit_log
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.statements import Statements
@@ -49,13 +51,20 @@ class PostgresWebhooks:
     _database: Database
     _notifications: Notifications
 
-    async def put_endpoint(self, endpoint: Endpoint, secret: Secret | None = None) -> None:
+    async def put_endpoint(
+        self,
+        endpoint: Endpoint,
+        secret: Secret | None = None,
+        *,
+        audit: AuditEntry | None = None,
+    ) -> None:
         """Write a tenant's endpoint."""
 
         async def put(db: Any) -> None:
             await db.execute(self._sql.put_endpoint, *endpoint_row(endpoint))
             if secret is not None:
                 await db.execute(self._sql.put_secret, endpoint.tenant, endpoint.id, *secret)
+            await audit_log.record(db, self._sql, audit)
 
         await self._database.run(put)
 
@@ -71,13 +80,16 @@ class PostgresWebhooks:
         rows = await self._database.fetch(self._sql.endpoints_after, tenant, after, limit)
         return [read_endpoint(row) for row in rows]
 
-    async def delete_endpoint(self, tenant: str, endpoint_id: str) -> bool:
+    async def delete_endpoint(
+        self, tenant: str, endpoint_id: str, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Delete a tenant's endpoint and its secrets."""
 
         async def delete(db: Any) -> bool:
-            done = await db.execute(self._sql.delete_endpoint, tenant, endpoint_id)
-            await db.execute(self._sql.delete_secrets, tenant, endpoint_id)
-            return bool(done == "DELETE 1")
+            sql, place = self._sql, (tenant, endpoint_id)
+            found = await audit_log.delete(db, sql, audit, sql.delete_endpoint, *place)
+            await db.execute(sql.delete_secrets, *place)
+            return found
 
         found = await self._database.run(delete)
         self._notifications.publish({Topic.WEBHOOKS})  # what is pending is called off
@@ -89,7 +101,14 @@ class PostgresWebhooks:
         return [Secret(*row) for row in rows]
 
     async def put_secret(
-        self, tenant: str, endpoint_id: str, secret: Secret, old_until: int, *, first: bool = False
+        self,
+        tenant: str,
+        endpoint_id: str,
+        secret: Secret,
+        old_until: int,
+        *,
+        first: bool = False,
+        audit: AuditEntry | None = None,
     ) -> bool:
         """Add a secret."""
         place = (tenant, endpoint_id)
@@ -104,6 +123,7 @@ class PostgresWebhooks:
             await db.execute(self._sql.retire_secrets, *place, old_until)
             await db.execute(self._sql.delete_retired_secrets, *place)
             await db.execute(self._sql.put_secret, *place, *secret)
+            await audit_log.record(db, self._sql, audit)
             return True
 
         return await self._database.run(put)
@@ -148,7 +168,10 @@ class PostgresWebhooks:
             return fresh
 
         fresh = await self._database.run(note)
-        return [each.key in fresh for each in noted]
+        written = [each.key in fresh for each in noted]
+        if any(new and each.due_at is not None for new, each in zip(written, noted, strict=True)):
+            self._notifications.publish({Topic.WEBHOOKS})  # due before its lease would have ended
+        return written
 
     async def get_delivery(self, key: DeliveryKey) -> Delivery | None:
         """Read a delivery."""

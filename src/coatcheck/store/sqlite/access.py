@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import apsw
 
 from coatcheck.errors import AccessChanged, Conflict
 from coatcheck.ids import first_ulid_at
-from coatcheck.model.access import ApiKey, Load, Quotas, Tenant
+from coatcheck.model.access import ApiKey, KeyUse, Load, Quotas, Tenant
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.usage import Usage
 from coatcheck.store.access import Access
 from coatcheck.store.rows import (
@@ -20,6 +22,7 @@ from coatcheck.store.rows import (
     read_tenant,
     tenant_row,
 )
+from coatcheck.store.sqlite import audit as audit_log
 from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
@@ -43,12 +46,13 @@ class SQLiteAccess:
         epoch, has_keys = await self._reader.one(SQL.access)
         return Access(epoch, has_keys == 1)
 
-    async def put_tenant(self, tenant: Tenant) -> None:
+    async def put_tenant(self, tenant: Tenant, *, audit: AuditEntry | None = None) -> None:
         """Make or change a tenant."""
 
         def put(tx: Transaction) -> None:
             tx.execute(SQL.put_tenant, tenant_row(tenant))
             tx.execute(SQL.raise_access_epoch)
+            audit_log.record(tx, audit)
 
         await self._writer.write(put, Urgency.SUBMIT)
 
@@ -62,7 +66,13 @@ class SQLiteAccess:
         rows = await self._reader.all(SQL.tenants_after, (after, limit))
         return [read_tenant(row) for row in rows]
 
-    async def add_key(self, key: ApiKey) -> None:
+    async def add_key(
+        self,
+        key: ApiKey,
+        *,
+        audit: AuditEntry | None = None,
+        tenant_audit: AuditEntry | None = None,
+    ) -> None:
         """Write a key, and its tenant where that is new."""
 
         def add(tx: Transaction) -> None:
@@ -70,15 +80,18 @@ class SQLiteAccess:
                 raise Conflict(f"there is a key {key.id} already")
             new = Tenant(key.tenant, created_at=key.created_at, updated_at=key.created_at)
             tx.execute(SQL.add_tenant, tenant_row(new))
+            if tx.changed():
+                audit_log.record(tx, tenant_audit)
             tx.execute(SQL.add_key, key_row(key))
             tx.execute(SQL.raise_access_epoch)
+            audit_log.record(tx, audit)
 
         await self._writer.write(add, Urgency.SUBMIT)
 
     async def get_key(self, key_id: str) -> tuple[ApiKey, Tenant] | None:
         """Read a key and its tenant."""
         row = await self._reader.one(SQL.key_with_tenant, (key_id,))
-        return None if row is None else (read_key(row[:8]), read_tenant(row[8:]))
+        return None if row is None else (read_key(row[:9]), read_tenant(row[9:]))
 
     async def list_keys(
         self, tenant: str | None = None, after: str = "", limit: int = 100
@@ -89,17 +102,29 @@ class SQLiteAccess:
         rows = await self._reader.all(sql, values)
         return [read_key(row) for row in rows]
 
-    async def revoke_key(self, key_id: str, now: int) -> ApiKey | None:
+    async def revoke_key(
+        self, key_id: str, now: int, *, audit: AuditEntry | None = None
+    ) -> ApiKey | None:
         """End a key for good."""
 
         def revoke(tx: Transaction) -> ApiKey | None:
             tx.execute(SQL.revoke_key, (now, key_id))
             if tx.changed():
                 tx.execute(SQL.raise_access_epoch)
+                audit_log.record(tx, audit)
             row = tx.one(SQL.api_key, (key_id,))
             return None if row is None else read_key(row)
 
         return await self._writer.write(revoke, Urgency.SUBMIT)
+
+    async def touch_keys(self, uses: Sequence[KeyUse], apart_ms: int) -> None:
+        """Write when keys were last used."""
+
+        def touch(tx: Transaction) -> None:
+            for use in uses:
+                tx.execute(SQL.touch_key, (*use, apart_ms))
+
+        await self._writer.write(touch, Urgency.BULK)
 
     async def usage(
         self, tenant: str, since: int, until: int, kind: str | None = None

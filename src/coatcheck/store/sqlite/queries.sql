@@ -997,28 +997,56 @@ SELECT name, status, quotas, created_at, updated_at FROM tenants
 WHERE name > ? ORDER BY name LIMIT ?
 
 -- name: add_key
-INSERT INTO keys (id, tenant, digest, scopes, note, created_at, expires_at, revoked_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO keys (
+  id, tenant, digest, scopes, note, created_at, expires_at, revoked_at, last_used_at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (id) DO NOTHING
 
 -- name: key_with_tenant
 SELECT keys.id, keys.tenant, digest, scopes, note, keys.created_at, expires_at, revoked_at,
-  name, status, quotas, tenants.created_at, updated_at
+  last_used_at, name, status, quotas, tenants.created_at, updated_at
 FROM keys JOIN tenants ON tenants.name = keys.tenant WHERE keys.id = ?
 
 -- name: api_key
-SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at FROM keys WHERE id = ?
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at, last_used_at
+FROM keys WHERE id = ?
 
 -- name: keys_after
-SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at FROM keys
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at, last_used_at FROM keys
 WHERE id > ? ORDER BY id LIMIT ?
 
 -- name: keys_of_tenant_after
-SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at FROM keys
+SELECT id, tenant, digest, scopes, note, created_at, expires_at, revoked_at, last_used_at FROM keys
 WHERE tenant = ? AND id > ? ORDER BY id LIMIT ?
 
 -- name: revoke_key
 UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL
+
+-- name: touch_key
+UPDATE keys SET last_used_at = ?3
+WHERE tenant = ?1 AND id = ?2 AND (last_used_at IS NULL OR last_used_at <= ?3 - ?4)
+
+-- name: add_audit
+INSERT INTO audit (tenant, id, actor, action, resource, resource_id, detail)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+
+-- name: audit_before
+SELECT tenant, id, actor, action, resource, resource_id, detail FROM audit INDEXED BY audit_by_id
+WHERE id >= ?1 AND id < ?2 AND (?3 IS NULL OR actor = ?3) AND (?4 IS NULL OR action = ?4)
+  AND (?5 IS NULL OR resource = ?5) AND (?6 IS NULL OR resource_id = ?6)
+ORDER BY id DESC LIMIT ?7
+
+-- name: audit_of_tenant_before
+SELECT tenant, id, actor, action, resource, resource_id, detail FROM audit
+WHERE tenant = ?1 AND id >= ?2 AND id < ?3 AND (?4 IS NULL OR actor = ?4)
+  AND (?5 IS NULL OR action = ?5) AND (?6 IS NULL OR resource = ?6)
+  AND (?7 IS NULL OR resource_id = ?7)
+ORDER BY id DESC LIMIT ?8
+
+-- name: delete_old_audit
+DELETE FROM audit WHERE (tenant, id) IN (
+  SELECT tenant, id FROM audit INDEXED BY audit_by_id WHERE id < ? ORDER BY id LIMIT ?
+)
 
 -- name: add_usage
 INSERT INTO usage (tenant, kind, hour, submitted, input_bytes, runs, run_ms, succeeded, failed,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import astuple
 
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.record import Record
+from coatcheck.store.sqlite import audit as audit_log
 from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
@@ -18,11 +20,15 @@ class SQLiteRecords:
     _reader: Reader
 
     async def put_record(
-        self, record: Record, expected_version: int | None = None
+        self,
+        record: Record,
+        expected_version: int | None = None,
+        *,
+        audit: AuditEntry | None = None,
     ) -> Record | None:
         """Write a document."""
         return await self._writer.write(
-            lambda tx: put(tx, record, expected_version), Urgency.SUBMIT
+            lambda tx: put(tx, record, expected_version, audit), Urgency.SUBMIT
         )
 
     async def get_record(self, tenant: str, collection: str, key: str, now: int) -> Record | None:
@@ -38,25 +44,36 @@ class SQLiteRecords:
         rows = await self._reader.all(SQL.records_after, (tenant, collection, after, now, limit))
         return [Record(*row) for row in rows]
 
-    async def delete_record(self, tenant: str, collection: str, key: str) -> bool:
+    async def delete_record(
+        self, tenant: str, collection: str, key: str, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Delete a document."""
         return await self._writer.write(
-            lambda tx: _delete(tx, tenant, collection, key), Urgency.SUBMIT
+            lambda tx: _delete(tx, tenant, collection, key, audit), Urgency.SUBMIT
         )
 
 
-def put(tx: Transaction, record: Record, expected_version: int | None) -> Record | None:
+def put(
+    tx: Transaction,
+    record: Record,
+    expected_version: int | None,
+    audit: AuditEntry | None = None,
+) -> Record | None:
     """Write a document, over the version that is expected."""
     row = tx.one(SQL.record, (record.tenant, record.collection, record.key))
     there = None if row is None else Record(*row)
     written = record.over(there, expected_version)
     if written is not None:
         tx.execute(SQL.put_record, astuple(written))
+        audit_log.record(tx, audit)
     return written
 
 
-def _delete(tx: Transaction, tenant: str, collection: str, key: str) -> bool:
+def _delete(
+    tx: Transaction, tenant: str, collection: str, key: str, audit: AuditEntry | None
+) -> bool:
     if tx.one(SQL.record, (tenant, collection, key)) is None:
         return False
     tx.execute(SQL.delete_record, (tenant, collection, key))
+    audit_log.record(tx, audit)
     return True

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import apsw
 
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.schedule import Schedule
 from coatcheck.store.base import Topic
 from coatcheck.store.rows import read_schedule, schedule_row
 from coatcheck.store.schedules import DueSchedules, Firing
+from coatcheck.store.sqlite import audit as audit_log
 from coatcheck.store.sqlite import jobs
 from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
@@ -25,9 +27,11 @@ class SQLiteSchedules:
     _writer: Writer
     _reader: Reader
 
-    async def put_schedule(self, schedule: Schedule, over: str | None) -> bool:
+    async def put_schedule(
+        self, schedule: Schedule, over: str | None, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Write a schedule over one revision of itself."""
-        return await self._writer.write(lambda tx: _put(tx, schedule, over), Urgency.SUBMIT)
+        return await self._writer.write(lambda tx: _put(tx, schedule, over, audit), Urgency.SUBMIT)
 
     async def get_schedule(self, tenant: str, name: str) -> Schedule | None:
         """Read a schedule."""
@@ -41,9 +45,11 @@ class SQLiteSchedules:
         rows = await self._reader.all(SQL.schedules_after, (tenant, after, limit))
         return [read_schedule(row) for row in rows]
 
-    async def delete_schedule(self, tenant: str, name: str) -> bool:
+    async def delete_schedule(
+        self, tenant: str, name: str, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Delete a schedule."""
-        return await self._writer.write(lambda tx: _delete(tx, tenant, name), Urgency.SUBMIT)
+        return await self._writer.write(lambda tx: _delete(tx, tenant, name, audit), Urgency.SUBMIT)
 
     async def due_schedules(self, kinds: Sequence[str], now: int, limit: int) -> DueSchedules:
         """List what is due."""
@@ -61,7 +67,7 @@ class SQLiteSchedules:
         return await self._writer.write(lambda tx: _fire(tx, firing, now), Urgency.SUBMIT)
 
 
-def _put(tx: Transaction, schedule: Schedule, over: str | None) -> bool:
+def _put(tx: Transaction, schedule: Schedule, over: str | None, audit: AuditEntry | None) -> bool:
     if over is None:
         tx.execute(SQL.insert_schedule, schedule_row(schedule))
     else:
@@ -69,12 +75,16 @@ def _put(tx: Transaction, schedule: Schedule, over: str | None) -> bool:
     if tx.changed() == 0:
         return False
     tx.topics.add(Topic.SCHEDULES)
+    audit_log.record(tx, audit)
     return True
 
 
-def _delete(tx: Transaction, tenant: str, name: str) -> bool:
+def _delete(tx: Transaction, tenant: str, name: str, audit: AuditEntry | None) -> bool:
     tx.execute(SQL.delete_schedule, (tenant, name))
-    return tx.changed() == 1
+    if tx.changed() == 0:
+        return False
+    audit_log.record(tx, audit)
+    return True
 
 
 def _fire(tx: Transaction, firing: Firing, now: int) -> int | None:

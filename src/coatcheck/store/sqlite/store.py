@@ -50,6 +50,7 @@ from coatcheck.store.sqlite import (
     transitions,
 )
 from coatcheck.store.sqlite.access import SQLiteAccess, check_epoch
+from coatcheck.store.sqlite.audit import SQLiteAudit
 from coatcheck.store.sqlite.files import SQLiteFiles
 from coatcheck.store.sqlite.listing import list_query
 from coatcheck.store.sqlite.locks import FileLock, LifeSigns
@@ -79,6 +80,7 @@ class SQLiteStore(
     SQLiteSchedules,
     SQLiteWebhooks,
     SQLiteAccess,
+    SQLiteAudit,
     SQLiteResealing,
 ):
     """Jobs in one SQLite file, shared by any number of processes on one machine."""

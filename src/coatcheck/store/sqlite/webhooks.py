@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from coatcheck.model.audit import AuditEntry
 from coatcheck.model.job import NewJob
 from coatcheck.model.webhook import OWN, Delivery, DeliveryKey, Endpoint, Secret
 from coatcheck.store.base import Topic
@@ -15,6 +16,7 @@ from coatcheck.store.rows import (
     read_endpoint,
     write_log,
 )
+from coatcheck.store.sqlite import audit as audit_log
 from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
@@ -57,7 +59,13 @@ class SQLiteWebhooks:
     _writer: Writer
     _reader: Reader
 
-    async def put_endpoint(self, endpoint: Endpoint, secret: Secret | None = None) -> None:
+    async def put_endpoint(
+        self,
+        endpoint: Endpoint,
+        secret: Secret | None = None,
+        *,
+        audit: AuditEntry | None = None,
+    ) -> None:
         """Write a tenant's endpoint."""
 
         def put(tx: Transaction) -> None:
@@ -65,6 +73,7 @@ class SQLiteWebhooks:
             tx.endpoints = True
             if secret is not None:
                 tx.execute(SQL.put_secret, (endpoint.tenant, endpoint.id, *secret))
+            audit_log.record(tx, audit)
 
         await self._writer.write(put, Urgency.SUBMIT)
 
@@ -80,7 +89,9 @@ class SQLiteWebhooks:
         rows = await self._reader.all(SQL.endpoints_after, (tenant, after, limit))
         return [read_endpoint(row) for row in rows]
 
-    async def delete_endpoint(self, tenant: str, endpoint_id: str) -> bool:
+    async def delete_endpoint(
+        self, tenant: str, endpoint_id: str, *, audit: AuditEntry | None = None
+    ) -> bool:
         """Delete a tenant's endpoint and its secrets."""
 
         def delete(tx: Transaction) -> bool:
@@ -89,6 +100,7 @@ class SQLiteWebhooks:
             if found:
                 tx.execute(SQL.delete_secrets, (tenant, endpoint_id))
                 tx.topics.add(Topic.WEBHOOKS)  # what is pending is called off
+                audit_log.record(tx, audit)
             return found
 
         return await self._writer.write(delete, Urgency.SUBMIT)
@@ -101,7 +113,14 @@ class SQLiteWebhooks:
         ]
 
     async def put_secret(
-        self, tenant: str, endpoint_id: str, secret: Secret, old_until: int, *, first: bool = False
+        self,
+        tenant: str,
+        endpoint_id: str,
+        secret: Secret,
+        old_until: int,
+        *,
+        first: bool = False,
+        audit: AuditEntry | None = None,
     ) -> bool:
         """Add a secret."""
 
@@ -112,6 +131,7 @@ class SQLiteWebhooks:
             tx.execute(SQL.retire_secrets, (*place, old_until))
             tx.execute(SQL.delete_retired_secrets, place)
             tx.execute(SQL.put_secret, (*place, *secret))
+            audit_log.record(tx, audit)
             return True
 
         return await self._writer.write(put, Urgency.SUBMIT)
@@ -181,6 +201,8 @@ def _note(tx: Transaction, noted: Noted) -> bool:
     tx.execute(SQL.note_delivery, values)
     if not tx.changed():
         return False
+    if noted.due_at is not None:
+        tx.topics.add(Topic.WEBHOOKS)  # due before its lease would have ended
     if noted.health is not None:
         tenant, job_id, _, endpoint = noted.key
         tx.execute(SQL.update_health, (*noted.health, tenant, job_id, endpoint))

@@ -13,7 +13,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
 from coatcheck.errors import InvalidInput, NotFound
 from coatcheck.http.body import read_json
-from coatcheck.http.caller import tenant_of
+from coatcheck.http.caller import actor_of, tenant_of
 from coatcheck.http.surface_calls import find_for, submit_for
 from coatcheck.model.job import Job
 from coatcheck.surfaces.tasks.execution import Execution
@@ -28,9 +28,9 @@ from coatcheck.surfaces.tasks.showing import (
     result_view,
 )
 from coatcheck.surfaces.tasks.task import (
-    COLLECTION,
     Task,
     all_tasks,
+    delete_task,
     get_task,
     put_task,
     read_task,
@@ -57,7 +57,7 @@ class TaskCalls:
         engine: Engine = request.app.state.engine
         task = read_task(await read_json(request))
         self._check(task.argv())
-        written = await put_task(engine.store, tenant_of(request), task, engine.clock.now())
+        written = await put_task(engine, tenant_of(request), task, actor_of(request))
         return JSONResponse(task_view(written), 201 if written.version == 1 else 200)
 
     async def every(self, request: Request) -> Response:
@@ -76,8 +76,7 @@ class TaskCalls:
         """Delete a task; its executions stay as long as they are kept."""
         engine: Engine = request.app.state.engine
         task_id = request.path_params["task_id"]
-        if not await engine.store.delete_record(tenant_of(request), COLLECTION, task_id):
-            raise NotFound(f"there is no task {task_id!r}")
+        await delete_task(engine, tenant_of(request), task_id, actor_of(request))
         return Response(status_code=204)
 
     async def search(self, request: Request) -> Response:

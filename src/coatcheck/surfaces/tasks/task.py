@@ -9,8 +9,10 @@ from typing import Any
 from pydantic import Field
 
 from coatcheck.clock import to_rfc3339
+from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.fields import Fields, check_fields
+from coatcheck.model.audit import Action, audited, changed_fields
 from coatcheck.model.record import Record
 from coatcheck.store.base import Store
 from coatcheck.surfaces.tasks.running import check_arguments, read_command_line
@@ -54,13 +56,29 @@ def task_view(record: Record) -> dict[str, Any]:
     return {**task.model_dump(), "updatedAt": to_rfc3339(record.updated_at)}
 
 
-async def put_task(store: Store, tenant: str, task: Task, now: int) -> Record:
+async def put_task(engine: Engine, tenant: str, task: Task, actor: str) -> Record:
     """Write a task, over the one that has its id."""
+    store, now = engine.store, engine.clock.now()
+    there = await store.get_record(tenant, COLLECTION, task.id, now)
+    entry = audited(engine.new_id(), actor, Action.CREATE_TASK, task.id, tenant)
+    if there is not None:
+        before = Task.model_validate_json(there.value)
+        changed = changed_fields(before, task, Task.model_fields)
+        entry = audited(
+            engine.new_id(), actor, Action.UPDATE_TASK, task.id, tenant, changed=changed
+        )
     written = await store.put_record(
-        Record(tenant, COLLECTION, task.id, task.model_dump_json(), 0, now)
+        Record(tenant, COLLECTION, task.id, task.model_dump_json(), 0, now), audit=entry
     )
     assert written is not None, "no version was asked for"
     return written
+
+
+async def delete_task(engine: Engine, tenant: str, task_id: str, actor: str) -> None:
+    """Delete a task; raises NotFound."""
+    entry = audited(engine.new_id(), actor, Action.DELETE_TASK, task_id, tenant)
+    if not await engine.store.delete_record(tenant, COLLECTION, task_id, audit=entry):
+        raise NotFound(f"there is no task {task_id!r}")
 
 
 async def get_task(store: Store, tenant: str, task_id: str, now: int) -> Record:

@@ -22,6 +22,7 @@ values.
 from __future__ import annotations
 
 from coatcheck.testing.conformance.access import AccessConformance
+from coatcheck.testing.conformance.audit import AuditConformance
 from coatcheck.testing.conformance.batches import BatchConformance
 from coatcheck.testing.conformance.blobs import BlobConformance
 from coatcheck.testing.conformance.cancelling import CancelConformance
@@ -59,6 +60,7 @@ from coatcheck.testing.conformance.workers import WorkerConformance
 
 class StoreConformance(
     AccessConformance,
+    AuditConformance,
     DeliveryConformance,
     OutboxConformance,
     EndpointConformance,

@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.webhook import Delivery, DeliveryState, Try
-from coatcheck.store.base import Store
+from coatcheck.store.base import Store, Topic
 from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, Health, Noted
 from coatcheck.testing.conformance.arrange import (
     NOW,
@@ -19,6 +19,7 @@ from coatcheck.testing.conformance.arrange import (
     run_job,
     settle,
 )
+from coatcheck.testing.conformance.waking import LONG, SHORT
 from coatcheck.testing.conformance.webhooks import (
     EVERYTHING,
     LEASE,
@@ -130,6 +131,24 @@ class DeliveryConformance(Conformance):
         [lane] = await store.delivery_lanes()
         assert lane == DeliveryLane(endpoint.lane, TENANT, NOW + 5000, tried=True)
         assert (await store.get_endpoint(TENANT, endpoint.id)) == endpoint
+
+    async def test_a_retry_wakes_the_dispatchers_and_a_success_does_not(self, store: Store) -> None:
+        """A retry is due before the lease would have ended."""
+        await put(store)
+        await ended_job(store)
+        await ended_job(store)
+        taken, refused = await take(store)
+        signal = store.subscribe(Topic.WEBHOOKS)
+        while await signal.wait(SHORT):
+            continue  # a store may wake once without cause, when it has just begun to listen
+        await delivered(store, taken)
+        assert await signal.wait(SHORT) is False
+        retry = noted(refused, DeliveryState.PENDING, due_at=NOW + 5000)
+        assert await store.note_deliveries([retry]) == [True]
+        assert await signal.wait(LONG) is True
+        assert await store.note_deliveries([retry._replace(attempt=0)]) == [False]
+        assert await signal.wait(SHORT) is False
+        signal.close()
 
     async def test_who_comes_after_another_try_changes_nothing(self, store: Store) -> None:
         """The attempt that is spoken of must be the newest."""

@@ -1,6 +1,7 @@
 // The frame around every page: who is here, where they are, and what they may see.
 
 import { get } from "./api.js";
+import { Audit } from "./pages/audit.js";
 import { Collections, mayReadDocuments } from "./pages/collections.js";
 import { Door } from "./pages/door.js";
 import { Job } from "./pages/job.js";
@@ -25,6 +26,7 @@ const PAGES = [
   { path: "webhooks", name: "Webhooks", page: Webhooks, open: () => mayForAll("jobs:read") },
   { path: "collections", name: "Collections", page: Collections, open: mayReadDocuments },
   { path: "keys", name: "Keys and tenants", page: Keys, open: () => may("admin") },
+  { path: "audit", name: "Audit log", page: Audit, open: () => may("admin") },
   { path: "try", name: "Try it", page: TryIt, open: () => may("jobs:write") },
 ];
 

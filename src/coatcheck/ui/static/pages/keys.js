@@ -117,6 +117,7 @@ export const Keys = () => {
     { name: "Tenant", cell: ({ tenant }) => tenant },
     { name: "Good for", kind: "whole", cell: ({ scopes }) => html`<span class="labels">${scopes.map((scope) => html`<span class="label">${scope}</span>`)}</span>` },
     { name: "State", cell: standing },
+    { name: "Last used", kind: "number named", cell: ({ last_used_at: at }) => html`<${Time} at=${at} />` },
     { name: "Made", kind: "number away", cell: ({ created_at: at }) => html`<${Time} at=${at} />` },
     { name: "", kind: "tools", cell: (key) => key.revoked_at ? null : html`<button type="button" class="small danger" onClick=${() => revoke(key)}>Revoke</button>` },
   ];

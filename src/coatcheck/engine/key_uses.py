@@ -1,0 +1,58 @@
+"""When keys were last used, on its way to the store.
+
+A request only notes the time in memory. All that was noted is written once a minute, in one batch;
+a key whose use another process has written within the minute is passed over. A crash loses the last
+minute: these are times for people, nothing in the engine depends on them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+
+from coatcheck.clock import Clock
+from coatcheck.errors import StoreError
+from coatcheck.model.access import KeyUse
+from coatcheck.store.base import Store
+
+log = logging.getLogger(__name__)
+
+FLUSH_S = 60.0
+# How long the last write may take when the process stops.
+STOPPING_S = 2.0
+
+
+class KeyUses:
+    """The uses of keys in one process that are not written yet."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._unwritten: dict[str, KeyUse] = {}
+
+    def note(self, tenant: str, key_id: str) -> None:
+        """Note that a key was used now."""
+        self._unwritten[key_id] = KeyUse(tenant, key_id, self._clock.now())
+
+    async def run(self) -> None:
+        """Write what was noted every minute until cancelled, and once more then."""
+        try:
+            while True:
+                await asyncio.sleep(FLUSH_S)
+                await self.flush()
+        finally:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOPPING_S):
+                    await self.flush()
+
+    async def flush(self) -> None:
+        """Write what was noted; after an outage it is written the next time."""
+        uses, self._unwritten = self._unwritten, {}
+        if not uses:
+            return
+        try:
+            await self._store.touch_keys(list(uses.values()), round(FLUSH_S * 1000))
+        except StoreError as error:
+            log.warning("uses of keys not written", extra={"why": str(error)})
+            self._unwritten = {**uses, **self._unwritten}

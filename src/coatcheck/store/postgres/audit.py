@@ -1,0 +1,44 @@
+"""The audit trail on PostgreSQL: the verbs of `coatcheck.store.audit`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coatcheck.model.audit import AuditEntry
+from coatcheck.store.audit import AuditFilter
+from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.statements import Statements
+from coatcheck.store.rows import audit_values, read_audit
+
+
+async def record(db: Any, sql: Statements, entry: AuditEntry | None) -> None:
+    """Write an entry, if there is one, in the transaction of its change."""
+    if entry is not None:
+        await db.execute(sql.add_audit, *entry)
+
+
+async def delete(
+    db: Any, sql: Statements, entry: AuditEntry | None, statement: str, *values: Any
+) -> bool:
+    """Delete one row, and write the entry if it was there; return whether it was."""
+    if await db.execute(statement, *values) != "DELETE 1":
+        return False
+    await record(db, sql, entry)
+    return True
+
+
+class PostgresAudit:
+    """The part of the store that holds the audit trail."""
+
+    _database: Database
+    _sql: Statements
+
+    async def list_audit(self, which: AuditFilter) -> list[AuditEntry]:
+        """List entries, newest first."""
+        sql = self._sql.audit_before if which.tenant is None else self._sql.audit_of_tenant_before
+        return [read_audit(row) for row in await self._database.fetch(sql, *audit_values(which))]
+
+    async def delete_audit(self, before: str, limit: int) -> int:
+        """Delete the oldest entries."""
+        done = await self._database.execute(self._sql.delete_old_audit, before, limit)
+        return int(done.rpartition(" ")[2])

@@ -1,0 +1,39 @@
+"""The audit trail on SQLite: the verbs of `coatcheck.store.audit`."""
+
+from __future__ import annotations
+
+from coatcheck.model.audit import AuditEntry
+from coatcheck.store.audit import AuditFilter
+from coatcheck.store.rows import audit_values, read_audit
+from coatcheck.store.sqlite.operation import Transaction, Urgency
+from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.writer import Writer
+
+
+def record(tx: Transaction, entry: AuditEntry | None) -> None:
+    """Write an entry, if there is one, in the transaction of its change."""
+    if entry is not None:
+        tx.execute(SQL.add_audit, entry)
+
+
+class SQLiteAudit:
+    """The part of the store that holds the audit trail."""
+
+    _writer: Writer
+    _reader: Reader
+
+    async def list_audit(self, which: AuditFilter) -> list[AuditEntry]:
+        """List entries, newest first."""
+        sql = SQL.audit_before if which.tenant is None else SQL.audit_of_tenant_before
+        rows = await self._reader.all(sql, audit_values(which))
+        return [read_audit(row) for row in rows]
+
+    async def delete_audit(self, before: str, limit: int) -> int:
+        """Delete the oldest entries."""
+
+        def delete(tx: Transaction) -> int:
+            tx.execute(SQL.delete_old_audit, (before, limit))
+            return tx.changed()
+
+        return await self._writer.write(delete, Urgency.BULK)
