@@ -1,8 +1,8 @@
 """Create files and directories that only their owner can read.
 
 The database, its log, the search index, the blobs and the pepper hold the data of every tenant. So
-each directory that we create has the mode 0700 and each file 0600, whatever the umask says. The mode
-of a file or directory that is there already belongs to the operator and is left alone;
+each directory that we create has the mode 0700 and each file 0600, whatever the umask says. The
+mode of a file or directory that is there already belongs to the operator and is left alone;
 `coatcheck doctor` warns where others can read it.
 """
 
@@ -20,7 +20,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 def open_private(path: Path) -> BinaryIO:
     """Open a file for writing; a new one has the mode 0600."""
-    return open(path, "wb", opener=_create)  # noqa: PTH123 - Path.open takes no opener
+    return open(path, "wb", opener=_create)
 
 
 def create_private(path: Path) -> None:

@@ -12,6 +12,7 @@ from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.open_requests import limits_for
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.kind import Kind
@@ -61,6 +62,7 @@ async def open_engine(
         guard=guard,
         webhook_secret=webhook_secret,
         pepper=pepper_for(settings).read,
+        limits=limits_for(settings),
     )
     sweeper = Sweeper(
         store,

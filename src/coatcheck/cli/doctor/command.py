@@ -16,6 +16,7 @@ from coatcheck.cli.doctor.blobs import look_at_blobs
 from coatcheck.cli.doctor.clock import check_clock, look
 from coatcheck.cli.doctor.disk import check_disk
 from coatcheck.cli.doctor.findings import Finding, Level, ok, problem
+from coatcheck.cli.doctor.limits import check_limits
 from coatcheck.cli.doctor.parts import check_parts
 from coatcheck.cli.doctor.patience import NoAnswer, ask
 from coatcheck.cli.doctor.server import check_server
@@ -101,6 +102,7 @@ def _examine(
         ("blobs", blobs),
         ("server", server),
         ("workers", inside),
+        ("limits", lambda: check_limits(settings)),
         ("clock", lambda: check_clock(first, view.database_ahead_ms)),
         ("parts", lambda: check_parts(view.scheme, settings)),
     )
