@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +14,8 @@ import httpx2
 import pytest
 
 from coatcheck.descriptors import DescriptorBudget
-from tests.cli.processes import COMMAND, Running, environment, run_to_end
-from tests.hardening.conftest import APP
+from tests.cli.processes import Running, run_to_end
+from tests.hardening.conftest import APP, running_after
 
 SOFT, HARD = 128, 512
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc")
@@ -25,22 +24,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it reads /proc"
 @pytest.fixture
 def few(tmp_path: Path) -> Iterator[Running]:
     """A server whose hard limit is low, and whose soft limit is lower."""
-    limited = f'ulimit -Sn {SOFT}; ulimit -Hn {HARD}; exec "$0" "$@"'
-    process = subprocess.Popen(
-        ["sh", "-c", limited, *COMMAND, "serve", APP, "--port", "0", "--no-worker"],
-        cwd=tmp_path,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    server = Running(process)
-    try:
+    limited = f"ulimit -Sn {SOFT}; ulimit -Hn {HARD}"
+    with running_after(
+        limited, "serve", APP, "--port", "0", "--no-worker", folder=tmp_path
+    ) as server:
         yield server
-    finally:
-        server.stop()
-        server.stdout.until_end()
-        server.stderr.until_end()
 
 
 def test_idle_connections_leave_a_reserve(few: Running) -> None:

@@ -15,6 +15,7 @@ from coatcheck.cli import exits
 from coatcheck.cli.doctor.blobs import look_at_blobs
 from coatcheck.cli.doctor.clock import check_clock, look
 from coatcheck.cli.doctor.disk import check_disk
+from coatcheck.cli.doctor.files import check_files
 from coatcheck.cli.doctor.findings import Finding, Level, ok, problem
 from coatcheck.cli.doctor.limits import check_limits
 from coatcheck.cli.doctor.parts import check_parts
@@ -81,7 +82,8 @@ def _examine(
         return view.findings
 
     def on_disk() -> Iterable[Finding]:
-        return [] if view.sqlite_path is None else check_disk(view.sqlite_path)
+        path = view.sqlite_path
+        return [] if path is None else [*check_disk(path), *check_files(path)]
 
     def blobs() -> Iterable[Finding]:
         try:
