@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,14 +25,13 @@ from coatcheck.surfaces.installed import app_of_surfaces
 from coatcheck.ui.pages import Cockpit
 from tests.http.arrange import connect
 
-# Nothing listens there: what is handed on fails, and quickly.
 _CONFIG = """
 [[proxy]]
 match = "POST /reports/*"
-target = "http://127.0.0.1:9"
+target = "{target}"
 
 [foreman]
-ollama_url = "http://127.0.0.1:9"
+ollama_url = "{target}"
 """
 
 
@@ -47,12 +48,54 @@ class WholeApi(NamedTuple):
         return {"Authorization": f"Bearer {key}"}
 
 
-def settings_for(folder: Path, **settings: object) -> Settings:
-    """Return settings for a store in a folder, with a rule of the proxy and foreman."""
+class _Upstream(BaseHTTPRequestHandler):
+    """A service that has an answer to everything."""
+
+    protocol_version = "HTTP/1.1"
+
+    def _answer(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", "0")))
+        body = (
+            b'{"models": [{"name": "x1", "model": "x1"}], "data": [{"id": "x1"}], "version": "1"}'
+        )
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = _answer  # noqa: N815 - its own names
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@contextlib.contextmanager
+def upstream() -> Iterator[str]:
+    """Run the service that the proxy and foreman call, and say where it is."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Upstream)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def write_config(folder: Path, target: str) -> Path:
+    """Write a config file with a rule of the proxy, and foreman."""
     config = folder / "surfaces.toml"
-    config.write_text(_CONFIG)
+    config.write_text(_CONFIG.format(target=target))
+    return config
+
+
+def settings_for(folder: Path, target: str, **settings: object) -> Settings:
+    """Return settings for a store in a folder, with a rule of the proxy and foreman."""
     values = {
-        "config": str(config),
+        "config": str(write_config(folder, target)),
         "database": f"sqlite:///{folder}/data/jobs.db",
         "pepper": "a pepper for tests",
         **settings,
@@ -75,7 +118,13 @@ def app_for(settings: Settings) -> App:
 @contextlib.asynccontextmanager
 async def whole_api(folder: Path, **settings: object) -> AsyncIterator[WholeApi]:
     """Serve all of it, without a worker, to a client in this process."""
-    chosen = settings_for(folder, **settings)
+    with upstream() as target:
+        async with _served(settings_for(folder, target, **settings)) as found:
+            yield found
+
+
+@contextlib.asynccontextmanager
+async def _served(chosen: Settings) -> AsyncIterator[WholeApi]:
     app = app_for(chosen)
     cockpit = list(Cockpit().endpoints)
     async with open_engine(app, chosen) as engine:

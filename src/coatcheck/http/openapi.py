@@ -136,7 +136,7 @@ def _parameter(found: Parameter) -> dict[str, Any]:
     return {
         "name": found.name,
         "in": found.place,
-        "required": False,
+        "required": found.required,
         "description": found.description,
         "schema": found.schema,
     }
