@@ -34,6 +34,10 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "poll_s": ("0.5", 0.5),
     "longest_poll_s": ("45", 45.0),
     "mcp_wait_s": ("0", 0.0),
+    "body_min_rate": ("2048", 2048),
+    "body_grace_s": ("10", 10.0),
+    "tenant_uploads": ("4", 4),
+    "tenant_requests": ("100", 100),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
 }
@@ -173,6 +177,8 @@ def test_the_concurrency_of_others_is_that_of_processes() -> None:
         ("DRAIN_S", "-1", "drain_s must not be negative"),
         ("GRACE_S", "-0.1", "grace_s must not be negative"),
         ("MCP_WAIT_S", "-1", "mcp_wait_s must not be negative"),
+        ("BODY_MIN_RATE", "-1", "body_min_rate must not be negative"),
+        ("TENANT_UPLOADS", "0", "tenant_uploads must be more than 0, not 0"),
         ("LOG_FORMAT", "xml", "log_format is json, text or auto, not 'xml'"),
     ],
 )
@@ -192,7 +198,7 @@ def test_a_bad_value_in_the_environment(name: str, text: str, says: str) -> None
         ("lease_s = [30]", "lease_s must be of type float"),
         ("database = 2020-01-01", "database must be of type str"),
         ("lease_s = 0", "lease_s must be more than 0"),
-        ("leases = 30", "unknown setting 'leases'; there are: blobs, concurrency,"),
+        ("leases = 30", "unknown setting 'leases'; there are: blobs, body_grace_s,"),
         ("[server]\nport = 80", "unknown setting 'server'"),
         ("config = 'other.toml'", "unknown setting 'config'"),
         ("port = ", "is not valid TOML"),

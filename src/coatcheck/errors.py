@@ -12,6 +12,7 @@ CoatcheckError                 has a stable `code` and a sentence for people
 │   ├── PaymentRequired        its tenant has not paid
 │   └── Suspended              its tenant is suspended
 ├── QuotaExceeded              the tenant has as much as it may have (`quota`, `retry_after_s`)
+│   └── TooManyOpen            the tenant has as many requests or uploads open as it may
 ├── NotFound                   no such job (or it belongs to somebody else)
 │   └── Gone                   it existed; its retention has passed
 ├── KeyReused                  an idempotency key that belongs to another request
@@ -141,6 +142,12 @@ class QuotaExceeded(CoatcheckError):
         self.limit = limit
         self.retry_after_s = retry_after_s
         self.window_s = window_s  # None: it is no rate
+
+
+class TooManyOpen(QuotaExceeded):
+    """The tenant has as many requests or uploads open at a time as it may."""
+
+    code = "too-many-open"
 
 
 class NotFound(CoatcheckError):

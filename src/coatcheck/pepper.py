@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coatcheck.errors import ConfigurationError
+from coatcheck.private_files import make_private_directory
 from coatcheck.secrets import resolve, resolver_for
 from coatcheck.settings import Settings
 
@@ -61,7 +62,7 @@ class Pepper:
 
 def _write_once(path: Path, text: str) -> None:
     """Write a file that only its owner can read, unless it is there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private_directory(path.parent)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

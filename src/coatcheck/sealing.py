@@ -26,9 +26,10 @@ import base64
 import binascii
 import hashlib
 import hmac
+import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from coatcheck.errors import BlobDamaged, ConfigurationError, KeyMissing
@@ -148,11 +149,26 @@ class Keyring:
 
     def seal_stream(self, name: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """Seal what the pieces come to."""
+        header, seal = self.sealer(name)
+        yield header
+        for piece in in_pieces(pieces, PIECE):
+            yield seal(piece)
+
+    def sealer(self, name: str) -> tuple[bytes, Callable[[bytes], bytes]]:
+        """Return the header of a sealed stream, and a function that seals its pieces in order. All
+        pieces but the last have `PIECE` bytes.
+        """
         salt = os.urandom(16)
-        yield MAGIC + self.first.encode().ljust(LONGEST_ID, b"\0") + salt
         cipher = self._cipher(self._derived(self.first, salt))
-        for number, piece in enumerate(in_pieces(pieces, PIECE)):
-            yield cipher.encrypt(number.to_bytes(NONCE, "big"), piece, name.encode())
+        numbers = itertools.count()
+
+        def seal(piece: bytes) -> bytes:
+            sealed: bytes = cipher.encrypt(
+                next(numbers).to_bytes(NONCE, "big"), piece, name.encode()
+            )
+            return sealed
+
+        return MAGIC + self.first.encode().ljust(LONGEST_ID, b"\0") + salt, seal
 
     def open_stream(
         self, name: str, header: bytes, pieces: Iterable[bytes], first: int

@@ -33,7 +33,7 @@ PROCESSES = "SUPERMODEL_JOB_CONCURRENCY"
 # What may stand in the file beside the settings: [[proxy]], an array of tables, and [foreman].
 TABLES = frozenset({"foreman", "proxy"})
 
-COUNTS = ("concurrency", "processes", "process_jobs")
+COUNTS = ("concurrency", "processes", "process_jobs", "body_min_rate", "tenant_requests")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -99,15 +99,24 @@ class Settings:
     mcp_wait_s: float = 5.0
     # How many days entries of the audit trail are kept.
     audit_days: float = 400.0
+    # A request body must arrive at this rate, in bytes per second, once the server has waited this
+    # long for it. The time in which the server itself is busy does not count. A rate of 0: any.
+    body_min_rate: int = 1024
+    body_grace_s: float = 30.0
+    # What one tenant may have open at a time in each API process: uploads, and requests and streams
+    # of any kind; 0: half of the connections that the file descriptors allow, at most 10,000.
+    tenant_uploads: int = 32
+    tenant_requests: int = 0
     # Log lines as "json" or "text"; "auto" is text on a terminal.
     log_format: str = "auto"
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        for name in ("lease_s", "sweep_s", "poll_s", "longest_poll_s", "audit_days"):
+        positive = ("lease_s", "sweep_s", "poll_s", "longest_poll_s", "audit_days", "tenant_uploads")
+        for name in positive:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be more than 0, not {getattr(self, name)}")
-        for name in ("drain_s", "grace_s", "mcp_wait_s", *COUNTS):
+        for name in ("drain_s", "grace_s", "mcp_wait_s", "body_grace_s", *COUNTS):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must not be negative: {getattr(self, name)}")
         if self.connections < 2:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from coatcheck.blobs.base import BlobWriter
 from coatcheck.blobs.blobs import Blobs, Source
 from coatcheck.blobs.files import FileBucket
 from coatcheck.errors import BlobGone, BlobStoreUnavailable
@@ -25,8 +26,21 @@ class Flaky(FileBucket):
         self.left = failures
         self.asked = 0
 
-    def put(self, key: str, pieces: Iterable[bytes]) -> None:
-        super().put(key, self._broken(pieces))
+    def writer(self, key: str) -> BlobWriter:
+        self.asked += 1
+        inner = super().writer(key)
+        next(inner)
+        try:
+            while True:
+                piece = yield
+                if self.left:
+                    self.left -= 1
+                    raise BlobStoreUnavailable("away")
+                inner.send(piece)
+        except StopIteration:
+            return
+        finally:
+            inner.close()
 
     def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
         yield from self._broken(super().get(key, start, stop))

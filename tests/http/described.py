@@ -17,13 +17,13 @@ positive_data_acceptance.enabled = false
 """
 
 
-def find_differences(url: str, folder: Path, *options: str) -> str:
+def find_differences(url: str, folder: Path, *options: str, config: str = _CONFIG) -> str:
     """Call a server in many ways and return what does not fit its description; hopefully ""."""
-    config = folder / "schemathesis.toml"
-    config.write_text(_CONFIG)
+    settings = folder / "schemathesis.toml"
+    settings.write_text(config)
     ended = subprocess.run(
         [
-            *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)),
+            *(sys.executable, "-m", "schemathesis.cli", "--config-file", str(settings)),
             *("run", f"{url}/openapi.json", "--no-color", "--generation-deterministic"),
             *("--no-shrink", "--warnings", "off"),
             *("--suppress-health-check", "all", "--continue-on-failure"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,9 +27,10 @@ PATIENCE_S = 60.0
 class Served:
     """The application on a real port."""
 
-    def __init__(self, app: Starlette) -> None:
+    def __init__(self, app: Starlette, **options: int) -> None:
+        protocol: Any = partial(PatientProtocol, **options)
         config = uvicorn.Config(
-            app, port=0, http=PatientProtocol, lifespan="off", log_config=None, access_log=False
+            app, port=0, http=protocol, lifespan="off", log_config=None, access_log=False
         )
         self._server = uvicorn.Server(config)
         self._server.capture_signals = _no_signals  # type: ignore[method-assign]
@@ -43,11 +45,15 @@ class Served:
         await self._running
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        port = self._server.servers[0].sockets[0].getsockname()[1]
         known = self.connections
-        streams = await asyncio.open_connection("127.0.0.1", port)
+        streams = await self.open()
         await _until(lambda: bool(self.connections - known))
         return streams
+
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect, and do not wait for the server to see it."""
+        port = self._server.servers[0].sockets[0].getsockname()[1]
+        return await asyncio.open_connection("127.0.0.1", port)
 
     @property
     def connections(self) -> set[Any]:
@@ -86,6 +92,34 @@ async def served(app: Starlette, engine: Engine) -> AsyncIterator[Served]:
     yield served
     engine.release_waiters()  # else the server would wait for them
     await served.stop()
+
+
+async def test_one_connection_too_many_is_refused_and_the_others_go_on(
+    app: Starlette, engine: Engine
+) -> None:
+    served = Served(app, most_connections=2)
+    await served.start()
+    try:
+        first, second = await served.connect(), await served.connect()
+        reader, writer = await served.open()
+        refused = await asyncio.wait_for(reader.read(), PATIENCE_S)
+        assert refused.startswith(b"HTTP/1.1 503 ")
+        assert b"urn:coatcheck:too-many-connections" in refused
+        assert b"retry-after: 5\r\n" in refused
+        writer.close()
+        for reader, writer in (first, second):
+            writer.write(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
+            await reader.readuntil(b'{"status":"ok"}')
+        second[1].close()
+        await _until(lambda: len(served.connections) == 1)
+        reader, writer = await served.connect()
+        writer.write(b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n")
+        await reader.readuntil(b'{"status":"ok"}')
+        for _, each in (first, (reader, writer)):
+            each.close()
+    finally:
+        engine.release_waiters()
+        await served.stop()
 
 
 @pytest.mark.parametrize(

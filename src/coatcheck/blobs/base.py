@@ -9,6 +9,8 @@ A key is made by us, never by a user: segments of letters, digits and dashes, jo
   give the pieces once more does that (`Blobs`). Pieces that come only once, such as an upload while
   it arrives, are given to `put_once`: there it is the bucket's business, as far as it goes through
   a network. What was sent stays sent, and only the part that failed is sent again.
+- `writer` takes pieces one at a time, each from any thread. Between two pieces it holds no thread,
+  so a client that sends slowly costs an open file, and not one of a few threads.
 - `get` and `delete` raise BlobGone for a key that is not there (a `delete` need not).
 - Whatever else keeps it from working raises BlobStoreUnavailable: it may work once somebody has
   made room, or corrected a right.
@@ -16,11 +18,16 @@ A key is made by us, never by a user: segments of letters, digits and dashes, jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 # How much is read, hashed and written at a time.
 PIECE = 1 << 20
+
+
+# Started with `next`; takes pieces by `send`. None commits the blob and ends the generator; `close`
+# discards what was written.
+BlobWriter = Generator[None, bytes | None, None]
 
 
 class Patience(NamedTuple):
@@ -45,6 +52,10 @@ class Bucket(Protocol):
 
     def put_once(self, key: str, pieces: Iterable[bytes]) -> None:
         """Do the same with pieces that cannot be read again: what fails of them is tried again."""
+        ...
+
+    def writer(self, key: str) -> BlobWriter:
+        """Write pieces as they are sent: all of them, once None is sent, or nothing."""
         ...
 
     def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:

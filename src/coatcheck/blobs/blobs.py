@@ -6,7 +6,9 @@ pauses that double. Where the bytes come from a stream that cannot be read twice
 that with the part that failed. What is not there is not tried again.
 
 The blocking calls run in a few threads of their own, apart from those that asyncio lends out: an
-object store that hangs must not take these from everybody.
+object store that hangs must not take these from everybody. A stream takes a thread for each full
+piece, and for the end of the blob, and none while it waits for its client: any number of slow
+clients leave the threads to the others.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ import contextlib
 import hashlib
 import io
 import random
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import IO, TypeVar
 
-from coatcheck.blobs.base import PIECE, Address, Bucket, Patience, Written
+from coatcheck.blobs.base import PIECE, Address, BlobWriter, Bucket, Patience, Written
 from coatcheck.blobs.sealed import SealedBucket
 from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, TooLarge
 
@@ -32,8 +34,7 @@ Data = bytes | bytearray | memoryview | Path | IO[bytes]
 Source = Data | AsyncIterator[bytes]
 
 THREADS = 8
-# Whoever sends a stream decides how long that takes: nobody else waits for these threads.
-STREAM_THREADS = 64
+STREAM_THREADS = 16
 
 
 class Blobs:
@@ -179,37 +180,28 @@ class Blobs:
         return counted.written()
 
     async def _put_stream(self, key: str, source: AsyncIterator[bytes], limit: int) -> Written:
-        """Write what arrives while it arrives: one piece is on its way, and one is being made."""
-        loop = asyncio.get_running_loop()
-        stopped = threading.Event()
-        asked: set[Future[bytes | None]] = set()
-
-        def pieces() -> Iterator[bytes]:
-            while not stopped.is_set():
-                ahead = asyncio.run_coroutine_threadsafe(_next_piece(source), loop)
-                asked.add(ahead)
-                if stopped.is_set():  # it may not have been seen among what is asked for
-                    ahead.cancel()
-                try:
-                    piece = ahead.result()
-                finally:
-                    ahead.cancel()
-                    asked.discard(ahead)
-                if piece is None:
-                    return
-                yield piece
-            raise _Stopped
-
-        writing = loop.run_in_executor(self._streams, lambda: self._put_once(key, pieces(), limit))
+        """Write what arrives while it arrives, a full piece at a time."""
+        tally = _Tally(limit)
+        piece = await _next_piece(source)
+        writer = self._bucket.writer(key)
         try:
-            return await asyncio.shield(writing)
+            await self._run_stream(lambda: next(writer))
+            while piece is not None:
+                await self._run_stream(partial(_send_counted, writer, tally, piece))
+                piece = await _next_piece(source)
+            await self._run_stream(lambda: _commit(writer))
+        except BaseException:
+            await asyncio.shield(self._run_stream(writer.close))
+            raise
+        return tally.written()
+
+    async def _run_stream(self, work: Callable[[], T]) -> T:
+        """Run a turn of a stream to its end: its writer cannot be closed in the middle of one."""
+        turn = asyncio.get_running_loop().run_in_executor(self._streams, work)
+        try:
+            return await asyncio.shield(turn)
         except asyncio.CancelledError:
-            # The thread still asks for pieces: it is told that none will come, and waited for.
-            stopped.set()
-            for ahead in list(asked):
-                ahead.cancel()
-            with contextlib.suppress(Exception):
-                await writing
+            await asyncio.wait([turn])
             raise
 
     async def _run(self, work: Callable[[], T]) -> T:
@@ -228,8 +220,14 @@ class Blobs:
         raise AssertionError("unreachable")
 
 
-class _Stopped(Exception):
-    """Nobody wants the blob any more that is being written."""
+def _send_counted(writer: BlobWriter, tally: _Tally, piece: bytes) -> None:
+    tally.add(piece)
+    writer.send(piece)
+
+
+def _commit(writer: BlobWriter) -> None:
+    with contextlib.suppress(StopIteration):
+        writer.send(None)
 
 
 class _Beginning:
@@ -280,22 +278,33 @@ async def _next_piece(source: AsyncIterator[bytes]) -> bytes | None:
     return gathered.getvalue() or None
 
 
-class _Counted:
-    """Passes pieces on, and knows how much that was and its hash."""
+class _Tally:
+    """Counts and hashes pieces."""
 
-    def __init__(self, pieces: Iterable[bytes], limit: int) -> None:
-        self._pieces = iter(pieces)
+    def __init__(self, limit: int) -> None:
         self._limit = limit
         self._size = 0
         self._hash = hashlib.sha256()
 
-    def __iter__(self) -> Iterator[bytes]:
-        for piece in self._pieces:
-            self._size += len(piece)
-            if self._size > self._limit:
-                raise TooLarge(f"this is more than the {self._limit:,} bytes that are allowed")
-            self._hash.update(piece)
-            yield piece
+    def add(self, piece: bytes) -> None:
+        """Count a piece; raises TooLarge."""
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise TooLarge(f"this is more than the {self._limit:,} bytes that are allowed")
+        self._hash.update(piece)
 
     def written(self) -> Written:
         return Written(self._size, self._hash.hexdigest())
+
+
+class _Counted(_Tally):
+    """Passes pieces on, and knows how much that was and its hash."""
+
+    def __init__(self, pieces: Iterable[bytes], limit: int) -> None:
+        super().__init__(limit)
+        self._pieces = iter(pieces)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self.add(piece)
+            yield piece

@@ -9,12 +9,14 @@ sweep does, removes it too.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from coatcheck.blobs.base import PIECE
+from coatcheck.blobs.base import PIECE, BlobWriter
 from coatcheck.errors import BlobGone, BlobStoreUnavailable, ConfigurationError
+from coatcheck.private_files import open_private
 
 PART = ".part"
 
@@ -32,6 +34,18 @@ class FileBucket:
 
     def put(self, key: str, pieces: Iterable[bytes]) -> None:
         """Write a file, sync it, and give it its name."""
+        writer = self.writer(key)
+        next(writer)
+        try:
+            for piece in pieces:
+                writer.send(piece)
+            with contextlib.suppress(StopIteration):
+                writer.send(None)
+        finally:
+            writer.close()
+
+    def writer(self, key: str) -> BlobWriter:
+        """Write pieces to a file as they are sent; then sync it, and give it its name."""
         path = self._folder / key
         part = path.with_name(path.name + PART)
         try:
@@ -39,9 +53,8 @@ class FileBucket:
         except OSError as error:
             raise self._trouble(error) from error
         try:
-            with _as_ours(self), part.open("wb") as file:
-                written = iter(pieces)
-                while (piece := _next(written)) is not None:
+            with _as_ours(self), open_private(part) as file:
+                while (piece := (yield)) is not None:
                     file.write(piece)
                 file.flush()
                 os.fsync(file.fileno())
@@ -107,17 +120,6 @@ class FileBucket:
         return BlobStoreUnavailable(f"{self.place} cannot be used for blobs: {error.strerror}")
 
 
-class _PiecesFailed(Exception):
-    """What the pieces raised: not an error of the disk, even where it looks like one."""
-
-
-def _next(pieces: Iterator[bytes]) -> bytes | None:
-    try:
-        return next(pieces, None)
-    except OSError as error:
-        raise _PiecesFailed from error
-
-
 class _as_ours:  # noqa: N801 - reads as what it does
     """Turns errors of the disk into ours."""
 
@@ -129,8 +131,6 @@ class _as_ours:  # noqa: N801 - reads as what it does
         return
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, _PiecesFailed) and error.__cause__ is not None:
-            raise error.__cause__
         if isinstance(error, FileNotFoundError) and self._key:
             raise BlobGone(f"blob {self._key} is not there any more") from error
         if isinstance(error, OSError):

@@ -5,6 +5,9 @@ interpreter at its end, now and then, with a stream still in some queue. A large
 parts, a few at a time, and exists once the last is there; if one fails, or whoever makes them, the
 parts are given up.
 
+An object cannot be written in turns of several threads. So the bytes of a slow client are spooled
+in an unnamed temporary file, and sent on by one thread when the last has arrived.
+
 Trying again is our own business (`Blobs`), but for what can be read only once: there the library
 sends a part again that failed, from memory, and nobody is asked for it twice. It does so after
 errors of the server (5xx) and of the connection, and not where something is not there.
@@ -15,13 +18,14 @@ Credentials and endpoints are found as each vendor's own tools find them: in the
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from coatcheck.blobs.base import PIECE, Address, Patience
+from coatcheck.blobs.base import PIECE, Address, BlobWriter, Patience
 from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
@@ -75,6 +79,19 @@ class ObjectBucket:
     def put_once(self, key: str, pieces: Iterable[bytes]) -> None:
         """Write an object, and each part of it as often as it takes."""
         self._put(self._patient, key, pieces)
+
+    def writer(self, key: str) -> BlobWriter:
+        """Spool pieces as they are sent, and write the object when all are there."""
+        try:
+            # A temporary file has no name, and nobody else can open it.
+            with tempfile.SpooledTemporaryFile(PIECE) as spool:
+                while (piece := (yield)) is not None:
+                    spool.write(piece)
+                spool.seek(0)
+                self.put_once(key, iter(lambda: spool.read(PIECE), b""))
+        except OSError as error:
+            said = f"an upload to {self._place} cannot be spooled: {error.strerror}"
+            raise BlobStoreUnavailable(said) from error
 
     def _put(self, store: Any, key: str, pieces: Iterable[bytes]) -> None:
         with self._as_ours(key):

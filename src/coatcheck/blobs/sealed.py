@@ -5,9 +5,10 @@ What was put before there was a key is given out as it is.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 
-from coatcheck.blobs.base import Bucket
+from coatcheck.blobs.base import BlobWriter, Bucket
 from coatcheck.errors import BlobDamaged
 from coatcheck.sealing import HEADER, MAGIC, PIECE, TAG, Keyring
 
@@ -31,6 +32,26 @@ class SealedBucket:
     def put_once(self, key: str, pieces: Iterable[bytes]) -> None:
         """Seal and write what cannot be read again."""
         self._bucket.put_once(key, self._keys.seal_stream(key, pieces))
+
+    def writer(self, key: str) -> BlobWriter:
+        """Seal pieces as they are sent, and write them."""
+        header, seal = self._keys.sealer(key)
+        inner = self._bucket.writer(key)
+        next(inner)
+        gathered = bytearray()
+        try:
+            inner.send(header)
+            while (piece := (yield)) is not None:
+                gathered += piece
+                while len(gathered) >= PIECE:
+                    inner.send(seal(bytes(gathered[:PIECE])))
+                    del gathered[:PIECE]
+            if gathered:
+                inner.send(seal(bytes(gathered)))
+            with contextlib.suppress(StopIteration):
+                inner.send(None)
+        finally:
+            inner.close()
 
     def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
         """Read the sealed pieces that the part is in, and open them; from where they were read to

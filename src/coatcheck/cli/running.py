@@ -10,11 +10,13 @@ import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import uvicorn
 
 from coatcheck.app import App
+from coatcheck.descriptors import current_budget, raise_limit
 from coatcheck.engine import opening
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
@@ -50,6 +52,7 @@ API_GRACE_S = 5
 def run_process(main: Coroutine[Any, Any, None]) -> None:
     """Run a process of ours to its end, on the fastest loop there is."""
     start_tracing("coatcheck")
+    raise_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(LOOK_FOR_CYCLES_AFTER, *gc.get_threshold()[1:])
     gc.freeze()  # what was imported stays, and need not be looked at again
@@ -150,7 +153,8 @@ class _Server(uvicorn.Server):
                     surfaces=surfaces,
                     cockpit=Cockpit().endpoints,
                 ),
-                http=PatientProtocol,
+                # A partial makes a protocol as well as its class does.
+                http=partial(PatientProtocol, most_connections=current_budget().connections),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -23,6 +23,7 @@ from coatcheck.engine.large_steps import with_results_shown, with_steps_stored
 from coatcheck.engine.many import DoneToSome
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.once import Once
+from coatcheck.engine.open_requests import OpenPerTenant, RequestLimits
 from coatcheck.engine.places import Places
 from coatcheck.engine.quota import QuotaBook
 from coatcheck.engine.remote import RemoteWork
@@ -85,13 +86,19 @@ class Engine:
         guard: Guard | None = None,
         webhook_secret: str = "",
         pepper: Pepper = lambda: None,
+        limits: RequestLimits = RequestLimits(),  # noqa: B008 - a value
     ) -> None:
         self.store = store
         self.kinds = kinds
         self.clock = clock or SystemClock()
         self.new_id = UlidGenerator(self.clock)
         self.keeping = Keeping(store, blobs, self.clock)
-        self.uploads = Uploads(store, self.keeping, self.clock, self.new_id)
+        self.limits = limits
+        self.open_requests = OpenPerTenant(
+            "open_requests", "requests and streams", limits.requests_per_tenant
+        )
+        in_flight = OpenPerTenant("open_uploads", "uploads", limits.uploads_per_tenant)
+        self.uploads = Uploads(store, self.keeping, self.clock, self.new_id, in_flight)
         self.metrics = Metrics(store, self.clock)
         self.places = Places(store, self.clock)
         self.doorkeeper = Doorkeeper(store, self.clock, pepper, self.new_id)

@@ -13,6 +13,7 @@ from coatcheck.clock import SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.audit import AuditRetention
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.open_requests import limits_for
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.kind import Kind
@@ -62,6 +63,7 @@ async def open_engine(
         guard=guard,
         webhook_secret=webhook_secret,
         pepper=pepper_for(settings).read,
+        limits=limits_for(settings),
     )
     audit = AuditRetention(store, clock, settings.audit_days)
     sweeper = Sweeper(

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from coatcheck.clock import Clock
 from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.once import Once
+from coatcheck.engine.open_requests import OpenPerTenant
 from coatcheck.engine.signed_uploads import SignedUploads
 from coatcheck.engine.upload_keys import hold, stands_for_one
 from coatcheck.errors import InvalidPayload, KeyReused, NotFound
@@ -52,12 +53,18 @@ class Uploads:
     """The uploads of one store."""
 
     def __init__(
-        self, store: Store, keeping: Keeping, clock: Clock, new_id: Callable[[], str]
+        self,
+        store: Store,
+        keeping: Keeping,
+        clock: Clock,
+        new_id: Callable[[], str],
+        in_flight: OpenPerTenant,
     ) -> None:
         self._store = store
         self._keeping = keeping
         self._clock = clock
         self._new_id = new_id
+        self._in_flight = in_flight
         self.limit = LARGEST_UPLOAD
         self.signed = SignedUploads(store, keeping, clock, new_id)
 
@@ -73,10 +80,23 @@ class Uploads:
         kept_ms: int = UNUSED_KEPT_MS,
     ) -> Uploaded:
         """Write a file away while it arrives, of at most `limit` bytes; raises TooLarge,
-        InvalidInput, KeyReused, UploadUnderWay, and whatever the source does. Nothing is left of
-        one that fails. It waits for its job for `kept_ms`; what a crash leaves of it is not kept
-        for longer either.
+        InvalidInput, KeyReused, UploadUnderWay, TooManyOpen, and whatever the source does. Nothing
+        is left of one that fails. It waits for its job for `kept_ms`; what a crash leaves of it is
+        not kept for longer either.
         """
+        with self._in_flight.hold(tenant):
+            return await self._receive_once(source, name, content_type, tenant, key, limit, kept_ms)
+
+    async def _receive_once(
+        self,
+        source: Source,
+        name: str | None,
+        content_type: str | None,
+        tenant: str,
+        key: str | None,
+        limit: int | None,
+        kept_ms: int,
+    ) -> Uploaded:
         most = self.limit if limit is None else limit
         name = check_file_name(name)
         media_type = check_content_type(content_type, name or "")

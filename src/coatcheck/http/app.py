@@ -22,6 +22,7 @@ from coatcheck.http.checks import check_request
 from coatcheck.http.door import Door, OpenCalls
 from coatcheck.http.endpoint import Endpoint, Handler, OpensTo
 from coatcheck.http.jobs import submit_job
+from coatcheck.http.open_requests import LimitOpenRequests
 from coatcheck.http.openapi import openapi
 from coatcheck.http.problem import Shape
 from coatcheck.http.routes import ENDPOINTS
@@ -55,7 +56,11 @@ def create_http_app(
     endpoints += cockpit
     app = Starlette(
         routes=_routes(endpoints),
-        middleware=[*_cors(cors_origins), _door(engine, endpoints, shapes)],
+        middleware=[
+            *_cors(cors_origins),
+            _door(engine, endpoints, shapes),
+            Middleware(LimitOpenRequests, open_requests=engine.open_requests),
+        ],
         exception_handlers={
             CoatcheckError: answer_error,
             HTTPException: answer_error,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
+
+from coatcheck.engine.open_requests import RequestLimits
 
 JSON_LIMIT = 1024 * 1024
 DEPTH_LIMIT = 64
@@ -53,9 +56,9 @@ async def read_bounded(request: Request, limit: int) -> bytes:
     """
     refuse_declared(request, limit)
     pieces: list[bytes] = []
-    size, more = 0, True
+    size, more, pace = 0, True, _Pace()
     while more:
-        message = await _next_piece(request)
+        message = await _next_piece(request, pace)
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         piece = message.get("body", b"")
@@ -75,10 +78,10 @@ def refuse_declared(request: Request, limit: int) -> None:
 
 
 async def stream_body(request: Request) -> AsyncIterator[bytes]:
-    """Iterate over a body as it comes; one that stops coming is not waited for."""
-    more = True
+    """Iterate over a body as it comes; one that stops, or is too slow, is not waited for."""
+    more, pace = True, _Pace()
     while more:
-        message = await _next_piece(request)
+        message = await _next_piece(request, pace)
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         if piece := message.get("body", b""):
@@ -86,19 +89,48 @@ async def stream_body(request: Request) -> AsyncIterator[bytes]:
         more = message.get("more_body", False)
 
 
-async def _next_piece(request: Request) -> Message:
+class _Pace:
+    """How much of a body has arrived, and how long the server has waited for it."""
+
+    __slots__ = ("received", "waited_s")
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.waited_s = 0.0
+
+    def left_s(self, limits: RequestLimits) -> float:
+        """Return how long the next piece may take before the body is too slow."""
+        if not limits.body_min_rate:
+            return math.inf
+        return limits.body_grace_s + self.received / limits.body_min_rate - self.waited_s
+
+
+async def _next_piece(request: Request, pace: _Pace) -> Message:
+    message = await _receive(request, pace)
+    pace.received += len(message.get("body", b""))
+    return message
+
+
+async def _receive(request: Request, pace: _Pace) -> Message:
     # Mostly the piece is there already, and nothing has to watch the time.
     receiving = request.receive().__await__()
     try:
         waits_for = next(receiving)
     except StopIteration as there:
         return cast("Message", there.value)
+    limits = request.app.state.engine.limits
+    left_s = pace.left_s(limits)
+    began = time.monotonic()
     try:
-        async with asyncio.timeout(PIECE_TIMEOUT_S):
+        async with asyncio.timeout(min(PIECE_TIMEOUT_S, left_s)):
             return await _Begun(receiving, waits_for)
     except TimeoutError:
-        message = f"nothing more of the body came for {PIECE_TIMEOUT_S:g} seconds"
-        raise HTTPException(408, message, headers={"Connection": "close"}) from None
+        words = f"nothing more of the body came for {PIECE_TIMEOUT_S:g} seconds"
+        if left_s < PIECE_TIMEOUT_S:
+            words = f"the body came at less than {limits.body_min_rate:,} bytes a second"
+        raise HTTPException(408, words, headers={"Connection": "close"}) from None
+    finally:
+        pace.waited_s += time.monotonic() - began
 
 
 class _Begun:

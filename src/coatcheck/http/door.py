@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coatcheck.engine.access import Caller, Doorkeeper
 from coatcheck.errors import CoatcheckError, StoreUnavailable, Unauthorized
+from coatcheck.http.answer_headers import with_defaults
 from coatcheck.http.asked import Asked
 from coatcheck.http.caller import token_of
 from coatcheck.http.endpoint import Handler
@@ -178,16 +179,16 @@ class _Sending:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
-            headers = message["headers"]
+            headers = message["headers"] = with_defaults(message["headers"])
             # An answer of somebody else's may bring its own.
             if not any(name == HEADER for name, _ in headers):
-                message["headers"] = [*headers, (HEADER, self._correlation)]
+                headers.append((HEADER, self._correlation))
         await self._send(message)
 
     async def all_of(self, response: Response) -> None:
         """Send an answer that is complete."""
         self.started = True
-        headers = [*response.raw_headers, (HEADER, self._correlation)]
+        headers = [*with_defaults(response.raw_headers), (HEADER, self._correlation)]
         start = {
             "type": "http.response.start",
             "status": response.status_code,

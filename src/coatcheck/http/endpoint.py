@@ -32,13 +32,14 @@ ANY = "*/*"  # of an answer: it is whatever it was made as
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter or a request header; a header is never required."""
+    """A query parameter or a request header. A handler refuses what lacks a required one."""
 
     name: str
     description: str
     schema: Schema
     place: str = "query"
     repeated: bool = False
+    required: bool = False
 
 
 IDEMPOTENCY_KEY = Parameter(

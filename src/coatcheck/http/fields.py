@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import copy
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 from starlette.requests import Request
 
 from coatcheck.clock import from_rfc3339
@@ -32,13 +34,41 @@ def check_fields(body: object, model: type[_Model], what: str = "") -> _Model:
     should be is said first.
     """
     try:
-        return model.model_validate(body)
+        return _validate(body, model)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)
         problems = [(pointer(item["loc"]), item["msg"]) for item in found]
         words = "; ".join(f"{place or '/'}: {detail}" for place, detail in problems[:3])
         said = f"this is not {what}: {words}" if what else words
         raise InvalidPayload(said, problems) from None
+
+
+def _validate(body: object, model: type[_Model]) -> _Model:
+    """Validate a body in which 155.0 is as good an integer as 155, as JSON Schema has it."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        places = [item["loc"] for item in error.errors() if _is_whole(item)]
+        if not places:
+            raise
+        whole = copy.deepcopy(body)
+        for place in places:
+            _make_integer(whole, place)
+        return model.model_validate(whole)
+
+
+def _is_whole(item: ErrorDetails) -> bool:
+    given = item["input"]
+    return item["type"] == "int_type" and isinstance(given, float) and given.is_integer()
+
+
+def _make_integer(body: Any, place: tuple[int | str, ...]) -> None:
+    try:
+        for name in place[:-1]:
+            body = body[name]
+        body[place[-1]] = int(body[place[-1]])
+    except (LookupError, TypeError):
+        return  # a place inside a union has names that the body has not
 
 
 def read_moment(value: object) -> object:

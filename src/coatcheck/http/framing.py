@@ -99,6 +99,13 @@ class StrictProtocol(HttpToolsProtocol):
             self.transport.write(_answer(*self._refusal))
         self.transport.close()
 
+    def refuse_connection(self) -> None:
+        """Answer 503 before anything was asked, and read nothing."""
+        self._deaf = True
+        words = "this server has as many connections as it may; come back later"
+        self.transport.write(_answer(503, "too-many-connections", words, "retry-after: 5\r\n"))
+        self.transport.close()
+
     def _look_at_head(self) -> tuple[int, str, str] | None:
         """Return what is wrong with a head."""
         headers = self.headers
@@ -135,12 +142,12 @@ def _too_large() -> tuple[int, str, str]:
     return 431, "too-large", words
 
 
-def _answer(status: int, code: str, words: str) -> bytes:
+def _answer(status: int, code: str, words: str, headers: str = "") -> bytes:
     phrase = HTTPStatus(status).phrase
     problem = {"type": f"urn:coatcheck:{code}", "title": phrase, "status": status, "detail": words}
     body = json.dumps(problem).encode()
     head = (
         f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/problem+json\r\n"
-        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        f"content-length: {len(body)}\r\n{headers}connection: close\r\n\r\n"
     )
     return head.encode() + body

@@ -6,6 +6,7 @@ from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 
 from coatcheck.clock import from_rfc3339
+from coatcheck.engine.submission import LABELS_AT_MOST
 from coatcheck.http.cursor import read_cursor
 from coatcheck.http.prefer import LONGEST_WAIT_S
 from coatcheck.ids import first_ulid_at
@@ -23,7 +24,7 @@ def read_filter(query: QueryParams, tenant: str) -> JobFilter:
         state=_state(query.get("state")),
         kind=_name(query.get("kind"), "kind"),
         queue=_name(query.get("queue"), "queue"),
-        labels=tuple(_label(text) for text in query.getlist("label")),
+        labels=_labels(query.getlist("label")),
         created_after=_moment(query, "created_after"),
         before=bound_of(query.get("cursor"), _moment(query, "created_before")),
         parent=_name(query.get("parent"), "parent"),
@@ -64,10 +65,15 @@ def read_number(query: QueryParams, name: str, default: int, least: int, most: i
     text = query.get(name)
     if text is None:
         return default
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1
-    if not least <= number <= most:
+    number = whole_number(text)
+    if number is None or not least <= number <= most:
         raise HTTPException(400, f"{name} must be a whole number between {least} and {most}")
     return number
+
+
+def whole_number(text: str) -> int | None:
+    """Read decimal digits; None for anything else, and for more digits than any number here has."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
 
 def _state(text: str | None) -> State | None:
@@ -84,6 +90,12 @@ def _name(text: str | None, parameter: str) -> str | None:
     if text is not None and "\0" in text:
         raise HTTPException(400, f"{parameter} has a NUL character in it")
     return text
+
+
+def _labels(texts: list[str]) -> tuple[tuple[str, str], ...]:
+    if len(texts) > LABELS_AT_MOST:
+        raise HTTPException(400, f"a job carries at most {LABELS_AT_MOST} labels")
+    return tuple(_label(text) for text in texts)
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coatcheck.engine.submission import LABELS_AT_MOST
 from coatcheck.http import batches, jobs, stream
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
@@ -21,6 +22,7 @@ from coatcheck.http.schemas import ANYTHING, STATE, TEXT, TIME, listed
 from coatcheck.model.access import Scope
 
 _RETRY = ("Retry-After",)
+_LABEL = r"^[^:\u0000]+:[^\u0000]*$"
 _A_JOB = as_json(ref("Job"))
 
 _WAIT = Parameter(
@@ -106,7 +108,7 @@ JOBS: tuple[Endpoint, ...] = (
             Parameter(
                 "label",
                 "Only jobs with this label, as name:value; several must all be there.",
-                listed({"type": "string", "pattern": "^[^:]+:"}),
+                {**listed({"type": "string", "pattern": _LABEL}), "maxItems": LABELS_AT_MOST},
                 repeated=True,
             ),
             Parameter("created_after", "Only jobs submitted at this time or later.", TIME),

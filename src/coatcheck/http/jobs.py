@@ -11,9 +11,10 @@ from starlette.responses import Response, StreamingResponse
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.once import Once
 from coatcheck.engine.submission import Submission
 from coatcheck.http.body import read_json
-from coatcheck.http.caller import admission_of, check_kind, tenant_of
+from coatcheck.http.caller import admission_of, caller_of, check_kind, tenant_of
 from coatcheck.http.cursor import write_cursor
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.idempotency import REPLAYED, once_for
@@ -26,7 +27,7 @@ from coatcheck.http.job_view import (
     position_view,
     submitted_json,
 )
-from coatcheck.http.prefer import read_preference
+from coatcheck.http.prefer import Preference, read_preference
 from coatcheck.http.problem import problem
 from coatcheck.http.surface_of import surface_of
 from coatcheck.http.written import Written
@@ -56,8 +57,17 @@ async def submit_job(request: Request) -> Response:
     )
     preference = read_preference(request)
     once = once_for(request, body)
-    if once is None and not preference.wait_s:
+    if preference.wait_s:
+        with engine.open_requests.hold(caller_of(request).tenant):
+            return await _submit_and_wait(engine, submission, once, preference)
+    if once is None:
         return _accepted(engine, await engine.accept(submission), preference.headers)
+    return await _submit_and_wait(engine, submission, once, preference)
+
+
+async def _submit_and_wait(
+    engine: Engine, submission: Submission, once: Once | None, preference: Preference
+) -> Response:
     if once is None:
         job, replayed = await engine.submit(submission), False
     else:

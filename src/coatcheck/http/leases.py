@@ -15,6 +15,7 @@ from coatcheck.errors import InvalidPayload, NotFound
 from coatcheck.http.caller import check_kind, tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import Fields, read_fields, read_moment
+from coatcheck.http.job_query import whole_number
 from coatcheck.http.job_view import dumps, job_json
 from coatcheck.http.prefer import LONGEST_WAIT_S
 from coatcheck.model.access import Scope
@@ -193,9 +194,10 @@ async def release(request: Request) -> Response:
 
 def _lease(request: Request) -> Lease:
     fence = request.path_params["fence"]
-    if not fence.isascii() or not fence.isdecimal() or not 0 < int(fence) <= LARGEST_FENCE:
+    number = whole_number(fence)
+    if number is None or not 0 < number <= LARGEST_FENCE:
         raise NotFound("there is no such lease: a fence is the number that the claim gave")
-    return Lease(tenant_of(request), request.path_params["job_id"], int(fence))
+    return Lease(tenant_of(request), request.path_params["job_id"], number)
 
 
 async def _answer(engine: Engine, request: Request) -> Response:

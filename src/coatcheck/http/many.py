@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.many import MOST_AT_ONCE, DoneToSome
+from coatcheck.engine.submission import LABELS_AT_MOST
 from coatcheck.http.caller import check_kind, tenant_of
 from coatcheck.http.cursor import write_cursor
 from coatcheck.http.endpoint import JSON
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 class _Which(Fields):
     kind: str | None = None
     queue: str | None = None
-    labels: dict[str, str] = Field(default_factory=dict)
+    labels: dict[str, str] = Field(default_factory=dict, max_length=LABELS_AT_MOST)
     created_after: Annotated[int | None, BeforeValidator(read_moment)] = None
     created_before: Annotated[int | None, BeforeValidator(read_moment)] = None
     limit: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)] = MOST_AT_ONCE

@@ -23,6 +23,8 @@ from coatcheck.model.kind import Kind
 # What can happen to any call: a bad parameter, no key or one that is not for this, a tenant that
 # has not paid, a caller from elsewhere, one that takes no JSON, a store that is away.
 ALWAYS = (400, 401, 402, 403, 406, 503)
+# What can happen to any call that is made with a key: its tenant has too many requests open.
+WITH_KEY = (429,)
 _PATH_NAME = re.compile(r"\{(\w+)(?::\w+)?\}")
 _PATH_SCHEMAS = {
     "job_id": ID,
@@ -121,7 +123,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 def _refusals(endpoint: Endpoint) -> list[int]:
     named = (404,) if endpoint.opens_to is OpensTo.TENANT else ()  # a tenant that is not there
-    return sorted({*ALWAYS, *endpoint.refusals, *named})
+    with_key = () if endpoint.opens_to is OpensTo.EVERYBODY else WITH_KEY
+    return sorted({*ALWAYS, *endpoint.refusals, *named, *with_key})
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
@@ -133,7 +136,7 @@ def _parameter(found: Parameter) -> dict[str, Any]:
     return {
         "name": found.name,
         "in": found.place,
-        "required": False,
+        "required": found.required,
         "description": found.description,
         "schema": found.schema,
     }

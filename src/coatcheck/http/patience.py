@@ -6,6 +6,9 @@ of, one task looks over all of them now and then, and those that owe us somethin
 silent for too long are closed. Headers have a limit in time as well. A client that waits for *us*,
 in a long poll or a stream, owes nothing and is never closed here.
 
+There may be only so many connections: one more would take a file descriptor from a reserve that the
+store and the blobs need. It is told 503 and closed; those that are open go on.
+
 The other way round, a client that is refused in the middle of its body (413) is still sending. If
 the connection were closed at once, the kernel would answer what is yet to come with a reset, and
 with it the refusal would be lost on its way. So what it sends is thrown away for a moment first.
@@ -14,6 +17,7 @@ with it the refusal would be lost on its way. So what it sends is thrown away fo
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -30,11 +34,17 @@ LINGER_BYTES = 32 * 1024 * 1024
 class PatientProtocol(StrictProtocol):
     """A connection that knows when it was last heard of."""
 
+    def __init__(self, *args: Any, most_connections: int = sys.maxsize, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._most_connections = most_connections
+
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for a request."""
+        """Begin to wait for a request; refuse one connection more than there may be."""
         super().connection_made(_Lingering(transport, self._is_still_sending))  # type: ignore[arg-type]  # it is one, by all it does
         self.last_heard = self.head_since = self.loop.time()
         self._in_head = False
+        if len(self.connections) > self._most_connections:
+            self.refuse_connection()
 
     def data_received(self, data: bytes) -> None:
         """Take in what came, unless nobody wants it any more."""

@@ -34,6 +34,7 @@ from coatcheck.errors import (
     StoreUnavailable,
     Suspended,
     TooLarge,
+    TooManyOpen,
     Unauthorized,
     UnknownKind,
     UploadGone,
@@ -156,9 +157,11 @@ def _headers_of(status: int, error: CoatcheckError) -> dict[str, str] | None:
         return {"Retry-After": str(error.retry_after_s), "Connection": "close"}
     if isinstance(error, QuotaExceeded):
         window = "" if error.window_s is None else f";w={error.window_s}"
-        return {
+        headers = {
             "Retry-After": str(error.retry_after_s),
             "RateLimit-Policy": f'"{error.quota}";q={error.limit}{window}',
             "RateLimit": f'"{error.quota}";r=0;t={error.retry_after_s}',
         }
+        # The body of an upload is not read, and the connection is what there are too many of.
+        return {**headers, "Connection": "close"} if isinstance(error, TooManyOpen) else headers
     return None

@@ -90,7 +90,7 @@ STEERING: tuple[Endpoint, ...] = (
             200: Answer("It had succeeded, or has not ended: it is as it was.", _A_JOB),
             202: Answer("It is queued again.", _A_JOB, ("Retry-After",)),
         },
-        refusals=(404, 410),
+        refusals=(404, 409, 410),
     ),
     Endpoint(
         "POST",

@@ -43,6 +43,7 @@ UPLOADS: tuple[Endpoint, ...] = (
                     "type": "object",
                     "properties": {"file": _BYTES},
                     "required": ["file"],
+                    "additionalProperties": False,
                 },
             },
             required=False,

@@ -36,7 +36,14 @@ MISSING = "pip install 'coatcheck[mcp]' where the server runs"
 _MESSAGE: Schema = {
     "type": "object",
     "required": ["jsonrpc"],
-    "properties": {"jsonrpc": {"const": "2.0"}},
+    "properties": {
+        "jsonrpc": {"const": "2.0"},
+        "id": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        "method": {"type": "string"},
+        "params": {"type": "object"},
+    },
+    # A request or a notification; or the answer to a request of the server's.
+    "anyOf": [{"required": ["method"]}, {"required": ["id", "result"]}],
 }
 
 

@@ -15,7 +15,9 @@ from coatcheck.cli import exits
 from coatcheck.cli.doctor.blobs import look_at_blobs
 from coatcheck.cli.doctor.clock import check_clock, look
 from coatcheck.cli.doctor.disk import check_disk
+from coatcheck.cli.doctor.files import check_files
 from coatcheck.cli.doctor.findings import Finding, Level, ok, problem
+from coatcheck.cli.doctor.limits import check_limits
 from coatcheck.cli.doctor.parts import check_parts
 from coatcheck.cli.doctor.patience import NoAnswer, ask
 from coatcheck.cli.doctor.server import check_server
@@ -80,7 +82,8 @@ def _examine(
         return view.findings
 
     def on_disk() -> Iterable[Finding]:
-        return [] if view.sqlite_path is None else check_disk(view.sqlite_path)
+        path = view.sqlite_path
+        return [] if path is None else [*check_disk(path), *check_files(path)]
 
     def blobs() -> Iterable[Finding]:
         try:
@@ -101,6 +104,7 @@ def _examine(
         ("blobs", blobs),
         ("server", server),
         ("workers", inside),
+        ("limits", lambda: check_limits(settings)),
         ("clock", lambda: check_clock(first, view.database_ahead_ms)),
         ("parts", lambda: check_parts(view.scheme, settings)),
     )

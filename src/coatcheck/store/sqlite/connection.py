@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import apsw
 
 from coatcheck.errors import CoatcheckError, StoreError, StoreUnavailable
+from coatcheck.private_files import create_private
 
 # A foreign tool may hold the file's own lock; ours never do while they wait for each other.
 BUSY_TIMEOUT_MS = 10_000
@@ -15,6 +17,9 @@ CACHE_KIB = 64 * 1024
 
 def connect(path: Path, *, read_only: bool = False) -> apsw.Connection:
     """Open the database; every commit is on the disk before it returns (WAL, synchronous=FULL)."""
+    if not read_only:
+        with contextlib.suppress(OSError):  # SQLite says what is wrong
+            create_private(path)  # the log takes over the mode of its file
     flags = apsw.SQLITE_OPEN_READWRITE | (0 if read_only else apsw.SQLITE_OPEN_CREATE)
     connection = apsw.Connection(str(path), flags=flags, statementcachesize=200)
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)

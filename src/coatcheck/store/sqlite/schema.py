@@ -9,6 +9,7 @@ from pathlib import Path
 import apsw
 
 from coatcheck.errors import ConfigurationError
+from coatcheck.private_files import make_private_directory
 from coatcheck.store.migrations import Migration, load_migrations, pending
 from coatcheck.store.sqlite.connection import connect, translate
 from coatcheck.store.sqlite.locks import FileLock, refuse_network_filesystem
@@ -40,7 +41,7 @@ def migrate_file(path: Path, run_folder: Path) -> list[Migration]:
     the write lock.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_directory(path.parent)
         refuse_network_filesystem(path)
         run_folder.mkdir(mode=0o700, exist_ok=True)
         lock = FileLock(run_folder / "write.lock")

@@ -168,6 +168,8 @@ class ForemanCalls:
     async def openai_model(self, request: Request) -> Response:
         """Show a model, as OpenAI does."""
         model = request.path_params["model"]
+        if not model.isprintable():
+            raise NotFound("no model has a name with control characters in it")
         return await direct.pass_through(request, self._targets, model, None)
 
     async def straight(self, request: Request) -> Response:

@@ -28,6 +28,7 @@ PREFIXES = (
     "/v1/models",
 )
 _TEXT: Schema = {"type": "string"}
+_MODEL: Schema = {"type": "string", "minLength": 1}
 _OBJECT: Schema = {"type": "object"}
 _ERROR = {
     JSON: {
@@ -37,7 +38,7 @@ _ERROR = {
     }
 }
 _CALL = {
-    JSON: {"type": "object", "required": ["model"], "properties": {"model": _TEXT}},
+    JSON: {"type": "object", "required": ["model"], "properties": {"model": _MODEL}},
     ANY: {},  # as Ollama, without a look at what its type is said to be
 }
 _CHAT = {
@@ -45,7 +46,7 @@ _CHAT = {
         "type": "object",
         "required": ["model"],
         "properties": {
-            "model": _TEXT,
+            "model": _MODEL,
             "messages": {"type": "array", "items": _OBJECT},
             "state_webhook_url": {"type": "string", "format": "uri"},
         },

@@ -98,7 +98,8 @@ _ENDED = {
 }
 _KEY = replace(
     IDEMPOTENCY_KEY,
-    description="Required. Send the same key again, without the archive, to ask for the graph.",
+    description="Send the same key again, without the archive, to ask for the graph.",
+    required=True,
 )
 _SUMMARIES = {
     GraphKind.CALL: ("graphCalls", "Who calls whom"),

@@ -76,6 +76,7 @@ _FORM: Schema = {
         "name": {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME},
     },
     "required": ["files"],
+    "additionalProperties": False,
 }
 _PREFER = Parameter(
     "Prefer",
@@ -173,8 +174,9 @@ def _collections(calls: Calls) -> list[Endpoint]:
             parameters=(
                 Parameter(
                     "q",
-                    "What to look for. Required.",
+                    "What to look for.",
                     {"type": "string", "minLength": 1, "maxLength": LONGEST_QUERY},
+                    required=True,
                 ),
                 Parameter(
                     "k",
@@ -185,7 +187,7 @@ def _collections(calls: Calls) -> list[Endpoint]:
                     "filter",
                     "Only documents with this in their metadata, as key:value; several must all "
                     "be there.",
-                    listed({"type": "string", "pattern": "^[^:]+:"}),
+                    listed({"type": "string", "pattern": r"^[^:\u0000]+:[^\u0000]*$"}),
                     repeated=True,
                 ),
                 Parameter(

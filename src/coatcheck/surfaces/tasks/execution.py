@@ -44,7 +44,13 @@ class Execution(BaseModel):
         json_schema_extra={"examples": [{"argv": ["uname", "-a"], "seconds": 10}]}
     )
 
-    argv: list[str]
+    # The program, which cannot be blank, and its arguments: `check_arguments` looks at the rest.
+    argv: list[str] = Field(
+        json_schema_extra={
+            "minItems": 1,
+            "prefixItems": [{"type": "string", "pattern": r"\S"}],
+        }
+    )
     task_id: str | None = None
     seconds: float = Field(gt=0, allow_inf_nan=False)
 

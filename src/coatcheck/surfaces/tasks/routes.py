@@ -42,6 +42,13 @@ _NEW_TASK = {
         },
     }
 }
+_COMMAND = {
+    JSON: {
+        "type": "object",
+        "required": ["command"],
+        "properties": {"command": _NEW_TASK[JSON]["properties"]["command"]},
+    }
+}
 _RAN = _object("taskId executionId exitCode stdout stderr durationMs timestamp")
 _ACCEPTED = _object("taskId executionId status jobName startedAt links")
 _EXECUTION = _object("taskId executionId status jobName startedAt", elapsedMs=_NUMBER)
@@ -51,7 +58,7 @@ _ASYNC = Parameter(
     "`true` answers at once, `false` waits for the command; otherwise as `EXEC_ASYNC` says.",
     {"enum": ["true", "false"]},
 )
-_NAME = Parameter("name", "A part of the name.", _TEXT)
+_NAME = Parameter("name", "A part of the name.", {**_TEXT, "minLength": 1}, required=True)
 _WRITES = (408, 413, 415, 422, 429)
 
 
@@ -138,7 +145,7 @@ def endpoints_for(calls: TaskCalls) -> list[Endpoint]:
             "validateCommand",
             "Check a command",
             answers={200: ("Whether it could be run.", _object("valid"))},
-            body=Body("The command.", _object("command")),
+            body=Body("The command.", _COMMAND),
             refusals=_WRITES,
         ),
     ]

@@ -12,6 +12,7 @@ import apsw
 import numpy as np
 
 from coatcheck.errors import StoreUnavailable
+from coatcheck.private_files import make_private_directory
 from coatcheck.store.sqlite.connection import translate
 from coatcheck.surfaces.ingest.index.base import (
     CollectionRow,
@@ -51,7 +52,7 @@ class SQLiteIndex:
     async def __aenter__(self) -> Self:
         """Make the file and its tables where they are missing."""
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            make_private_directory(self._file.parent)
             with closing(connect(self._file)) as connection:
                 migrate(connection)
         except apsw.Error as error:

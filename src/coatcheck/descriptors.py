@@ -1,0 +1,64 @@
+"""File descriptors: how many this process may have, and how many of them connections may take.
+
+Every client connection takes a descriptor, and one that sends or receives a file takes a second.
+When none is left, nothing works: no accept, no read of the database, no log file. So at start the
+soft limit is raised to the hard one, connections are refused before they touch a reserve, and one
+tenant gets at most half of what connections may take.
+"""
+
+from __future__ import annotations
+
+import resource
+from typing import NamedTuple
+
+# More are never needed, and a limit of a million makes some programs slow that inherit it.
+MOST_USED = 65_536
+LARGEST_RESERVE = 1024
+SMALLEST_RESERVE = 64
+# A tenant has no more requests open than this, however many descriptors there are.
+MOST_PER_TENANT = 10_000
+
+
+class DescriptorBudget(NamedTuple):
+    """How the descriptors of one process are shared out."""
+
+    limit: int
+
+    @property
+    def reserve(self) -> int:
+        """The descriptors that connections leave to the store, the blobs and child processes."""
+        return min(LARGEST_RESERVE, max(SMALLEST_RESERVE, self.limit // 8))
+
+    @property
+    def connections(self) -> int:
+        """The most client connections at a time."""
+        return max(1, (self.limit - self.reserve) // 2)
+
+    @property
+    def per_tenant(self) -> int:
+        """The most requests that one tenant has open at a time, unless a setting says otherwise."""
+        return min(MOST_PER_TENANT, max(1, self.connections // 2))
+
+
+def reachable_limit() -> int:
+    """Return the soft limit after `raise_limit`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MOST_USED if hard == resource.RLIM_INFINITY else min(hard, MOST_USED)
+    return most if soft == resource.RLIM_INFINITY else max(soft, most)
+
+
+def raise_limit() -> None:
+    """Raise the soft limit as far as it is of use; a system that refuses leaves it as it is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = reachable_limit()
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):
+            return
+
+
+def current_budget() -> DescriptorBudget:
+    """Share out the descriptors that this process may have now."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return DescriptorBudget(MOST_USED if soft == resource.RLIM_INFINITY else soft)

@@ -1,0 +1,74 @@
+"""Limits on what a tenant has open at a time: requests and streams, and uploads in flight.
+
+A request that waits, a stream and an upload cost little each, but they last: without a limit one
+tenant can take every file descriptor, or the memory of every upload's buffer. The counts are those
+of one process, for the resources are. A tenant that is over its limit gets a 429 and is told when
+to come back; nobody else notices.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from coatcheck.descriptors import MOST_PER_TENANT, current_budget
+from coatcheck.errors import TooManyOpen
+from coatcheck.settings import Settings
+
+RETRY_AFTER_S = 5
+
+
+class RequestLimits(NamedTuple):
+    """What clients may do to one process."""
+
+    # A body must arrive at this rate, in bytes per second, once it was waited for this long.
+    body_min_rate: int = 1024
+    body_grace_s: float = 30.0
+    uploads_per_tenant: int = 32
+    requests_per_tenant: int = MOST_PER_TENANT
+
+
+def limits_for(settings: Settings) -> RequestLimits:
+    """Return the limits that the settings, and the descriptors of this process, come to."""
+    return RequestLimits(
+        settings.body_min_rate,
+        settings.body_grace_s,
+        settings.tenant_uploads,
+        settings.tenant_requests or current_budget().per_tenant,
+    )
+
+
+class OpenPerTenant:
+    """Counts what each tenant has open of one thing."""
+
+    def __init__(self, limit_name: str, noun: str, limit: int) -> None:
+        self._limit_name = limit_name
+        self._noun = noun
+        self._limit = limit
+        self._open: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def hold(self, tenant: str) -> Iterator[None]:
+        """Count one more for as long as the context lasts; raises TooManyOpen."""
+        if self._open[tenant] >= self._limit:
+            raise TooManyOpen(
+                f"this tenant has {self._limit:,} {self._noun} open, which is its limit; "
+                "close some of them, or come back later",
+                self._limit_name,
+                self._limit,
+                RETRY_AFTER_S,
+                None,
+            )
+        self._open[tenant] += 1
+        try:
+            yield
+        finally:
+            self._open[tenant] -= 1
+            if not self._open[tenant]:
+                del self._open[tenant]
+
+    def count(self, tenant: str) -> int:
+        """Return how many a tenant has open."""
+        return self._open.get(tenant, 0)
