@@ -31,7 +31,7 @@ from coatcheck.relay.call import Head, StoredAnswer
 from coatcheck.relay.relaying import CallTerms, relay_call
 from coatcheck.relay.secrecy import Secrecy
 from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
-from coatcheck.surfaces.foreman.call import GENERATE, ModelCall
+from coatcheck.surfaces.foreman.call import ModelCall
 from coatcheck.surfaces.foreman.folding import (
     EVENTS,
     JSON,
@@ -43,6 +43,7 @@ from coatcheck.surfaces.foreman.models import canonical
 from coatcheck.surfaces.foreman.settings import ForemanSettings
 from coatcheck.surfaces.foreman.standing import Standing
 from coatcheck.surfaces.foreman.targets import Target, Targets, TargetsAway, seats
+from coatcheck.surfaces.foreman.upstream_paths import GENERATE
 from coatcheck.surfaces.foreman.words import KIND, LOADING, SEATS, WORKING
 from coatcheck.worker.context import Context
 
