@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from coatcheck.http.endpoint import (
@@ -93,13 +94,7 @@ def endpoints_for(calls: ForemanCalls) -> list[Endpoint]:
             "openaiModels",
             "List all models, as OpenAI does",
         ),
-        _looked(
-            f"{paths.OPENAI_MODELS}/{{model:path}}",
-            calls.openai_model,
-            "openaiModel",
-            "Show a model",
-            refusals=(400,),
-        ),
+        _model(calls),
         _straight(calls, paths.SHOW, "showModel", "Show a model", Scope.READ),
         _straight(calls, paths.EMBED, "embed", "Embed texts, without a queue"),
         _straight(calls, paths.EMBEDDINGS, "embeddings", "Embed a text, without a queue"),
@@ -152,20 +147,17 @@ def _queued(calls: ForemanCalls, path: str, name: str, summary: str, stream: str
     )
 
 
-def _looked(
-    path: str, handler: Handler, name: str, summary: str, refusals: tuple[int, ...] = ()
-) -> Endpoint:
+def _looked(path: str, handler: Handler, name: str, summary: str) -> Endpoint:
+    answers = {200: Answer("As Ollama has it.", {ANY: {}})}
     return Endpoint(
-        "GET",
-        path,
-        handler,
-        name,
-        summary,
-        TAG,
-        {200: Answer("As Ollama has it.", {ANY: {}})},
-        refusals=(*refusals, 404, 502, 503),
-        refused_as=_ERROR,
+        "GET", path, handler, name, summary, TAG, answers, (404, 502, 503), refused_as=_ERROR
     )
+
+
+def _model(calls: ForemanCalls) -> Endpoint:
+    path = f"{paths.OPENAI_MODELS}/{{model:path}}"
+    looked = _looked(path, calls.openai_model, "openaiModel", "Show a model")
+    return replace(looked, refusals=(400, *looked.refusals))
 
 
 def _straight(

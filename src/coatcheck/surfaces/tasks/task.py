@@ -9,14 +9,18 @@ from typing import Any
 from pydantic import Field
 
 from coatcheck.clock import to_rfc3339
-from coatcheck.errors import NotFound
+from coatcheck.errors import Conflict, NotFound
 from coatcheck.http.fields import Fields, check_fields
 from coatcheck.model.record import Record
 from coatcheck.store.base import Store
-from coatcheck.surfaces.tasks.running import check_arguments, read_command_line
+from coatcheck.surfaces.tasks.running import InvalidCommand, check_arguments, read_command_line
 
 COLLECTION = "tasks"
-PAGE = 200
+# A tenant's tasks, and the bytes of each: so no list of them is larger than a few megabytes.
+MOST_TASKS = 1_000
+LARGEST_TASK = 16 * 1024
+PAGE, LARGEST_PAGE = 10, 100
+_READ_AT_ONCE = 200
 # A task's id is part of paths, and of labels on its executions.
 ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
 
@@ -48,17 +52,45 @@ def read_task(body: Any) -> Task:
     return check_fields(body, Task, "a task")
 
 
-def task_view(record: Record) -> dict[str, Any]:
-    """Write a task."""
+def task_view(record: Record, executions: list[dict[str, Any]]) -> dict[str, Any]:
+    """Write a task and its executions."""
     task = Task.model_validate_json(record.value)
-    return {**task.model_dump(), "updatedAt": to_rfc3339(record.updated_at)}
+    return {
+        **task.model_dump(),
+        "updatedAt": to_rfc3339(record.updated_at),
+        "taskExecutions": executions,
+    }
+
+
+def name_of(record: Record) -> str:
+    """Return the name of a task."""
+    return Task.model_validate_json(record.value).name
+
+
+def page_view(tasks: list[dict[str, Any]], number: int, size: int, total: int) -> dict[str, Any]:
+    """Write a page of tasks, as Spring writes one."""
+    pages = -(-total // size)
+    return {
+        "content": tasks,
+        "pageable": {"pageNumber": number, "pageSize": size},
+        "totalElements": total,
+        "totalPages": pages,
+        "first": number == 0,
+        "last": number + 1 >= pages,
+    }
 
 
 async def put_task(store: Store, tenant: str, task: Task, now: int) -> Record:
-    """Write a task, over the one that has its id."""
-    written = await store.put_record(
-        Record(tenant, COLLECTION, task.id, task.model_dump_json(), 0, now)
-    )
+    """Write a task, over the one that has its id; raises InvalidCommand, Conflict."""
+    value = task.model_dump_json()
+    if len(value.encode()) > LARGEST_TASK:
+        raise InvalidCommand(f"the task is larger than {LARGEST_TASK} bytes")
+    if (
+        await store.count_records(tenant, COLLECTION, now) >= MOST_TASKS
+        and await store.get_record(tenant, COLLECTION, task.id, now) is None
+    ):
+        raise Conflict(f"there are at most {MOST_TASKS} tasks; delete one first")
+    written = await store.put_record(Record(tenant, COLLECTION, task.id, value, 0, now))
     assert written is not None, "no version was asked for"
     return written
 
@@ -74,7 +106,7 @@ async def get_task(store: Store, tenant: str, task_id: str, now: int) -> Record:
 async def all_tasks(store: Store, tenant: str, now: int) -> AsyncIterator[Record]:
     """Iterate over a tenant's tasks, by their ids."""
     after = ""
-    while page := await store.list_records(tenant, COLLECTION, now, after, PAGE):
+    while page := await store.list_records(tenant, COLLECTION, now, after, _READ_AT_ONCE):
         for record in page:
             yield record
         after = page[-1].key
