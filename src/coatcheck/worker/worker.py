@@ -129,7 +129,7 @@ class Worker:
         self._timing = False
         self._writes: set[asyncio.Task[None]] = set()
         self._reporting: dict[Lease, asyncio.Task[None]] = {}
-        self._settling = Settling(engine, self._write_soon, probe, self._reporting)
+        self._settling = Settling(engine, self._write_soon, probe, self._reporting, self._settled)
         self._moved = asyncio.Event()  # an execution has ended, or was left behind
         self._unsure = False  # a claim was sent and its answer never came
         self._lives = 0  # how often it was taken for lost
@@ -390,18 +390,29 @@ class Worker:
                 lane.gave_back()  # it would have been: the next may be like it
             else:
                 lane.ended(execution.ended_at - execution.started_at)
-            if not execution.abandoned:
-                for settlement in settlements_of(execution, outcome):
-                    count(self._engine.metrics, execution, settlement)
-                    settlements.append(settlement)
+            written = [] if execution.abandoned else settlements_of(execution, outcome)
+            for settlement in written:
+                count(self._engine.metrics, execution, settlement)
+            settlements += written
+            if not written:
+                lane.backlog.settled([execution.claim.lease])
         self._time([each for each in begun if not each.ended_at and each.interrupted is None])
         self._moved.set()
         for lane in self._lanes:
-            self._start_next(lane)
-            if lane.maybe_more and lane.room() > 0:
-                lane.look = True
-                self._wake.set()
+            self._fill(lane)
         self._settling.soon(settlements)
+
+    def _settled(self, leases: list[Lease]) -> None:
+        """Give back the slots that jobs keep until their end is written."""
+        for lane in self._lanes:
+            if lane.backlog.settled(leases):
+                self._fill(lane)
+
+    def _fill(self, lane: Lane) -> None:
+        self._start_next(lane)
+        if lane.maybe_more and lane.room() > 0:
+            lane.look = True
+            self._wake.set()
 
     def _report_soon(self, execution: Execution) -> None:
         lease = execution.claim.lease
