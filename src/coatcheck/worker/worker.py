@@ -131,6 +131,7 @@ class Worker:
         self._reporting: dict[Lease, asyncio.Task[None]] = {}
         self._settling = Settling(engine, self._write_soon, probe, self._reporting, self._settled)
         self._moved = asyncio.Event()  # an execution has ended, or was left behind
+        self._poll = Poll(settings.poll_s, settings.longest_poll_s)
         self._unsure = False  # a claim was sent and its answer never came
         self._lives = 0  # how often it was taken for lost
         self._stopping = False
@@ -176,7 +177,7 @@ class Worker:
     # --- claiming
 
     async def _claim(self) -> None:
-        poll = Poll(self._settings.poll_s, self._settings.longest_poll_s)
+        poll = self._poll
         while not self._stopping:
             try:
                 # First where there was something last: what is next is mostly of the same sort.
@@ -211,10 +212,11 @@ class Worker:
             claimed = await self._engine.claim(self.id, lane.kinds, limit)
         except StoreUnavailable:
             lane.look = True
-            self._engine.metrics.looked("failed")
+            self._engine.metrics.looked("failed", self._poll.interval_s)
             raise
         self._unsure = False
-        self._engine.metrics.looked("found" if claimed.claims else "nothing")
+        outcome = "found" if claimed.claims else "nothing"
+        self._engine.metrics.looked(outcome, self._poll.interval_s)
         self._probe("worker.claimed")
         if life == self._lives:  # else they were claimed by one who is lost
             self._take_on(lane, claimed.claims)
