@@ -75,7 +75,7 @@ def test_running_commands(server: str, tmp_path: Path) -> None:
     _, from_a_shell, over_http, _ = of("run-commands.md", "sh")
     assert run_shell(from_a_shell, tmp_path, server) == f"{sys.platform.capitalize()}\n"
     put, execute = over_http.strip().replace("http://127.0.0.1:8080", server).splitlines()
-    assert run_curl(put).status_code == 201
+    assert run_curl(put).status_code == 200
     [shown] = of("run-commands.md", "json")
     ran = run_curl(execute).json()
     assert ran.keys() == json.loads(shown).keys()

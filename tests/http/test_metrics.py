@@ -29,6 +29,7 @@ NAMES = {
     "lapsed_leases": "counter",
     "job_run_seconds": "histogram",
     "job_wait_seconds": "histogram",
+    "worker_poll_interval_seconds": "histogram",
     "queue_ready": "gauge",
     "queue_delayed": "gauge",
     "queue_running": "gauge",
@@ -108,6 +109,38 @@ async def test_histograms_add_up(
     assert edges["+Inf"] == found["job_run_seconds_count", "echo"] == 5
     assert list(edges.values()) == sorted(edges.values())
     assert found["job_run_seconds_sum", "echo"] == 8000.411
+
+
+async def test_the_poll_interval_of_workers_is_shown(  # G35
+    http: httpx2.AsyncClient, engine: Engine
+) -> None:
+    """Also where nothing else was counted: a worker that only fails says so."""
+    engine.metrics.looked("nothing", 1.0)
+    found = await read(http)
+    assert found["worker_poll_interval_seconds_sum", "nothing"] == 1
+    assert found["worker_poll_interval_seconds_bucket", "nothing", "1"] == 1
+    for interval_s in (2.0, 4.0):
+        engine.metrics.looked("failed", interval_s)
+    found = await read(http)
+    assert found["worker_poll_interval_seconds_count", "failed"] == 2
+    assert found["worker_poll_interval_seconds_sum", "failed"] == 6
+    assert found["worker_poll_interval_seconds_bucket", "failed", "1"] == 0
+    assert found["worker_poll_interval_seconds_bucket", "failed", "5"] == 2
+
+
+async def test_looks_of_an_idle_worker_are_not_written(
+    http: httpx2.AsyncClient, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[object] = []
+
+    async def count(counts: object) -> None:
+        written.append(counts)
+
+    monkeypatch.setattr(engine.store, "count", count)
+    for _ in range(5):
+        engine.metrics.looked("nothing", 1.0)
+        await engine.metrics.flush()
+    assert len(written) == 1
 
 
 async def test_retries_stale_writes_and_lost_workers_are_counted(

@@ -173,6 +173,11 @@ async def test_a_worker_looks_as_seldom_as_it_is_told_while_the_store_fails(  # 
         unreliable.down = False
         await engine.wait(job.id, 60)
     assert paused(caplog)[:5] == [0.01, 0.02, 0.04, 0.04, 0.04]
+    await engine.metrics.flush()
+    counted = await store.counters()  # G35
+    looks = counted['worker_polls{outcome="failed"}']
+    assert counted['worker_poll_interval_count{outcome="failed"}'] == looks >= 5
+    assert counted['worker_poll_interval_ms{outcome="failed"}'] == 10 + 20 + 40 * (looks - 2)
 
 
 def paused(caplog: pytest.LogCaptureFixture) -> list[float]:

@@ -47,6 +47,7 @@ RUN_TIME = "job_run"
 WAIT_TIME = "job_wait"
 POLLED = "jobs_polled"
 LOOKS = "worker_polls"
+LOOK_INTERVAL = "worker_poll_interval"
 DELIVERIES = "webhook_deliveries"
 
 
@@ -73,6 +74,8 @@ class Metrics:
         # Of each histogram and kind: how many in each bucket, and all their milliseconds.
         self._times: dict[tuple[str, str], list[int]] = {}
         self._looks: Counter[str] = Counter()
+        self._intervals: dict[str, list[int]] = {}  # of looks, by what came of them
+        self._looks_are_news = True  # the first, and those that failed, are written soon
         self.store_latency = Latency()  # of this process alone
 
     def submitted(self, kind: str, jobs: int = 1) -> None:
@@ -88,11 +91,15 @@ class Metrics:
         """Count somebody who came back for a job by handing it in again."""
         self._counts[_of_kind(POLLED, kind)] += 1
 
-    def looked(self, outcome: str) -> None:
-        """Count a look for work: `found` some, `nothing`, or `failed`. An idle worker writes
-        nothing for that: these go along with other counts.
+    def looked(self, outcome: str, interval_s: float) -> None:
+        """Count a look for work: `found` some, `nothing`, or `failed`; and observe the poll
+        interval that was in force. An idle worker does not write for that: after its first look,
+        these go along with other counts.
         """
         self._looks[f'{LOOKS}{{outcome="{outcome}"}}'] += 1
+        numbers = self._intervals.setdefault(outcome, _new_histogram())
+        _add_to(numbers, round(interval_s * 1000))
+        self._looks_are_news |= outcome == "failed"
 
     def delivered(self, outcome: str) -> None:
         """Count a call of a webhook: delivered, retried (it will be) or failed."""
@@ -128,16 +135,23 @@ class Metrics:
         counts, self._counts = self._counts, Counter()
         times, self._times = self._times, {}
         for (name, kind), numbers in times.items():
-            counts.update(_of_histogram(name, kind, numbers))
-        if not counts:
+            counts.update(_of_histogram(name, "kind", kind, numbers))
+        if not counts and not (self._looks and self._looks_are_news):
             return
-        looks, self._looks = self._looks, Counter()
-        counts += looks
+        counts += self._take_looks()
         try:
             await self._store.count(counts)
         except StoreError:
             # Whether it was written is not known: rather too few than twice.
             log.warning("the counts could not be written")
+
+    def _take_looks(self) -> Counter[str]:
+        looks, self._looks = self._looks, Counter()
+        intervals, self._intervals = self._intervals, {}
+        for outcome, numbers in intervals.items():
+            looks.update(_of_histogram(LOOK_INTERVAL, "outcome", outcome, numbers))
+        self._looks_are_news = self._looks_are_news and not looks
+        return looks
 
     async def run(self) -> None:
         """Write what was counted every few seconds, until cancelled; then once more."""
@@ -152,23 +166,31 @@ class Metrics:
     def _observe(self, name: str, kind: str, milliseconds: int) -> None:
         numbers = self._times.get((name, kind))
         if numbers is None:
-            numbers = self._times[name, kind] = [0] * (len(BUCKETS_MS) + 2)
-        numbers[bisect.bisect_left(BUCKETS_MS, milliseconds)] += 1
-        if milliseconds > 0:
-            numbers[-1] += milliseconds
+            numbers = self._times[name, kind] = _new_histogram()
+        _add_to(numbers, milliseconds)
 
 
-def _of_histogram(name: str, kind: str, numbers: list[int]) -> dict[str, int]:
+def _new_histogram() -> list[int]:
+    return [0] * (len(BUCKETS_MS) + 2)
+
+
+def _add_to(numbers: list[int], milliseconds: int) -> None:
+    numbers[bisect.bisect_left(BUCKETS_MS, milliseconds)] += 1
+    if milliseconds > 0:
+        numbers[-1] += milliseconds
+
+
+def _of_histogram(name: str, label: str, value: str, numbers: list[int]) -> dict[str, int]:
     *buckets, total = numbers
     named = {
-        f'{name}_bucket{{kind="{kind}",le="{bound}"}}': count
+        f'{name}_bucket{{{label}="{value}",le="{bound}"}}': count
         for bound, count in zip((*BUCKETS_MS, "inf"), buckets, strict=True)
         if count
     }
     return {
         **named,
-        f'{name}_ms{{kind="{kind}"}}': total,
-        f'{name}_count{{kind="{kind}"}}': sum(buckets),
+        f'{name}_ms{{{label}="{value}"}}': total,
+        f'{name}_count{{{label}="{value}"}}': sum(buckets),
     }
 
 

@@ -18,6 +18,7 @@ from coatcheck.engine.metrics import (
     BUCKETS_MS,
     DELIVERIES,
     FINISHED,
+    LOOK_INTERVAL,
     LOOKS,
     POLLED,
     RETRIED,
@@ -45,8 +46,13 @@ _COUNTERS = {
     "lapsed_leases": ("lapsed_leases_total", "Workers that were found lost."),
 }
 _HISTOGRAMS = {
-    RUN_TIME: ("job_run_seconds", "How long attempts ran."),
-    WAIT_TIME: ("job_wait_seconds", "How long jobs were due before an attempt began."),
+    RUN_TIME: ("job_run_seconds", "How long attempts ran.", "kind"),
+    WAIT_TIME: ("job_wait_seconds", "How long jobs were due before an attempt began.", "kind"),
+    LOOK_INTERVAL: (
+        "worker_poll_interval_seconds",
+        "The poll interval of workers at each look for jobs; it grows while the store fails.",
+        "outcome",
+    ),
 }
 _QUEUE_GAUGES = {
     "queue_ready": "Jobs that could start now.",
@@ -88,18 +94,18 @@ def _counter_lines(counters: Mapping[str, int]) -> Iterator[str]:
 
 
 def _histogram_lines(counters: Mapping[str, int]) -> Iterator[str]:
-    for name, (shown, what) in _HISTOGRAMS.items():
+    for name, (shown, what, label) in _HISTOGRAMS.items():
         yield from _head(shown, what, "histogram")
-        known = re.compile(rf'{name}_count\{{kind="([^"]+)"\}}')
-        for kind in sorted(found[1] for key in counters if (found := known.fullmatch(key))):
+        known = re.compile(rf'{name}_count\{{({label}="[^"]+")\}}')
+        for pair in sorted(found[1] for key in counters if (found := known.fullmatch(key))):
             below = 0
             for bound in (*BUCKETS_MS, "inf"):
-                below += counters.get(f'{name}_bucket{{kind="{kind}",le="{bound}"}}', 0)
+                below += counters.get(f'{name}_bucket{{{pair},le="{bound}"}}', 0)
                 edge = "+Inf" if bound == "inf" else f"{int(bound) / 1000:g}"
-                yield f'coatcheck_{shown}_bucket{{kind="{kind}",le="{edge}"}} {below}'
-            total = counters.get(f'{name}_ms{{kind="{kind}"}}', 0) / 1000
-            yield f'coatcheck_{shown}_sum{{kind="{kind}"}} {total}'
-            yield f'coatcheck_{shown}_count{{kind="{kind}"}} {below}'
+                yield f'coatcheck_{shown}_bucket{{{pair},le="{edge}"}} {below}'
+            total = counters.get(f"{name}_ms{{{pair}}}", 0) / 1000
+            yield f"coatcheck_{shown}_sum{{{pair}}} {total}"
+            yield f"coatcheck_{shown}_count{{{pair}}} {below}"
 
 
 def _queue_lines(queues: list[QueueStatus], now: int) -> Iterator[str]:

@@ -29,10 +29,22 @@ class RecordStore(Protocol):
         """Read a document, unless it has expired."""
         ...
 
+    async def count_records(self, tenant: str, collection: str, now: int) -> int:
+        """Count the documents of a collection that have not expired."""
+        ...
+
     async def list_records(
-        self, tenant: str, collection: str, now: int, after: str = "", limit: int = 100
+        self,
+        tenant: str,
+        collection: str,
+        now: int,
+        after: str = "",
+        limit: int = 100,
+        offset: int = 0,
     ) -> list[Record]:
-        """List a collection in the order of its keys, from the one after `after`."""
+        """List a collection in the order of its keys, from the one after `after`; skip `offset`
+        of them first.
+        """
         ...
 
     async def delete_record(

@@ -222,10 +222,16 @@ class SealedStore(SealedSecrets):
         return None if found is None else self._open_record(found)
 
     async def list_records(
-        self, tenant: str, collection: str, now: int, after: str = "", limit: int = 100
+        self,
+        tenant: str,
+        collection: str,
+        now: int,
+        after: str = "",
+        limit: int = 100,
+        offset: int = 0,
     ) -> list[Record]:
         """List a collection."""
-        found = await self._store.list_records(tenant, collection, now, after, limit)
+        found = await self._store.list_records(tenant, collection, now, after, limit, offset)
         return [self._open_record(record) for record in found]
 
     async def put_schedule(

@@ -10,6 +10,9 @@ the same call, from its own thread: for short jobs the way over the worker's loo
 cost more than the job. It gets jobs of its own isolation only; when the first in line is for
 another runner it gets none, and the worker's loop, which hears of the end anyway, sees to it.
 
+A slot may stay taken until the end of its job is written (`until_settled`). Then no more jobs are
+in state running than there are slots, whoever looks; else one more is from its claim until then.
+
 What waits can still be taken out: one job that is cancelled, or all of them, because they have
 waited too long, the worker stops, or it was taken for lost. A job is either started or taken out,
 never both: what `remove`, `cut` or `clear` has returned is never started.
@@ -22,15 +25,20 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from coatcheck.model.job import Lease
 from coatcheck.worker.execution import Execution
 
 
 class Backlog:
     """A number of slots, and a line before them."""
 
-    def __init__(self, slots: int, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, slots: int, clock: Callable[[], float], *, until_settled: bool = False
+    ) -> None:
         self._slots = slots
         self._clock = clock
+        self._until_settled = until_settled
+        self._unsettled: set[Lease] = set()  # have ended, and keep their slots
         self._lock = threading.Lock()
         self._waiting: deque[Execution] = deque()
         self._running: dict[Execution, None] = {}  # the one that started first is first
@@ -41,8 +49,8 @@ class Backlog:
 
     @property
     def free(self) -> int:
-        """How many slots no handler holds."""
-        return self._slots - len(self._running)
+        """How many slots no job holds."""
+        return self._slots - len(self._running) - len(self._unsettled)
 
     def put(self, executions: Iterable[Execution]) -> None:
         """Let these wait, behind the others."""
@@ -64,7 +72,21 @@ class Backlog:
             for execution in executions:
                 execution.ended_at = now
                 del self._running[execution]
+            if self._until_settled:
+                self._unsettled.update(execution.claim.lease for execution in executions)
+                return []
             return self._take(len(executions), isolation)
+
+    def settled(self, leases: Iterable[Lease]) -> bool:
+        """Give back the slots of jobs whose end is written, or will not be; tell whether there were
+        any.
+        """
+        if not self._until_settled:
+            return False
+        with self._lock:
+            before = len(self._unsettled)
+            self._unsettled.difference_update(leases)
+            return len(self._unsettled) < before
 
     def remove(self, execution: Execution) -> bool:
         """Take one out of the line; False when it has started, or never was in it."""

@@ -4,8 +4,9 @@ A worker has one for the handlers on its loop and in threads, and one for those 
 are apart because their slots are: a claim takes what is next of some kinds, so where one claim was
 made for both, jobs for processes could fill the slots of the others, or lie in line before them.
 
-Jobs for processes are never claimed ahead of their slots. They are meant to be long, and a commit
-more or less is little beside the way to another process and back.
+Jobs for processes are never claimed ahead of their slots, and a slot is free when the end of its
+job is written. They are meant to be long, and a commit more or less is little beside the way to
+another process and back.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Lane:
     ) -> None:
         self.kinds = sorted(kinds)
         self.slots = slots
-        self.backlog = Backlog(slots, clock)
+        self.backlog = Backlog(slots, clock, until_settled=pace is None)
         self.look = True  # there may be something to claim
         self.look_at = 0.0  # when to look unasked
         self.maybe_more = False  # the last claim brought all that was asked for

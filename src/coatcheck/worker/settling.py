@@ -46,11 +46,13 @@ class Settling:
         write_soon: Callable[[Coroutine[Any, Any, None]], object],
         probe: Probe,
         reporting: Mapping[Lease, asyncio.Task[None]],
+        on_settled: Callable[[list[Lease]], None] = lambda _: None,
     ) -> None:
         self._engine = engine
         self._write_soon = write_soon
         self._probe = probe
         self._reporting = reporting  # reports on their way
+        self._on_settled = on_settled
         self._gathered: list[Settlement] = []
         self._on_their_way = 0
         self._leases: set[Lease] = set()
@@ -112,11 +114,15 @@ class Settling:
             self._write_soon(self._settle_later(settlements))
             return
         self._probe("worker.after_settle")
-        self._leases.difference_update(settlement.lease for settlement in settlements)
+        self._forget([settlement.lease for settlement in settlements])
         for settlement, settled in zip(settlements, answers, strict=True):
             if not settled:
                 fields = {"job_id": settlement.lease.job_id}
                 log.warning("a job had been taken away; its outcome is dropped", extra=fields)
+
+    def _forget(self, leases: list[Lease]) -> None:
+        self._leases.difference_update(leases)
+        self._on_settled(leases)
 
     async def _settle_later(self, settlements: list[Settlement]) -> None:
         await asyncio.sleep(UNHEARD_OF_PAUSE_S)
@@ -133,6 +139,6 @@ class Settling:
         log.error("an outcome cannot be written", exc_info=error, extra={"job_id": lease.job_id})
         refused = GaveUp(Failure("invalid-outcome", "how the job ended could not be written down"))
         if outcome == refused:
-            self._leases.discard(lease)
+            self._forget([lease])
         else:
             await self._settle([Settlement(lease, refused)])

@@ -129,8 +129,9 @@ class Worker:
         self._timing = False
         self._writes: set[asyncio.Task[None]] = set()
         self._reporting: dict[Lease, asyncio.Task[None]] = {}
-        self._settling = Settling(engine, self._write_soon, probe, self._reporting)
+        self._settling = Settling(engine, self._write_soon, probe, self._reporting, self._settled)
         self._moved = asyncio.Event()  # an execution has ended, or was left behind
+        self._poll = Poll(settings.poll_s, settings.longest_poll_s)
         self._unsure = False  # a claim was sent and its answer never came
         self._lives = 0  # how often it was taken for lost
         self._stopping = False
@@ -176,7 +177,7 @@ class Worker:
     # --- claiming
 
     async def _claim(self) -> None:
-        poll = Poll(self._settings.poll_s, self._settings.longest_poll_s)
+        poll = self._poll
         while not self._stopping:
             try:
                 # First where there was something last: what is next is mostly of the same sort.
@@ -211,10 +212,11 @@ class Worker:
             claimed = await self._engine.claim(self.id, lane.kinds, limit)
         except StoreUnavailable:
             lane.look = True
-            self._engine.metrics.looked("failed")
+            self._engine.metrics.looked("failed", self._poll.interval_s)
             raise
         self._unsure = False
-        self._engine.metrics.looked("found" if claimed.claims else "nothing")
+        outcome = "found" if claimed.claims else "nothing"
+        self._engine.metrics.looked(outcome, self._poll.interval_s)
         self._probe("worker.claimed")
         if life == self._lives:  # else they were claimed by one who is lost
             self._take_on(lane, claimed.claims)
@@ -390,18 +392,29 @@ class Worker:
                 lane.gave_back()  # it would have been: the next may be like it
             else:
                 lane.ended(execution.ended_at - execution.started_at)
-            if not execution.abandoned:
-                for settlement in settlements_of(execution, outcome):
-                    count(self._engine.metrics, execution, settlement)
-                    settlements.append(settlement)
+            written = [] if execution.abandoned else settlements_of(execution, outcome)
+            for settlement in written:
+                count(self._engine.metrics, execution, settlement)
+            settlements += written
+            if not written:
+                lane.backlog.settled([execution.claim.lease])
         self._time([each for each in begun if not each.ended_at and each.interrupted is None])
         self._moved.set()
         for lane in self._lanes:
-            self._start_next(lane)
-            if lane.maybe_more and lane.room() > 0:
-                lane.look = True
-                self._wake.set()
+            self._fill(lane)
         self._settling.soon(settlements)
+
+    def _settled(self, leases: list[Lease]) -> None:
+        """Give back the slots that jobs keep until their end is written."""
+        for lane in self._lanes:
+            if lane.backlog.settled(leases):
+                self._fill(lane)
+
+    def _fill(self, lane: Lane) -> None:
+        self._start_next(lane)
+        if lane.maybe_more and lane.room() > 0:
+            lane.look = True
+            self._wake.set()
 
     def _report_soon(self, execution: Execution) -> None:
         lease = execution.claim.lease

@@ -88,10 +88,14 @@ async def test_a_diagram_is_drawn_and_remembered(http: httpx2.AsyncClient) -> No
 
 async def test_a_task_is_kept_and_run(http: httpx2.AsyncClient) -> None:
     task = {"id": "t", "name": "Say hello", "command": "echo hello"}
-    assert (await http.put("/api/tasks", json=task)).status_code == 201
+    assert (await http.put("/api/tasks", json=task)).status_code == 200
     ran = (await http.put("/api/tasks/t/executions")).json()
     assert (ran["exitCode"], ran["stdout"]) == (0, "hello\n")
     assert len((await http.get("/api/tasks/search?name=hello")).json()) == 1
+    page = (await http.get("/api/tasks?page=0&size=10")).json()
+    assert (page["totalElements"], [each["id"] for each in page["content"]]) == (1, ["t"])
+    [execution] = (await http.get("/api/tasks/t")).json()["taskExecutions"]
+    assert (execution["executionId"], execution["stdout"]) == (ran["executionId"], "hello\n")
 
 
 async def test_a_call_is_handed_on(http: httpx2.AsyncClient, up: Service) -> None:

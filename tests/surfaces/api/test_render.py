@@ -136,6 +136,21 @@ async def test_a_diagram_that_explodes_ends_at_the_walls_of_its_process_and_is_n
         assert (shown["status"], shown["error"]) == ("failed", answer.json()["error"])
 
 
+@pytest.mark.parametrize(
+    ("base_url", "begins"),
+    [("", ""), ("https://pictures.example/app/", "https://pictures.example/app")],
+)
+async def test_addresses_begin_with_the_base_url(  # R02, R25
+    serve: Serve, base_url: str, begins: str
+) -> None:
+    async with serve(RenderSurface({"BASE_URL": base_url})) as (http, engine):
+        accepted = (await http.post("/render", json=FLOW)).json()
+        assert accepted["statusUrl"] == f"{begins}/jobs/{accepted['jobId']}"
+        await engine.wait(accepted["jobId"], 60)
+        shown = (await http.get(f"/jobs/{accepted['jobId']}")).json()["result"]
+        assert shown["url"] == f"{begins}/d/{shown['shortlink']}"
+
+
 async def test_waiting_for_a_picture(serve: Serve) -> None:  # R03, R11, R25
     async with serve(RenderSurface({"BASE_URL": "https://pictures.example/"})) as (http, _):
         answer = await http.post("/render?mode=sync", json={**FLOW, "outputType": "png"})

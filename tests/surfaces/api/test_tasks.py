@@ -25,7 +25,7 @@ RAN = {"exitCode", "stdout", "stderr", "durationMs"}
 async def put_task(http: httpx2.AsyncClient, command: Any, task_id: str = "task-1") -> str:
     task = {"id": task_id, "name": f"A task: {task_id}", "command": command}
     answer = await http.put("/api/tasks", json=task)
-    assert answer.status_code in (200, 201), answer.text
+    assert answer.status_code == 200, answer.text
     return f"/api/tasks/{task_id}/executions"
 
 
@@ -140,8 +140,9 @@ async def test_tasks_are_kept_found_and_deleted(serve: Serve) -> None:  # T14
     async with serve(TaskSurface({}), works=False) as (http, _):
         task = {"id": "t", "name": "Print Hello", "owner": "someone", "command": "echo hello"}
         made = await http.put("/api/tasks", json=task)
-        assert made.status_code == 201
-        assert made.json() == {**task, "args": [], "updatedAt": made.json()["updatedAt"]}
+        assert made.status_code == 200
+        rest = {"args": [], "updatedAt": made.json()["updatedAt"], "taskExecutions": []}
+        assert made.json() == {**task, **rest}
         again = await http.put("/api/tasks", json={**task, "name": "Print it"})
         assert (again.status_code, again.json()["name"]) == (200, "Print it")
         nameless = (await http.put("/api/tasks", json={"name": "x", "command": ["true"]})).json()
@@ -208,7 +209,8 @@ async def test_a_command_is_checked_without_being_run(serve: Serve) -> None:  # 
         piped = (await check("ls | wc")).json()
         assert piped["valid"] is False
         assert "pipe" in piped["reason"]
-        assert (await check("bash -c id")).json()["valid"] is False
+        for denied in ("bash -c id", "rm -rf /", "/bin/rm x", "dd if=/dev/zero", "mkfs.ext4 /x"):
+            assert (await check(denied)).json()["valid"] is False, denied
         assert (await check(1)).status_code == 400
 
 
@@ -246,7 +248,7 @@ async def test_tenants_do_not_see_each_others_tasks(serve: Serve) -> None:
         ]
         task = {"id": "t", "name": "x", "command": "true"}
         assert (await http.put("/api/tasks", json=task)).status_code == 401
-        assert (await http.put("/api/tasks", json=task, headers=mine)).status_code == 201
+        assert (await http.put("/api/tasks", json=task, headers=mine)).status_code == 200
         assert (await http.get("/api/tasks", headers=other)).json() == []
         assert (await http.put("/api/tasks/t/executions", headers=other)).status_code == 404
 
@@ -299,3 +301,135 @@ async def test_a_command_whose_worker_is_stopped_is_not_run_again(  # T: no retr
     async with serve(TaskSurface({})) as (http, engine):
         shown = await ended(http, accepted)
         assert (shown["status"], (await engine.get(job_id)).reason) == ("FAILED", "lost")
+
+
+async def test_what_the_policy_denies_is_neither_kept_nor_run(serve: Serve) -> None:  # T14
+    async with serve(TaskSurface({})) as (http, engine):
+        evil = {"id": "evil", "name": "Evil", "command": "rm -rf /"}
+        assert (await http.put("/api/tasks", json=evil)).status_code == 400
+        asked = {"kind": "command", "input": {"argv": ["rm", "-rf", "/"], "seconds": 5}}
+        job_id = (await http.post("/v1/jobs", json=asked)).json()["id"]
+        job = await engine.wait(job_id, 60)
+        assert job.error is not None
+        assert (job.error.code, "rm" in job.error.message) == ("refused", True)
+
+
+async def test_tasks_are_listed_in_pages(serve: Serve) -> None:  # T14
+    async with serve(TaskSurface({}), works=False) as (http, _):
+        ids = [f"t-{number:03}" for number in range(105)]
+        for task_id in ids:
+            await put_task(http, "true", task_id)
+        plain = await http.get("/api/tasks")
+        assert [each["id"] for each in plain.json()] == ids[:100]
+        assert plain.headers["Link"] == '</api/tasks?page=1&size=100>; rel="next"'
+        page = (await http.get("/api/tasks?page=1&size=10")).json()
+        assert [each["id"] for each in page["content"]] == ids[10:20]
+        assert page["pageable"] == {"pageNumber": 1, "pageSize": 10}
+        assert (page["totalElements"], page["totalPages"]) == (105, 11)
+        assert (page["first"], page["last"]) == (False, False)
+        last = (await http.get("/api/tasks?page=10&size=10")).json()
+        assert ([each["id"] for each in last["content"]], last["last"]) == (ids[100:], True)
+        beyond = await http.get("/api/tasks?page=11&size=10")
+        assert (beyond.json()["content"], "Link" in beyond.headers) == ([], False)
+        assert len((await http.get("/api/tasks?page=0")).json()["content"]) == 10
+        assert len((await http.get("/api/tasks/search?name=task")).json()) == 100
+        for query in ("page=-1", "size=0", "size=101", "page=x", "page=5000", "page=0&page=1"):
+            assert (await http.get(f"/api/tasks?{query}")).status_code == 400, query
+
+
+async def test_a_task_carries_its_executions(serve: Serve) -> None:  # T14
+    """Its newest ones, the oldest of them first; in lists without what they have written."""
+    async with serve(TaskSurface({})) as (http, _):
+        path = await put_task(http, ["echo", "hello"])
+        ran = [(await http.put(path)).json()["executionId"] for _ in range(12)]
+        await put_task(http, "true", "task-2")
+        shown = (await http.get("/api/tasks/task-1")).json()["taskExecutions"]
+        assert [each["executionId"] for each in shown] == ran[-10:]
+        assert shown[0] == (await http.get(f"{path}/{ran[-10]}")).json()
+        assert {each["stdout"] for each in shown} == {"hello\n"}
+        [first, second] = (await http.get("/api/tasks")).json()
+        assert [each["executionId"] for each in first["taskExecutions"]] == ran[-3:]
+        assert set(first["taskExecutions"][0]) == {*EXECUTION, "durationMs", "completedAt"}
+        assert second["taskExecutions"] == []
+        [found] = (await http.get("/api/tasks/search?name=task-1")).json()
+        assert found == first
+        written = await http.put("/api/tasks", json={**WRITABLE, "command": "true"})
+        assert written.json()["taskExecutions"] == first["taskExecutions"]
+
+
+WRITABLE = {"id": "task-1", "name": "A task: task-1"}
+
+
+async def test_who_may_only_write_does_not_read_executions(serve: Serve) -> None:
+    async with serve(TaskSurface({}), works=False) as (http, engine):
+        keys = {
+            scope: {"X-Api-Key": (await engine.doorkeeper.create_key("a", [scope]))[1]}
+            for scope in ("admin", "jobs:write")
+        }
+        task = {**WRITABLE, "command": "true"}
+        await http.put("/api/tasks", json=task, headers=keys["admin"])
+        await http.put("/api/tasks/task-1/executions?async=true", headers=keys["admin"])
+        for scope, executions in (("admin", 1), ("jobs:write", 0)):
+            answer = await http.put("/api/tasks", json=task, headers=keys[scope])
+            assert len(answer.json()["taskExecutions"]) == executions
+
+
+async def test_jobs_of_others_are_no_executions_of_a_task(serve: Serve) -> None:
+    """A label alone does not make an execution of a job."""
+    async with serve(TaskSurface({}), works=False) as (http, _):
+        await put_task(http, "true")
+        asked = {"kind": "command", "input": {"argv": ["true"], "seconds": 5}}
+        await http.post("/v1/jobs", json={**asked, "labels": {"task": "task-1"}})
+        assert (await http.get("/api/tasks/task-1")).json()["taskExecutions"] == []
+
+
+async def test_a_tenant_has_so_many_tasks_at_most(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coatcheck.surfaces.tasks.task.MOST_TASKS", 2)
+    async with serve(TaskSurface({}), works=False) as (http, _):
+        for task_id in ("a", "b", "a"):
+            await put_task(http, "true", task_id)
+        third = await http.put("/api/tasks", json={"id": "c", "name": "c", "command": "true"})
+        assert (third.status_code, "at most 2 tasks" in third.json()["message"]) == (409, True)
+        await http.delete("/api/tasks/b")
+        await put_task(http, "true", "c")
+        large = {"name": "x", "command": ["echo", "x" * 20_000]}
+        assert (await http.put("/api/tasks", json=large)).status_code == 400
+
+
+COLLECTION: list[tuple[str, str, Any, int]] = [
+    ("PUT", "/api/tasks", {"id": "echo", "name": "Echo Task", "command": "echo hi"}, 200),
+    ("PUT", "/api/tasks", {"id": "uname", "name": "Info Task", "command": "uname -a"}, 200),
+    ("PUT", "/api/tasks", {"id": "date", "name": "Date Task", "command": "date"}, 200),
+    ("PUT", "/api/tasks", {"id": "whoami", "name": "User Task", "command": "whoami"}, 200),
+    ("GET", "/api/tasks?page=0&size=10", None, 200),
+    ("GET", "/api/tasks/echo", None, 200),
+    ("GET", "/api/tasks/search?name=Task", None, 200),
+    ("PUT", "/api/tasks/echo/executions", None, 200),
+    ("DELETE", "/api/tasks/date", None, 204),
+    ("POST", "/api/validation/command", {"command": "echo test"}, True),
+    ("POST", "/api/validation/command", {"command": "rm -rf /"}, False),
+    ("POST", "/api/validation/command", {"command": "echo hello | grep h"}, False),
+    ("POST", "/api/validation/command", {"command": "sudo whoami"}, False),
+    ("PUT", "/api/tasks", {"id": "evil", "name": "Evil", "command": "rm -rf /"}, 400),
+    ("PUT", "/api/tasks", {"id": "half", "name": "Incomplete"}, 400),
+    ("GET", "/api/tasks/nonexistent", None, 404),
+    ("PUT", "/api/tasks/nonexistent/executions", None, 404),
+    ("GET", "/api/tasks/search?name=NonExistentTask", None, 404),
+]
+
+
+async def test_the_published_collection_of_requests(serve: Serve) -> None:  # T14
+    """The requests that clients of this API are published with, and the answers they expect."""
+    async with serve(TaskSurface({})) as (http, _):
+        for method, path, body, expected in COLLECTION:
+            answer = await http.request(method, path, json=body)
+            if isinstance(expected, bool):
+                assert (answer.status_code, answer.json()["valid"]) == (200, expected), body
+            else:
+                assert answer.status_code == expected, (method, path, answer.text)
+        page = (await http.get("/api/tasks?page=0&size=10")).json()
+        assert [each["id"] for each in page["content"]] == ["echo", "uname", "whoami"]
+        [executed] = (await http.get("/api/tasks/echo")).json()["taskExecutions"]
+        assert executed["stdout"] == "hi\n"

@@ -75,6 +75,9 @@ class Faulty:
             writer.transport.abort()
         await self._server.wait_closed()
 
+    def _probe(self, _path: str) -> bytes:
+        return self.probes
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         self.open += 1
@@ -94,7 +97,7 @@ class Faulty:
         content = await reader.readexactly(int(headers.get("content-length", "0")))
         path = head[0].split()[1]
         if path in ("/api/tags", "/api/ps"):
-            writer.write(answering(200, self.probes))
+            writer.write(answering(200, self._probe(path)))
             return True
         body = json.loads(content)
         self.calls.append((path, body))

@@ -121,7 +121,7 @@ async def test_a_target_that_falls_asleep_is_not_listened_to_for_ever(serve: Ser
         assert "does not answer any more" in job.error.message
         upstream.probes = json.dumps({"models": [{"name": "tiny:latest"}]}).encode()
         shown = await foreman.ended(job_id)
-        assert (shown["state"], shown["attempt"]) == ("done", 2)
+        assert (shown["state"], shown["attempt"]) == ("done", 1)
         await upstream.hung_up.wait()
 
 

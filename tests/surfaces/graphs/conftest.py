@@ -78,9 +78,10 @@ Serve = Callable[..., AbstractAsyncContextManager[Graphs]]
 def serve(tmp_path: Path) -> Serve:
     @contextlib.asynccontextmanager
     async def serving(
-        environment: Mapping[str, str] | None = None, *, works: bool = True
+        environment: Mapping[str, str] | None = None, *, works: bool = True, processes: int = 1
     ) -> AsyncIterator[Graphs]:
-        settings = Settings(database=f"sqlite:///{tmp_path}/jobs.db", processes=1, drain_s=0)
+        database = f"sqlite:///{tmp_path}/jobs.db"
+        settings = Settings(database=database, processes=processes, drain_s=0)
         app, surface, clock = App(), GraphSurface(environment or {}), Ahead()
         app.use(surface)
         store, blobs = SQLiteStore(tmp_path / "jobs.db"), blobs_for(settings)

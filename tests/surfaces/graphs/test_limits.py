@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import zipfile
@@ -10,15 +11,19 @@ from pathlib import Path
 import pytest
 
 from coatcheck import App
+from coatcheck.model.event import Event, EventType
+from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.settings import load_settings
+from coatcheck.store.base import JobFilter
 from coatcheck.surfaces.graphs import settings
 from coatcheck.surfaces.graphs.analysis.summarising import SMALL_BYTES
+from coatcheck.surfaces.graphs.showing import status_of
 from coatcheck.surfaces.graphs.surface import GraphSurface
 from coatcheck.worker.lane import lanes_of
 from coatcheck.worker.pace import Pace
 from tests.http.arrange import worker_info
 
-from .conftest import Serve
+from .conftest import Graphs, Serve
 from .zips import zipped
 
 pytestmark = pytest.mark.anyio
@@ -124,6 +129,44 @@ def test_a_worker_has_room_for_as_many_as_the_document_says(  # G15
     settings = load_settings({}, environment)
     lanes = lanes_of(app.kinds.values(), settings, time.monotonic, Pace())
     assert lanes["process"].slots == slots
+
+
+def most_at_once(logs: list[list[Event]]) -> int:
+    """Return how many jobs were running at the same time, by what their logs say."""
+    moves = []
+    for log in logs:
+        for event in log:
+            if event.type is EventType.STATE:
+                runs = json.loads(event.data)["state"] == "running"
+                moves.append((event.at, runs))
+    # At the same millisecond, an end comes before the claim that it made room for.
+    running = most = 0
+    for _, runs in sorted(moves):
+        running += 1 if runs else -1
+        most = max(most, running)
+    return most
+
+
+async def test_no_more_are_processed_at_once_than_the_document_says(serve: Serve) -> None:  # G15
+    """As the jobs are listed while they run, and as their logs tell afterwards."""
+    async with serve({"SUPERMODEL_JOB_CONCURRENCY": "4"}, processes=4) as graphs:
+        for key in range(18):
+            await graphs.post("call", zipped(), key=f"k{key}")
+            if key % 6 == 5:  # six jobs at a time
+                assert max(await watched(graphs)) <= 4
+        jobs = await graphs.engine.list_jobs(JobFilter(DEFAULT_TENANT, kind="graph"))
+        logs = [list(await graphs.engine.events(job.id)) for job in jobs]
+        assert (len(logs), most_at_once(logs) <= 4) == (18, True)
+
+
+async def watched(graphs: Graphs) -> list[int]:
+    """Look at all jobs until they have ended; return how many were processing at each look."""
+    seen = []
+    while True:
+        listed = await graphs.engine.list_jobs(JobFilter(DEFAULT_TENANT, kind="graph"))
+        seen.append([status_of(job) for job in listed].count("processing"))
+        if all(job.state.is_terminal for job in listed):
+            return seen
 
 
 def test_the_doctor_says_who_names_domains() -> None:

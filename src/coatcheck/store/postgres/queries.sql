@@ -996,7 +996,11 @@ ON CONFLICT (tenant, collection, key) DO UPDATE SET
 -- name: records_after
 SELECT tenant, collection, key, value, version, updated_at, expires_at FROM coatcheck.records
 WHERE tenant = $1 AND collection = $2 AND key > $3 AND (expires_at IS NULL OR expires_at > $4)
-ORDER BY key LIMIT $5
+ORDER BY key LIMIT $5 OFFSET $6
+
+-- name: count_records
+SELECT count(*) FROM coatcheck.records
+WHERE tenant = $1 AND collection = $2 AND (expires_at IS NULL OR expires_at > $3)
 
 -- name: delete_record
 DELETE FROM coatcheck.records WHERE tenant = $1 AND collection = $2 AND key = $3

@@ -37,12 +37,23 @@ class PostgresRecords:
         found = None if row is None else Record(*row)
         return None if found is None or found.has_expired(now) else found
 
+    async def count_records(self, tenant: str, collection: str, now: int) -> int:
+        """Count the documents of a collection."""
+        row = await self._database.fetchrow(self._sql.count_records, tenant, collection, now)
+        return 0 if row is None else int(row[0])
+
     async def list_records(
-        self, tenant: str, collection: str, now: int, after: str = "", limit: int = 100
+        self,
+        tenant: str,
+        collection: str,
+        now: int,
+        after: str = "",
+        limit: int = 100,
+        offset: int = 0,
     ) -> list[Record]:
         """List a collection."""
         rows = await self._database.fetch(
-            self._sql.records_after, tenant, collection, after, now, limit
+            self._sql.records_after, tenant, collection, after, now, limit, offset
         )
         return [Record(*row) for row in rows]
 

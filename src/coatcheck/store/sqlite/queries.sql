@@ -597,7 +597,11 @@ ON CONFLICT (tenant, collection, key) DO UPDATE SET
 -- name: records_after
 SELECT tenant, collection, key, value, version, updated_at, expires_at FROM records
 WHERE tenant = ? AND collection = ? AND key > ? AND (expires_at IS NULL OR expires_at > ?)
-ORDER BY key LIMIT ?
+ORDER BY key LIMIT ? OFFSET ?
+
+-- name: count_records
+SELECT count(*) FROM records
+WHERE tenant = ? AND collection = ? AND (expires_at IS NULL OR expires_at > ?)
 
 -- name: delete_record
 DELETE FROM records WHERE tenant = ? AND collection = ? AND key = ?

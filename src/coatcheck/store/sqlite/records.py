@@ -37,11 +37,23 @@ class SQLiteRecords:
         found = None if row is None else Record(*row)
         return None if found is None or found.has_expired(now) else found
 
+    async def count_records(self, tenant: str, collection: str, now: int) -> int:
+        """Count the documents of a collection."""
+        row = await self._reader.one(SQL.count_records, (tenant, collection, now))
+        return 0 if row is None else int(row[0])
+
     async def list_records(
-        self, tenant: str, collection: str, now: int, after: str = "", limit: int = 100
+        self,
+        tenant: str,
+        collection: str,
+        now: int,
+        after: str = "",
+        limit: int = 100,
+        offset: int = 0,
     ) -> list[Record]:
         """List a collection."""
-        rows = await self._reader.all(SQL.records_after, (tenant, collection, after, now, limit))
+        values = (tenant, collection, after, now, limit, offset)
+        rows = await self._reader.all(SQL.records_after, values)
         return [Record(*row) for row in rows]
 
     async def delete_record(

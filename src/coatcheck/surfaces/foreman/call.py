@@ -9,12 +9,9 @@ from starlette.exceptions import HTTPException
 
 from coatcheck.relay.call import StoredCall
 from coatcheck.surfaces.foreman.settings import ForemanSettings
+from coatcheck.surfaces.foreman.upstream_paths import LONGEST_MODEL, QUEUED
 
-CHAT, GENERATE = "/api/chat", "/api/generate"
-OPENAI_CHAT, OPENAI_COMPLETIONS = "/v1/chat/completions", "/v1/completions"
-QUEUED = (CHAT, GENERATE, OPENAI_CHAT, OPENAI_COMPLETIONS)
 STATE_WEBHOOK = "state_webhook_url"
-LONGEST_MODEL = 200
 
 
 class ModelCall(StoredCall):

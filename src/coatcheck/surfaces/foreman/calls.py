@@ -29,7 +29,6 @@ from coatcheck.relay.secrecy import Secrecy
 from coatcheck.relay.taking import Keeps, Taken, take
 from coatcheck.surfaces.foreman import direct, refusing
 from coatcheck.surfaces.foreman.call import (
-    CHAT,
     STATE_WEBHOOK,
     ModelCall,
     as_sent,
@@ -41,6 +40,14 @@ from coatcheck.surfaces.foreman.settings import ForemanSettings
 from coatcheck.surfaces.foreman.showing import job_view, outcome_of
 from coatcheck.surfaces.foreman.targets import Targets
 from coatcheck.surfaces.foreman.telling import EVENTS
+from coatcheck.surfaces.foreman.upstream_paths import (
+    CHAT,
+    OPENAI_MODELS,
+    PS,
+    TAGS,
+    VERSION,
+    model_path,
+)
 from coatcheck.surfaces.foreman.words import KIND, MODEL, SURFACE
 
 # A larger body is read in a thread: the loop has others to answer.
@@ -66,10 +73,9 @@ class ForemanCalls:
 
     # --- what waits for its turn
 
-    async def queued(self, request: Request) -> Response:
-        """Answer a call when it has had its turn, as Ollama does."""
+    async def queued(self, path: str, request: Request) -> Response:
+        """Queue a call of this path and answer it as Ollama does."""
         engine: Engine = request.app.state.engine
-        path = request.url.path
         taken, model = await self._take(request, path, await self._read(request))
         wait = wait_of(request, None)
         manners = Manners(
@@ -145,17 +151,17 @@ class ForemanCalls:
 
     # --- what does not
 
-    async def tags(self, request: Request) -> Response:
+    async def tags(self, _request: Request) -> Response:
         """List the models of all targets."""
-        return await direct.ask_all(request, self._targets, "models", "name")
+        return await direct.ask_all(self._targets, TAGS, "models", "name")
 
-    async def running(self, request: Request) -> Response:
+    async def running(self, _request: Request) -> Response:
         """List the models that are loaded, on all targets."""
-        return await direct.ask_all(request, self._targets, "models", "name")
+        return await direct.ask_all(self._targets, PS, "models", "name")
 
-    async def openai_models(self, request: Request) -> Response:
+    async def openai_models(self, _request: Request) -> Response:
         """List the models of all targets, as OpenAI does."""
-        return await direct.ask_all(request, self._targets, "data", "id")
+        return await direct.ask_all(self._targets, OPENAI_MODELS, "data", "id")
 
     async def here(self, _request: Request) -> Response:
         """Answer as Ollama does to whoever wants to know whether it is there."""
@@ -163,22 +169,20 @@ class ForemanCalls:
 
     async def version(self, request: Request) -> Response:
         """Say which Ollama answers."""
-        return await direct.pass_through(request, self._targets, None, None)
+        return await direct.pass_through(request, self._targets, VERSION, None, None)
 
     async def openai_model(self, request: Request) -> Response:
         """Show a model, as OpenAI does."""
         model = request.path_params["model"]
-        if not model.isprintable():
-            raise NotFound("no model has a name with control characters in it")
-        return await direct.pass_through(request, self._targets, model, None)
+        return await direct.pass_through(request, self._targets, model_path(model), model, None)
 
-    async def straight(self, request: Request) -> Response:
-        """Hand a call on to a target that has its model, at once."""
+    async def straight(self, path: str, request: Request) -> Response:
+        """Call this path of a target that has the model, without a queue."""
         content = await read_bounded(request, self._settings.most_bytes)
         body = await asyncio.to_thread(parse_json, content)
         if isinstance(body, dict) and "model" not in body and "name" in body:
             body = {**body, "model": body["name"]}  # as it was called before
-        return await direct.pass_through(request, self._targets, model_in(body), content)
+        return await direct.pass_through(request, self._targets, path, model_in(body), content)
 
     # --- jobs
 

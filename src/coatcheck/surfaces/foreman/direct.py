@@ -26,15 +26,15 @@ HEADERS = frozenset({"accept", "content-type", "user-agent"})
 _SERVERS = frozenset({"date", "server", "content-length"})
 
 
-async def ask_all(request: Request, targets: Targets, member: str, named: str) -> Response:
+async def ask_all(targets: Targets, path: str, member: str, named: str) -> Response:
     """Put together what all targets list; each thing once."""
     there = await targets.look(urgent=True)
     if not there:
-        return _away(request, targets)
-    answers = await asyncio.gather(*(_listed(each, request.url.path) for each in there))
+        return _away(targets, path)
+    answers = await asyncio.gather(*(_listed(each, path) for each in there))
     found = [said for said in answers if said is not None]
     if not found:
-        return error(502, "no target answers as it should", request.url.path)
+        return error(502, "no target answers as it should", path)
     listed: dict[str, Any] = {}
     for said in found:
         for each in said.get(member) or ():
@@ -50,16 +50,15 @@ async def _listed(target: Target, path: str) -> dict[str, Any] | None:
     return said if status == 200 and isinstance(said, dict) else None
 
 
-def _away(request: Request, targets: Targets) -> Response:
+def _away(targets: Targets, path: str) -> Response:
     words = "; ".join(f"{target.name}: {target.seen.why}" for target in targets)
-    return error(503, f"the target cannot be reached ({words})", request.url.path)
+    return error(503, f"the target cannot be reached ({words})", path)
 
 
 async def pass_through(
-    request: Request, targets: Targets, model: str | None, content: bytes | None
+    request: Request, targets: Targets, path: str, model: str | None, content: bytes | None
 ) -> Response:
-    """Hand a call on to a target that has the model, or to any, and its answer back."""
-    path = request.url.path
+    """Call a path of a target that has the model, or of any target, and stream its answer."""
     try:
         if model:
             found = await targets.having(model, urgent=True)
@@ -68,10 +67,10 @@ async def pass_through(
     except TargetsAway as away:
         return error(503, str(away), path)
     if not found:
-        return _away(request, targets)
+        return _away(targets, path)
     body = None if content is None else _once(content)
     pairs = for_upstream(pairs_of(request.scope["headers"]), HEADERS)
-    call = Outgoing(request.method, path, pairs, len(content or b""))
+    call = Outgoing("GET" if content is None else "POST", path, pairs, len(content or b""))
     return _Through(found[0], call, body, path)
 
 

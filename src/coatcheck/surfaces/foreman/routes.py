@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from coatcheck.http.endpoint import (
     ANY,
     IDEMPOTENCY_KEY,
@@ -16,7 +19,7 @@ from coatcheck.http.endpoint import (
     Schema,
 )
 from coatcheck.model.access import Scope
-from coatcheck.surfaces.foreman.call import CHAT, GENERATE, OPENAI_CHAT, OPENAI_COMPLETIONS
+from coatcheck.surfaces.foreman import upstream_paths as paths
 from coatcheck.surfaces.foreman.calls import ForemanCalls
 from coatcheck.surfaces.foreman.folding import EVENTS, NDJSON
 
@@ -69,10 +72,10 @@ _STRAIGHT_REFUSALS = (400, 408, 413, 422, 502, 503)
 def endpoints_for(calls: ForemanCalls) -> list[Endpoint]:
     """Make the table."""
     return [
-        _queued(calls, CHAT, "chat", "Chat with a model", NDJSON),
-        _queued(calls, GENERATE, "generate", "Have a model go on with a text", NDJSON),
-        _queued(calls, OPENAI_CHAT, "openaiChat", "Chat, as OpenAI has it", EVENTS),
-        _queued(calls, OPENAI_COMPLETIONS, "openaiComplete", "Go on with a text", EVENTS),
+        _queued(calls, paths.CHAT, "chat", "Chat with a model", NDJSON),
+        _queued(calls, paths.GENERATE, "generate", "Have a model go on with a text", NDJSON),
+        _queued(calls, paths.OPENAI_CHAT, "openaiChat", "Chat, as OpenAI has it", EVENTS),
+        _queued(calls, paths.OPENAI_COMPLETIONS, "openaiComplete", "Go on with a text", EVENTS),
         Endpoint(
             "GET",
             "/",
@@ -83,17 +86,22 @@ def endpoints_for(calls: ForemanCalls) -> list[Endpoint]:
             {200: Answer("It is.", {"text/plain": {}})},
             opens_to=OpensTo.EVERYBODY,
         ),
-        _looked("/api/tags", calls.tags, "listModels", "List the models of all targets"),
-        _looked("/api/ps", calls.running, "listLoadedModels", "List the models that are loaded"),
-        _looked("/api/version", calls.version, "ollamaVersion", "Say which Ollama answers"),
+        _looked(paths.TAGS, calls.tags, "listModels", "List the models of all targets"),
+        _looked(paths.PS, calls.running, "listLoadedModels", "List the models that are loaded"),
+        _looked(paths.VERSION, calls.version, "ollamaVersion", "Say which Ollama answers"),
         _looked(
-            "/v1/models", calls.openai_models, "openaiModels", "List all models, as OpenAI does"
+            paths.OPENAI_MODELS,
+            calls.openai_models,
+            "openaiModels",
+            "List all models, as OpenAI does",
         ),
-        _looked("/v1/models/{model:path}", calls.openai_model, "openaiModel", "Show a model"),
-        _straight(calls, "/api/show", "showModel", "Show a model", Scope.READ),
-        _straight(calls, "/api/embed", "embed", "Embed texts, without a queue"),
-        _straight(calls, "/api/embeddings", "embeddings", "Embed a text, without a queue"),
-        _straight(calls, "/v1/embeddings", "openaiEmbeddings", "Embed texts, without a queue"),
+        _model(calls),
+        _straight(calls, paths.SHOW, "showModel", "Show a model", Scope.READ),
+        _straight(calls, paths.EMBED, "embed", "Embed texts, without a queue"),
+        _straight(calls, paths.EMBEDDINGS, "embeddings", "Embed a text, without a queue"),
+        _straight(
+            calls, paths.OPENAI_EMBEDDINGS, "openaiEmbeddings", "Embed texts, without a queue"
+        ),
         Endpoint(
             "POST",
             "/jobs",
@@ -125,7 +133,7 @@ def _queued(calls: ForemanCalls, path: str, name: str, summary: str, stream: str
     return Endpoint(
         "POST",
         path,
-        calls.queued,
+        partial(calls.queued, path),
         name,
         summary,
         TAG,
@@ -147,13 +155,19 @@ def _looked(path: str, handler: Handler, name: str, summary: str) -> Endpoint:
     )
 
 
+def _model(calls: ForemanCalls) -> Endpoint:
+    path = f"{paths.OPENAI_MODELS}/{{model:path}}"
+    looked = _looked(path, calls.openai_model, "openaiModel", "Show a model")
+    return replace(looked, refusals=(400, *looked.refusals))
+
+
 def _straight(
     calls: ForemanCalls, path: str, name: str, summary: str, needs: Scope | None = None
 ) -> Endpoint:
     return Endpoint(
         "POST",
         path,
-        calls.straight,
+        partial(calls.straight, path),
         name,
         summary,
         TAG,

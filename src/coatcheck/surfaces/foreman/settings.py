@@ -34,7 +34,7 @@ class ForemanSettings:
     token: str = field(default="", repr=False)
     # FOREMAN_JOB_TTL: how long a job is kept once it has ended.
     job_ttl_s: float = 86_400.0
-    # FOREMAN_MAX_ATTEMPTS: how often a job is tried; not being able to connect does not count.
+    # FOREMAN_MAX_ATTEMPTS: how often a job is tried; a target that went away does not count.
     max_attempts: int = 3
     # FOREMAN_POLL_INTERVAL: how often, at the least, a target that was away is looked for.
     poll_s: float = 30.0

@@ -25,6 +25,7 @@ from coatcheck.relay.http_upstream import HttpUpstream
 from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
 from coatcheck.surfaces.foreman.models import canonical
 from coatcheck.surfaces.foreman.settings import ForemanSettings
+from coatcheck.surfaces.foreman.upstream_paths import PS, TAGS, check_upstream_path
 
 # How long a target has to answer when it is looked at, and to be connected to.
 LOOK_S = 5.0
@@ -80,7 +81,8 @@ class Target:
     async def call(
         self, call: Outgoing, body: AsyncIterator[bytes] | None
     ) -> AsyncIterator[Incoming]:
-        """Make a call, with the token that the target wants; raises as an upstream does."""
+        """Call a path of the list with the operator's token; raises as an upstream does."""
+        check_upstream_path(call.path)
         named = [pair for pair in call.headers if pair[0] != "authorization"]
         outgoing = call._replace(headers=[*named, *self._headers])
         self.under_way += 1
@@ -129,9 +131,7 @@ class Target:
         """Ask the target what it has and what is loaded."""
         try:
             async with asyncio.timeout(LOOK_S):
-                tags, running = await asyncio.gather(
-                    self._names("/api/tags"), self._names("/api/ps")
-                )
+                tags, running = await asyncio.gather(self._names(TAGS), self._names(PS))
         except (TargetUnreachable, CallBroken) as error:
             self.is_away(str(error))
         except TimeoutError:

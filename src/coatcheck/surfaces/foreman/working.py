@@ -15,6 +15,10 @@ all.
 A target that falls asleep in the middle of an answer says nothing, for as long as anybody listens.
 So while nothing comes it is looked at now and then; one that cannot be reached twice in a row is
 not listened to any more.
+
+A call that breaks off counts as an attempt only if the target answers a probe right after the
+break. If it does not, the target went away and the job waits for it, as for any target that is
+unreachable. If it does, the job itself may have broken the call: FOREMAN_MAX_ATTEMPTS bounds that.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from coatcheck.relay.call import Head, StoredAnswer
 from coatcheck.relay.relaying import CallTerms, relay_call
 from coatcheck.relay.secrecy import Secrecy
 from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
-from coatcheck.surfaces.foreman.call import GENERATE, ModelCall
+from coatcheck.surfaces.foreman.call import ModelCall
 from coatcheck.surfaces.foreman.folding import (
     EVENTS,
     JSON,
@@ -43,6 +47,7 @@ from coatcheck.surfaces.foreman.models import canonical
 from coatcheck.surfaces.foreman.settings import ForemanSettings
 from coatcheck.surfaces.foreman.standing import Standing
 from coatcheck.surfaces.foreman.targets import Target, Targets, TargetsAway, seats
+from coatcheck.surfaces.foreman.upstream_paths import GENERATE
 from coatcheck.surfaces.foreman.words import KIND, LOADING, SEATS, WORKING
 from coatcheck.worker.context import Context
 
@@ -82,15 +87,11 @@ def handler_with(
         await ctx.phase(LOADING)
         listening = _Listening(target, settings.poll_s)
         try:
-            async with asyncio.timeout(settings.timeout_s):
-                await _load(target, call, settings, listening)
-        except TimeoutError:
-            raise Retry("the model took too long to load") from None
-        await ctx.phase(WORKING)
-        try:
+            await _load(target, call, settings, listening)
+            await ctx.phase(WORKING)
             answer = await relay_call(ctx, call, listening, terms, secrecy(), on_head=_check_head)
         except Retry as error:
-            if not error.counts:
+            if await _went_away(target, error):
                 raise Retry(error.message, after=target.pause_s, counts=False) from error
             if isinstance(error.__cause__, TimeoutError) and ctx.attempt >= settings.max_attempts:
                 raise Fail(TOO_LATE, error.message) from error
@@ -117,6 +118,17 @@ async def _seat(
     return named[taken]
 
 
+async def _went_away(target: Target, error: Retry) -> bool:
+    """Tell whether a call failed because its target could not be reached, or cannot any more: one
+    that was cut off or timed out is followed by a probe.
+    """
+    if not error.counts:
+        return True
+    if not isinstance(error.__cause__, CallBroken | TimeoutError):
+        return False
+    return not (await target.look_now()).reachable
+
+
 async def _load(
     target: Target, call: ModelCall, settings: ForemanSettings, listening: _Listening
 ) -> None:
@@ -134,14 +146,18 @@ async def _load(
     headers = [("accept", "application/json"), ("content-type", "application/json")]
     outgoing = Outgoing("POST", GENERATE, headers, len(content))
     try:
-        async with listening.call(outgoing, _once(content)) as incoming:
+        async with (
+            asyncio.timeout(settings.timeout_s),
+            listening.call(outgoing, _once(content)) as incoming,
+        ):
             async for _ in incoming.chunks:
                 continue
     except TargetUnreachable as error:
-        words = f"the target cannot be reached: {error}"
-        raise Retry(words, after=target.pause_s, counts=False) from error
+        raise Retry(f"the target cannot be reached: {error}", counts=False) from error
     except CallBroken as error:
         raise Retry(f"the model could not be loaded: {error}") from error
+    except TimeoutError as error:
+        raise Retry("the model took too long to load") from error
     await target.look_now()
 
 

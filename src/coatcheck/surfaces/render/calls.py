@@ -57,7 +57,7 @@ class RenderCalls:
         if mode == "sync":
             return await self._drawn_now(request, diagram)
         job = await submit(request, diagram, self._settings)
-        return JSONResponse(submitted_view(job.public_id), 202)
+        return JSONResponse(submitted_view(job.public_id, self._settings.base_url), 202)
 
     async def _drawn_now(self, request: Request, diagram: Diagram) -> Response:
         base_url = self._settings.base_url
@@ -128,7 +128,7 @@ def _complaint(error: ValidationError) -> str:
 
 def _answer(job: Job, base_url: str) -> Response:
     if not job.state.is_terminal:
-        return JSONResponse(submitted_view(job.public_id), 202)
+        return JSONResponse(submitted_view(job.public_id, base_url), 202)
     if job.state is State.SUCCEEDED:
         return JSONResponse(link_view(shortlink_of(job), base_url))
     of_the_source = job.error is not None and job.error.code == BAD_SOURCE

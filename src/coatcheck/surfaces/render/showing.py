@@ -47,9 +47,9 @@ def job_view(job: Job, base_url: str) -> dict[str, Any]:
     return said
 
 
-def submitted_view(public_id: str) -> dict[str, str]:
+def submitted_view(public_id: str, base_url: str) -> dict[str, str]:
     """Write what a caller gets who does not wait."""
-    return {"jobId": public_id, "status": "pending", "statusUrl": f"/jobs/{public_id}"}
+    return {"jobId": public_id, "status": "pending", "statusUrl": f"{base_url}/jobs/{public_id}"}
 
 
 def link_view(shortlink: str, base_url: str) -> dict[str, str]:

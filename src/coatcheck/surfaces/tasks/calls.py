@@ -13,9 +13,13 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
 from coatcheck.errors import InvalidInput, NotFound
 from coatcheck.http.body import read_json
-from coatcheck.http.caller import actor_of, tenant_of
+from coatcheck.http.caller import actor_of, caller_of, tenant_of
+from coatcheck.http.job_query import read_number
 from coatcheck.http.surface_calls import find_for, submit_for
+from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
+from coatcheck.model.record import Record
+from coatcheck.store.base import JobFilter
 from coatcheck.surfaces.tasks.execution import Execution
 from coatcheck.surfaces.tasks.running import CommandPolicy, InvalidCommand, read_command_line
 from coatcheck.surfaces.tasks.settings import TaskSettings
@@ -23,15 +27,23 @@ from coatcheck.surfaces.tasks.showing import (
     TASK,
     accepted_view,
     execution_view,
+    is_pending,
     outcome_of,
     path_of,
     result_view,
+    summary_view,
 )
 from coatcheck.surfaces.tasks.task import (
+    COLLECTION,
+    LARGEST_PAGE,
+    MOST_TASKS,
+    PAGE,
     Task,
     all_tasks,
     delete_task,
     get_task,
+    name_of,
+    page_view,
     put_task,
     read_task,
     task_view,
@@ -41,6 +53,8 @@ from coatcheck.surfaces.tasks.words import KIND
 SURFACE = "tasks"
 # Who waits is told of the end of a command that took all of its time, too.
 PATIENCE_S = 10.0
+# How many of a task's executions are shown: with their output, and in lists without it.
+EXECUTIONS_SHOWN, EXECUTIONS_LISTED = 10, 3
 
 
 class TaskCalls:
@@ -53,24 +67,43 @@ class TaskCalls:
     # --- tasks
 
     async def put(self, request: Request) -> Response:
-        """Write a task, over the one that has its id: 201 where there was none."""
+        """Write a task, over the one that has its id."""
         engine: Engine = request.app.state.engine
         task = read_task(await read_json(request))
         self._check(task.argv())
         written = await put_task(engine, tenant_of(request), task, actor_of(request))
-        return JSONResponse(task_view(written), 201 if written.version == 1 else 200)
+        # Who may only write does not read what was run before.
+        shown = await self._shown(request, [written]) if _may_read(request) else [(written, [])]
+        return JSONResponse(task_view(*shown[0]))
 
     async def every(self, request: Request) -> Response:
-        """List the tasks, by their ids."""
-        return JSONResponse(await self._tasks(request))
+        """List the tasks by their ids: a page of them, or the first ones as a plain array."""
+        query = request.query_params
+        engine, tenant = request.app.state.engine, tenant_of(request)
+        total = await engine.store.count_records(tenant, COLLECTION, engine.clock.now())
+        is_paged = "page" in query or "size" in query
+        size = read_number(query, "size", PAGE if is_paged else LARGEST_PAGE, 1, LARGEST_PAGE)
+        number = read_number(query, "page", 0, 0, MOST_TASKS)
+        tasks = await self._page(request, number, size)
+        more = {} if (number + 1) * size >= total else {"Link": _next_page(number, size)}
+        return JSONResponse(page_view(tasks, number, size, total) if is_paged else tasks, 200, more)
+
+    async def _page(self, request: Request, number: int, size: int) -> list[dict[str, Any]]:
+        engine: Engine = request.app.state.engine
+        tenant, now = tenant_of(request), engine.clock.now()
+        records = await engine.store.list_records(
+            tenant, COLLECTION, now, limit=size, offset=number * size
+        )
+        return [task_view(*each) for each in await self._shown(request, records)]
 
     async def get(self, request: Request) -> Response:
         """Show a task."""
         engine: Engine = request.app.state.engine
         task_id, now = request.path_params["task_id"], engine.clock.now()
-        return JSONResponse(
-            task_view(await get_task(engine.store, tenant_of(request), task_id, now))
-        )
+        record = await get_task(engine.store, tenant_of(request), task_id, now)
+        newest = await self._executions(request, task_id, EXECUTIONS_SHOWN)
+        jobs = [await engine.get(job.id, job.tenant) for job in newest]
+        return JSONResponse(task_view(record, [await self._view(engine, job) for job in jobs]))
 
     async def delete(self, request: Request) -> Response:
         """Delete a task; its executions stay as long as they are kept."""
@@ -84,15 +117,36 @@ class TaskCalls:
         wanted = request.query_params.get("name", "").strip().casefold()
         if not wanted:
             raise HTTPException(400, "which name? Give a part of it: ?name=...")
-        found = [each for each in await self._tasks(request) if wanted in each["name"].casefold()]
-        if not found:
-            raise NotFound("no task has a name like that")
-        return JSONResponse(found)
-
-    async def _tasks(self, request: Request) -> list[dict[str, Any]]:
         engine: Engine = request.app.state.engine
         every = all_tasks(engine.store, tenant_of(request), engine.clock.now())
-        return [task_view(record) async for record in every]
+        found = [record async for record in every if wanted in name_of(record).casefold()]
+        if not found:
+            raise NotFound("no task has a name like that")
+        shown = await self._shown(request, found[:LARGEST_PAGE])
+        return JSONResponse([task_view(*each) for each in shown])
+
+    async def _shown(
+        self, request: Request, records: list[Record]
+    ) -> list[tuple[Record, list[dict[str, Any]]]]:
+        """Return tasks, each with its newest executions, as lists show them."""
+        engine: Engine = request.app.state.engine
+        now = engine.clock.now()
+        shown = []
+        for record in records:
+            newest = await self._executions(request, record.key, EXECUTIONS_LISTED)
+            views = [
+                summary_view(job, now, pending=await self._is_pending(engine, job))
+                for job in newest
+            ]
+            shown.append((record, views))
+        return shown
+
+    async def _executions(self, request: Request, task_id: str, most: int) -> list[Job]:
+        """Return the newest executions of a task, the oldest of them first."""
+        engine: Engine = request.app.state.engine
+        which = JobFilter(tenant_of(request), kind=KIND, labels=((TASK, task_id),), limit=most)
+        found = [job for job in await engine.list_jobs(which) if job.surface == SURFACE]
+        return found[::-1]
 
     # --- commands
 
@@ -130,7 +184,8 @@ class TaskCalls:
             job = await engine.wait_on(job, seconds + PATIENCE_S)
             if job.state.is_terminal:
                 return JSONResponse(result_view(job, await outcome_of(engine, job)))
-        return JSONResponse(accepted_view(job), 202, {"Location": path_of(job)})
+        pending = await self._is_pending(engine, job)
+        return JSONResponse(accepted_view(job, pending=pending), 202, {"Location": path_of(job)})
 
     async def _submit(
         self, request: Request, task_id: str, argv: tuple[str, ...], seconds: float
@@ -163,5 +218,22 @@ class TaskCalls:
             return Response(status_code=404)
         if job.labels.get(TASK) != named["task_id"]:
             return Response(status_code=404)
-        now = engine.clock.now()
-        return JSONResponse(execution_view(job, await outcome_of(engine, job), now))
+        return JSONResponse(await self._view(engine, job))
+
+    async def _view(self, engine: Engine, job: Job) -> dict[str, Any]:
+        pending, outcome = await self._is_pending(engine, job), await outcome_of(engine, job)
+        return execution_view(job, outcome, engine.clock.now(), pending=pending)
+
+    async def _is_pending(self, engine: Engine, job: Job) -> bool:
+        in_cluster = self._settings.runner == "kubernetes"
+        return await is_pending(engine, job, in_cluster=in_cluster)
+
+
+def _may_read(request: Request) -> bool:
+    caller = caller_of(request)
+    kinds = caller.kinds_for(Scope.READ)
+    return caller.may(Scope.READ) and (kinds is None or KIND in kinds)
+
+
+def _next_page(number: int, size: int) -> str:
+    return f'</api/tasks?page={number + 1}&size={size}>; rel="next"'

@@ -127,6 +127,7 @@ async def _run_elsewhere(ctx: Context, runner: Runner, command: Command) -> Ran:
         command,
         begun=await notes.read(),
         on_begun=notes.begun,
+        on_running=notes.running,
         is_taken_over=lambda: ctx.goes_on_elsewhere or notes.refused,
     )
     try:

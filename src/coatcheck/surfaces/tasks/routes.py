@@ -16,6 +16,7 @@ from coatcheck.http.endpoint import (
     Schema,
 )
 from coatcheck.surfaces.tasks.calls import TaskCalls
+from coatcheck.surfaces.tasks.task import LARGEST_PAGE, MOST_TASKS
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer"}
@@ -27,8 +28,10 @@ def _object(required: str, **optional: Schema) -> dict[str, Schema]:
     return {JSON: {**schema, "properties": {**properties, **optional}}}
 
 
-_TASK = _object("id name owner command args updatedAt")
+_TASK = _object("id name owner command args updatedAt taskExecutions")
 _TASKS = {JSON: {"type": "array", "items": _TASK[JSON]}}
+_PAGE = _object("content pageable totalElements totalPages first last")
+_TASKS_OR_PAGE = {JSON: {"oneOf": [_TASKS[JSON], _PAGE[JSON]]}}
 _NEW_TASK = {
     JSON: {
         "type": "object",
@@ -60,6 +63,18 @@ _ASYNC = Parameter(
 )
 _NAME = Parameter("name", "A part of the name.", {**_TEXT, "minLength": 1}, required=True)
 _WRITES = (408, 413, 415, 422, 429)
+_PAGING = (
+    Parameter(
+        "page",
+        "Which page, from 0. With it, or with `size`, the answer is a page.",
+        {"type": "integer", "minimum": 0, "maximum": MOST_TASKS},
+    ),
+    Parameter(
+        "size",
+        "How many tasks a page has; 10 unless said.",
+        {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE},
+    ),
+)
 
 
 def endpoints_for(calls: TaskCalls) -> list[Endpoint]:
@@ -80,9 +95,9 @@ def endpoints_for(calls: TaskCalls) -> list[Endpoint]:
             calls.put,
             "putTask",
             "Write a task",
-            answers={200: ("It is another one now.", _TASK), 201: ("It is there.", _TASK)},
+            answers={200: ("The task as it is now.", _TASK)},
             body=Body("The task.", _NEW_TASK),
-            refusals=_WRITES,
+            refusals=(*_WRITES, 409),
         ),
         endpoint(
             "GET",
@@ -90,7 +105,8 @@ def endpoints_for(calls: TaskCalls) -> list[Endpoint]:
             calls.every,
             "listTasks",
             "List the tasks",
-            answers={200: ("All of them.", _TASKS)},
+            answers={200: ("The first 100 as an array, or a page.", _TASKS_OR_PAGE)},
+            parameters=_PAGING,
         ),
         endpoint(
             "GET",

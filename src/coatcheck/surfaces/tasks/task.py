@@ -10,15 +10,19 @@ from pydantic import Field
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
-from coatcheck.errors import NotFound
+from coatcheck.errors import Conflict, NotFound
 from coatcheck.http.fields import Fields, check_fields
 from coatcheck.model.audit import Action, audited, changed_fields
 from coatcheck.model.record import Record
 from coatcheck.store.base import Store
-from coatcheck.surfaces.tasks.running import check_arguments, read_command_line
+from coatcheck.surfaces.tasks.running import InvalidCommand, check_arguments, read_command_line
 
 COLLECTION = "tasks"
-PAGE = 200
+# A tenant's tasks, and the bytes of each: so no list of them is larger than a few megabytes.
+MOST_TASKS = 1_000
+LARGEST_TASK = 16 * 1024
+PAGE, LARGEST_PAGE = 10, 100
+_READ_AT_ONCE = 200
 # A task's id is part of paths, and of labels on its executions.
 ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
 
@@ -50,16 +54,43 @@ def read_task(body: Any) -> Task:
     return check_fields(body, Task, "a task")
 
 
-def task_view(record: Record) -> dict[str, Any]:
-    """Write a task."""
+def task_view(record: Record, executions: list[dict[str, Any]]) -> dict[str, Any]:
+    """Write a task and its executions."""
     task = Task.model_validate_json(record.value)
-    return {**task.model_dump(), "updatedAt": to_rfc3339(record.updated_at)}
+    return {
+        **task.model_dump(),
+        "updatedAt": to_rfc3339(record.updated_at),
+        "taskExecutions": executions,
+    }
+
+
+def name_of(record: Record) -> str:
+    """Return the name of a task."""
+    return Task.model_validate_json(record.value).name
+
+
+def page_view(tasks: list[dict[str, Any]], number: int, size: int, total: int) -> dict[str, Any]:
+    """Write a page of tasks, as Spring writes one."""
+    pages = -(-total // size)
+    return {
+        "content": tasks,
+        "pageable": {"pageNumber": number, "pageSize": size},
+        "totalElements": total,
+        "totalPages": pages,
+        "first": number == 0,
+        "last": number + 1 >= pages,
+    }
 
 
 async def put_task(engine: Engine, tenant: str, task: Task, actor: str) -> Record:
-    """Write a task, over the one that has its id."""
+    """Write a task, over the one that has its id; raises InvalidCommand, Conflict."""
     store, now = engine.store, engine.clock.now()
+    value = task.model_dump_json()
+    if len(value.encode()) > LARGEST_TASK:
+        raise InvalidCommand(f"the task is larger than {LARGEST_TASK} bytes")
     there = await store.get_record(tenant, COLLECTION, task.id, now)
+    if there is None and await store.count_records(tenant, COLLECTION, now) >= MOST_TASKS:
+        raise Conflict(f"there are at most {MOST_TASKS} tasks; delete one first")
     entry = audited(engine.new_id(), actor, Action.CREATE_TASK, task.id, tenant)
     if there is not None:
         before = Task.model_validate_json(there.value)
@@ -68,7 +99,7 @@ async def put_task(engine: Engine, tenant: str, task: Task, actor: str) -> Recor
             engine.new_id(), actor, Action.UPDATE_TASK, task.id, tenant, changed=changed
         )
     written = await store.put_record(
-        Record(tenant, COLLECTION, task.id, task.model_dump_json(), 0, now), audit=entry
+        Record(tenant, COLLECTION, task.id, value, 0, now), audit=entry
     )
     assert written is not None, "no version was asked for"
     return written
@@ -92,7 +123,7 @@ async def get_task(store: Store, tenant: str, task_id: str, now: int) -> Record:
 async def all_tasks(store: Store, tenant: str, now: int) -> AsyncIterator[Record]:
     """Iterate over a tenant's tasks, by their ids."""
     after = ""
-    while page := await store.list_records(tenant, COLLECTION, now, after, PAGE):
+    while page := await store.list_records(tenant, COLLECTION, now, after, _READ_AT_ONCE):
         for record in page:
             yield record
         after = page[-1].key

@@ -104,6 +104,20 @@ class RecordConformance(Conformance):
         found = await store.list_records("acme", "assets", NOW + 5, limit=4)
         assert [one.key for one in found] == ["key-0", "key-2", "key-4", "key-6"]
 
+    async def test_a_collection_is_counted_and_skipped_into(self, store: Store) -> None:
+        """What has expired is neither counted nor skipped."""
+        for n in range(10):
+            await store.put_record(record(f"key-{n}", expires_at=NOW + 1 if n % 2 else None))
+        await store.put_record(record("other", tenant="umbrella"))
+        assert await store.count_records("acme", "assets", NOW) == 10
+        assert await store.count_records("acme", "assets", NOW + 5) == 5
+        assert await store.count_records("acme", "nothing", NOW) == 0
+        page = await store.list_records("acme", "assets", NOW + 5, limit=2, offset=2)
+        assert [one.key for one in page] == ["key-4", "key-6"]
+        after = await store.list_records("acme", "assets", NOW + 5, "key-4", limit=5, offset=1)
+        assert [one.key for one in after] == ["key-8"]
+        assert await store.list_records("acme", "assets", NOW + 5, limit=2, offset=5) == []
+
     async def test_tenants_and_collections_are_apart(self, store: Store) -> None:
         """The same key may stand in each of them."""
         places = [("acme", "assets"), ("acme", "cache"), ("umbrella", "assets")]

@@ -75,6 +75,8 @@ class Controller:
         self.containers: dict[str, Container] = {}
         self.quota: str | None = None  # what the Job controller is told when it makes a pod
         self.started = 0  # processes, in all
+        self.room = asyncio.Event()  # cleared: no node has room for another pod
+        self.room.set()
         self.frozen = False  # nobody enforces deadlines, nor says that a Job has ended
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -167,6 +169,9 @@ class Controller:
         if _gibibytes(spec["resources"]["requests"]["memory"]) > _NODE_MEMORY_GI:
             self._scheduled(pod, "False", "0/1 nodes are available: 1 Insufficient memory.")
             await asyncio.Event().wait()
+        if not self.room.is_set():
+            self._scheduled(pod, "False", "0/1 nodes are available: 1 Too many pods.")
+            await self.room.wait()
         self._scheduled(pod, "True", "")
         await self._pull(pod, spec["image"])
         return await self._run(pod, spec)

@@ -42,7 +42,16 @@ _SHELLS = "sh bash dash ash zsh ksh mksh csh tcsh fish busybox toybox pwsh rbash
 _PRIVILEGE = (
     "sudo su doas pkexec runuser setpriv newgrp sg chroot unshare nsenter mount umount passwd"
 )
-_STARTERS = "xargs parallel nohup setsid timeout script expect watch ssh systemd-run at batch"
+_STARTERS = (
+    "xargs parallel nohup setsid timeout script expect watch ssh systemd-run at batch nice ionice "
+    "stdbuf chrt taskset"
+)
+# They destroy data or change the machine. The sandbox stops them; a person is told beforehand.
+_DESTRUCTIVE = "rm shred dd wipefs mkfs mkfs.* mkswap fdisk sfdisk parted"
+_MACHINE = (
+    "reboot shutdown halt poweroff init telinit systemctl service iptables ip6tables nft useradd "
+    "userdel usermod groupadd groupdel docker podman kubectl crictl runc"
+)
 
 
 @dataclass(frozen=True)
@@ -97,8 +106,9 @@ class CommandPolicy:
     def __init__(self, path: Path | None = None, *, sandboxed: bool = True) -> None:
         """Read the rules of a file; raises ConfigurationError.
 
-        Without a file, what runs in a sandbox may be any program but a shell and its like; where
-        there is no sandbox (`sandboxed=False`), nothing is allowed until a file allows it.
+        Without a file, what runs in a sandbox may be any program but shells and their like, what
+        destroys data (`rm`, `dd`, `mkfs` ...) and what administers the machine; where there is no
+        sandbox (`sandboxed=False`), nothing is allowed until a file allows it.
         """
         self._path = path
         self._seen = _version(path) if path is not None else None
@@ -166,7 +176,7 @@ def _rule(path: Path, text: str) -> _Rule:
 def _without_a_file(sandboxed: bool) -> _Rules:
     if not sandboxed:
         return _Rules("deny", (), ())
-    names = f"{_SHELLS} {_PRIVILEGE} {_STARTERS}".split()
+    names = f"{_SHELLS} {_PRIVILEGE} {_STARTERS} {_DESTRUCTIVE} {_MACHINE}".split()
     denied = (*(_Rule(name, (name,)) for name in names), _Rule("env * ...", ("env", "*", "...")))
     return _Rules("allow", (), denied)
 

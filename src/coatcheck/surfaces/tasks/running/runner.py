@@ -48,6 +48,8 @@ class Command:
     begun: bool = False
     # Called once it has been started there.
     on_begun: Callable[[], Awaitable[None]] | None = field(default=None, repr=False)
+    # Called once its pod is seen to run, or to have run.
+    on_running: Callable[[], Awaitable[None]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,11 @@ from coatcheck.surfaces.tasks.running.runner import Command
 
 CONTAINER = "command"
 LABEL = "coatcheck-execution"
+# The NetworkPolicy in deploy/kubernetes selects pods by these.
+POD_LABELS = {
+    "app.kubernetes.io/managed-by": "coatcheck",
+    "app.kubernetes.io/component": "execution",
+}
 _FOLDER = "/work"
 _NOBODY = 65534
 # From SIGTERM to SIGKILL.
@@ -19,7 +24,7 @@ _GRACE_S = 2
 def job_manifest(command: Command, settings: KubernetesSettings) -> dict[str, Any]:
     """Return the batch/v1 Job that runs a command as nobody, with nothing it could do harm with."""
     name = command.name
-    labels = {"app.kubernetes.io/managed-by": "coatcheck", LABEL: name}
+    labels = {**POD_LABELS, LABEL: name}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

@@ -165,6 +165,8 @@ class KubernetesRunner:
             pod = pods[-1] if pods else pod
             if pods and has_begun(pod):
                 log.follow(pods[-1]["metadata"]["name"])
+                if command.on_running is not None:
+                    await command.on_running()
             ended = read(job, pod, deleted=not pods, retried=self._settings.backoff_limit > 0)
             if ended is not None:
                 return ended
