@@ -133,6 +133,7 @@ JOBS: tuple[Endpoint, ...] = (
             Parameter("explain", "1: say what holds it.", {"enum": ["0", "1", "true", "false"]}),
             Parameter("If-None-Match", "An ETag given before.", TEXT, place="header"),
         ),
+        for_operators=True,
     ),
     Endpoint(
         "GET",
@@ -199,6 +200,7 @@ JOBS: tuple[Endpoint, ...] = (
         },
         refusals=(404, 410),
         needs=Scope.CANCEL,
+        for_operators=True,
     ),
     Endpoint(
         "DELETE",
@@ -209,5 +211,6 @@ JOBS: tuple[Endpoint, ...] = (
         "jobs",
         {200: Answer("What was removed.", as_json(ref("Receipt")))},
         refusals=(404, 409, 410),
+        for_operators=True,
     ),
 )
