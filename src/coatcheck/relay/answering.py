@@ -18,6 +18,7 @@ from starlette.responses import Response
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
 from coatcheck.engine.submitting import Submitted
+from coatcheck.errors import KeyReused
 from coatcheck.http.prefer import LONGEST_WAIT_S, read_preference
 from coatcheck.http.problem import problem
 from coatcheck.model.job import Job
@@ -27,7 +28,7 @@ from coatcheck.relay.dialling import STALL_S
 from coatcheck.relay.headers import Pairs
 from coatcheck.relay.line import Expected, Switchboard
 from coatcheck.relay.relaying import OnHangup
-from coatcheck.relay.secrecy import Secrecy
+from coatcheck.relay.secrecy import OWNER, Secrecy
 from coatcheck.relay.serving import PassedOn, answer_kept, sent_headers
 from coatcheck.relay.taking import Taken, give_up
 from coatcheck.relay.wire import LineBroken
@@ -119,6 +120,8 @@ async def _submitted(engine: Engine, taken: Taken, submit: Submit, asked: Submis
         raise
     if replayed:
         await give_up(engine, taken)
+        if job.labels.get(OWNER) != asked.labels.get(OWNER):
+            raise KeyReused("this idempotency key was used for another request")
     return job
 
 

@@ -111,8 +111,7 @@ async def take(
     call = call.model_copy(update={"body": body, "upload": upload, "size": size})
     labels = {} if owner is None else {OWNER: owner}
     handed_on = secret if keeps.credentials == "seal" else []
-    # Of another caller it is another request: nobody is replayed the answer of somebody else.
-    fingerprint = [request.method, asked, sha256, *labels.values()]
+    fingerprint = [request.method, asked, sha256]
     return Taken(tenant, keeps.name, call, handed_on, labels, fingerprint)
 
 
