@@ -222,6 +222,10 @@ async def test_an_administrator_sees_that_a_call_runs_and_not_what_it_says(stage
             answer = await cast.admin.get(path + what)
             assert answer.status_code == 200
             assert "canary" not in answer.text
+        shown = (await cast.admin.get(f"{path}/card")).json()["actions"]
+        assert shown == {"cancel": None, "resume": None, "fork": None}
+        mine = (await cast.caller.get(f"{path}/card")).json()["actions"]
+        assert mine["fork"] == f"{path}/fork"
         for what in ("/input", "/result", "/steps", "/events", "/artifacts", "/deliveries"):
             assert (await cast.admin.get(path + what)).status_code == 404
         fork = await cast.admin.post(f"{path}/fork", json={"from_step": 0})

@@ -23,7 +23,7 @@ from coatcheck.http.card_view import PlannedStep, card_view
 from coatcheck.http.checks import accepted_types
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_view import dumps
-from coatcheck.http.readers import named_job
+from coatcheck.http.readers import may_read, named_job
 from coatcheck.http.stream import (
     EVENT_STREAM,
     HEARTBEAT_S,
@@ -95,7 +95,7 @@ def _planned(request: Request, job: Job) -> Sequence[PlannedStep]:
 
 def _actions(request: Request, job: Job) -> dict[str, str | None]:
     """Return what can be done with a job as it stands, by whoever asks."""
-    writes = _may(request, Scope.WRITE, job) and _has_input(request, job)
+    writes = _may(request, Scope.WRITE, job) and _has_input(request, job) and may_read(request, job)
     possible = {
         "cancel": not (job.state.is_terminal or job.cancel_requested)
         and _may(request, Scope.CANCEL, job),

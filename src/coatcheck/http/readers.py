@@ -38,6 +38,8 @@ def surface_of(request: Request, job: Job) -> Surface | None:
 
 def may_read(request: Request, job: Job) -> bool:
     """Tell whether the caller may read a job."""
+    if request.scope.get("coatcheck.reader_of") == job.id:
+        return True  # a wrapped app has checked its caller itself (wrapping/calls.py)
     surface = surface_of(request, job)
     if surface is None:
         return OWNER_LABEL not in job.labels

@@ -122,6 +122,7 @@ class JobCalls:
         pairs = who_calls(scope, said.identity)
         if job.kind != self._kind or not self._secrecy.is_owner(job.labels.get(OWNER), pairs):
             raise NotFound(f"there is no job {job_id}")
+        scope["coatcheck.reader_of"] = job.id
         scope["coatcheck.caller"] = ANYBODY
         scope["coatcheck.endpoint"] = endpoint
         scope["coatcheck.token"] = None
