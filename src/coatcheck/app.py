@@ -22,7 +22,7 @@ from coatcheck.ids import UlidGenerator
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.handler import isolation_of, signature_of
 from coatcheck.model.job import API_SURFACE, DEFAULT_QUEUE, Terms
-from coatcheck.model.kind import Isolation, Kind, OnDrain, OnLost, OnOverrun
+from coatcheck.model.kind import ForkInput, Isolation, Kind, OnDrain, OnLost, OnOverrun
 from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
@@ -110,6 +110,7 @@ class App:
         drop_input_on_end: bool = False,
         internal: bool = False,
         wording: Wording | None = None,
+        fork_input: ForkInput | None = None,
     ) -> Callable[[Handler], Handler]: ...
 
     def job(
@@ -136,6 +137,7 @@ class App:
         drop_input_on_end: bool = False,
         internal: bool = False,
         wording: Wording | None = None,
+        fork_input: ForkInput | None = None,
     ) -> Any:
         """Declare the decorated function as the handler of a kind, named like it unless told.
 
@@ -161,7 +163,8 @@ class App:
         `drop_input_on_end` it is removed when the job ends; after `payload_ttl` in any case, by
         when the job has ended or fails. `wording` is for surfaces whose document says what the
         webhooks of their jobs look like, `internal` for kinds whose jobs a surface makes and nobody
-        else can use: they are offered neither in the cockpit nor to assistants.
+        else can use: they are offered neither in the cockpit nor to assistants. `fork_input` is for
+        surfaces whose inputs hold what belongs to one job: it returns the input of a fork.
         """
 
         def declare(handler: Handler) -> Handler:
@@ -211,6 +214,7 @@ class App:
                 drop_input_on_end=drop_input_on_end,
                 internal=internal,
                 wording=wording,
+                fork_input=fork_input,
                 on_drain=drained,
                 on_overrun=on_overrun,
                 terms=Terms(

@@ -54,13 +54,13 @@ class Pepper:
                 "COATCHECK_PEPPER=file:/path/to/it"
             )
         try:
-            _write_once(self.file, secrets.token_hex(32) + "\n")
+            write_once(self.file, secrets.token_hex(32) + "\n")
         except OSError as error:
             raise ConfigurationError(f"cannot write {self.file}: {error.strerror}") from error
         return self.read_or_make()
 
 
-def _write_once(path: Path, text: str) -> None:
+def write_once(path: Path, text: str) -> None:
     """Write a file that only its owner can read, unless it is there."""
     make_private_directory(path.parent)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")

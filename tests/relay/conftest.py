@@ -17,6 +17,7 @@ import uvicorn
 from coatcheck import App
 from coatcheck.blobs.open import blobs_for
 from coatcheck.cli.running import new_event_loop
+from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.http.patience import PatientProtocol
@@ -57,7 +58,8 @@ def serve(tmp_path: Path) -> Serve:
             app.use(surface)
         store, blobs = SQLiteStore(migrated(tmp_path / "jobs.db")), blobs_for(settings)
         await store.open()
-        engine = Engine(store, app.kinds, blobs=blobs, pepper=lambda: b"p" * 32)
+        guard = Guard("127.0.0.1")
+        engine = Engine(store, app.kinds, blobs=blobs, guard=guard, pepper=lambda: b"p" * 32)
         try:
             async with (
                 _listening(engine, surfaces) as url,

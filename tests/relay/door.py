@@ -20,6 +20,7 @@ from coatcheck.http.surface_calls import submitted_for
 from coatcheck.model.job import Job
 from coatcheck.relay.answering import Manners, Reception, wait_of
 from coatcheck.relay.call import StoredAnswer, StoredCall
+from coatcheck.relay.forking import forks_of
 from coatcheck.relay.headers import Pairs, pairs_of
 from coatcheck.relay.http_upstream import HttpUpstream
 from coatcheck.relay.relaying import CallTerms, relay_call
@@ -50,7 +51,7 @@ class Door(Surface):
         self._wait_s = wait_s
         self._on_lost = on_lost
         self._keeps = keeps or Keeps(KIND)
-        self._terms = CallTerms(KIND, **terms)
+        self._terms = CallTerms(KIND, self.name, **terms)
         self._secrecy = Secrecy(lambda: b"p" * 32)
         self._reception = Reception(self._secrecy)
         self.endpoints = [
@@ -71,7 +72,12 @@ class Door(Surface):
         async def call(ctx: Context, input: StoredCall) -> StoredAnswer:  # noqa: A002
             return await relay_call(ctx, input, self._service(), self._terms, self._secrecy)
 
-        app.job(KIND, retries=self._terms.retries, on_lost=self._on_lost)(call)
+        app.job(
+            KIND,
+            retries=self._terms.retries,
+            on_lost=self._on_lost,
+            fork_input=forks_of(StoredCall, lambda: self._secrecy, self.name),
+        )(call)
 
     def _service(self) -> Upstream:
         url = self._upstream()
@@ -83,9 +89,9 @@ class Door(Surface):
         engine: Engine = request.app.state.engine
         taken = await take(request, engine, tenant_of(request), self._keeps, self._secrecy)
 
-        async def submit(call: StoredCall) -> Submitted:
-            asked = Submission(KIND, call.model_dump_json(), surface=self.name, labels=taken.labels)
-            return await submitted_for(request, asked, taken.fingerprint)
+        async def submit(asked: Submission) -> Submitted:
+            named = asked._replace(surface=self.name)
+            return await submitted_for(request, named, taken.fingerprint)
 
         def accepted(job: Job, headers: Pairs) -> Response:
             return JSONResponse({"job": job.id}, 202, dict(headers))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from coatcheck.relay import rendezvous
-from coatcheck.relay.call import Head, LineAddress
+from coatcheck.relay.call import Head
 from coatcheck.relay.dialling import dial
 from coatcheck.relay.line import Expected, Switchboard, UpstreamBroke
 from coatcheck.relay.wire import LineBroken, Said, frame
@@ -19,6 +19,7 @@ from coatcheck.relay.wire import LineBroken, Said, frame
 pytestmark = pytest.mark.anyio
 
 HEAD = Head(200, [("x-one", "1")])
+JOB = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
 @pytest.fixture
@@ -27,14 +28,14 @@ def anyio_backend() -> str:
 
 
 async def expected() -> Expected:
-    found = await Switchboard().expect()
+    found = await Switchboard().expect(JOB)
     assert found is not None
     return found
 
 
 async def test_what_is_said_at_one_end_is_heard_at_the_other() -> None:
     waiting = await expected()
-    line = await dial(waiting.address, HEAD)
+    line = await dial(waiting.socket, JOB, HEAD)
     assert line is not None
     assert await waiting.head() == HEAD
     body = b"one" + b"x" * 2_500_000
@@ -52,11 +53,10 @@ async def test_what_is_said_at_one_end_is_heard_at_the_other() -> None:
 
 async def test_a_ticket_is_good_for_one_dial() -> None:
     waiting = await expected()
-    wrong = LineAddress(socket=waiting.address.socket, ticket="0" * 32)
-    assert await dial(wrong, HEAD) is None
-    first = await dial(waiting.address, HEAD)
+    assert await dial(waiting.socket, "another job", HEAD) is None
+    first = await dial(waiting.socket, JOB, HEAD)
     assert first is not None
-    assert await dial(waiting.address, HEAD) is None
+    assert await dial(waiting.socket, JOB, HEAD) is None
     first.close()
     waiting.hang_up()
 
@@ -64,14 +64,14 @@ async def test_a_ticket_is_good_for_one_dial() -> None:
 async def test_nobody_is_there_any_more() -> None:
     waiting = await expected()
     waiting.hang_up()
-    assert await dial(waiting.address, HEAD) is None
-    assert await dial(LineAddress(socket="f" * 32, ticket="0" * 32), HEAD) is None
-    assert await dial(None, HEAD) is None
+    assert await dial(waiting.socket, JOB, HEAD) is None
+    assert await dial("f" * 32, JOB, HEAD) is None
+    assert await dial(None, JOB, HEAD) is None
 
 
 async def test_an_end_that_is_gone_is_noticed() -> None:
     waiting = await expected()
-    line = await dial(waiting.address, HEAD)
+    line = await dial(waiting.socket, JOB, HEAD)
     assert line is not None
     await waiting.head()
     waiting.hang_up()
@@ -83,7 +83,7 @@ async def test_an_end_that_is_gone_is_noticed() -> None:
 async def test_a_worker_that_says_it_broke_and_one_that_is_lost() -> None:
     for last, error in ((Said.BROKE, UpstreamBroke), (None, LineBroken)):
         waiting = await expected()
-        line = await dial(waiting.address, HEAD)
+        line = await dial(waiting.socket, JOB, HEAD)
         assert line is not None
         await waiting.head()
         if last is not None:
@@ -97,10 +97,12 @@ async def test_a_worker_that_says_it_broke_and_one_that_is_lost() -> None:
 @pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, frame(Said.END)])
 async def test_garbage_in_place_of_a_head_is_no_answer(garbage: bytes) -> None:
     waiting = await expected()
-    path = rendezvous.path_of(waiting.address.socket)
+    path = rendezvous.path_of(waiting.socket)
     assert path is not None
     reader, writer = await asyncio.open_unix_connection(path)
-    writer.write(frame(Said.TICKET, waiting.address.ticket.encode()))
+    ticket = rendezvous.ticket_of(waiting.socket, JOB)
+    assert ticket is not None
+    writer.write(frame(Said.TICKET, ticket.encode()))
     await reader.read(1)
     writer.write(garbage)
     writer.write_eof()
@@ -112,7 +114,7 @@ async def test_garbage_in_place_of_a_head_is_no_answer(garbage: bytes) -> None:
 
 async def test_a_reader_who_takes_nothing_counts_as_gone() -> None:
     waiting = await expected()
-    line = await dial(waiting.address, HEAD, stall_s=0.05)
+    line = await dial(waiting.socket, JOB, HEAD, stall_s=0.05)
     assert line is not None
     await waiting.head()
     while line.is_open:  # the buffers between are filled, and then nothing moves
@@ -163,9 +165,9 @@ def test_who_dials_as_the_loop_ends_is_hung_up_on() -> None:
         came = asyncio.Event()
 
         async def be_dialled() -> None:
-            waiting = await Watched().expect()
+            waiting = await Watched().expect(JOB)
             assert waiting is not None
-            path = rendezvous.path_of(waiting.address.socket)
+            path = rendezvous.path_of(waiting.socket)
             other.connect(str(path))
             await came.wait()
             waiting.hang_up()

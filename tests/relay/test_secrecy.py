@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+import hmac
+import json
+
 import pytest
 
 from coatcheck.errors import BlobDamaged
 from coatcheck.relay.call import InlineBody, StoredAnswer
-from coatcheck.relay.secrecy import Secrecy
+from coatcheck.relay.secrecy import Binding, Secrecy
+from coatcheck.sealing import PREFIX, Keyring
 
 SECRET = "Bearer s3cret"
+MINE = Binding("acme", "rule", "job", "owner")
 
 
 def secrecy(pepper: bytes = b"p" * 32) -> Secrecy:
     return Secrecy(lambda: pepper)
 
 
-def test_credentials_are_sealed_for_one_kind_and_one_pepper() -> None:
-    sealed = secrecy().seal([("authorization", SECRET)], "kind")
+@pytest.mark.parametrize("part", Binding._fields)
+def test_credentials_are_encrypted_for_one_job_and_one_pepper(part: str) -> None:
+    sealed = secrecy().seal([("authorization", SECRET)], MINE)
     assert sealed is not None
     assert "s3cret" not in sealed
-    assert secrecy().open(sealed, "kind") == [("authorization", SECRET)]
+    assert secrecy().open(sealed, MINE) == [("authorization", SECRET)]
     with pytest.raises(BlobDamaged):
-        secrecy().open(sealed, "other")
+        secrecy().open(sealed, MINE._replace(**{part: "other"}), by_rule=True)
     with pytest.raises(BlobDamaged):
-        secrecy(b"q" * 32).open(sealed, "kind")
+        secrecy(b"q" * 32).open(sealed, MINE)
+    for text in ("nonsense", sealed.partition(":")[2], f"relay:{sealed.partition(':')[2]}"):
+        with pytest.raises(BlobDamaged):
+            secrecy().open(text, MINE, by_rule=True)
+
+
+def test_parts_of_a_binding_cannot_be_shifted_into_each_other() -> None:
+    sealed = secrecy().seal([("authorization", SECRET)], Binding("a", "b", "c", None))
+    for other in (Binding("a", "b", "c", ""), Binding('a", "b', "c", "", None)):
+        with pytest.raises(BlobDamaged):
+            secrecy().open(sealed, other)
+
+
+def test_credentials_of_an_earlier_version_are_opened_where_no_client_can_have_put_them() -> None:
+    key = hmac.digest(b"p" * 32, b"coatcheck relay credentials", "sha256")
+    text = json.dumps([("authorization", SECRET)])
+    sealed = Keyring({"relay": key}).seal(text, "rule").removeprefix(PREFIX)
+    assert secrecy().open(sealed, MINE, by_rule=True) == [("authorization", SECRET)]
     with pytest.raises(BlobDamaged):
-        secrecy().open("nonsense", "kind")
+        secrecy().open(sealed, MINE)
+    with pytest.raises(BlobDamaged):
+        secrecy().open(sealed, MINE._replace(rule="other"), by_rule=True)
 
 
 def test_an_owner_is_told_by_the_first_credential() -> None:
@@ -50,13 +75,15 @@ def test_an_answer_for_one_caller_is_sealed_but_for_its_status() -> None:
         body=InlineBody.of(b"hello"),
     )
     for owned, hidden in ((True, ("Ada", "sid=9", "hello")), (False, ("sid=9",))):
-        kept = secrecy().closed(answer, "kind", owned=owned)
+        kept = secrecy().closed(answer, MINE, owned=owned)
         text = kept.model_dump_json()
         assert all(word not in text for word in hidden)
         assert kept.status == 201
-        opened = secrecy().opened(kept, "kind")
+        opened = secrecy().opened(kept, MINE)
         assert sorted(opened.headers) == sorted(answer.headers)
         assert opened.body == answer.body
+        with pytest.raises(BlobDamaged):
+            secrecy().opened(kept, MINE._replace(job_id="other"))
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\xff\x00", b"nul\x00inside", "é".encode()])

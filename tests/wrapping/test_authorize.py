@@ -72,6 +72,17 @@ async def test_who_comes_back_with_another_token_is_the_same(ran: list[str], dat
         for token, status in (("two", 200), ("one", 200), ("three", 404), ("four", 401)):
             answer = await client.get(path, headers={"Authorization": f"Bearer {token}"})
             assert answer.status_code == status
+            sandboxed = answer.headers.get("content-security-policy") == "sandbox"
+            assert sandboxed == (status == 200)
+
+
+async def test_a_request_is_repeated_with_another_token(ran: list[str], database: str) -> None:
+    app = Coatcheck(app_of(ran), ["POST /render"], database=database, authorize=who, wait="30s")
+    async with calling(app) as client:
+        for token, job in (("one", 1), ("two", 1), ("three", 2)):
+            headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "k"}
+            answer = await client.post("/render", headers=headers)
+            assert (answer.status_code, len(ran)) == (200, job)
 
 
 async def test_without_credentials_kept_the_app_has_what_the_hook_said(

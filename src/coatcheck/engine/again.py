@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.engine.large_steps import copied
-from coatcheck.engine.many import DoneToSome, for_each
+from coatcheck.engine.many import DoneToSome, Only, for_each
 from coatcheck.engine.once import Once
 from coatcheck.engine.submission import Submission, prepare_with_uploads
 from coatcheck.errors import Gone, InputGone, InvalidInput, InvalidPayload, NotFound
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 RESUMABLE = (State.FAILED, State.CANCELLED)
 
 FORKS = "forks"
+NO_OTHER_INPUT = "jobs of this kind get their input from their surface: leave it out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ async def resume(engine: Engine, tenant: str, job_id: str) -> Resumed:
     return Resumed(await engine.keeping.with_result(job), before.state in RESUMABLE)
 
 
-async def resume_some(engine: Engine, which: JobFilter, *, dry_run: bool) -> DoneToSome:
+async def resume_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: bool) -> DoneToSome:
     """Resume the newest jobs that a filter finds, `which.limit` at most; or only count them."""
     if which.state not in RESUMABLE:
         raise InvalidInput("only jobs that failed or were cancelled can be resumed")
@@ -84,7 +85,7 @@ async def resume_some(engine: Engine, which: JobFilter, *, dry_run: bool) -> Don
         except (NotFound, InputGone):
             return False  # deleted since, or its input is
 
-    return await for_each(engine, which, resume_one, dry_run=dry_run)
+    return await for_each(engine, which, only, resume_one, dry_run=dry_run)
 
 
 async def fork(engine: Engine, tenant: str, asked: Fork, once: Once | None) -> Forked:
@@ -103,6 +104,10 @@ async def fork(engine: Engine, tenant: str, asked: Fork, once: Once | None) -> F
         await engine.quotas.take(tenant, asked.quotas, 1, bytes_of(job.input))
     if once is not None and new_id is None:
         job = job._replace(id=await _note(engine, tenant, once, job.id))
+    kind = engine.kinds[job.kind]
+    if kind.fork_input is not None:
+        given = asked.input is not None
+        job = job._replace(input=kind.fork_input(job.input, source, job.id, given))
     [job] = await engine.keeping.with_inputs_stored([job])  # a large one is a blob of its own
     copies = await _copies(engine, source, before, job)
     await engine.store.fork(source.id, before, job, engine.clock.now(), copies)
@@ -145,6 +150,8 @@ async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tup
     """Check a fork; return the number of the first step it takes itself, and the job."""
     before = _find(await engine.store.steps(source.tenant, source.id), asked.from_step)
     input_ = asked.input
+    if input_ is not None and source.kind in engine.kinds and engine.kinds[source.kind].internal:
+        raise InvalidPayload(NO_OTHER_INPUT, [("/input", NO_OTHER_INPUT)])
     if input_ is None:
         input_ = await engine.keeping.read(await engine.store.input_of(source.tenant, source.id))
     submission = Submission(
@@ -152,14 +159,15 @@ async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tup
         input=input_,
         queue=source.queue,
         priority=source.priority,
-        labels=source.labels,
         tenant=source.tenant,
+        surface=source.surface,  # which says who may read it, like its source
         correlation_id=asked.correlation_id,
         traceparent=asked.traceparent,
+        trusted=asked.input is None,
     )
     job, uploads = prepare_with_uploads(submission, engine.kinds, new_id, engine.clock.now())
     terms = source.terms._replace(deadline_at=job.terms.deadline_at, parent=None)
-    job = job._replace(terms=terms, forked_from=source.id)
+    job = job._replace(terms=terms, forked_from=source.id, labels=json.dumps(dict(source.labels)))
     if asked.input is None:
         job = _kept_no_longer(job, source, engine.kinds[source.kind])
     if asked.input is not None and uploads:

@@ -20,7 +20,7 @@ from coatcheck.engine.explain import FARTHEST, Because, what_holds
 from coatcheck.engine.feed import Feed
 from coatcheck.engine.keeping import Keeping
 from coatcheck.engine.large_steps import with_results_shown, with_steps_stored
-from coatcheck.engine.many import DoneToSome
+from coatcheck.engine.many import DoneToSome, Only, every_job
 from coatcheck.engine.metrics import Metrics
 from coatcheck.engine.once import Once
 from coatcheck.engine.open_requests import OpenPerTenant, RequestLimits
@@ -330,17 +330,23 @@ class Engine:
         """Queue a job again that failed or was cancelled; any other is left as it is."""
         return await again.resume(self, tenant, job_id)
 
-    async def resume_all(self, which: JobFilter, *, dry_run: bool = False) -> DoneToSome:
+    async def resume_all(
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
+    ) -> DoneToSome:
         """Resume the newest jobs that a filter finds, a bounded number; or only count them."""
-        return await again.resume_some(self, which, dry_run=dry_run)
+        return await again.resume_some(self, which, only, dry_run=dry_run)
 
-    async def cancel_all(self, which: JobFilter, *, dry_run: bool = False) -> DoneToSome:
+    async def cancel_all(
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
+    ) -> DoneToSome:
         """Cancel the newest jobs that a filter finds, a bounded number; or only count them."""
-        return await many.cancel_some(self, which, dry_run=dry_run)
+        return await many.cancel_some(self, which, only, dry_run=dry_run)
 
-    async def delete_all(self, which: JobFilter, *, dry_run: bool = False) -> DoneToSome:
+    async def delete_all(
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
+    ) -> DoneToSome:
         """Delete the newest jobs that a filter finds, a bounded number; or only count them."""
-        return await many.delete_some(self, which, dry_run=dry_run)
+        return await many.delete_some(self, which, only, dry_run=dry_run)
 
     async def fork(
         self, asked: Fork, once: Once | None = None, tenant: str = DEFAULT_TENANT

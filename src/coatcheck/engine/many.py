@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.errors import Conflict, InvalidInput, NotFound
+from coatcheck.model.job import Job
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
 
@@ -28,6 +29,13 @@ CANCELLABLE = (State.QUEUED, State.RUNNING, State.WAITING)
 DELETABLE = (State.SUCCEEDED, State.FAILED, State.CANCELLED)
 
 Deed = Callable[[str], Awaitable[bool]]
+# Tells whether a job that a filter finds is meant: jobs that the caller may not read are not.
+Only = Callable[[Job], bool]
+
+
+def every_job(_job: Job) -> bool:
+    """Accept every job that a filter finds."""
+    return True
 
 
 class DoneToSome(NamedTuple):
@@ -39,7 +47,7 @@ class DoneToSome(NamedTuple):
     last: str | None
 
 
-async def cancel_some(engine: Engine, which: JobFilter, *, dry_run: bool) -> DoneToSome:
+async def cancel_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: bool) -> DoneToSome:
     """Cancel the newest jobs that a filter finds, or only count them."""
     if which.state not in CANCELLABLE:
         raise InvalidInput("only jobs that have not ended can be cancelled")
@@ -51,10 +59,10 @@ async def cancel_some(engine: Engine, which: JobFilter, *, dry_run: bool) -> Don
             return False
         return job.state is State.CANCELLED or job.cancel_requested
 
-    return await for_each(engine, which, cancel, dry_run=dry_run)
+    return await for_each(engine, which, only, cancel, dry_run=dry_run)
 
 
-async def delete_some(engine: Engine, which: JobFilter, *, dry_run: bool) -> DoneToSome:
+async def delete_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: bool) -> DoneToSome:
     """Delete the newest jobs that a filter finds, or only count them. Their bytes are erased once,
     at the end.
     """
@@ -68,25 +76,27 @@ async def delete_some(engine: Engine, which: JobFilter, *, dry_run: bool) -> Don
             return False  # deleted or resumed since
         return True
 
-    done = await for_each(engine, which, delete, dry_run=dry_run)
+    done = await for_each(engine, which, only, delete, dry_run=dry_run)
     if done.jobs and not dry_run:
         await engine.erase()
     return done
 
 
-async def for_each(engine: Engine, which: JobFilter, deed: Deed, *, dry_run: bool) -> DoneToSome:
-    """Do something with the newest jobs that a filter finds, `which.limit` at most; `deed` says
-    whether it was done.
+async def for_each(
+    engine: Engine, which: JobFilter, only: Only, deed: Deed, *, dry_run: bool
+) -> DoneToSome:
+    """Do something with the newest jobs that a filter finds, `which.limit` at most, and that `only`
+    accepts; `deed` says whether it was done.
     """
     done, left = 0, min(which.limit, MOST_AT_ONCE)
     while left:
         size = min(PAGE, left)
         found = await engine.store.list_jobs(which._replace(limit=size))
-        ids = [job.id for job in found]
+        ids = [job.id for job in found if only(job)]
         done += len(ids) if dry_run else await _do(deed, ids)
-        if len(ids) < size:
+        if len(found) < size:
             return DoneToSome(done, None)
-        which = which._replace(before=ids[-1])
+        which = which._replace(before=found[-1].id)
         left -= size
     return DoneToSome(done, which.before)
 

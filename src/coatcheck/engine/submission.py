@@ -11,7 +11,8 @@ from typing import NamedTuple
 from coatcheck.engine.access import Admission
 from coatcheck.engine.webhooks import WebhookAsked
 from coatcheck.errors import InvalidPayload, UnknownKind
-from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, Job, NewJob, Terms
+from coatcheck.model.internal import BY_CLIENT
+from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, OWNER_LABEL, Job, NewJob, Terms
 from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.state import State
@@ -46,6 +47,8 @@ class Submission(NamedTuple):
     traceparent: str | None = None
     webhook: WebhookAsked | None = None
     admission: Admission | None = None  # None: nobody has to let it in
+    job_id: str | None = None  # chosen by a surface whose input depends on it
+    trusted: bool = False  # a surface has built the input: it may have internal fields
 
 
 class Prepared(NamedTuple):
@@ -76,7 +79,8 @@ def prepare_with_uploads(
         raise InvalidPayload(f"{problems[0][0]}: {problems[0][1]}", problems)
     try:
         uploads: list[str] = []
-        value = kind.read_input(submission.input, {NOTED: uploads})
+        context = {NOTED: uploads, BY_CLIENT: not submission.trusted}
+        value = kind.read_input(submission.input, context)
         limit_key = kind.key_of(value)
     except InvalidPayload as error:
         raise InvalidPayload(
@@ -155,6 +159,8 @@ def _problems(asked: Submission) -> list[tuple[str, str]]:
         problems.append(("/deadline_s", "must be seconds, more than 0 and less than ten years"))
     if len(asked.labels) > LABELS_AT_MOST:
         problems.append(("/labels", f"a job carries at most {LABELS_AT_MOST} labels"))
+    if OWNER_LABEL in asked.labels and not asked.trusted:
+        problems.append((f"/labels/{OWNER_LABEL}", "this label is set by the server"))
     for key, value in asked.labels.items():
         if not LABEL_KEY.fullmatch(key):
             problems.append(("/labels", "a key has 1 to 63 letters, digits, and _ . / -"))

@@ -42,7 +42,8 @@ async def submit(
 ) -> tuple[NewJob, Earlier | None]:
     """Check a job and make it durable, unless another holds its key: then return that one too."""
     now = engine.clock.now()
-    job, uploads = prepare_with_uploads(submission, engine.kinds, engine.new_id(), now)
+    job_id = submission.job_id or engine.new_id()
+    job, uploads = prepare_with_uploads(submission, engine.kinds, job_id, now)
     if uploads:
         [job] = await engine.uploads.taken_over([job], [uploads])
     if submission.webhook is not None:

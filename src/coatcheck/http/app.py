@@ -25,6 +25,7 @@ from coatcheck.http.jobs import submit_job
 from coatcheck.http.open_requests import LimitOpenRequests
 from coatcheck.http.openapi import openapi
 from coatcheck.http.problem import Shape
+from coatcheck.http.readers import check_named_job
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.http.shapes import Shapes, answer_error
 from coatcheck.http.surface import Surface
@@ -152,12 +153,15 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Handler:
         endpoints = {**endpoints, "HEAD": endpoints["GET"]}
 
     scopes = {method: endpoint.scope for method, endpoint in endpoints.items()}
+    names_a_job = any(endpoint.names_a_job for endpoint in endpoints.values())
 
     async def answer(request: Request) -> Response:
         endpoint = endpoints[request.method]
         check_request(request, endpoint)
         if not is_authorized(request, endpoint, scopes[request.method]):
             await authorize(request, endpoint)
+        if names_a_job:
+            await check_named_job(request, endpoint)
         return await endpoint.handler(request)
 
     return answer

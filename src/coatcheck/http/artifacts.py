@@ -14,11 +14,10 @@ from starlette.responses import Response, StreamingResponse
 
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
-from coatcheck.http.caller import tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_view import artifact_view, dumps
 from coatcheck.http.problem import problem
-from coatcheck.http.surface_of import surface_of
+from coatcheck.http.readers import named_job
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Job
 
@@ -35,8 +34,7 @@ _RANGE = re.compile(r"bytes=(?:([0-9]{1,18})-([0-9]{1,18})?|-([0-9]{1,18}))")
 
 async def list_artifacts(request: Request) -> Response:
     """Answer with the files that a job has left behind so far, by name."""
-    engine: Engine = request.app.state.engine
-    job = await engine.glance(request.path_params["job_id"], tenant_of(request))
+    job = await named_job(request)
     listed = [artifact_view(job, artifact) for artifact in job.artifacts]
     return Response(dumps({"artifacts": listed}), media_type=JSON)
 
@@ -44,9 +42,7 @@ async def list_artifacts(request: Request) -> Response:
 async def get_artifact(request: Request) -> Response:
     """Answer with a file as it is, or with the part of it that a Range header names."""
     engine: Engine = request.app.state.engine
-    job = await engine.glance(request.path_params["job_id"], tenant_of(request))
-    if (surface := surface_of(request, job)) is not None:
-        surface.check_reader(request, job)
+    job = await named_job(request)
     artifact = _find(job, request.path_params["file"])
     tag = f'"{artifact.sha256}"'
     headers = {**INERT, "ETag": tag, "Accept-Ranges": "bytes"}

@@ -20,6 +20,7 @@ from coatcheck.engine.access import Admission, Caller
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import Forbidden, NotFound
 from coatcheck.http.endpoint import TENANT, Endpoint, OpensTo
+from coatcheck.http.readers import check_reader, named_job
 from coatcheck.model.access import OPERATOR, Quotas, Scope
 from coatcheck.model.audit import ANONYMOUS
 from coatcheck.model.names import NAME_RULE, is_name
@@ -119,7 +120,10 @@ async def _check_kind(request: Request, caller: Caller, scope: Scope, tenant: st
     engine: Engine = request.app.state.engine
     named = request.path_params if "path_params" in request.scope else {}
     if "job_id" in named:
-        caller.check_kind(scope, (await engine.glance(named["job_id"], tenant)).kind)
+        job = await named_job(request)
+        if scope is not Scope.WORK:
+            check_reader(request, job, named["job_id"])
+        caller.check_kind(scope, job.kind)
     elif "schedule" in named:
         try:
             found = await engine.schedules.get(named["schedule"], tenant)

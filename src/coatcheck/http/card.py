@@ -18,11 +18,12 @@ from starlette.responses import Response
 from coatcheck.engine.again import RESUMABLE
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound, StoreUnavailable, Unauthorized
-from coatcheck.http.caller import admit_again, caller_of, tenant_of
+from coatcheck.http.caller import admit_again, caller_of
 from coatcheck.http.card_view import PlannedStep, card_view
 from coatcheck.http.checks import accepted_types
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_view import dumps
+from coatcheck.http.readers import may_read, named_job
 from coatcheck.http.stream import (
     EVENT_STREAM,
     HEARTBEAT_S,
@@ -41,9 +42,8 @@ if TYPE_CHECKING:  # a surface is made of calls, and this is one
 
 async def get_card(request: Request) -> Response:
     """Answer with a job's card, or with a stream of them to those who take one."""
-    engine: Engine = request.app.state.engine
     seen = read_after(request)
-    job = await engine.glance(request.path_params["job_id"], tenant_of(request))
+    job = await named_job(request)
     if EVENT_STREAM not in accepted_types(request.headers.get("accept", "*/*")):
         card = await _card(request, job)
         return Response(card, headers={"Cache-Control": "private, no-cache"}, media_type=JSON)
@@ -95,7 +95,7 @@ def _planned(request: Request, job: Job) -> Sequence[PlannedStep]:
 
 def _actions(request: Request, job: Job) -> dict[str, str | None]:
     """Return what can be done with a job as it stands, by whoever asks."""
-    writes = _may(request, Scope.WRITE, job) and _has_input(request, job)
+    writes = _may(request, Scope.WRITE, job) and _has_input(request, job) and may_read(request, job)
     possible = {
         "cancel": not (job.state.is_terminal or job.cancel_requested)
         and _may(request, Scope.CANCEL, job),

@@ -100,6 +100,8 @@ class Endpoint:
     opens_to: OpensTo = OpensTo.TENANT
     refused_as: dict[str, Schema] | None = None  # None: as a problem
     hands_on_query: bool = False  # the query is for somebody else: nothing of it is looked at
+    # It manages the job that its path names and shows nothing of its payload (readers.py).
+    for_operators: bool = False
 
     @property
     def scope(self) -> Scope | None:
@@ -109,6 +111,11 @@ class Endpoint:
         if self.needs is not None:
             return self.needs
         return Scope.READ if self.method == "GET" else Scope.WRITE
+
+    @property
+    def names_a_job(self) -> bool:
+        """Whether its path names a job."""
+        return "{job_id}" in self.path
 
     @property
     def query_names(self) -> frozenset[str]:

@@ -135,6 +135,7 @@ JOBS: tuple[Endpoint, ...] = (
             Parameter("explain", "1: say what holds it.", {"enum": ["0", "1", "true", "false"]}),
             Parameter("If-None-Match", "An ETag given before.", TEXT, place="header"),
         ),
+        for_operators=True,
     ),
     Endpoint(
         "GET",
@@ -201,6 +202,7 @@ JOBS: tuple[Endpoint, ...] = (
         },
         refusals=(404, 410),
         needs=Scope.CANCEL,
+        for_operators=True,
     ),
     Endpoint(
         "DELETE",
@@ -211,5 +213,6 @@ JOBS: tuple[Endpoint, ...] = (
         "jobs",
         {200: Answer("What was removed.", as_json(ref("Receipt")))},
         refusals=(404, 409, 410),
+        for_operators=True,
     ),
 )

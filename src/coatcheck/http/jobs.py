@@ -29,7 +29,7 @@ from coatcheck.http.job_view import (
 )
 from coatcheck.http.prefer import Preference, read_preference
 from coatcheck.http.problem import problem
-from coatcheck.http.surface_of import surface_of
+from coatcheck.http.readers import may_manage, named_job, surface_of
 from coatcheck.http.written import Written
 from coatcheck.logs import correlation_id
 from coatcheck.model.access import Scope
@@ -110,7 +110,7 @@ async def get_job(request: Request) -> Response:
     """Answer with a job, at once or, with `?wait=N`, when it has ended."""
     engine: Engine = request.app.state.engine
     query = request.query_params
-    job = await engine.wait(request.path_params["job_id"], read_wait(query), tenant_of(request))
+    job = await engine.wait_on(await named_job(request), read_wait(query))
     extra = position_view(await engine.position(job))
     if read_flag(query, "explain"):
         reasons = [{"code": why.code, "message": why.message} for why in await engine.explain(job)]
@@ -124,7 +124,9 @@ async def get_job(request: Request) -> Response:
 
 
 async def list_jobs(request: Request) -> Response:
-    """Answer with a page of jobs, newest first, without their results."""
+    """Answer with a page of jobs, newest first, without their results. Jobs that are for another
+    caller are left out, so a page may hold fewer than asked for.
+    """
     engine: Engine = request.app.state.engine
     which = read_filter(request.query_params, tenant_of(request))
     check_kind(request, Scope.READ, which.kind)
@@ -132,7 +134,7 @@ async def list_jobs(request: Request) -> Response:
     found = await engine.list_jobs(which._replace(limit=which.limit + 1))
     page = found[: which.limit]
     more = write_cursor(page[-1].id) if len(found) > which.limit else None
-    jobs = ",".join(job_json(job) for job in page)
+    jobs = ",".join(job_json(job) for job in page if may_manage(request, job))
     return Response(f'{{"jobs":[{jobs}],"next_cursor":{dumps(more)}}}', media_type=JSON)
 
 
@@ -140,7 +142,7 @@ async def get_result(request: Request) -> Response:
     """Answer with a job's result alone: 202 while there is none, 409 when there will be none."""
     engine: Engine = request.app.state.engine
     wait = read_wait(request.query_params)
-    job = await engine.wait(request.path_params["job_id"], wait, tenant_of(request))
+    job = await engine.wait_on(await named_job(request), wait)
     match job.state:
         case State.SUCCEEDED:
             surface = surface_of(request, job)
@@ -163,9 +165,7 @@ async def get_result(request: Request) -> Response:
 async def get_input(request: Request) -> Response:
     """Answer with what a job was submitted with, for as long as that is kept."""
     engine: Engine = request.app.state.engine
-    job = await engine.glance(request.path_params["job_id"], tenant_of(request))
-    if (surface := surface_of(request, job)) is not None:
-        surface.check_reader(request, job)
+    job = await named_job(request)
     return await answer_payload(engine, request, await engine.store.input_of(job.tenant, job.id))
 
 

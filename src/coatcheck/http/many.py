@@ -1,12 +1,14 @@
 """The calls that do the same with all jobs a filter finds: resume, cancel, delete.
 
 Each deals with up to 1,000 jobs, newest first; `next_cursor` leads to the others. With `dry_run`
-they are only counted, so that a person can be asked first.
+they are only counted, so that a person can be asked first. Jobs that the caller may not read are
+skipped (readers.py).
 """
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -22,6 +24,7 @@ from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import Fields, read_fields, read_moment
 from coatcheck.http.job_query import bound_of
 from coatcheck.http.job_view import dumps
+from coatcheck.http.readers import may_manage, may_read
 from coatcheck.model.access import Scope
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
@@ -79,7 +82,9 @@ async def resume_jobs(request: Request) -> Response:
     asked = await read_fields(request, ResumeRequest)
     check_kind(request, Scope.WRITE, asked.kind)
     which = asked.filter_for(request, asked.state)
-    return _answer("resumed jobs", asked, await engine.resume_all(which, dry_run=asked.dry_run))
+    only = partial(may_read, request)
+    done = await engine.resume_all(which, dry_run=asked.dry_run, only=only)
+    return _answer("resumed jobs", asked, done)
 
 
 async def cancel_jobs(request: Request) -> Response:
@@ -90,7 +95,9 @@ async def cancel_jobs(request: Request) -> Response:
     asked = await read_fields(request, CancelRequest)
     check_kind(request, Scope.CANCEL, asked.kind)
     which = asked.filter_for(request, asked.state)
-    return _answer("cancelled jobs", asked, await engine.cancel_all(which, dry_run=asked.dry_run))
+    only = partial(may_manage, request)
+    done = await engine.cancel_all(which, dry_run=asked.dry_run, only=only)
+    return _answer("cancelled jobs", asked, done)
 
 
 async def delete_jobs(request: Request) -> Response:
@@ -101,7 +108,9 @@ async def delete_jobs(request: Request) -> Response:
     asked = await read_fields(request, DeleteRequest)
     check_kind(request, Scope.WRITE, asked.kind)
     which = asked.filter_for(request, asked.state)
-    return _answer("deleted jobs", asked, await engine.delete_all(which, dry_run=asked.dry_run))
+    only = partial(may_manage, request)
+    done = await engine.delete_all(which, dry_run=asked.dry_run, only=only)
+    return _answer("deleted jobs", asked, done)
 
 
 def _answer(what: str, asked: _Which, done: DoneToSome) -> Response:

@@ -66,6 +66,7 @@ STEERING: tuple[Endpoint, ...] = (
                 place="header",
             ),
         ),
+        for_operators=True,
     ),
     Endpoint(
         "POST",

@@ -19,11 +19,12 @@ from starlette.responses import Response, StreamingResponse
 
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound, StoreUnavailable, Unauthorized
-from coatcheck.http.caller import admit_again, tenant_of
+from coatcheck.http.caller import admit_again
 from coatcheck.http.checks import accepted_types
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, read_number, read_wait
 from coatcheck.http.job_view import event_json, events_json, job_json
+from coatcheck.http.readers import named_job
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job
 
@@ -41,7 +42,7 @@ async def get_events(request: Request) -> Response:
     after = read_after(request)
     limit = read_number(request.query_params, "limit", PAGE, 1, LARGEST_LOG_PAGE)
     wait = read_wait(request.query_params)
-    job = await engine.get(request.path_params["job_id"], tenant_of(request))
+    job = await engine.keeping.with_result(await named_job(request))
     if not _takes_stream(request.headers.get("accept", "*/*")):
         return await _page(engine, job, after or 0, limit, wait)
     if after is not None and job.state.is_terminal and after == job.last_event:

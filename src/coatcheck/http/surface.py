@@ -12,7 +12,8 @@ what may follow what. It brings
   says whose it is;
 - which steps its jobs go through, where their card is to show those to come (`planned`);
 - where a result of its jobs is something else than JSON, how it is answered at
-  `GET /v1/jobs/{id}/result`, and to whom (`result`, `check_reader`).
+  `GET /v1/jobs/{id}/result` (`result`);
+- who may read its jobs, if not everybody in their tenant (`check_reader`, asked by readers.py).
 
 Small documents of its own go through the store's `records`. It is used by `app.use(surface)`, and
 found by `coatcheck serve` without an app when a package names it as an entry point of the group
@@ -77,13 +78,11 @@ class Surface(ABC):
         """
 
     async def result(self, request: Request, job: Job) -> Response | None:  # noqa: ARG002
-        """Answer with the result of one of its jobs that succeeded; None: as JSON, like any other.
-        Raises NotFound for a caller that it is not for.
-        """
+        """Answer with the result of one of its jobs that succeeded; None: as JSON."""
         return None
 
     def check_reader(self, request: Request, job: Job) -> None:  # noqa: B027 - for most anybody may
-        """Raise NotFound unless a caller may have the files of one of its jobs."""
+        """Raise NotFound unless a caller may read one of its jobs, or a fork of it."""
 
     def planned(self, job: Job) -> Sequence[PlannedStep]:  # noqa: ARG002 - most do not know
         """List the steps that a job goes through, in order, for its card; none for a job of a kind

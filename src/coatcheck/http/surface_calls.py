@@ -15,6 +15,7 @@ from coatcheck.errors import NotFound
 from coatcheck.http.caller import tenant_of
 from coatcheck.http.idempotency import once_for
 from coatcheck.http.jobs import admitted, read_traceparent
+from coatcheck.http.readers import check_reader
 from coatcheck.logs import correlation_id
 from coatcheck.model.job import Job
 
@@ -50,4 +51,5 @@ async def find_for(request: Request, job_id: str, surface: str) -> Job:
     job = await engine.get(job_id, tenant_of(request))
     if job.surface != surface:
         raise NotFound(f"there is no job {job_id} here")
+    check_reader(request, job, job_id)
     return job

@@ -13,9 +13,9 @@ from starlette.responses import JSONResponse, Response
 
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
-from coatcheck.http.caller import tenant_of
 from coatcheck.http.endpoint import JSON, Answer, Endpoint
 from coatcheck.http.problem import Refusal
+from coatcheck.http.readers import named_job
 from coatcheck.http.surface import Surface
 
 PREFIX = "/jobs"
@@ -37,7 +37,7 @@ def endpoint_for(surfaces: Mapping[str, Surface]) -> Endpoint:
     async def show_job(request: Request) -> Response:
         """Show a job in the words of the surface it came in by."""
         engine: Engine = request.app.state.engine
-        job = await engine.get(request.path_params["job_id"], tenant_of(request))
+        job = await engine.keeping.with_result(await named_job(request))
         surface = surfaces.get(job.surface)
         if surface is None:
             raise NotFound(NOT_FOUND)

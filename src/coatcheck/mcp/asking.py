@@ -14,6 +14,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.once import Once
 from coatcheck.http.caller import caller_of, tenant_of
 from coatcheck.http.idempotency import KEY_RULE, is_key, once_under
+from coatcheck.http.readers import check_reader
 from coatcheck.mcp.names import IDEMPOTENCY_KEY, PATH
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
@@ -65,6 +66,7 @@ class Asked(NamedTuple):
     async def find(self, job_id: str, scope: Scope) -> Job:
         """Read a job of the caller's tenant; raises NotFound, Gone, Forbidden."""
         job = await self.engine.get(job_id, tenant_of(self.request))
+        check_reader(self.request, job, job_id)
         self.caller.check_kind(scope, job.kind)
         return job
 

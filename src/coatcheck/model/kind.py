@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from coatcheck.errors import InvalidPayload
-from coatcheck.model.job import DEFAULT_QUEUE, Terms
+from coatcheck.model.job import DEFAULT_QUEUE, Job, Terms
 from coatcheck.model.limit import LONGEST_KEY, Limit
 from coatcheck.model.upload import NOTED
 from coatcheck.model.wording import Wording
@@ -29,6 +29,9 @@ Isolation = Literal["async", "thread", "process"]
 OnLost = Literal["requeue", "resume", "fail"]
 OnDrain = Literal["release", "fail"]
 OnOverrun = Literal["retry", "fail"]
+# Returns the input of a fork: from an input, the job that is forked, the id of the fork, and
+# whether a client has given the input; if not, it is that of the source.
+ForkInput = Callable[[str, Job, str, bool], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class Kind:
     on_drain: OnDrain = "release"  # what becomes of a job that a stopping worker interrupts
     on_overrun: OnOverrun = "retry"  # of an attempt that took more time or memory than it may
     wording: Wording | None = None  # None: its jobs' own endpoints get Standard Webhooks
+    fork_input: ForkInput | None = None  # None: a fork gets the input of its source as it is
 
     def key_of(self, value: Any) -> str | None:
         """Return what a job of this input shares its limit with; None for nothing.

@@ -24,8 +24,8 @@ status. An upstream is HTTP (`http_upstream.py`), or an app in this process.
 **The line** (`line.py`, `dialling.py`, `wire.py`). Who waits for an answer is in another process
 than the handler, and a store is no place for every chunk of a stream. So a process with waiting
 callers listens on a Unix socket in a folder that only its user can enter, and the job's input
-carries the socket's name and a ticket that nobody can guess. As soon as the upstream has answered
-with a head, the handler dials there, names the ticket, and what the upstream says goes two ways:
+carries the socket's name. As soon as the upstream has answered with a head, the handler dials
+there with the ticket of its own job (`rendezvous.py`), and what the upstream says goes two ways:
 down the line as it comes, and into the result. A slow reader slows the upstream. One who takes
 nothing for `STALL_S` counts as gone. If nobody answers at the other end (the caller has left, the
 process has ended, it is on another machine), the job goes on without it; whether a caller who hangs
@@ -38,8 +38,10 @@ nobody has dialled, what was kept; or, when the door's patience runs out before 
 connection is closed without the end of the body. If the worker is lost behind it, the job is
 cancelled, for nobody could tell the caller of a second try.
 
-**Secrets** (`secrecy.py`). Credentials in headers are sealed or left out, never kept in clear. A
-job whose caller came with a credential carries a keyed hash of it, and its answer is sealed (of one
-that is not small, all but the file): who fetches it has to come with the same. The key is made from
-the server's pepper, which is not in the database.
+**Secrets** (`secrecy.py`). Credentials in headers are encrypted for their job, or left out. A job
+whose caller came with a credential carries a keyed hash of it, and its answer is encrypted (of one
+that is not small, all but the file): every request about the job has to come with the same
+credential. The key is made from the server's pepper, which is not in the database. Fields of an
+input that are the relay's own (`Internal` in `call.py`) are rejected from everybody else. A fork by
+the owner gets them anew (`forking.py`).
 """

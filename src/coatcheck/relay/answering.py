@@ -16,24 +16,26 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.submission import Submission
 from coatcheck.engine.submitting import Submitted
+from coatcheck.errors import KeyReused
 from coatcheck.http.prefer import LONGEST_WAIT_S, read_preference
 from coatcheck.http.problem import problem
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
-from coatcheck.relay.call import Head, StoredCall
+from coatcheck.relay.call import Head
 from coatcheck.relay.dialling import STALL_S
 from coatcheck.relay.headers import Pairs
 from coatcheck.relay.line import Expected, Switchboard
 from coatcheck.relay.relaying import OnHangup
-from coatcheck.relay.secrecy import Secrecy
+from coatcheck.relay.secrecy import OWNER, Secrecy
 from coatcheck.relay.serving import PassedOn, answer_kept, sent_headers
 from coatcheck.relay.taking import Taken, give_up
 from coatcheck.relay.wire import LineBroken
 
 FOREVER_S = 10 * 365 * 86_400.0
 
-Submit = Callable[[StoredCall], Awaitable[Submitted]]
+Submit = Callable[[Submission], Awaitable[Submitted]]
 
 
 class Wait(NamedTuple):
@@ -95,29 +97,31 @@ class Reception:
         manners: Manners,
     ) -> Response:
         """Make a job of a call, and answer its caller."""
+        job_id = engine.new_id()
         expected = None
         if wait.seconds is None or wait.seconds > 0:
-            expected = await self._switchboard.expect()
-        call = taken.call
-        if expected is not None:
-            call = call.model_copy(update={"line": expected.address})
+            expected = await self._switchboard.expect(job_id)
+        line = None if expected is None else expected.socket
         waiting = _Waiting(request, engine, self.secrecy, wait, manners, expected)
         try:
-            job = await _submitted(engine, taken, submit, call)
+            asked = taken.submission(self.secrecy, job_id, line)
+            job = await _submitted(engine, taken, submit, asked)
             return await waiting.answer(job)
         finally:
             waiting.leave()
 
 
-async def _submitted(engine: Engine, taken: Taken, submit: Submit, call: StoredCall) -> Job:
+async def _submitted(engine: Engine, taken: Taken, submit: Submit, asked: Submission) -> Job:
     """Make a job of a call; what was taken in for one that became none is removed."""
     try:
-        [job], replayed = await submit(call)
+        [job], replayed = await submit(asked)
     except BaseException:
         await asyncio.shield(give_up(engine, taken))
         raise
     if replayed:
         await give_up(engine, taken)
+        if job.labels.get(OWNER) != asked.labels.get(OWNER):
+            raise KeyReused("this idempotency key was used for another request")
     return job
 
 

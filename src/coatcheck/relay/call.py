@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from coatcheck.model.internal import Internal
 from coatcheck.model.upload import Upload
 from coatcheck.relay.headers import Pairs
 
@@ -16,19 +17,17 @@ INLINE_BODY = 32 * 1024
 # A larger one is a file of the job's under this name.
 BODY = "body"
 
-_HEX = "^[0-9a-f]{32}$"
 # What could be taken for the end of a header, or for another one, is in none.
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[0-9a-z!#$%&'*+.^_`|~-]+$")]
 HeaderValue = Annotated[str, StringConstraints(pattern=r"^[\t\x20-\x7e\x80-\xff]*$")]
 
 
-class LineAddress(BaseModel):
-    """Where somebody waits for the answer: the name of a socket, and a ticket."""
+def _socket_name(value: Any) -> Any:
+    # Earlier versions kept a socket and a ticket here. The process that waited is gone since then.
+    return None if isinstance(value, dict) else value
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    socket: str = Field(pattern=_HEX)
-    ticket: str = Field(pattern=_HEX)
+SocketName = Annotated[str, StringConstraints(pattern="^[0-9a-f]{32}$")]
 
 
 class InlineBody(BaseModel):
@@ -57,24 +56,36 @@ class InlineBody(BaseModel):
 
 
 class StoredCall(BaseModel):
-    """A request, as the input of a job."""
+    """A request, as the input of a job. One that a client has submitted as a job has no internal
+    fields: the call is made without credentials, and nobody waits for its answer.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     method: str = Field(pattern="^[A-Z]{1,20}$")
-    # With the query, as it was written: /reports/a%2Fb?year=2026
-    path: str = Field(pattern=r"^/[!-~]*$", max_length=65_536)
+    # With the query, as it was written: /reports/a%2Fb?year=2026. No fragment: what follows a # is
+    # not sent, so the call would go to another path than the one that was checked.
+    path: str = Field(pattern=r"^/[!-\"$-~]*$", max_length=65_536)
     headers: Sequence[tuple[HeaderName, HeaderValue]] = ()
     body: InlineBody | None = None
     upload: Upload | None = None  # a body that is not small
     size: int = Field(default=0, ge=0)  # of the body
-    # Headers that are credentials, sealed (secrecy.py).
-    credentials: str | None = None
-    # The caller came with a credential, so the answer is for nobody else, and sealed.
-    owned: bool = False
     # What the caller has named this request; else the job's id does.
     idempotency_key: HeaderValue | None = None
-    line: LineAddress | None = None
+    # Headers that are credentials, encrypted for this job alone (secrecy.py).
+    credentials: Internal[str | None] = None
+    # The mark of the caller's credential: the answer is for nobody else, and encrypted.
+    owner: Internal[str | None] = None
+    # Earlier versions said only whether there is an owner.
+    owned: Internal[bool] = False
+    # The socket of the process in which the caller waits. It is dialled with a ticket that is made
+    # from the job's id and a key outside of the database (rendezvous.py).
+    line: Internal[Annotated[SocketName | None, BeforeValidator(_socket_name)]] = None
+
+    @property
+    def is_owned(self) -> bool:
+        """Whether the answer is for one caller only."""
+        return self.owner is not None or self.owned
 
 
 class StoredAnswer(BaseModel):

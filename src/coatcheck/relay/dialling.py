@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 
 from coatcheck.relay import rendezvous
-from coatcheck.relay.call import Head, LineAddress
+from coatcheck.relay.call import Head
 from coatcheck.relay.wire import ACCEPTED, LONGEST, Said, frame, write_head
 
 DIAL_S = 2.0
@@ -53,15 +53,21 @@ class Dialled:
         self._writer.close()
 
 
-async def dial(address: LineAddress | None, head: Head, stall_s: float = STALL_S) -> Dialled | None:
-    """Dial whoever waits for an answer, and say how it begins; None where nobody does."""
-    path = None if address is None else rendezvous.path_of(address.socket)
-    if address is None or path is None:
+async def dial(
+    name: str | None, job_id: str, head: Head, stall_s: float = STALL_S
+) -> Dialled | None:
+    """Dial the process that waits for the answer of a job, and say how it begins; None if nobody
+    waits. `name` is that of its socket.
+    """
+    if name is None:
+        return None
+    path, ticket = rendezvous.path_of(name), rendezvous.ticket_of(name, job_id)
+    if path is None or ticket is None:
         return None
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(DIAL_S):
             reader, writer = await asyncio.open_unix_connection(path)
-            writer.write(frame(Said.TICKET, address.ticket.encode()))
+            writer.write(frame(Said.TICKET, ticket.encode()))
             if await reader.read(1) != ACCEPTED:
                 writer.close()
                 return None

@@ -1,8 +1,8 @@
 """The end of a line where somebody waits for an answer.
 
 A `Switchboard` listens on one socket for all callers of its process, from the first that waits on.
-Each call that may be dialled has a ticket; a dial with a ticket that is not there (the caller has
-left, or was told to come back later) is closed without a word.
+Each call that may be dialled has a ticket (rendezvous.py); a dial with a ticket that is not there
+(the caller has left, or was told to come back later) is closed without a word.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakSet
 
 from coatcheck.relay import rendezvous
-from coatcheck.relay.call import Head, LineAddress
+from coatcheck.relay.call import Head
 from coatcheck.relay.wire import ACCEPTED, LineBroken, Said, read_frame, read_head
 
 log = logging.getLogger(__name__)
@@ -34,13 +34,14 @@ class UpstreamBroke(Exception):
 class Expected:
     """A call whose answer may come down a line. Leaving it hangs up."""
 
-    def __init__(self, address: LineAddress, board: dict[str, Expected]) -> None:
-        self.address = address
+    def __init__(self, socket: str, ticket: str, board: dict[str, Expected]) -> None:
+        self.socket = socket
+        self._ticket = ticket
         self._board = board
         self._head: asyncio.Future[Head] = asyncio.get_running_loop().create_future()
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
-        board[address.ticket] = self
+        board[ticket] = self
 
     async def head(self) -> Head:
         """Wait until somebody dials, and return how the answer begins; raises LineBroken."""
@@ -63,7 +64,7 @@ class Expected:
 
     def hang_up(self) -> None:
         """Listen no more."""
-        self._board.pop(self.address.ticket, None)
+        self._board.pop(self._ticket, None)
         if not self._head.done():
             self._head.cancel()
         elif not self._head.cancelled():
@@ -97,17 +98,15 @@ class Switchboard:
         self._name: asyncio.Future[str] | None = None  # of the socket; empty where there is none
         self._server: asyncio.Task[None] | None = None
 
-    async def expect(self) -> Expected | None:
-        """Be ready for a dial; None where nobody could dial here."""
+    async def expect(self, job_id: str) -> Expected | None:
+        """Be ready for a dial by the worker of a job; None where nobody could dial here."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop or self._name is None:
             self._loop, self._name = loop, loop.create_future()
             self._server = loop.create_task(self._listen(self._name), name="coatcheck lines")
         name = await asyncio.shield(self._name)
-        if not name:
-            return None
-        address = LineAddress(socket=name, ticket=secrets.token_hex(16))
-        return Expected(address, self._expected)
+        ticket = rendezvous.ticket_of(name, job_id) if name else None
+        return None if ticket is None else Expected(name, ticket, self._expected)
 
     async def _listen(self, listening: asyncio.Future[str]) -> None:
         name = secrets.token_hex(16)

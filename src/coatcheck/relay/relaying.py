@@ -18,10 +18,11 @@ from typing import Literal
 
 from coatcheck.errors import Fail, InvalidInput, Retry
 from coatcheck.model.artifact import UNKNOWN_TYPE, check_content_type
+from coatcheck.model.job import API_SURFACE
 from coatcheck.relay.call import BODY, Head, InlineBody, StoredAnswer, StoredCall
 from coatcheck.relay.dialling import STALL_S, Dialled, dial
 from coatcheck.relay.headers import end_to_end, sendable, value_of
-from coatcheck.relay.secrecy import Secrecy, Unreadable
+from coatcheck.relay.secrecy import Binding, Secrecy, Unreadable
 from coatcheck.relay.spool import Spool
 from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable, Upstream
 from coatcheck.relay.wire import Said
@@ -44,7 +45,9 @@ _SECONDS = re.compile(r"[0-9]{1,6}")
 class CallTerms:
     """What was agreed about calls of one kind."""
 
-    name: str  # of the rule or door; what is sealed is bound to it
+    name: str  # the kind of its jobs, to which what is encrypted is bound
+    # By which its calls come in, and nobody else's: jobs of it hold what a relay has stored.
+    surface: str = API_SURFACE
     timeout_s: float = 3600.0  # for one attempt, from the first byte to the last
     retries: int = 2  # as the kind was declared with
     retry_statuses: frozenset[int] = frozenset()
@@ -85,6 +88,7 @@ class _Relaying:
         self._secrecy = secrecy
         self._on_head = on_head
         self._line: Dialled | None = None
+        self._binding = Binding(ctx.tenant, terms.name, ctx.job_id, call.owner)
 
     async def run(self, upstream: Upstream) -> StoredAnswer:
         # What fails up to here was never sent, and is tried again like any handler.
@@ -127,9 +131,10 @@ class _Relaying:
     def _outgoing(self) -> Outgoing:
         ctx, call = self._ctx, self._call
         try:
-            secret = self._secrecy.open(call.credentials, self._terms.name)
+            by_rule = ctx.surface == self._terms.surface
+            secret = self._secrecy.open(call.credentials, self._binding, by_rule=by_rule)
         except Unreadable as error:
-            words = "the credentials of this call were sealed under another pepper"
+            words = "the credentials of this call were encrypted for another job or pepper"
             raise Fail("credentials-unreadable", words) from error
         key = call.idempotency_key or ctx.job_id
         headers = [
@@ -155,7 +160,7 @@ class _Relaying:
         head = Head(status, end_to_end(given))
         if self._on_head is not None:
             await self._on_head(head)
-        line = self._line = await dial(self._call.line, head, terms.stall_s)
+        line = self._line = await dial(self._call.line, ctx.job_id, head, terms.stall_s)
         async for chunk in incoming.chunks:
             spool.add(chunk)
             if line is not None:
@@ -181,7 +186,8 @@ class _Relaying:
         if content is None:
             async with asyncio.timeout(KEEP_S):
                 await self._ctx.artifact(BODY, spool.from_start(), _media_type(head))
-        return self._secrecy.closed(answer, self._terms.name, owned=self._call.owned)
+        binding = self._binding._replace(owner=None)
+        return self._secrecy.closed(answer, binding, owned=self._call.is_owned)
 
     async def _broken(self, code: str, words: str) -> Retry | Fail:
         """Say what becomes of the job after a call that nobody knows the end of."""

@@ -1,17 +1,28 @@
-"""Where the two ends of a line meet: a folder of sockets that only this user can enter."""
+"""Where the two ends of a line meet: a folder of sockets that only this user can enter.
+
+Beside the sockets lies a key. With it the process that waits for a job, and the worker that runs
+it, make the ticket of the call from the name of the socket and the job's id. So no ticket is
+stored, and no job has the ticket of another: neither a fork nor a job that a client has submitted
+can answer a connection that waits for somebody else's.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import os
+import secrets
 import socket
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from coatcheck.pepper import write_once
+
 # The kernel's limit for a socket's path is 108 bytes on Linux and 104 elsewhere, with the NUL.
 LONGEST_PATH = 100
 NAME_LENGTH = 33
+KEY = "key"
 # Tried in this order: the first may have too long a path.
 PLACES: tuple[Callable[[], str], ...] = (
     tempfile.gettempdir,
@@ -42,9 +53,28 @@ def path_of(name: str) -> Path | None:
     return None if place is None else place / name
 
 
+def ticket_of(name: str, job_id: str) -> str | None:
+    """Return the ticket of a job at a socket; None if there is no key to make it with."""
+    place = folder()
+    key = None if place is None else _key_in(place)
+    if key is None:
+        return None
+    return hmac.digest(key, f"{name} {job_id}".encode(), "sha256").hex()
+
+
+def _key_in(place: Path) -> bytes | None:
+    path = place / KEY
+    try:
+        if not path.exists():
+            write_once(path, secrets.token_hex(32))
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
 def remove_dead(place: Path) -> None:
     """Remove the sockets of processes that were killed."""
-    for path in place.iterdir():
+    for path in filter(Path.is_socket, place.iterdir()):
         with socket.socket(socket.AF_UNIX) as trying, contextlib.suppress(OSError):
             trying.setblocking(False)
             try:

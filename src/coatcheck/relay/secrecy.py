@@ -3,6 +3,10 @@
 The key is derived from the pepper (pepper.py), which is apart from the database: whoever has
 that alone can neither use a credential that was handed on nor tell whether a guess is one. Every
 process that takes calls in or makes them needs the same pepper.
+
+What is encrypted is bound to its job (`Binding`): tenant, rule, owner and job id are its associated
+data. So an encrypted text that is copied into another job cannot be decrypted there. A resumed job
+keeps its id, and goes on; for a fork by its owner the credentials are encrypted anew (forking.py).
 """
 
 from __future__ import annotations
@@ -11,9 +15,10 @@ import hmac
 import json
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from coatcheck.errors import BlobDamaged, ConfigurationError, KeyMissing
+from coatcheck.model.job import OWNER_LABEL
 from coatcheck.pepper import pepper_for
 from coatcheck.relay.call import InlineBody, Sealed, StoredAnswer
 from coatcheck.relay.headers import CREDENTIALS, SECRET_ANSWERS, Pairs, split, value_of
@@ -21,8 +26,24 @@ from coatcheck.sealing import PREFIX, Keyring
 from coatcheck.settings import Settings
 
 # The label by which a job says whose its answer is: <header>:<keyed hash of its value>.
-OWNER = "relay.owner"
-_KEY_ID = "relay"
+OWNER = OWNER_LABEL
+_KEY_ID = "relay2"
+# Earlier versions bound what they encrypted to the rule alone.
+_RULE_KEY_ID = "relay"
+
+
+class Binding(NamedTuple):
+    """What an encrypted text is for. It cannot be decrypted for anything else, so a copy of it in
+    another job is of no use.
+    """
+
+    tenant: str
+    rule: str  # the kind of the job
+    job_id: str
+    owner: str | None = None
+
+    def __str__(self) -> str:
+        return json.dumps(self)
 
 
 class Secrecy:
@@ -36,11 +57,12 @@ class Secrecy:
         ConfigurationError where nothing could be kept secret.
         """
         self._pepper = pepper_for(settings).read_or_make
-        self._keyring.seal("", "")
+        self._keyring.seal("", "")  # which needs the pepper
 
     @cached_property
     def _keyring(self) -> Keyring:
-        return Keyring({_KEY_ID: self._derived(b"relay credentials")})
+        keys = {_KEY_ID: b"relay jobs", _RULE_KEY_ID: b"relay credentials"}
+        return Keyring({key_id: self._derived(what) for key_id, what in keys.items()})
 
     def _derived(self, what: bytes) -> bytes:
         return hmac.digest(self._pepper(), b"coatcheck " + what, "sha256")
@@ -51,24 +73,29 @@ class Secrecy:
 
     # --- credentials of a call
 
-    def seal(self, pairs: Pairs, about: str) -> str | None:
-        """Seal headers, bound to what they are for; None where there are none."""
-        return self._seal(json.dumps(pairs), about) if pairs else None
+    def seal(self, pairs: Pairs, binding: Binding) -> str | None:
+        """Encrypt headers for one job; None if there are none."""
+        return self._seal(json.dumps(pairs), binding) if pairs else None
 
-    def open(self, sealed: str | None, about: str) -> Pairs:
-        """Return headers that were sealed; raises KeyMissing, BlobDamaged."""
+    def open(self, sealed: str | None, binding: Binding, *, by_rule: bool = False) -> Pairs:
+        """Decrypt headers; raises KeyMissing, BlobDamaged. With `by_rule`, also headers that an
+        earlier version has bound to the rule alone: for inputs that no client can have written.
+        """
         if sealed is None:
             return []
-        return [(name, value) for name, value in json.loads(self._open(sealed, about))]
+        text = self._open(sealed, binding, by_rule=by_rule)
+        return [(name, value) for name, value in json.loads(text)]
 
-    def _seal(self, text: str, about: str) -> str:
+    def _seal(self, text: str, binding: Binding) -> str:
         # Without its prefix: nobody but us is to take it for something that can be sealed anew.
-        return self._keyring.seal(text, about).removeprefix(PREFIX)
+        return self._keyring.seal(text, str(binding)).removeprefix(PREFIX)
 
-    def _open(self, sealed: str, about: str) -> str:
-        if not sealed.startswith(f"{_KEY_ID}:"):
-            raise BlobDamaged("what was sealed is not what was written")
-        return self._keyring.open(PREFIX + sealed, about)
+    def _open(self, sealed: str, binding: Binding, *, by_rule: bool) -> str:
+        if sealed.startswith(f"{_KEY_ID}:"):
+            return self._keyring.open(PREFIX + sealed, str(binding))
+        if by_rule and sealed.startswith(f"{_RULE_KEY_ID}:"):
+            return self._keyring.open(PREFIX + sealed, binding.rule)
+        raise BlobDamaged("what was sealed is not what was written")
 
     # --- owners
 
@@ -94,9 +121,9 @@ class Secrecy:
 
     # --- answers
 
-    def closed(self, answer: StoredAnswer, about: str, *, owned: bool) -> StoredAnswer:
-        """Return an answer as it is kept: all but its status sealed where it is for one caller
-        only, else what is secret in it.
+    def closed(self, answer: StoredAnswer, binding: Binding, *, owned: bool) -> StoredAnswer:
+        """Return an answer as it is kept: if it is for one caller only, all but its status is
+        encrypted, else what is secret in it.
         """
         clear: Pairs
         clear, secret = ([], list(answer.headers)) if owned else _split(answer)
@@ -104,16 +131,19 @@ class Secrecy:
         if not secret and body is None:
             return answer
         sealed = Sealed(headers=secret, body=body).model_dump_json()
-        kept: dict[str, Any] = {"headers": clear, "sealed": self._seal(sealed, about)}
+        kept: dict[str, Any] = {"headers": clear, "sealed": self._seal(sealed, binding)}
         if owned:
             kept["body"] = None
         return answer.model_copy(update=kept)
 
-    def opened(self, answer: StoredAnswer, about: str) -> StoredAnswer:
-        """Return an answer as it was; raises KeyMissing, BlobDamaged."""
+    def opened(self, answer: StoredAnswer, binding: Binding) -> StoredAnswer:
+        """Return an answer as it was; raises KeyMissing, BlobDamaged. Only a worker writes answers,
+        so one that an earlier version has kept can be read, too.
+        """
         if answer.sealed is None:
             return answer
-        found = Sealed.model_validate_json(self._open(answer.sealed, about))
+        text = self._open(answer.sealed, binding, by_rule=True)
+        found = Sealed.model_validate_json(text)
         body: InlineBody | None = answer.body if answer.body is not None else found.body
         headers = [*answer.headers, *found.headers]
         return answer.model_copy(update={"headers": headers, "body": body, "sealed": None})

@@ -17,13 +17,15 @@ from coatcheck.model.job import Job
 from coatcheck.relay.call import BODY, Head, StoredAnswer
 from coatcheck.relay.headers import Pairs, raw_of
 from coatcheck.relay.line import Expected, UpstreamBroke
-from coatcheck.relay.secrecy import Secrecy
+from coatcheck.relay.secrecy import Binding, Secrecy
 from coatcheck.relay.wire import LineBroken
 
 log = logging.getLogger(__name__)
 
 JOB = "coatcheck-job"
 _BODILESS = frozenset({204, 304})
+# Beside a policy of the upstream's own: a browser applies both.
+SANDBOXED = ("content-security-policy", "sandbox")
 # The server says these of its own answers.
 _SERVERS = frozenset({"date"})
 
@@ -98,11 +100,13 @@ class PassedOn(Response):
 
 
 class Kept(Response):
-    """An answer as it was kept."""
+    """An answer as it was kept. It is replayed on our origin, so it is sandboxed: a browser runs no
+    script of it that could call this server with its user's key.
+    """
 
     def __init__(self, status: int, headers: Pairs, pieces: AsyncIterator[bytes] | bytes) -> None:
         self.status_code = status
-        self.raw_headers = raw_of(headers)
+        self.raw_headers = raw_of([*headers, SANDBOXED])
         self.background = None
         self._pieces = pieces
 
@@ -121,7 +125,12 @@ class Kept(Response):
 async def read_answer(engine: Engine, job: Job, secrecy: Secrecy) -> StoredAnswer:
     """Return the answer that a job has kept, opened; raises KeyMissing, BlobDamaged, BlobGone."""
     answer = StoredAnswer.model_validate_json(await engine.keeping.read(job.result or "null"))
-    return secrecy.opened(answer, job.kind)
+    return secrecy.opened(answer, answer_binding(job))
+
+
+def answer_binding(job: Job) -> Binding:
+    """Return what the encrypted part of a job's answer is bound to."""
+    return Binding(job.tenant, job.kind, job.id)
 
 
 async def body_of(engine: Engine, job: Job, answer: StoredAnswer) -> AsyncIterator[bytes] | bytes:

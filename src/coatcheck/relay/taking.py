@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.keeping import LARGEST_ARTIFACT
+from coatcheck.engine.submission import Submission
 from coatcheck.errors import NotFound, StoreError, TooLarge
 from coatcheck.http.body import refuse_declared, stream_body, too_large
 from coatcheck.http.caller import token_of
@@ -28,7 +29,7 @@ from coatcheck.relay.headers import (
     pairs_of,
     split,
 )
-from coatcheck.relay.secrecy import OWNER, Secrecy
+from coatcheck.relay.secrecy import OWNER, Binding, Secrecy
 
 LARGEST_BODY = LARGEST_ARTIFACT
 _PRINTABLE = frozenset(map(chr, range(0x21, 0x7F)))
@@ -60,9 +61,27 @@ class Taken(NamedTuple):
     """A request that was taken in and is not a job yet."""
 
     tenant: str
-    call: StoredCall
+    kind: str
+    call: StoredCall  # without its internal fields
+    secret: Pairs  # headers that are credentials, in clear
     labels: dict[str, str]  # for the job: who may have its answer
     fingerprint: list[str]  # what has to be the same for it to be the same request again
+
+    def submission(self, secrecy: Secrecy, job_id: str, line: str | None = None) -> Submission:
+        """Return the job that it becomes, under this id; `line` is the socket of the process in
+        which the caller waits.
+        """
+        owner = self.labels.get(OWNER)
+        sealed = secrecy.seal(self.secret, Binding(self.tenant, self.kind, job_id, owner))
+        internal = {"credentials": sealed, "owner": owner, "line": line}
+        return Submission(
+            self.kind,
+            self.call.model_copy(update=internal).model_dump_json(),
+            labels=self.labels,
+            tenant=self.tenant,
+            job_id=job_id,
+            trusted=True,
+        )
 
 
 async def take(
@@ -84,22 +103,16 @@ async def take(
     clear, secret = split(for_upstream(pairs, keeps.headers), keeps.credential_names)
     # Whoever has a credential owns the answer, even where the upstream is not told of it.
     owner = secrecy.owner_of(pairs, keeps.owner_names)
-    sealed = secrecy.seal(secret, keeps.name) if keeps.credentials == "seal" else None
     try:
-        call = StoredCall(
-            method=request.method,
-            path=asked,
-            headers=clear,
-            credentials=sealed,
-            owned=owner is not None,
-            idempotency_key=key,
-        )
+        call = StoredCall(method=request.method, path=asked, headers=clear, idempotency_key=key)
     except ValidationError:
         raise HTTPException(400, "the path or a header is not one that can be handed on") from None
     body, upload, size, sha256 = await _body(request, engine, tenant, keeps, content)
     call = call.model_copy(update={"body": body, "upload": upload, "size": size})
     labels = {} if owner is None else {OWNER: owner}
-    return Taken(tenant, call, labels, [request.method, asked, sha256])
+    handed_on = secret if keeps.credentials == "seal" else []
+    fingerprint = [request.method, asked, sha256]
+    return Taken(tenant, keeps.name, call, handed_on, labels, fingerprint)
 
 
 async def give_up(engine: Engine, taken: Taken) -> None:

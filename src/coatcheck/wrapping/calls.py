@@ -23,6 +23,7 @@ from coatcheck.http import jobs
 from coatcheck.http.checks import check_request
 from coatcheck.http.endpoint import JSON, Endpoint, Handler
 from coatcheck.http.job_query import read_wait
+from coatcheck.http.readers import named_job
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.http.shapes import Shapes, answer_error
 from coatcheck.model.job import DEFAULT_TENANT
@@ -116,12 +117,13 @@ class JobCalls:
         said = await self._asking.recognise(scope)
         if isinstance(said, Refused):
             return _Given(said)
-        job = await engine.glance(job_id, DEFAULT_TENANT)
+        scope["coatcheck.tenant"] = DEFAULT_TENANT
+        job = await named_job(request)
         pairs = who_calls(scope, said.identity)
         if job.kind != self._kind or not self._secrecy.is_owner(job.labels.get(OWNER), pairs):
             raise NotFound(f"there is no job {job_id}")
+        scope["coatcheck.reader_of"] = job.id
         scope["coatcheck.caller"] = ANYBODY
-        scope["coatcheck.tenant"] = DEFAULT_TENANT
         scope["coatcheck.endpoint"] = endpoint
         scope["coatcheck.token"] = None
         scope["coatcheck.epoch"] = engine.doorkeeper.epoch
@@ -130,7 +132,7 @@ class JobCalls:
     async def _result(self, request: Request) -> Response:
         engine: Engine = request.app.state.engine
         wait = read_wait(request.query_params)
-        job = await engine.wait(request.path_params["job_id"], wait, DEFAULT_TENANT)
+        job = await engine.wait_on(await named_job(request), wait)
         if job.state is State.SUCCEEDED:
             return await answer_kept(engine, request, job, self._secrecy)
         return _rebased(request, await jobs.get_result(request))

@@ -23,9 +23,11 @@ from coatcheck.app import App
 from coatcheck.errors import CoatcheckError, ConfigurationError
 from coatcheck.http.problem import as_problem, refusal_of
 from coatcheck.model.duration import Duration, milliseconds
+from coatcheck.model.job import API_SURFACE
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.relay.answering import Reception
 from coatcheck.relay.call import StoredAnswer
+from coatcheck.relay.forking import forks_of
 from coatcheck.relay.relaying import CallTerms, OnHangup, relay_call
 from coatcheck.relay.secrecy import Secrecy
 from coatcheck.relay.taking import Keeps
@@ -118,6 +120,7 @@ class Coatcheck:
             on_lost="requeue" if repeatable else "fail",
             concurrency=concurrency,
             keep_succeeded=keep,
+            fork_input=forks_of(WrappedCall, lambda: self._secrecy, API_SURFACE),
         )(_handler(self._upstream, terms, self._secrecy))
         self._at_work: _AtWork | None = None
         self._starting: asyncio.Task[_AtWork] | None = None

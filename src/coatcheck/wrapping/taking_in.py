@@ -23,7 +23,6 @@ from coatcheck.http.jobs import read_traceparent
 from coatcheck.http.problem import as_problem, problem, refusal_of
 from coatcheck.model.job import DEFAULT_TENANT, Job
 from coatcheck.relay.answering import Manners, Reception, wait_of
-from coatcheck.relay.call import StoredCall
 from coatcheck.relay.headers import Pairs
 from coatcheck.relay.relaying import OnHangup
 from coatcheck.relay.secrecy import OWNER
@@ -93,18 +92,14 @@ class TakingIn:
             pairs = who_calls(request.scope, admitted.identity)
             owner = self._reception.secrecy.owner_of(pairs, (IDENTITY,))
             labels = {OWNER: owner or ""}
-        call = with_what_was_seen(
-            taken.call, request.scope, admitted.identity, owned=OWNER in labels
-        )
-        submission = Submission(
-            kind=manners.keeps.name, labels=labels, traceparent=read_traceparent(request)
-        )
+        call = with_what_was_seen(taken.call, request.scope, admitted.identity)
+        traceparent = read_traceparent(request)
         once = _once(taken, labels)
         replayed = False
 
-        async def submit(call: StoredCall) -> Submitted:
+        async def submit(asked: Submission) -> Submitted:
             nonlocal replayed
-            asked = submission._replace(input=call.model_dump_json())
+            asked = asked._replace(traceparent=traceparent)
             if once is None:
                 return Submitted([await engine.submit(asked)], replayed=False)
             submitted = await engine.submit_once(asked, once)

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict
 
+from coatcheck.model.internal import Internal
 from coatcheck.relay.call import Head, StoredCall
 from coatcheck.relay.headers import Pairs, raw_of
 from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
@@ -49,7 +50,7 @@ class Seen(BaseModel):
 class WrappedCall(StoredCall):
     """A call of a wrapped app, as the input of a job."""
 
-    seen: Seen
+    seen: Internal[Seen]
 
 
 class Made(NamedTuple):
@@ -71,9 +72,7 @@ class Server(NamedTuple):
     state: Mapping[str, Any]
 
 
-def with_what_was_seen(
-    call: StoredCall, scope: Scope, identity: Identity | None, *, owned: bool
-) -> WrappedCall:
+def with_what_was_seen(call: StoredCall, scope: Scope, identity: Identity | None) -> WrappedCall:
     """Return a stored call with what only the scope of its request says."""
     host = next(
         (value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), ""
@@ -87,7 +86,7 @@ def with_what_was_seen(
         server=scope.get("server"),
         identity=dict(identity or {}),
     )
-    return WrappedCall(**{**dict(call), "owned": owned, "seen": seen})
+    return WrappedCall(**dict(call), seen=seen)
 
 
 class AppUpstream:

@@ -436,3 +436,17 @@ async def test_nobody_has_a_browser_started_where_the_operator_has_not_chosen_it
         assert refused["error"]["code"] == "engine-missing"
         assert refused["error"]["message"] == "'chromium' is not an engine that is set here"
         assert drawn["state"] == "succeeded"
+
+
+async def test_a_fork_with_an_input_of_its_own_chooses_no_engine(serve: Serve) -> None:
+    async with serve(RenderSurface({})) as (http, _):
+        public_id = (await http.post("/render", json=FLOW)).json()["jobId"]
+        source = (await http.get(f"/v1/jobs/{public_id}?wait=60")).json()
+        diagram = {"source": FLOW["source"], "format": "mermaid", "engine": "chromium"}
+        asked = {"from_step": 0, "input": {**diagram, "shortlink": "stolen12"}}
+        fork = (await http.post(f"/v1/jobs/{source['id']}/fork", json=asked)).json()
+        assert fork["surface"] == "render"
+        stored = (await http.get(f"/v1/jobs/{fork['id']}/input")).json()
+        assert (stored["engine"], stored["shortlink"]) == (None, None)
+        drawn = (await http.get(f"/v1/jobs/{fork['id']}?wait=60")).json()
+        assert drawn["state"] == "succeeded"

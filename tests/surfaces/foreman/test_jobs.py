@@ -44,6 +44,8 @@ async def test_its_result_is_ollamas_answer(serve: Serve, upstream: Ollama) -> N
     async with serve(upstream.url) as foreman:
         job_id = await foreman.hand_in(stream=True)
         shown = await foreman.ended(job_id)
+        kept = await foreman.http.get(f"/v1/jobs/{job_id}/result")
+        assert kept.headers["content-security-policy"] == "sandbox"
         assert upstream.generated[0]["stream"] is False
         assert (shown["state"], shown["attempt"], shown["error"]) == ("done", 1, None)
         result = shown["result"]

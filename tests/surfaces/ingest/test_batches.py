@@ -80,3 +80,13 @@ async def test_nobody_else_makes_a_batch(ingest: Ingest) -> None:
     job = await ingest.ended(await ingest.http.post("/v1/jobs", json=body))
     assert (job["state"], job["error"]["code"]) == ("failed", "not-handed-in")
     assert (await ingest.http.get(f"/v1/jobs/{job['id']}/steps")).json() == {"steps": []}
+
+
+async def test_a_fork_of_a_batch_names_no_other_jobs(ingest: Ingest) -> None:
+    other = await ingest.ended(await ingest.send(("c.txt", b"About cherries.")))
+    sent = await ingest.send(("a.txt", b"About apples."), ("b.txt", b"About bees."))
+    batch = await ingest.ended(sent)
+    assert batch["kind"] == BATCH_KIND
+    asked = {"from_step": 0, "input": {"jobs": [other["id"]]}}
+    answer = await ingest.http.post(f"/v1/jobs/{batch['id']}/fork", json=asked)
+    assert answer.status_code == 422, answer.text

@@ -389,6 +389,63 @@ async def test_a_job_submitted_by_hand_reaches_only_what_the_rule_is_for(proxied
         assert up.got == []
 
 
+async def test_a_path_is_sent_as_it_was_checked(proxied: Proxied) -> None:
+    marks = [chr(code) for code in range(0x21, 0x7F)]
+    paths = [f"/reports/{name}" for mark in marks for name in (mark, f"a{mark}b", f"a?b{mark}")]
+    async with proxied(says()) as (up, server):
+        sent = []
+        for path in paths:
+            asked = {"kind": "proxy.post-reports", "input": {"method": "POST", "path": path}}
+            made = await server.http.post("/v1/jobs", json=asked)
+            if "#" in path:  # the rest would not be sent: /reports/# goes to /reports/
+                assert made.status_code == 422, path
+                continue
+            job = await server.engine.wait(made.json()["id"], 30)
+            if job.state is State.SUCCEEDED:
+                sent.append(path)
+            else:
+                assert (job.error and job.error.code) == "not-for-this-rule", path
+        # An empty query is as good as none.
+        received = [got.path.partition("?")[::2] for got in up.got]
+        assert received == [path.partition("?")[::2] for path in sent]
+        assert len(sent) > 3 * len(marks) - 10
+
+
+async def test_a_fragment_in_a_request_is_not_part_of_its_path(proxied: Proxied) -> None:
+    async with proxied(says()) as (up, server):
+        host, port = server.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        head = "POST /reports/x#/../y HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n"
+        writer.write(f"{head}Connection: close\r\n\r\n".encode())
+        status = (await reader.read()).split(b" ")[1]
+        writer.close()
+        assert status == b"400" or [got.path for got in up.got] == ["/reports/x"]
+
+
+PAGE = b"<script>fetch('/v1/jobs')</script>"
+
+
+async def test_a_page_that_was_kept_is_sandboxed(proxied: Proxied) -> None:
+    own = "Content-Security-Policy: default-src 'self'"
+    script = says("200 OK", PAGE, "Content-Type: text/html", own)
+    async with proxied(script) as (_, server):
+        once = {"Idempotency-Key": "k"}
+        first = await server.http.post("/reports/x", headers=once)
+        job_id = first.headers["coatcheck-job"]
+        await server.engine.wait(job_id, 30)
+        path = f"/v1/jobs/{job_id}/result"
+        for kept in (
+            await server.http.get(path),
+            await server.http.head(path),
+            await server.http.post("/reports/x", headers=once),
+        ):
+            assert kept.headers.get_list("content-security-policy") == [
+                "default-src 'self'",
+                "sandbox",
+            ]
+        assert kept.content == PAGE
+
+
 @pytest.mark.parametrize(
     "path", ["/reports/%2e%2e/admin", "/reports/..%2fadmin", "/reports/..;/x", "/reports/%5c..%5cx"]
 )

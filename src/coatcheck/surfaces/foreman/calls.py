@@ -23,7 +23,6 @@ from coatcheck.http.idempotency import once_for
 from coatcheck.http.surface_calls import find_for, submission_for
 from coatcheck.model.job import Job
 from coatcheck.relay.answering import Manners, Reception, wait_of
-from coatcheck.relay.call import StoredCall
 from coatcheck.relay.headers import Pairs
 from coatcheck.relay.secrecy import Secrecy
 from coatcheck.relay.taking import Keeps, Taken, take
@@ -99,7 +98,9 @@ class ForemanCalls:
         if isinstance(body, dict):
             body = {**body, "stream": False}  # nobody would hear it
         taken, model = await self._take(request, CHAT, body)
-        submitted = await self._submit(request, taken, model, webhook, taken.call)
+        engine: Engine = request.app.state.engine
+        asked = taken.submission(self._secrecy(), engine.new_id())
+        submitted = await self._submit(request, taken, model, webhook, asked)
         replayed = {"Idempotency-Replayed": "true"} if submitted.replayed else {}
         return _accepted(submitted.jobs[0], replayed)
 
@@ -133,12 +134,10 @@ class ForemanCalls:
         taken: Taken,
         model: str,
         webhook: WebhookAsked | None,
-        call: StoredCall,
+        asked: Submission,
     ) -> Submitted:
         engine: Engine = request.app.state.engine
-        asked = Submission(
-            KIND,
-            call.model_dump_json(),
+        asked = asked._replace(
             queue=queue_of(model),
             surface=SURFACE,
             labels={**taken.labels, MODEL: model},

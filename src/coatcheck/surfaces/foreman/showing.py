@@ -19,8 +19,9 @@ from coatcheck.model.payload import is_reference
 from coatcheck.model.state import State
 from coatcheck.relay.call import BODY, StoredAnswer
 from coatcheck.relay.secrecy import Secrecy
+from coatcheck.relay.serving import answer_binding
 from coatcheck.surfaces.foreman.folding import INLINE_BYTES, JSON, Folded, fold, media_type_of
-from coatcheck.surfaces.foreman.words import KIND, MODEL, state_of
+from coatcheck.surfaces.foreman.words import MODEL, state_of
 
 COMPLETION, RESPONSE = "completion", "response"
 TEXT = "text/plain; charset=utf-8"
@@ -48,7 +49,7 @@ async def outcome_of(job: Job, stream: Stream, secrecy: Secrecy) -> Outcome | No
     """Read what a job has answered; None where it has not, or nothing can be made of it."""
     if job.state is not State.SUCCEEDED or job.result is None or is_reference(job.result):
         return None
-    answer = secrecy.opened(StoredAnswer.model_validate_json(job.result), KIND)
+    answer = secrecy.opened(StoredAnswer.model_validate_json(job.result), answer_binding(job))
     try:
         folded = await _folded(job, answer, stream)
     except ValueError:

@@ -15,10 +15,12 @@ from coatcheck.http.problem import Refusal
 from coatcheck.http.surface import NotAskedFor, Part, Surface
 from coatcheck.model.job import Job
 from coatcheck.pepper import pepper_for
+from coatcheck.relay.forking import forks_of
 from coatcheck.relay.secrecy import Secrecy
 from coatcheck.relay.serving import answer_kept
 from coatcheck.settings import Settings
 from coatcheck.surfaces.foreman import refusing
+from coatcheck.surfaces.foreman.call import ModelCall
 from coatcheck.surfaces.foreman.calls import ForemanCalls
 from coatcheck.surfaces.foreman.models import queue_of
 from coatcheck.surfaces.foreman.routes import PREFIXES, endpoints_for
@@ -70,6 +72,7 @@ class ForemanSurface(Surface):
             concurrency=settings.seats,
             head_starts=self._head_starts,
             wording=ForemanWording(settings.webhook_secret, self._secrecy_now),
+            fork_input=forks_of(ModelCall, self._secrecy_now, SURFACE),
         )(handler_with(settings, self._targets, self._secrecy_now))
 
     def _head_starts(self) -> dict[str, int]:

@@ -15,14 +15,11 @@ from coatcheck.http.jobs import answer_job
 from coatcheck.http.surface_calls import submitted_for
 from coatcheck.model.job import Job
 from coatcheck.relay.answering import Manners, Reception, wait_of
-from coatcheck.relay.call import StoredCall
 from coatcheck.relay.headers import Pairs
 from coatcheck.relay.secrecy import OWNER, Secrecy
 from coatcheck.relay.serving import answer_kept
 from coatcheck.relay.taking import headers_of, take
-from coatcheck.surfaces.proxy.rule import RESERVED, Rule
-
-SURFACE = "proxy"
+from coatcheck.surfaces.proxy.rule import RESERVED, SURFACE, Rule
 
 
 class ProxyCalls:
@@ -44,11 +41,9 @@ class ProxyCalls:
             engine: Engine = request.app.state.engine
             taken = await take(request, engine, tenant_of(request), rule.keeps, self._secrecy)
 
-            async def submit(call: StoredCall) -> Submitted:
-                asked = Submission(
-                    rule.kind, call.model_dump_json(), surface=SURFACE, labels=taken.labels
-                )
-                return await submitted_for(request, asked, taken.fingerprint)
+            async def submit(asked: Submission) -> Submitted:
+                named = asked._replace(surface=SURFACE)
+                return await submitted_for(request, named, taken.fingerprint)
 
             def accepted(job: Job, headers: Pairs) -> Response:
                 where = {"Location": f"/v1/jobs/{job.id}", "Coatcheck-Job": job.id}
@@ -64,12 +59,8 @@ class ProxyCalls:
         """Raise NotFound unless a caller comes with the credential that the job came with."""
         engine: Engine = request.app.state.engine
         if not self._secrecy.is_owner(job.labels.get(OWNER), headers_of(request, engine)):
-            raise NotFound(
-                f"the answer of job {job.id} is for whoever made the call: come with the same "
-                "credential"
-            )
+            raise NotFound(f"there is no job {job.id}")
 
     async def result(self, request: Request, job: Job) -> Response:
         """Answer as the target did."""
-        self.check_reader(request, job)
         return await answer_kept(request.app.state.engine, request, job, self._secrecy)

@@ -16,6 +16,7 @@ from coatcheck.relay.relaying import CallTerms, OnHangup
 from coatcheck.relay.taking import Keeps
 from coatcheck.surfaces.proxy.pattern import ANY, Pattern
 
+SURFACE = "proxy"
 PREFIX = "proxy."
 # May be made twice, as HTTP itself has it (RFC 9110, 9.2.2).
 IDEMPOTENT = frozenset({"GET", "PUT", "DELETE", "OPTIONS"})
@@ -54,6 +55,7 @@ class Rule:
         """What was agreed about its calls."""
         return CallTerms(
             self.kind,
+            SURFACE,
             timeout_s=self.timeout_s,
             retries=self.retries,
             retry_statuses=self.retry_statuses,

@@ -24,13 +24,14 @@ from coatcheck.http.surface import Part, Surface
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
 from coatcheck.relay.call import StoredAnswer, StoredCall
+from coatcheck.relay.forking import forks_of
 from coatcheck.relay.http_upstream import HttpUpstream
 from coatcheck.relay.relaying import KEEP_S, relay_call
 from coatcheck.relay.secrecy import Secrecy
 from coatcheck.relay.taking import leads_elsewhere
 from coatcheck.settings import Settings
-from coatcheck.surfaces.proxy.calls import SURFACE, ProxyCalls
-from coatcheck.surfaces.proxy.rule import Rule
+from coatcheck.surfaces.proxy.calls import ProxyCalls
+from coatcheck.surfaces.proxy.rule import SURFACE, Rule
 from coatcheck.worker.context import Context
 
 # Beyond what a call and keeping its answer may take: to fetch its body. The worker's own timer is a
@@ -66,6 +67,7 @@ class ProxySurface(Surface):
                 keep_succeeded=rule.keep_s,
                 keep_failed=rule.keep_s,
                 concurrency=rule.concurrency,
+                fork_input=forks_of(StoredCall, lambda: self._secrecy, SURFACE),
             )(_handler(rule, self._secrecy))
 
     def parts(self) -> Iterable[Part]:
@@ -84,7 +86,7 @@ class ProxySurface(Surface):
         return await self._calls.result(request, job)
 
     def check_reader(self, request: Request, job: Job) -> None:
-        """Let nobody but the caller have what the target has answered."""
+        """Raise NotFound unless a request comes with the credential that the call came with."""
         self._calls.check_reader(request, job)
 
 

@@ -11,6 +11,7 @@ import os
 from pydantic import BaseModel, Field
 
 from coatcheck.errors import Fail
+from coatcheck.model.job import Job
 from coatcheck.surfaces.render.drawing import (
     LONGEST_SOURCE,
     DrawingError,
@@ -67,6 +68,16 @@ def render(ctx: Context, diagram: Diagram) -> Drawn:
         content_type=picture.content_type,
         size=len(picture.content),
     )
+
+
+def fork_input(text: str, _source: Job, _fork_id: str, by_client: bool) -> str:
+    """Return the input of a fork. One that a client has written chooses no engine and no shortlink:
+    the handler trusts the surface of a job, which a fork shares with its source.
+    """
+    if not by_client:
+        return text
+    diagram = Diagram.model_validate_json(text)
+    return diagram.model_copy(update={"engine": None, "shortlink": None}).model_dump_json()
 
 
 def _engine_for(diagram: Diagram) -> str | None:

@@ -15,7 +15,7 @@ from coatcheck.http.surface import Part, Surface
 from coatcheck.model.job import Job
 from coatcheck.settings import Settings
 from coatcheck.surfaces.render.calls import RenderCalls
-from coatcheck.surfaces.render.diagram import KIND, QUEUE, SURFACE, render
+from coatcheck.surfaces.render.diagram import KIND, QUEUE, SURFACE, fork_input, render
 from coatcheck.surfaces.render.drawing import Format, engine_names, engines_in_force
 from coatcheck.surfaces.render.links import LinkSweep
 from coatcheck.surfaces.render.routes import endpoints_for
@@ -50,6 +50,7 @@ class RenderSurface(Surface):
             keep_succeeded=kept,
             keep_failed=kept,
             concurrency=self.settings.most_at_once,
+            fork_input=fork_input,
         )(render)
 
     def configure(self, settings: Settings) -> None:

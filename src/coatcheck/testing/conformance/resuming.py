@@ -182,9 +182,15 @@ class ForkConformance(Conformance):
     async def test_its_first_claim_looks_like_a_second(self, store: Store, worker: str) -> None:
         """A handler reads its history only where there can be one: from the second fence on."""
         lease = await run_job(store)
-        fork = new_job(input='"other"', forked_from=lease.job_id)
+        fork = new_job(
+            input='"other"',
+            forked_from=lease.job_id,
+            surface="proxy",
+            labels='{"relay.owner": "x"}',
+        )
         await store.fork(lease.job_id, 9, fork, NOW)
         job = await store.get(TENANT, fork.id)
+        assert (job.surface, job.labels) == ("proxy", {"relay.owner": "x"})
         assert (job.state, job.fence, job.attempt, job.last_event) == (State.QUEUED, 1, 0, 1)
         [claimed] = await claim(store)
         assert (claimed.lease.fence, claimed.attempt, claimed.input) == (2, 1, '"other"')

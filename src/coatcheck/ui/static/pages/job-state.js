@@ -16,6 +16,12 @@ const MOVED_PAUSE_MS = 150;
 
 const ENDED = ["succeeded", "failed", "cancelled"];
 
+// Of a job that is for another caller, an operator is shown how it stands and nothing else.
+const noSteps = (error) => {
+  if (error.status === 404) return { steps: [] };
+  throw error;
+};
+
 export const useJob = (id) => {
   const named = useStore(tenant);
   const visible = useVisible();
@@ -28,7 +34,7 @@ export const useJob = (id) => {
   const ended = useRef(false);
   const { value, error, refresh } = usePolled(
     async () => {
-      const [job, found] = await Promise.all([get(`${path}?explain=1`), get(`${path}/steps`)]);
+      const [job, found] = await Promise.all([get(`${path}?explain=1`), get(`${path}/steps`).catch(noSteps)]);
       return { job, steps: found.steps };
     },
     [path, named],
