@@ -124,6 +124,7 @@ def _routes(endpoints: Iterable[Endpoint]) -> list[Route]:
     """Make one route a path, so that a method it does not have is refused with all it has."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
+        endpoint.check_declared()
         methods = by_path.setdefault(endpoint.path, {})
         if endpoint.method in methods:
             raise ConfigurationError(f"{endpoint.method} {endpoint.path} is declared twice")

@@ -5,8 +5,10 @@ the caller's own, and finds nothing of any other: what belongs to somebody else 
 there. The operator may name another tenant with `?tenant=`; so may a worker with a lease, for it
 runs the jobs of all.
 
-A scope may be for some kinds only. Where a call names a job or a schedule, its kind is looked up
-first for such a key; where it names a kind, or could find jobs of any, the call itself looks.
+A scope may be for some kinds only. Each endpoint declares which kinds a call touches
+(`Endpoint.kind`), and `authorize` enforces it. If only the request body or query names the kind,
+`tenant_of` raises Forbidden until the handler has passed that kind to `check_kind`: a handler that
+forgets to check cannot reach any data.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from starlette.requests import Request
 from coatcheck.engine.access import Admission, Caller
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import Forbidden, NotFound
-from coatcheck.http.endpoint import TENANT, Endpoint, OpensTo
+from coatcheck.http.endpoint import TENANT, Endpoint, KindRule, OpensTo
 from coatcheck.model.access import OPERATOR, Quotas, Scope
 from coatcheck.model.names import NAME_RULE, is_name
 
 _BEARER = b"bearer "
 KEY_PREFIX = b"ck_"
+_WITHHELD = "coatcheck.withheld_tenant"
 
 
 def token_of(headers: dict[bytes, bytes]) -> bytes | None:
@@ -46,7 +49,10 @@ def caller_of(request: Request) -> Caller:
 
 def tenant_of(request: Request) -> str:
     """Return for whom a call acts."""
-    tenant: str = request.scope["coatcheck.tenant"]
+    try:
+        tenant: str = request.scope["coatcheck.tenant"]
+    except KeyError:
+        raise Forbidden("this key has the scope for some kinds only: name one of them") from None
     return tenant
 
 
@@ -87,7 +93,7 @@ async def authorize(request: Request, endpoint: Endpoint) -> None:
     if tenant != caller.tenant:
         await _check_named_tenant(request, caller, scope, tenant)
     if caller.kinds_for(scope) is not None:
-        await _check_kind(request, caller, scope, tenant)
+        await _check_endpoint_kind(request, endpoint, scope)
 
 
 def _check_scope(caller: Caller, endpoint: Endpoint, scope: Scope) -> None:
@@ -109,19 +115,44 @@ async def _check_named_tenant(request: Request, caller: Caller, scope: Scope, te
         await engine.doorkeeper.tenant(tenant)
 
 
-async def _check_kind(request: Request, caller: Caller, scope: Scope, tenant: str) -> None:
+async def _check_endpoint_kind(request: Request, endpoint: Endpoint, scope: Scope) -> None:
+    """Enforce the endpoint's kind rule on a key whose scope is for some kinds only."""
     engine: Engine = request.app.state.engine
-    named = request.path_params if "path_params" in request.scope else {}
-    if "job_id" in named:
-        caller.check_kind(scope, (await engine.glance(named["job_id"], tenant)).kind)
-    elif "schedule" in named:
-        try:
-            found = await engine.schedules.get(named["schedule"], tenant)
-        except NotFound:
-            if request.method != "PUT":
-                raise
-        else:
-            caller.check_kind(scope, found.definition.kind)
+    caller, named = caller_of(request), request.path_params
+    match endpoint.kind:
+        case str(kind):
+            caller.check_kind(scope, kind)
+        case KindRule.JOB:
+            job = await engine.glance(named["job_id"], tenant_of(request))
+            caller.check_kind(scope, job.kind)
+        case KindRule.SCHEDULE:
+            await _check_schedule_kind(request, scope)
+        case KindRule.DECLARED:
+            if not (caller.kinds_for(scope) or frozenset()) & engine.kinds.keys():
+                raise Forbidden(f"this key has the scope {scope} for kinds that are not here")
+        case KindRule.REQUEST:
+            _withhold_tenant(request)
+        case _:
+            raise Forbidden(f"this needs the scope {scope} for all kinds")
+
+
+async def _check_schedule_kind(request: Request, scope: Scope) -> None:
+    engine: Engine = request.app.state.engine
+    tenant = tenant_of(request)
+    is_put = request.method == "PUT"
+    if is_put:
+        _withhold_tenant(request)  # the body names the kind that the schedule will have
+    try:
+        found = await engine.schedules.get(request.path_params["schedule"], tenant)
+    except NotFound:
+        if not is_put:
+            raise
+    else:
+        caller_of(request).check_kind(scope, found.definition.kind)
+
+
+def _withhold_tenant(request: Request) -> None:
+    request.scope[_WITHHELD] = request.scope.pop("coatcheck.tenant")
 
 
 def check_kind(request: Request, scope: Scope, kind: str | None) -> None:
@@ -133,6 +164,8 @@ def check_kind(request: Request, scope: Scope, kind: str | None) -> None:
     if kind is None:
         raise Forbidden(f"this key has the scope {scope} for some kinds only: name one of them")
     caller.check_kind(scope, kind)
+    if _WITHHELD in request.scope:
+        request.scope["coatcheck.tenant"] = request.scope.pop(_WITHHELD)
 
 
 def admission_of(request: Request, kind: str | None = None) -> Admission:

@@ -9,6 +9,7 @@ from coatcheck.http.endpoint import (
     Answer,
     Body,
     Endpoint,
+    KindRule,
     Parameter,
     Schema,
     as_json,
@@ -65,6 +66,7 @@ JOBS: tuple[Endpoint, ...] = (
         refusals=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=Body("The job.", as_json(ref("JobRequest"))),
+        kind=KindRule.REQUEST,
     ),
     Endpoint(
         "POST",
@@ -90,6 +92,7 @@ JOBS: tuple[Endpoint, ...] = (
                 batches.NDJSON: {"type": "string"},
             },
         ),
+        kind=KindRule.REQUEST,
     ),
     Endpoint(
         "GET",
@@ -115,6 +118,7 @@ JOBS: tuple[Endpoint, ...] = (
             Parameter("limit", "How many.", _whole_number(1, LARGEST_PAGE)),
             Parameter("cursor", "`next_cursor` of the page before.", _CURSOR),
         ),
+        kind=KindRule.REQUEST,
     ),
     Endpoint(
         "GET",
@@ -133,6 +137,7 @@ JOBS: tuple[Endpoint, ...] = (
             Parameter("explain", "1: say what holds it.", {"enum": ["0", "1", "true", "false"]}),
             Parameter("If-None-Match", "An ETag given before.", TEXT, place="header"),
         ),
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "GET",
@@ -143,6 +148,7 @@ JOBS: tuple[Endpoint, ...] = (
         "jobs",
         {200: Answer("The input, as it was taken in.", as_json(ANYTHING))},
         refusals=(404, 409, 410),
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "GET",
@@ -157,6 +163,7 @@ JOBS: tuple[Endpoint, ...] = (
         },
         refusals=(404, 409, 410),
         parameters=(_WAIT,),
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "GET",
@@ -185,6 +192,7 @@ JOBS: tuple[Endpoint, ...] = (
                 place="header",
             ),
         ),
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "POST",
@@ -199,6 +207,7 @@ JOBS: tuple[Endpoint, ...] = (
         },
         refusals=(404, 410),
         needs=Scope.CANCEL,
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "DELETE",
@@ -209,5 +218,6 @@ JOBS: tuple[Endpoint, ...] = (
         "jobs",
         {200: Answer("What was removed.", as_json(ref("Receipt")))},
         refusals=(404, 409, 410),
+        kind=KindRule.JOB,
     ),
 )

@@ -116,8 +116,8 @@ async def get_job(request: Request) -> Response:
 async def list_jobs(request: Request) -> Response:
     """Answer with a page of jobs, newest first, without their results."""
     engine: Engine = request.app.state.engine
+    check_kind(request, Scope.READ, request.query_params.get("kind"))
     which = read_filter(request.query_params, tenant_of(request))
-    check_kind(request, Scope.READ, which.kind)
     # One more than asked for tells whether there is another page.
     found = await engine.list_jobs(which._replace(limit=which.limit + 1))
     page = found[: which.limit]

@@ -16,6 +16,7 @@ from coatcheck.http.endpoint import (
     Schema,
 )
 from coatcheck.surfaces.tasks.calls import TaskCalls
+from coatcheck.surfaces.tasks.words import KIND
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer"}
@@ -63,7 +64,10 @@ def endpoints_for(calls: TaskCalls) -> list[Endpoint]:
     ) -> Endpoint:
         answers = {status: Answer(*said) for status, said in more.pop("answers").items()}
         return Endpoint(
-            method, path, handler, name, summary, "tasks", answers, refused_as=_REFUSED, **more
+            *(method, path, handler, name, summary, "tasks", answers),
+            kind=KIND,
+            refused_as=_REFUSED,
+            **more,
         )
 
     return [
