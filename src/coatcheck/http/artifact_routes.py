@@ -20,6 +20,7 @@ ARTIFACTS: tuple[Endpoint, ...] = (
         {200: Answer("Every file, by name.", as_json(ref("ArtifactPage")))},
         refusals=(404, 410),
         kind=KindRule.JOB,
+        for_lease_holder=True,
     ),
     Endpoint(
         "GET",
@@ -40,5 +41,6 @@ ARTIFACTS: tuple[Endpoint, ...] = (
             Parameter("If-None-Match", "An ETag given before.", TEXT, place="header"),
         ),
         kind=KindRule.JOB,
+        for_lease_holder=True,
     ),
 )

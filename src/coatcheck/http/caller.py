@@ -2,8 +2,9 @@
 
 The door has let the caller in (door.py); here it is looked at what for. A call acts for one tenant,
 the caller's own, and finds nothing of any other: what belongs to somebody else is as good as not
-there. The operator may name another tenant with `?tenant=`; so may a worker with a lease, for it
-runs the jobs of all.
+there. The operator may name another tenant with `?tenant=`. So may a worker's key, to report on a
+job, and to read the input, steps and artifacts of a job that it holds a lease on; for any other job
+it gets 404.
 
 A scope may be for some kinds only. Each endpoint declares which kinds a call touches
 (`Endpoint.kind`), and `authorize` enforces it. If only the request body or query names the kind,
@@ -13,6 +14,7 @@ forgets to check cannot reach any data.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 
 from starlette.exceptions import HTTPException
@@ -20,6 +22,7 @@ from starlette.requests import Request
 
 from coatcheck.engine.access import Admission, Caller
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.remote import is_held_by
 from coatcheck.errors import Forbidden, NotFound
 from coatcheck.http.endpoint import TENANT, Endpoint, KindRule, OpensTo
 from coatcheck.model.access import OPERATOR, Quotas, Scope
@@ -91,7 +94,7 @@ async def authorize(request: Request, endpoint: Endpoint) -> None:
     request.scope["coatcheck.endpoint"] = endpoint
     request.scope["coatcheck.tenant"] = tenant
     if tenant != caller.tenant:
-        await _check_named_tenant(request, caller, scope, tenant)
+        await _check_named_tenant(request, endpoint, scope)
     if caller.kinds_for(scope) is not None:
         await _check_endpoint_kind(request, endpoint, scope)
 
@@ -104,15 +107,30 @@ def _check_scope(caller: Caller, endpoint: Endpoint, scope: Scope) -> None:
         raise Forbidden(f"this is for keys of the tenant {OPERATOR!r} only")
 
 
-async def _check_named_tenant(request: Request, caller: Caller, scope: Scope, tenant: str) -> None:
+async def _check_named_tenant(request: Request, endpoint: Endpoint, scope: Scope) -> None:
+    caller, tenant = caller_of(request), tenant_of(request)
     if not is_name(tenant):
         raise HTTPException(400, f"this cannot be a tenant's name: {NAME_RULE}")
-    works = scope is Scope.WORK or (scope is Scope.READ and caller.may(Scope.WORK))
-    if not caller.is_operator and not (works and caller.tenant == OPERATOR):
-        raise Forbidden("this key is for one tenant only")
-    if scope is not Scope.WORK:
+    if scope is Scope.WORK:
+        return  # for keys of the operator only, and a lease has a holder (leases.py)
+    if caller.is_operator:
         engine: Engine = request.app.state.engine
         await engine.doorkeeper.tenant(tenant)
+    elif endpoint.for_lease_holder and caller.tenant == OPERATOR and caller.may(Scope.WORK):
+        await _check_lease(request, caller, tenant)
+    else:
+        raise Forbidden("this key is for one tenant only")
+
+
+async def _check_lease(request: Request, caller: Caller, tenant: str) -> None:
+    """Raise NotFound unless the caller's key holds a lease on the job that the path names."""
+    engine: Engine = request.app.state.engine
+    job_id = request.path_params["job_id"]
+    with suppress(NotFound):
+        job = await engine.glance(job_id, tenant)
+        if caller.key_id is not None and is_held_by(job, caller.key_id):
+            return
+    raise NotFound(f"there is no job {job_id} that this key holds a lease on")
 
 
 async def _check_endpoint_kind(request: Request, endpoint: Endpoint, scope: Scope) -> None:

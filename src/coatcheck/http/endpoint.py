@@ -60,7 +60,7 @@ IDEMPOTENCY_KEY = Parameter(
 )
 TENANT = Parameter(
     "tenant",
-    "Whose: for keys of the operator, with `admin`, or with `jobs:work` where that is the scope.",
+    "Whose: for keys of the operator, with `admin`, or with `jobs:work` for jobs that they run.",
     {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$"},
 )
 TRACEPARENT = Parameter(
@@ -109,6 +109,7 @@ class Endpoint:
     needs: Scope | None = None  # None: by its method
     opens_to: OpensTo = OpensTo.TENANT
     kind: str | KindRule | None = None  # which kinds the scope must cover; see check_declared
+    for_lease_holder: bool = False  # a worker key may read it of another tenant's job it runs
     refused_as: dict[str, Schema] | None = None  # None: as a problem
     hands_on_query: bool = False  # the query is for somebody else: nothing of it is looked at
 

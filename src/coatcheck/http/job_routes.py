@@ -149,6 +149,7 @@ JOBS: tuple[Endpoint, ...] = (
         {200: Answer("The input, as it was taken in.", as_json(ANYTHING))},
         refusals=(404, 409, 410),
         kind=KindRule.JOB,
+        for_lease_holder=True,
     ),
     Endpoint(
         "GET",

@@ -33,6 +33,7 @@ STEERING: tuple[Endpoint, ...] = (
         {200: Answer("Its steps, in order.", as_json(ref("StepPage")))},
         refusals=(404, 410),
         kind=KindRule.JOB,
+        for_lease_holder=True,
     ),
     Endpoint(
         "GET",
@@ -44,6 +45,7 @@ STEERING: tuple[Endpoint, ...] = (
         {200: Answer("The result alone, as JSON.", as_json(ANYTHING))},
         refusals=(404, 410),
         kind=KindRule.JOB,
+        for_lease_holder=True,
     ),
     Endpoint(
         "GET",
