@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from coatcheck import App
-from coatcheck.blobs.open import blobs_for
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
 from coatcheck.engine.webhooks import WebhookAsked
@@ -27,14 +26,14 @@ from coatcheck.http.routes import ENDPOINTS
 from coatcheck.http.surface import Surface
 from coatcheck.model.access import Scope
 from coatcheck.model.schedule import Definition, Timing
-from coatcheck.settings import Settings
-from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.surfaces.tasks.task import Task, put_task
-from tests.hardening.surfaces import every_surface, names_of_entry_points
+from tests.hardening.surfaces import (
+    every_surface,
+    every_surface_served,
+    names_of_entry_points,
+)
 from tests.http.arrange import connect, worker_info
-from tests.http.kinds import Gate, declare_kinds
 from tests.http.test_tenants_apart import BODIES
-from tests.store.template import migrated
 
 pytestmark = pytest.mark.anyio
 
@@ -89,36 +88,11 @@ def all_endpoints(surfaces: list[Surface]) -> list[Endpoint]:
 
 
 @pytest.fixture
-def surfaces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Surface]:
-    monkeypatch.chdir(tmp_path)
-    return every_surface()
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    gate = Gate()
-    yield gate
-    gate.open()
-
-
-@pytest.fixture
-async def server(surfaces: list[Surface], gate: Gate, tmp_path: Path) -> AsyncIterator[Server]:
-    settings = Settings(database=f"sqlite:///{tmp_path}/jobs.db")
-    app: App = declare_kinds(gate)
-    for surface in surfaces:
-        app.use(surface)
-        surface.configure(settings)
-    store, blobs = SQLiteStore(migrated(tmp_path / "jobs.db")), blobs_for(settings)
-    await store.open()
-    engine = Engine(store, app.kinds, blobs=blobs, pepper=lambda: b"p" * 32)
-    jobs, names = await _furnish(engine)
-    http_app = create_http_app(engine, surfaces=surfaces)
-    async with connect(http_app) as http:
-        yield Server(engine, all_endpoints(surfaces), http, jobs, names, tmp_path / "jobs.db")
-    for surface in surfaces:
-        await surface.close()
-    await store.close()
-    blobs.close()
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    async with every_surface_served(tmp_path) as (engine, app, surfaces), connect(app) as http:
+        jobs, names = await _furnish(engine)
+        endpoints = all_endpoints(surfaces)
+        yield Server(engine, endpoints, http, jobs, names, tmp_path / "jobs.db")
 
 
 async def _furnish(engine: Engine) -> tuple[list[str], dict[str, str]]:
@@ -174,8 +148,8 @@ async def call(server: Server, endpoint: Endpoint, job: str, key: dict[str, str]
     return await server.http.request(endpoint.method, path, params=query, headers=headers, **sent)
 
 
-def test_every_surface_that_ships_is_walked(surfaces: list[Surface]) -> None:
-    names = {surface.name for surface in surfaces}
+def test_every_surface_that_ships_is_walked() -> None:
+    names = {surface.name for surface in every_surface()}
     assert names >= names_of_entry_points() | {"proxy", "mcp"}
 
 

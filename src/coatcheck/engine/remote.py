@@ -19,10 +19,11 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from coatcheck.engine.confirmation import expire_confirmation
 from coatcheck.engine.keeping import without_input
 from coatcheck.errors import InvalidPayload, StaleLease, StoreError, UnknownKind
 from coatcheck.model.job import Claim, Failure, Job, Lease
-from coatcheck.model.outcome import Errored, Outcome
+from coatcheck.model.outcome import Errored, Outcome, Released
 from coatcheck.model.payload import is_reference
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Step
@@ -117,9 +118,16 @@ class RemoteWork:
                 if claimed.next_due is not None:
                     due_s = (claimed.next_due - self._engine.clock.now()) / 1000
                     pause = min(pause, max(0.0, due_s))
-                if not await signal.wait(pause):
+                told = await signal.wait(pause)
+                expire_confirmation()
+                if not told:
                     await self._engine.store.beat(worker_id)
         return []
+
+    async def give_back(self, claims: Sequence[Claim]) -> None:
+        """Release jobs of a claim that is not answered; their attempts do not count."""
+        for claim in claims:
+            await self.settle(claim.lease, Released())
 
     async def beat(self, lease: Lease) -> Beat:
         """Keep a lease; raises StaleLease where it is lost, or its time is over."""

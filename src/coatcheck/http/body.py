@@ -12,6 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
+from coatcheck.engine.confirmation import ensure_confirmed
+
 JSON_LIMIT = 1024 * 1024
 DEPTH_LIMIT = 64
 # How long the next piece of a body may take to come.
@@ -64,6 +66,7 @@ async def read_bounded(request: Request, limit: int) -> bytes:
             raise too_large(limit)
         pieces.append(piece)
         more = message.get("more_body", False)
+    await ensure_confirmed()  # a body that was slow to come must not outlive its key
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -84,6 +87,7 @@ async def stream_body(request: Request) -> AsyncIterator[bytes]:
         if piece := message.get("body", b""):
             yield piece
         more = message.get("more_body", False)
+    await ensure_confirmed()
 
 
 async def _next_piece(request: Request) -> Message:

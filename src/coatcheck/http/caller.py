@@ -19,11 +19,12 @@ from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.types import Scope as ASGIScope
 
 from coatcheck.engine.access import Admission, Caller
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.remote import is_held_by
-from coatcheck.errors import Forbidden, NotFound
+from coatcheck.errors import Forbidden, NotFound, Unauthorized
 from coatcheck.http.endpoint import TENANT, Endpoint, KindRule, OpensTo
 from coatcheck.model.access import OPERATOR, Quotas, Scope
 from coatcheck.model.names import NAME_RULE, is_name
@@ -193,16 +194,23 @@ def admission_of(request: Request, kind: str | None = None) -> Admission:
 
 
 async def _renew(request: Request, kind: str | None) -> Admission:
-    await admit_again(request)
+    await _readmit(request)
     if kind is not None:
         check_kind(request, Scope.WRITE, kind)
     return admission_of(request, kind)
 
 
-async def admit_again(request: Request) -> None:
-    """Let a caller in again for the same call, by what holds now; raises what stands against it."""
+async def _readmit(request: Request) -> None:
     engine: Engine = request.app.state.engine
-    scope = request.scope
-    scope["coatcheck.caller"] = await engine.doorkeeper.admit_now(scope["coatcheck.token"])
-    scope["coatcheck.epoch"] = engine.doorkeeper.epoch
-    await authorize(request, scope["coatcheck.endpoint"])
+    keeper, scope = engine.doorkeeper, request.scope
+    note_readmitted(scope, await keeper.admit_now(scope["coatcheck.token"]), keeper.epoch)
+
+
+def note_readmitted(scope: ASGIScope, caller: Caller, epoch: int | None) -> None:
+    """Note that the caller of a request was admitted again, and under which epoch. A key's scopes
+    never change, so what was authorized stays so; raises Unauthorized if it is another key's now.
+    """
+    if caller.key_id != scope["coatcheck.caller"].key_id:
+        raise Unauthorized("keys were set up while this was under way: send it again, with one")
+    scope["coatcheck.caller"] = caller
+    scope["coatcheck.epoch"] = epoch

@@ -5,6 +5,9 @@ becomes of an error that nobody expected.
 - A key, once there are any; calls that are open to everybody need none. Who came is noted for the
   call, which looks at what they may do (caller.py).
 - While there are no keys, only loopback clients are let in (guard.py).
+- A confirmation of the caller (engine/confirmation.py): before an answer begins, and while it is
+  sent, it is made sure that the key still holds. If it does not, the answer becomes a refusal; one
+  that has begun breaks off.
 - An unexpected error is logged and becomes a 500 that says nothing of it.
 - A submit is sent straight to its handler: it is the one call whose number has no bound, and the
   router's search and its layers would cost it as much as all the rest (benchmarks/README.md).
@@ -14,7 +17,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -23,9 +27,11 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coatcheck.engine.access import Caller, Doorkeeper
+from coatcheck.engine.confirmation import Confirmation
+from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.errors import CoatcheckError, StoreUnavailable, Unauthorized
 from coatcheck.http.asked import Asked
-from coatcheck.http.caller import token_of
+from coatcheck.http.caller import note_readmitted, token_of
 from coatcheck.http.endpoint import Handler
 from coatcheck.http.guard import comes_from_here
 from coatcheck.http.problem import Refusal
@@ -82,8 +88,10 @@ class Door:
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
         current = _correlation(headers.get(HEADER))
+        confirmation = Confirmation(partial(self._readmit, scope))
         sending = _Sending(send, current)
         token = correlation_id.set(current.decode())
+        confirming = confirmations.set(confirmation)
         try:
             shortcut = self._shortcuts.get((scope["method"], scope["path"]))
             refusal = None
@@ -91,17 +99,25 @@ class Door:
                 refusal = await self._let_in(scope, headers)
             if refusal is not None:
                 await sending.all_of(refusal)
-            elif shortcut is None:
+                return
+            if "coatcheck.caller" in scope:
+                sending.checks(confirmation, partial(self._shapes.answer, path=scope["path"]))
+            if shortcut is None:
                 await self._app(scope, receive, sending)
             else:
-                await sending.all_of(await self._answer(shortcut, Asked(scope, receive)))
+                answer = await self._answer(shortcut, Asked(scope, receive))
+                await sending.confirm()
+                await sending.all_of(answer)
         except ClientDisconnect:
             return  # it left in the middle of its request: there is nobody to answer
         except Exception as error:
+            if sending.rejected:
+                return
             if sending.started:
                 raise
             await sending.all_of(self._shapes.answer(error, scope["path"]))
         finally:
+            confirmations.reset(confirming)
             correlation_id.reset(token)
 
     def _remembers(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
@@ -153,6 +169,12 @@ class Door:
         except (CoatcheckError, HTTPException) as error:
             return self._shapes.answer(error, request.scope["path"])
 
+    async def _readmit(self, scope: Scope) -> None:
+        """Admit the caller of a request again; there is none where everybody may call."""
+        if "coatcheck.caller" in scope:
+            caller = await self._admit(scope["coatcheck.token"])
+            note_readmitted(scope, caller, self._keeper.epoch)
+
     async def _admit(self, token: bytes | None) -> Caller:
         keeper = self._keeper
         try:
@@ -166,16 +188,42 @@ class Door:
 
 
 class _Sending:
-    """The way out: every answer carries its id."""
+    """The way out: every answer carries its id, and leaves only while its caller is confirmed."""
 
-    __slots__ = ("_correlation", "_send", "started")
+    __slots__ = ("_confirmation", "_correlation", "_refuse", "_send", "rejected", "started")
 
     def __init__(self, send: Send, correlation: bytes) -> None:
         self._send = send
         self._correlation = correlation
+        self._confirmation: Confirmation | None = None
+        self._refuse: Callable[[Exception], Response] | None = None
         self.started = False
+        self.rejected = False  # the caller is not allowed in any more, and has been told
+
+    def checks(self, confirmation: Confirmation, refuse: Callable[[Exception], Response]) -> None:
+        """Ask this before anything is sent; what it raises is answered by `refuse`."""
+        self._confirmation = confirmation
+        self._refuse = refuse
+
+    async def confirm(self) -> None:
+        """Make sure that the caller is still allowed in. If not, answer that instead, or break off
+        an answer that has begun, and raise ClientDisconnect.
+        """
+        if self.rejected:
+            raise ClientDisconnect
+        if self._confirmation is None or self._refuse is None:
+            return
+        try:
+            await self._confirmation.ensure(streaming=self.started)
+        except CoatcheckError as error:
+            self.rejected = True
+            if not self.started:
+                await self.all_of(self._refuse(error))
+            raise ClientDisconnect from None
 
     async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" or message.get("body"):
+            await self.confirm()
         if message["type"] == "http.response.start":
             self.started = True
             headers = message["headers"]

@@ -11,9 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
+from coatcheck.engine.confirmation import ensure_confirmed
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.remote import is_held_by
-from coatcheck.errors import InvalidPayload, NotFound, StaleLease
+from coatcheck.errors import CoatcheckError, InvalidPayload, NotFound, StaleLease
 from coatcheck.http.caller import caller_of, check_kind, tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import Fields, read_fields, read_moment
@@ -107,6 +108,11 @@ async def claim_jobs(request: Request) -> Response:
         *(asked.kinds, asked.max, asked.wait, host, request.is_disconnected),
         key_id=caller_of(request).key_id,
     )
+    try:
+        await ensure_confirmed()
+    except CoatcheckError:
+        await remote.give_back(claims)
+        raise
     listed = ",".join(_claim_json(claim, tenant_of(request)) for claim in claims)
     return Response(f'{{"lease_s":{remote.lease_s:g},"claims":[{listed}]}}', media_type=JSON)
 
