@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,7 @@ from coatcheck.http.checks import check_request
 from coatcheck.http.door import Door, OpenCalls
 from coatcheck.http.endpoint import Endpoint, Handler, OpensTo
 from coatcheck.http.jobs import submit_job
+from coatcheck.http.miss_limit import MissLimit
 from coatcheck.http.openapi import openapi
 from coatcheck.http.problem import Shape
 from coatcheck.http.routes import ENDPOINTS
@@ -54,7 +56,7 @@ def create_http_app(
     endpoints = [each for each in endpoints if pages or not each.hidden]
     endpoints += cockpit
     app = Starlette(
-        routes=_routes(endpoints),
+        routes=_routes(endpoints, MissLimit(engine.clock)),
         middleware=[*_cors(cors_origins), _door(engine, endpoints, shapes)],
         exception_handlers={
             CoatcheckError: answer_error,
@@ -120,11 +122,13 @@ def _cors(origins: Sequence[str]) -> list[Middleware]:
     ]
 
 
-def _routes(endpoints: Iterable[Endpoint]) -> list[Route]:
+def _routes(endpoints: Iterable[Endpoint], limit: MissLimit) -> list[Route]:
     """Make one route a path, so that a method it does not have is refused with all it has."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
         endpoint.check_declared()
+        if endpoint.is_capability:
+            endpoint = replace(endpoint, handler=limit.around(endpoint.handler))  # noqa: PLW2901
         methods = by_path.setdefault(endpoint.path, {})
         if endpoint.method in methods:
             raise ConfigurationError(f"{endpoint.method} {endpoint.path} is declared twice")

@@ -109,6 +109,7 @@ class Endpoint:
     needs: Scope | None = None  # None: by its method
     opens_to: OpensTo = OpensTo.TENANT
     kind: str | KindRule | None = None  # which kinds the scope must cover; see check_declared
+    is_capability: bool = False  # whoever knows the path may call it: misses are rate-limited
     for_lease_holder: bool = False  # a worker key may read it of another tenant's job it runs
     refused_as: dict[str, Schema] | None = None  # None: as a problem
     hands_on_query: bool = False  # the query is for somebody else: nothing of it is looked at

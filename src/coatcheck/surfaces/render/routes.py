@@ -77,8 +77,9 @@ def endpoints_for(calls: RenderCalls) -> list[Endpoint]:
                 200: Answer("The picture.", {ANY: {}}),
                 304: Answer("It is the one you have.", {}),
             },
-            refusals=(404,),
+            refusals=(404, 429),
             opens_to=OpensTo.EVERYBODY,
+            is_capability=True,
             refused_as={JSON: ERROR},
         ),
         Endpoint(
