@@ -53,11 +53,12 @@ def create_http_app(
     doors = {surface.name: surface for surface in surfaces}
     endpoints = [*ENDPOINTS, *_endpoints_of(doors)]
     shapes = _shapes_of(doors)
+    origins = frozenset(cors_origins)
     endpoints = [each for each in endpoints if pages or not each.hidden]
     endpoints += cockpit
     app = Starlette(
         routes=_routes(endpoints, MissLimit(engine.clock)),
-        middleware=[*_cors(cors_origins), _door(engine, endpoints, shapes)],
+        middleware=[*_cors(cors_origins), _door(engine, endpoints, shapes, origins)],
         exception_handlers={
             CoatcheckError: answer_error,
             HTTPException: answer_error,
@@ -68,6 +69,7 @@ def create_http_app(
     app.state.beside_worker = beside_worker
     app.state.surfaces = doors
     app.state.shapes = shapes
+    app.state.origins = origins
 
     @cache
     def description() -> dict[str, Any]:
@@ -94,7 +96,9 @@ def _shapes_of(surfaces: Mapping[str, Surface]) -> Shapes:
     return Shapes(by_prefix)
 
 
-def _door(engine: Engine, endpoints: Iterable[Endpoint], shapes: Shapes) -> Middleware:
+def _door(
+    engine: Engine, endpoints: Iterable[Endpoint], shapes: Shapes, origins: frozenset[str]
+) -> Middleware:
     open_to_all = [
         (each.method, each.path) for each in endpoints if each.opens_to is OpensTo.EVERYBODY
     ]
@@ -104,6 +108,7 @@ def _door(engine: Engine, endpoints: Iterable[Endpoint], shapes: Shapes) -> Midd
         shortcuts=_shortcuts(endpoints),
         open_to_all=OpenCalls(open_to_all),
         shapes=shapes,
+        origins=origins,
     )
 
 

@@ -33,7 +33,7 @@ from coatcheck.errors import CoatcheckError, StoreUnavailable, Unauthorized
 from coatcheck.http.asked import Asked
 from coatcheck.http.caller import note_readmitted, token_of
 from coatcheck.http.endpoint import Handler
-from coatcheck.http.guard import comes_from_here
+from coatcheck.http.guard import Sender, is_local
 from coatcheck.http.problem import Refusal
 from coatcheck.http.shapes import Shapes
 from coatcheck.logs import correlation_id
@@ -74,12 +74,14 @@ class Door:
         shortcuts: Mapping[tuple[str, str], Handler],
         open_to_all: OpenCalls,
         shapes: Shapes,
+        origins: frozenset[str],
     ) -> None:
         self._app = app
         self._keeper = keeper
         self._shortcuts = shortcuts
         self._open_to_all = open_to_all
         self._shapes = shapes
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -126,7 +128,7 @@ class Door:
         """
         keeper = self._keeper
         if keeper.epoch is None or not (
-            keeper.needs_key or comes_from_here(headers.get(b"host"), headers.get(b"origin"))
+            keeper.needs_key or is_local(Sender.of(headers), self._origins)
         ):
             return False
         token = token_of(headers)
@@ -150,8 +152,11 @@ class Door:
             if keeper.epoch is None and not is_open:
                 await keeper.confirm()
             has_keys = keeper.epoch is not None and keeper.needs_key
-            if not has_keys and not comes_from_here(headers.get(b"host"), headers.get(b"origin")):
-                words = "this server has no keys and serves loopback clients only"
+            if not has_keys and not is_local(Sender.of(headers), self._origins):
+                words = (
+                    "this server has no keys: it serves loopback clients, its own pages, and pages "
+                    "of loopback origins that COATCHECK_CORS_ORIGINS names"
+                )
                 return self._shapes.refuse(Refusal(403, "not-loopback", words), path)
             if is_open:
                 return None
