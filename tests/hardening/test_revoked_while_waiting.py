@@ -406,7 +406,10 @@ async def test_a_body_that_is_slow_to_come_does_not_outlive_its_key(
         slow.goes_on.set()
 
     async with connect(waiting.served.app) as http:
-        sent = {"content": slow, "headers": {**headers, "Content-Type": content_type}}
+        sent: dict[str, Any] = {
+            "content": slow,
+            "headers": {**headers, "Content-Type": content_type},
+        }
         request = http.request(method, path, **sent)
         await expect_nothing(Waiting(waiting.served, slow.begun), request, key_id, go_on)
     assert await engine.list_jobs(JobFilter(ACME)) == before

@@ -40,15 +40,22 @@ class Confirmation:
         """Have the caller confirmed again before the answer is sent."""
         self._expired_at = time.monotonic()
 
+    def is_fresh(self, *, streaming: bool = False) -> bool:
+        """Tell whether the caller was confirmed a moment ago, and has not waited since."""
+        if self._confirmed_at <= self._expired_at:
+            return False
+        fresh_s = STREAM_FRESH_S if streaming else FRESH_S
+        return time.monotonic() - self._confirmed_at < fresh_s
+
     async def ensure(self, *, streaming: bool = False) -> None:
         """Confirm the caller again unless that was done a moment ago; raises what `renew` raises
         for a caller who is no longer allowed in.
         """
-        now = time.monotonic()
-        fresh_s = STREAM_FRESH_S if streaming else FRESH_S
-        if self._confirmed_at <= self._expired_at or now - self._confirmed_at >= fresh_s:
-            await self._renew()
-            self._confirmed_at = now  # when it began: a wait that ended meanwhile counts
+        if self.is_fresh(streaming=streaming):
+            return
+        began = time.monotonic()
+        await self._renew()
+        self._confirmed_at = began  # a wait that ended meanwhile counts
 
 
 current: ContextVar[Confirmation | None] = ContextVar("confirmation", default=None)

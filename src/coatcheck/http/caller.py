@@ -77,7 +77,6 @@ def is_authorized(request: Request, endpoint: Endpoint, scope: Scope | None) -> 
         return False
     if endpoint.opens_to is not OpensTo.TENANT or scope is Scope.WORK:
         return False
-    request.scope["coatcheck.endpoint"] = endpoint
     request.scope["coatcheck.tenant"] = caller.tenant
     return True
 
@@ -92,7 +91,6 @@ async def authorize(request: Request, endpoint: Endpoint) -> None:
     tenant = caller.tenant
     if endpoint.takes_tenant and request.scope["query_string"]:
         tenant = request.query_params.get(TENANT.name, tenant)
-    request.scope["coatcheck.endpoint"] = endpoint
     request.scope["coatcheck.tenant"] = tenant
     if tenant != caller.tenant:
         await _check_named_tenant(request, endpoint, scope)

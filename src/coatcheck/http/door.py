@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from starlette.exceptions import HTTPException
@@ -90,26 +90,23 @@ class Door:
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
         current = _correlation(headers.get(HEADER))
-        confirmation = Confirmation(partial(self._readmit, scope))
+        shortcut = self._shortcuts.get((scope["method"], scope["path"]))
+        confirmation = None
+        if shortcut is None or b"prefer" in headers:  # else it does not wait: see _remembers
+            confirmation = Confirmation(partial(self._readmit, scope))
         sending = _Sending(send, current)
         token = correlation_id.set(current.decode())
         confirming = confirmations.set(confirmation)
         try:
-            shortcut = self._shortcuts.get((scope["method"], scope["path"]))
             refusal = None
             if shortcut is None or not self._remembers(scope, headers):
                 refusal = await self._let_in(scope, headers)
             if refusal is not None:
                 await sending.all_of(refusal)
                 return
-            if "coatcheck.caller" in scope:
-                sending.checks(confirmation, partial(self._shapes.answer, path=scope["path"]))
-            if shortcut is None:
-                await self._app(scope, receive, sending)
-            else:
-                answer = await self._answer(shortcut, Asked(scope, receive))
-                await sending.confirm()
-                await sending.all_of(answer)
+            if confirmation is not None and "coatcheck.caller" in scope:
+                sending.checks(confirmation, self._shapes, scope["path"])
+            await self._serve(shortcut, scope, receive, sending)
         except ClientDisconnect:
             return  # it left in the middle of its request: there is nobody to answer
         except Exception as error:
@@ -121,6 +118,16 @@ class Door:
         finally:
             confirmations.reset(confirming)
             correlation_id.reset(token)
+
+    async def _serve(
+        self, shortcut: Handler | None, scope: Scope, receive: Receive, sending: _Sending
+    ) -> None:
+        if shortcut is None:
+            await self._app(scope, receive, sending)
+            return
+        answer = await self._answer(shortcut, Asked(scope, receive))
+        await sending.confirm()
+        await sending.all_of(answer)
 
     def _remembers(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         """Let in whoever is remembered: for a submit, whose store looks whether that still holds.
@@ -195,20 +202,23 @@ class Door:
 class _Sending:
     """The way out: every answer carries its id, and leaves only while its caller is confirmed."""
 
-    __slots__ = ("_confirmation", "_correlation", "_refuse", "_send", "rejected", "started")
+    __slots__ = (
+        *("_confirmation", "_correlation", "_path", "_send", "_shapes"),
+        *("rejected", "started"),
+    )
 
     def __init__(self, send: Send, correlation: bytes) -> None:
         self._send = send
         self._correlation = correlation
         self._confirmation: Confirmation | None = None
-        self._refuse: Callable[[Exception], Response] | None = None
+        self._shapes: Shapes | None = None
+        self._path = ""
         self.started = False
         self.rejected = False  # the caller is not allowed in any more, and has been told
 
-    def checks(self, confirmation: Confirmation, refuse: Callable[[Exception], Response]) -> None:
-        """Ask this before anything is sent; what it raises is answered by `refuse`."""
-        self._confirmation = confirmation
-        self._refuse = refuse
+    def checks(self, confirmation: Confirmation, shapes: Shapes, path: str) -> None:
+        """Ask this before anything is sent; its refusal is written in the shape of the path."""
+        self._confirmation, self._shapes, self._path = confirmation, shapes, path
 
     async def confirm(self) -> None:
         """Make sure that the caller is still allowed in. If not, answer that instead, or break off
@@ -216,14 +226,15 @@ class _Sending:
         """
         if self.rejected:
             raise ClientDisconnect
-        if self._confirmation is None or self._refuse is None:
+        confirmation, shapes = self._confirmation, self._shapes
+        if confirmation is None or shapes is None or confirmation.is_fresh(streaming=self.started):
             return
         try:
-            await self._confirmation.ensure(streaming=self.started)
+            await confirmation.ensure(streaming=self.started)
         except CoatcheckError as error:
             self.rejected = True
             if not self.started:
-                await self.all_of(self._refuse(error))
+                await self.all_of(shapes.answer(error, self._path))
             raise ClientDisconnect from None
 
     async def __call__(self, message: Message) -> None:

@@ -98,7 +98,6 @@ class McpSurface(Surface):
         answer it as JSON or as server-sent events. Every kind that the key may submit is a tool.
         """
         _check_origin(request)
-        request.scope["coatcheck.endpoint"] = self.endpoints[0]
         request.scope["coatcheck.tenant"] = caller_of(request).tenant
         message = await read_json(request)
         protocol = self._protocol or await self._speak()

@@ -130,7 +130,6 @@ class JobCalls:
         confirmations.set(Confirmation(again))
         scope["coatcheck.caller"] = ANYBODY
         scope["coatcheck.tenant"] = DEFAULT_TENANT
-        scope["coatcheck.endpoint"] = endpoint
         scope["coatcheck.token"] = None
         scope["coatcheck.epoch"] = engine.doorkeeper.epoch
         return None
