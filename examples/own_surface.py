@@ -76,6 +76,7 @@ class Reports(Surface):
             {202: Answer("A ticket.", OBJECT)},
             refusals=(408, 409, 413, 415, 422, 429),
             body=Body("Which year.", OBJECT),
+            kind="report",
             refused_as=OBJECT,
         ),
         Endpoint(
@@ -86,6 +87,7 @@ class Reports(Surface):
             "Look at a report",
             "reports",
             {200: Answer("How it is doing.", OBJECT)},
+            kind="report",
             refused_as=OBJECT,
         ),
     )

@@ -33,6 +33,7 @@ PROCESSES = "SUPERMODEL_JOB_CONCURRENCY"
 # What may stand in the file beside the settings: [[proxy]], an array of tables, and [foreman].
 TABLES = frozenset({"foreman", "proxy"})
 
+POSITIVE = ("lease_s", "sweep_s", "poll_s", "longest_poll_s", "audit_days", "tenant_uploads")
 COUNTS = ("concurrency", "processes", "process_jobs", "body_min_rate", "tenant_requests")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -112,8 +113,7 @@ class Settings:
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        positive = ("lease_s", "sweep_s", "poll_s", "longest_poll_s", "audit_days", "tenant_uploads")
-        for name in positive:
+        for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be more than 0, not {getattr(self, name)}")
         for name in ("drain_s", "grace_s", "mcp_wait_s", "body_grace_s", *COUNTS):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import httpx2
 import pytest
 
+from coatcheck.engine.engine import Engine
 from coatcheck.errors import ConfigurationError
+from coatcheck.http.app import create_http_app
 from coatcheck.http.guard import is_loopback, refuse_without_keys
-from tests.http.arrange import JSON, StoredJobs
+from tests.http.arrange import JSON, StoredJobs, connect
 from tests.http.problems import read_problem
 
 pytestmark = pytest.mark.anyio
@@ -97,14 +99,75 @@ async def test_a_malformed_address_is_refused_and_no_fault_of_the_server(
     assert await stored_jobs() == []
 
 
-@pytest.mark.parametrize(
-    "origin",
-    ["http://localhost:3000", "https://localhost", "http://127.0.0.1:8080", "http://[::1]:8080"],
-)
-async def test_a_page_of_this_machine_may_ask(http: httpx2.AsyncClient, origin: str) -> None:
-    answer = await http.post("/v1/jobs", content=GOOD, headers={**JSON, "Origin": origin})
+OWN_PAGES = [
+    ("localhost", "http://localhost"),
+    ("localhost", "https://localhost"),
+    ("localhost:8080", "http://localhost:8080"),
+    ("LOCALHOST.:8080", "http://localhost:8080"),
+    ("127.0.0.1:80", "http://127.0.0.1"),
+    ("[::1]:8080", "http://[::1]:8080"),
+]
+OTHER_PAGES = [
+    ("localhost:8080", "http://localhost:3000"),
+    ("localhost:8080", "http://localhost"),
+    ("localhost:8080", "http://127.0.0.1:8080"),
+    ("127.0.0.1:8080", "http://127.0.0.2:8080"),
+    ("localhost:8080", "http://app.localhost:8080"),
+    ("localhost", "https://localhost:80"),
+    ("localhost:8080", "http://localhost:99999"),
+    ("localhost:8080", "ftp://localhost:8080"),
+]
+
+
+@pytest.mark.parametrize(("host", "origin"), OWN_PAGES)
+@pytest.mark.parametrize("site", [None, "same-origin", "none"])
+async def test_a_page_of_this_server_may_ask(
+    http: httpx2.AsyncClient, host: str, origin: str, site: str | None
+) -> None:
+    fetch = {} if site is None else {"Sec-Fetch-Site": site}
+    headers = {**JSON, "Host": host, "Origin": origin, **fetch}
+    answer = await http.post("/v1/jobs", content=GOOD, headers=headers)
 
     assert answer.status_code == 202
+
+
+@pytest.mark.parametrize(("host", "origin"), OTHER_PAGES)
+async def test_a_page_of_another_server_on_this_machine_may_not(
+    http: httpx2.AsyncClient, stored_jobs: StoredJobs, host: str, origin: str
+) -> None:
+    headers = {**JSON, "Host": host, "Origin": origin}
+    answer = await http.post("/v1/jobs", content=GOOD, headers=headers)
+
+    read_problem(answer, 403, "not-loopback")
+    assert await stored_jobs() == []
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site", "", "something new"])
+@pytest.mark.parametrize("path", ["/v1/jobs", "/healthz", "/docs"])
+@pytest.mark.parametrize("origin", [None, "http://localhost"])
+async def test_what_a_browser_sends_for_another_site_is_refused(
+    http: httpx2.AsyncClient, path: str, site: str, origin: str | None
+) -> None:
+    headers = {"Sec-Fetch-Site": site} | ({} if origin is None else {"Origin": origin})
+
+    read_problem(await http.get(path, headers=headers), 403, "not-loopback")
+
+
+@pytest.mark.parametrize("every", [False, True])
+async def test_pages_of_loopback_origins_that_are_named_may_ask(
+    engine: Engine, every: bool
+) -> None:
+    page = "http://localhost:3000"
+    named = ["*"] if every else [page, "https://app.example"]
+    async with connect(create_http_app(engine, named)) as http:
+        for origin, status in (
+            (page, 202),
+            ("http://localhost:4000", 202 if every else 403),
+            ("https://app.example", 403),  # without a key, only this machine
+        ):
+            headers = {**JSON, "Origin": origin, "Sec-Fetch-Site": "same-site"}
+            answer = await http.post("/v1/jobs", content=GOOD, headers=headers)
+            assert answer.status_code == status
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from coatcheck.engine.engine import Engine
+from coatcheck.http.app import create_http_app
 from coatcheck.mcp import surface
 from coatcheck.model.access import Quotas, Scope
+from tests.http.arrange import connect
 from tests.mcp.client import begun, cancel, connected, look, text_of
 from tests.mcp.kinds import Gate
 
@@ -117,6 +119,31 @@ async def post(url: str, body: Any = None, **headers: str) -> httpx2.Response:
         return await http.post(f"{url}/mcp", json=body or PING, headers={**ACCEPT, **named})
 
 
+@pytest.mark.parametrize("with_keys", [False, True])
+@pytest.mark.parametrize("origin", ["https://evil.example", "http://localhost:3000", "null"])
+async def test_a_page_of_another_origin_may_not_speak_with_or_without_a_key(
+    url: str, engine: Engine, origin: str, with_keys: bool
+) -> None:
+    key = {"authorization": f"Bearer {await make_key(engine, *ALL)}"} if with_keys else {}
+    refused = await post(url, **key, origin=origin)
+    assert refused.status_code == 403
+    assert refused.json()["error"]["code"] < 0
+    assert (await post(url, **key, sec_fetch_site="cross-site")).status_code == 403
+    for own in ({}, {"origin": url}, {"origin": url, "sec_fetch_site": "same-origin"}):
+        assert (await post(url, **key, **own)).status_code == 200
+
+
+async def test_a_page_whose_origin_is_named_may_speak(engine: Engine) -> None:
+    page = "https://app.example"
+    key = await make_key(engine, *ALL)
+    headers = {**ACCEPT, "Authorization": f"Bearer {key}", "Origin": page}
+    for origins, status in (([page], 200), (["https://other.example"], 403), ([], 403)):
+        app = create_http_app(engine, origins, surfaces=[surface.McpSurface()])
+        async with connect(app) as http:
+            answer = await http.post("/mcp", json=PING, headers=headers)
+            assert answer.status_code == status
+
+
 async def test_nobody_comes_in_without_a_key(url: str, engine: Engine) -> None:
     assert (await post(url)).status_code == 200
     key = await make_key(engine, *ALL)
@@ -132,7 +159,7 @@ async def test_nobody_comes_in_without_a_key(url: str, engine: Engine) -> None:
 async def test_pages_of_others_and_foreign_names_are_kept_out(url: str) -> None:
     assert (await post(url, origin="https://evil.example")).status_code == 403
     assert (await post(url, host="evil.example")).status_code == 403
-    assert (await post(url, origin="http://localhost:3000")).status_code == 200
+    assert (await post(url, origin="http://localhost:3000")).status_code == 403
 
 
 @pytest.mark.parametrize(

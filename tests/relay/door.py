@@ -63,6 +63,7 @@ class Door(Surface):
                 "Call",
                 "door",
                 {200: Answer("The answer.", {ANY: {}})},
+                kind=KIND,
                 hands_on_query=True,
             )
             for method in METHODS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
 from coatcheck import Coatcheck
+from coatcheck.engine.watch import Watch
 from coatcheck.errors import ConfigurationError
 
 from .inside import calling
@@ -153,3 +155,51 @@ async def test_nobody_is_asked_where_the_developer_says_so(ran: list[str], datab
         where = (await client.post("/render", headers=LATER)).headers["Location"]
         assert (await client.get(f"{where}/result?wait=30")).status_code == 200
     assert ran == ["render"]
+
+
+@pytest.mark.parametrize("of", ["call", "result"])
+async def test_who_loses_their_token_while_they_wait_gets_nothing(
+    database: str, monkeypatch: pytest.MonkeyPatch, of: str
+) -> None:
+    tokens = dict(TOKENS)
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def render(_request: Request) -> JSONResponse:
+        begun.set()
+        await goes_on.wait()
+        return JSONResponse({"secret": "the launch code"})
+
+    async def hook(scope: Any) -> Any:
+        user = tokens.get(dict(scope["headers"]).get(b"authorization", b"").decode())
+        return None if user is None else {"user": user}
+
+    wrapped = Starlette(routes=[Route("/render", render, methods=["POST"])])
+    app = Coatcheck(wrapped, ["POST /render"], database=database, authorize=hook, wait="30s")
+    headers = {"Authorization": "Bearer one"}
+    async with calling(app) as client:
+        if of == "call":
+            waiting = asyncio.ensure_future(client.post("/render", headers=headers))
+        else:
+            accepted = await client.post("/render", headers=headers | LATER)
+            place = f"{accepted.headers['location']}/result?wait=30"
+            entered = waits_of(monkeypatch)
+            waiting = asyncio.ensure_future(client.get(place, headers=headers))
+            await asyncio.wait_for(entered.wait(), 20)
+        await asyncio.wait_for(begun.wait(), 20)
+        del tokens["Bearer one"]
+        goes_on.set()
+        answer = await asyncio.wait_for(waiting, 20)
+    assert answer.status_code == 401, answer.text
+    assert "launch code" not in answer.text
+
+
+def waits_of(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """Return what is set as soon as somebody waits for a job."""
+    entered, enter = asyncio.Event(), Watch._enter
+
+    def entering(watch: Watch, *arguments: Any) -> None:
+        enter(watch, *arguments)
+        entered.set()
+
+    monkeypatch.setattr(Watch, "_enter", entering)
+    return entered

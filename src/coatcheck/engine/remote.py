@@ -5,6 +5,9 @@ for our workers (a heartbeat that stands still for a lease means lost, a stale f
 nothing) holds for these. A heartbeat for any job of a claim keeps all jobs of that claim. Once the
 last of them is settled the worker is removed; if that is forgotten, the sweep finds it.
 
+The id of such a worker ends with the id of the API key that claimed (`is_held_by`): a lease belongs
+to that key. Fences are small numbers that can be guessed, so they prove nothing by themselves.
+
 Nobody here can stop a handler elsewhere, so its time is kept at its heartbeats: one that comes
 after the job's timeout or deadline ends the attempt as timed out.
 """
@@ -16,10 +19,11 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from coatcheck.engine.confirmation import expire_confirmation
 from coatcheck.engine.keeping import without_input
 from coatcheck.errors import InvalidPayload, StaleLease, StoreError, UnknownKind
 from coatcheck.model.job import Claim, Failure, Job, Lease
-from coatcheck.model.outcome import Errored, Outcome
+from coatcheck.model.outcome import Errored, Outcome, Released
 from coatcheck.model.payload import is_reference
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Step
@@ -53,13 +57,16 @@ class RemoteWork:
         wait_s: float,
         host: str,
         has_left: Callable[[], Awaitable[bool]],
+        key_id: str | None = None,
     ) -> list[Claim]:
-        """Take up to so many jobs, waiting a while for the first; none for one who has left."""
+        """Take up to so many jobs for a key, waiting a while for the first; none for one who has
+        left.
+        """
         for kind in kinds:
             if kind not in self._engine.kinds:
                 raise UnknownKind(f"there is no kind {kind!r} here")
         worker = WorkerInfo(
-            id=self._engine.new_id(),
+            id=self._engine.new_id() + _suffix(key_id),
             host=host,
             pid=REMOTE_PID,
             kinds=self._engine.names_of(kinds),
@@ -111,9 +118,16 @@ class RemoteWork:
                 if claimed.next_due is not None:
                     due_s = (claimed.next_due - self._engine.clock.now()) / 1000
                     pause = min(pause, max(0.0, due_s))
-                if not await signal.wait(pause):
+                told = await signal.wait(pause)
+                expire_confirmation()
+                if not told:
                     await self._engine.store.beat(worker_id)
         return []
+
+    async def give_back(self, claims: Sequence[Claim]) -> None:
+        """Release jobs of a claim that is not answered; their attempts do not count."""
+        for claim in claims:
+            await self.settle(claim.lease, Released())
 
     async def beat(self, lease: Lease) -> Beat:
         """Keep a lease; raises StaleLease where it is lost, or its time is over."""
@@ -181,6 +195,16 @@ class RemoteWork:
     async def _remove(self, worker_id: str) -> None:
         now = self._engine.clock.now()
         await self._engine.store.remove_worker(worker_id, None, now)
+
+
+def is_held_by(job: Job, key_id: str) -> bool:
+    """Tell whether a job runs under a lease that this key has claimed."""
+    holder = job.worker or ""
+    return job.state is State.RUNNING and holder.endswith(_suffix(key_id))
+
+
+def _suffix(key_id: str | None) -> str:
+    return "" if key_id is None else f".{key_id}"
 
 
 def _misnumbered(at: int, why: str) -> InvalidPayload:

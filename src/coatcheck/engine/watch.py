@@ -24,6 +24,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from coatcheck.engine.confirmation import expire_confirmation
 from coatcheck.errors import StoreError
 from coatcheck.model.job import Job
 from coatcheck.store.base import Signal, Store, Topic
@@ -122,6 +123,7 @@ class Watch:
         self._enter(key, waiter)
         try:
             await asyncio.wait([waiter.future], timeout=timeout)
+            expire_confirmation()
             if waiter.future.done() and not waiter.future.cancelled():
                 found = waiter.future.result()
                 # Not there any more: a read of its own says whether it was, and is gone.

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from coatcheck.http import access
-from coatcheck.http.endpoint import Answer, Body, Endpoint, OpensTo, Parameter, as_json, ref
+from coatcheck.http.endpoint import (
+    Answer,
+    Body,
+    Endpoint,
+    KindRule,
+    OpensTo,
+    Parameter,
+    as_json,
+    ref,
+)
 from coatcheck.http.job_query import LARGEST_PAGE
 from coatcheck.http.schemas import NAME, TEXT, TIME
 from coatcheck.model.access import Scope
@@ -93,6 +102,7 @@ ACCESS: tuple[Endpoint, ...] = (
         {200: Answer("The tenant.", as_json(ref("Tenant")))},
         refusals=(404,),
         opens_to=OpensTo.KEY_OWNER,
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "GET",
@@ -109,5 +119,6 @@ ACCESS: tuple[Endpoint, ...] = (
             Parameter("kind", "Only this kind.", TEXT),
         ),
         opens_to=OpensTo.KEY_OWNER,
+        kind=KindRule.ALL,
     ),
 )

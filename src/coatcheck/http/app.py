@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -22,6 +23,7 @@ from coatcheck.http.checks import check_request
 from coatcheck.http.door import Door, OpenCalls
 from coatcheck.http.endpoint import Endpoint, Handler, OpensTo
 from coatcheck.http.jobs import submit_job
+from coatcheck.http.miss_limit import MissLimit
 from coatcheck.http.open_requests import LimitOpenRequests
 from coatcheck.http.openapi import openapi
 from coatcheck.http.problem import Shape
@@ -53,13 +55,14 @@ def create_http_app(
     doors = {surface.name: surface for surface in surfaces}
     endpoints = [*ENDPOINTS, *_endpoints_of(doors)]
     shapes = _shapes_of(doors)
+    origins = frozenset(cors_origins)
     endpoints = [each for each in endpoints if pages or not each.hidden]
     endpoints += cockpit
     app = Starlette(
-        routes=_routes(endpoints),
+        routes=_routes(endpoints, MissLimit(engine.clock)),
         middleware=[
             *_cors(cors_origins),
-            _door(engine, endpoints, shapes),
+            _door(engine, endpoints, shapes, origins),
             Middleware(LimitOpenRequests, open_requests=engine.open_requests),
         ],
         exception_handlers={
@@ -72,6 +75,7 @@ def create_http_app(
     app.state.beside_worker = beside_worker
     app.state.surfaces = doors
     app.state.shapes = shapes
+    app.state.origins = origins
 
     @cache
     def description() -> dict[str, Any]:
@@ -98,7 +102,9 @@ def _shapes_of(surfaces: Mapping[str, Surface]) -> Shapes:
     return Shapes(by_prefix)
 
 
-def _door(engine: Engine, endpoints: Iterable[Endpoint], shapes: Shapes) -> Middleware:
+def _door(
+    engine: Engine, endpoints: Iterable[Endpoint], shapes: Shapes, origins: frozenset[str]
+) -> Middleware:
     open_to_all = [
         (each.method, each.path) for each in endpoints if each.opens_to is OpensTo.EVERYBODY
     ]
@@ -108,6 +114,7 @@ def _door(engine: Engine, endpoints: Iterable[Endpoint], shapes: Shapes) -> Midd
         shortcuts=_shortcuts(endpoints),
         open_to_all=OpenCalls(open_to_all),
         shapes=shapes,
+        origins=origins,
     )
 
 
@@ -126,10 +133,13 @@ def _cors(origins: Sequence[str]) -> list[Middleware]:
     ]
 
 
-def _routes(endpoints: Iterable[Endpoint]) -> list[Route]:
+def _routes(endpoints: Iterable[Endpoint], limit: MissLimit) -> list[Route]:
     """Make one route a path, so that a method it does not have is refused with all it has."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for endpoint in endpoints:
+        endpoint.check_declared()
+        if endpoint.is_capability:
+            endpoint = replace(endpoint, handler=limit.around(endpoint.handler))  # noqa: PLW2901
         methods = by_path.setdefault(endpoint.path, {})
         if endpoint.method in methods:
             raise ConfigurationError(f"{endpoint.method} {endpoint.path} is declared twice")

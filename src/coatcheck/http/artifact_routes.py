@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.http import artifacts
-from coatcheck.http.endpoint import ANY, Answer, Endpoint, Parameter, as_json, ref
+from coatcheck.http.endpoint import ANY, Answer, Endpoint, KindRule, Parameter, as_json, ref
 from coatcheck.http.schemas import TEXT
 
 _BYTES = {ANY: {"type": "string", "format": "binary"}}
@@ -19,6 +19,8 @@ ARTIFACTS: tuple[Endpoint, ...] = (
         "jobs",
         {200: Answer("Every file, by name.", as_json(ref("ArtifactPage")))},
         refusals=(404, 410),
+        kind=KindRule.JOB,
+        for_lease_holder=True,
     ),
     Endpoint(
         "GET",
@@ -38,5 +40,7 @@ ARTIFACTS: tuple[Endpoint, ...] = (
             Parameter("If-Range", "Only of the file with this ETag.", TEXT, place="header"),
             Parameter("If-None-Match", "An ETag given before.", TEXT, place="header"),
         ),
+        kind=KindRule.JOB,
+        for_lease_holder=True,
     ),
 )

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
+from coatcheck.engine.confirmation import ensure_confirmed
 from coatcheck.engine.open_requests import RequestLimits
 
 JSON_LIMIT = 1024 * 1024
@@ -67,6 +68,7 @@ async def read_bounded(request: Request, limit: int) -> bytes:
             raise too_large(limit)
         pieces.append(piece)
         more = message.get("more_body", False)
+    await ensure_confirmed()  # a body that was slow to come must not outlive its key
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -87,6 +89,7 @@ async def stream_body(request: Request) -> AsyncIterator[bytes]:
         if piece := message.get("body", b""):
             yield piece
         more = message.get("more_body", False)
+    await ensure_confirmed()
 
 
 class _Pace:

@@ -9,16 +9,16 @@ each is the whole truth. The number of an event is that of the job's log, so who
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.engine.again import RESUMABLE
+from coatcheck.engine.confirmation import ensure_confirmed
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound, StoreUnavailable, Unauthorized
-from coatcheck.http.caller import admit_again, caller_of
+from coatcheck.http.caller import caller_of
 from coatcheck.http.card_view import PlannedStep, card_view
 from coatcheck.http.checks import accepted_types
 from coatcheck.http.endpoint import JSON
@@ -28,7 +28,6 @@ from coatcheck.http.stream import (
     EVENT_STREAM,
     HEARTBEAT_S,
     RECONNECT_MS,
-    OpenedWith,
     message,
     read_after,
     streamed,
@@ -49,18 +48,17 @@ async def get_card(request: Request) -> Response:
         return Response(card, headers={"Cache-Control": "private, no-cache"}, media_type=JSON)
     if seen is not None and job.state.is_terminal and seen == job.last_event:
         return Response(status_code=204)
-    key = OpenedWith(partial(admit_again, request))
-    return streamed(request, _stream(request, job, key))
+    return streamed(request, _stream(request, job))
 
 
-async def _stream(request: Request, job: Job, key: OpenedWith) -> AsyncIterator[str]:
+async def _stream(request: Request, job: Job) -> AsyncIterator[str]:
     engine: Engine = request.app.state.engine
     yield f"retry: {RECONNECT_MS}\n\n"
     shown = ""
     while True:
         try:
             card = await _card(request, job)
-            await key.look()  # after the reading, as in stream.py
+            await ensure_confirmed(streaming=True)  # after the read, as in stream.py
             if job.state.is_terminal:
                 yield message("end", job.last_event, card)
                 return

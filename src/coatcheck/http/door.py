@@ -5,6 +5,9 @@ becomes of an error that nobody expected.
 - A key, once there are any; calls that are open to everybody need none. Who came is noted for the
   call, which looks at what they may do (caller.py).
 - While there are no keys, only loopback clients are let in (guard.py).
+- A confirmation of the caller (engine/confirmation.py): before an answer begins, and while it is
+  sent, it is made sure that the key still holds. If it does not, the answer becomes a refusal; one
+  that has begun breaks off.
 - An unexpected error is logged and becomes a 500 that says nothing of it.
 - A submit is sent straight to its handler: it is the one call whose number has no bound, and the
   router's search and its layers would cost it as much as all the rest (benchmarks/README.md).
@@ -15,6 +18,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -23,12 +27,14 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coatcheck.engine.access import Caller, Doorkeeper
+from coatcheck.engine.confirmation import Confirmation
+from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.errors import CoatcheckError, StoreUnavailable, Unauthorized
 from coatcheck.http.answer_headers import with_defaults
 from coatcheck.http.asked import Asked
-from coatcheck.http.caller import token_of
+from coatcheck.http.caller import note_readmitted, token_of
 from coatcheck.http.endpoint import Handler
-from coatcheck.http.guard import comes_from_here
+from coatcheck.http.guard import Sender, is_local
 from coatcheck.http.problem import Refusal
 from coatcheck.http.shapes import Shapes
 from coatcheck.logs import correlation_id
@@ -69,12 +75,14 @@ class Door:
         shortcuts: Mapping[tuple[str, str], Handler],
         open_to_all: OpenCalls,
         shapes: Shapes,
+        origins: frozenset[str],
     ) -> None:
         self._app = app
         self._keeper = keeper
         self._shortcuts = shortcuts
         self._open_to_all = open_to_all
         self._shapes = shapes
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it here."""
@@ -83,27 +91,44 @@ class Door:
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
         current = _correlation(headers.get(HEADER))
+        shortcut = self._shortcuts.get((scope["method"], scope["path"]))
+        confirmation = None
+        if shortcut is None or b"prefer" in headers:  # else it does not wait: see _remembers
+            confirmation = Confirmation(partial(self._readmit, scope))
         sending = _Sending(send, current)
         token = correlation_id.set(current.decode())
+        confirming = confirmations.set(confirmation)
         try:
-            shortcut = self._shortcuts.get((scope["method"], scope["path"]))
             refusal = None
             if shortcut is None or not self._remembers(scope, headers):
                 refusal = await self._let_in(scope, headers)
             if refusal is not None:
                 await sending.all_of(refusal)
-            elif shortcut is None:
-                await self._app(scope, receive, sending)
-            else:
-                await sending.all_of(await self._answer(shortcut, Asked(scope, receive)))
+                return
+            if confirmation is not None and "coatcheck.caller" in scope:
+                sending.checks(confirmation, self._shapes, scope["path"])
+            await self._serve(shortcut, scope, receive, sending)
         except ClientDisconnect:
             return  # it left in the middle of its request: there is nobody to answer
         except Exception as error:
+            if sending.rejected:
+                return
             if sending.started:
                 raise
             await sending.all_of(self._shapes.answer(error, scope["path"]))
         finally:
+            confirmations.reset(confirming)
             correlation_id.reset(token)
+
+    async def _serve(
+        self, shortcut: Handler | None, scope: Scope, receive: Receive, sending: _Sending
+    ) -> None:
+        if shortcut is None:
+            await self._app(scope, receive, sending)
+            return
+        answer = await self._answer(shortcut, Asked(scope, receive))
+        await sending.confirm()
+        await sending.all_of(answer)
 
     def _remembers(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         """Let in whoever is remembered: for a submit, whose store looks whether that still holds.
@@ -111,7 +136,7 @@ class Door:
         """
         keeper = self._keeper
         if keeper.epoch is None or not (
-            keeper.needs_key or comes_from_here(headers.get(b"host"), headers.get(b"origin"))
+            keeper.needs_key or is_local(Sender.of(headers), self._origins)
         ):
             return False
         token = token_of(headers)
@@ -135,8 +160,11 @@ class Door:
             if keeper.epoch is None and not is_open:
                 await keeper.confirm()
             has_keys = keeper.epoch is not None and keeper.needs_key
-            if not has_keys and not comes_from_here(headers.get(b"host"), headers.get(b"origin")):
-                words = "this server has no keys and serves loopback clients only"
+            if not has_keys and not is_local(Sender.of(headers), self._origins):
+                words = (
+                    "this server has no keys: it serves loopback clients, its own pages, and pages "
+                    "of loopback origins that COATCHECK_CORS_ORIGINS names"
+                )
                 return self._shapes.refuse(Refusal(403, "not-loopback", words), path)
             if is_open:
                 return None
@@ -154,6 +182,12 @@ class Door:
         except (CoatcheckError, HTTPException) as error:
             return self._shapes.answer(error, request.scope["path"])
 
+    async def _readmit(self, scope: Scope) -> None:
+        """Admit the caller of a request again; there is none where everybody may call."""
+        if "coatcheck.caller" in scope:
+            caller = await self._admit(scope["coatcheck.token"])
+            note_readmitted(scope, caller, self._keeper.epoch)
+
     async def _admit(self, token: bytes | None) -> Caller:
         keeper = self._keeper
         try:
@@ -167,16 +201,46 @@ class Door:
 
 
 class _Sending:
-    """The way out: every answer carries its id."""
+    """The way out: every answer carries its id, and leaves only while its caller is confirmed."""
 
-    __slots__ = ("_correlation", "_send", "started")
+    __slots__ = (
+        *("_confirmation", "_correlation", "_path", "_send", "_shapes"),
+        *("rejected", "started"),
+    )
 
     def __init__(self, send: Send, correlation: bytes) -> None:
         self._send = send
         self._correlation = correlation
+        self._confirmation: Confirmation | None = None
+        self._shapes: Shapes | None = None
+        self._path = ""
         self.started = False
+        self.rejected = False  # the caller is not allowed in any more, and has been told
+
+    def checks(self, confirmation: Confirmation, shapes: Shapes, path: str) -> None:
+        """Ask this before anything is sent; its refusal is written in the shape of the path."""
+        self._confirmation, self._shapes, self._path = confirmation, shapes, path
+
+    async def confirm(self) -> None:
+        """Make sure that the caller is still allowed in. If not, answer that instead, or break off
+        an answer that has begun, and raise ClientDisconnect.
+        """
+        if self.rejected:
+            raise ClientDisconnect
+        confirmation, shapes = self._confirmation, self._shapes
+        if confirmation is None or shapes is None or confirmation.is_fresh(streaming=self.started):
+            return
+        try:
+            await confirmation.ensure(streaming=self.started)
+        except CoatcheckError as error:
+            self.rejected = True
+            if not self.started:
+                await self.all_of(shapes.answer(error, self._path))
+            raise ClientDisconnect from None
 
     async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" or message.get("body"):
+            await self.confirm()
         if message["type"] == "http.response.start":
             self.started = True
             headers = message["headers"] = with_defaults(message["headers"])

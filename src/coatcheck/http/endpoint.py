@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from coatcheck.errors import ConfigurationError
 from coatcheck.model.access import Scope
 
 
@@ -21,6 +22,16 @@ class OpensTo(StrEnum):
     TENANT = "tenant"  # it acts for one tenant: the caller's, or whose the operator names
     KEY_OWNER = "key owner"  # it finds out itself whom it acts for
     OPERATOR = "operator"  # it is about the whole server
+
+
+class KindRule(Enum):
+    """Which kinds a key's scope must cover for a call, if the call is not about one fixed kind."""
+
+    JOB = "job"  # the kind of the job that the path names
+    SCHEDULE = "schedule"  # the kind of the schedule that the path names
+    REQUEST = "request"  # the handler reads it and calls check_kind, which releases the tenant
+    DECLARED = "declared"  # any kind that this server has
+    ALL = "all"  # every kind: a scope for some kinds only is not enough
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -50,7 +61,7 @@ IDEMPOTENCY_KEY = Parameter(
 )
 TENANT = Parameter(
     "tenant",
-    "Whose: for keys of the operator, with `admin`, or with `jobs:work` where that is the scope.",
+    "Whose: for keys of the operator, with `admin`, or with `jobs:work` for jobs that they run.",
     {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$"},
 )
 TRACEPARENT = Parameter(
@@ -98,6 +109,9 @@ class Endpoint:
     hidden: bool = False  # not part of the documented API: pages and their files
     needs: Scope | None = None  # None: by its method
     opens_to: OpensTo = OpensTo.TENANT
+    kind: str | KindRule | None = None  # which kinds the scope must cover; see check_declared
+    is_capability: bool = False  # whoever knows the path may call it: misses are rate-limited
+    for_lease_holder: bool = False  # a worker key may read it of another tenant's job it runs
     refused_as: dict[str, Schema] | None = None  # None: as a problem
     hands_on_query: bool = False  # the query is for somebody else: nothing of it is looked at
     # It manages the job that its path names and shows nothing of its payload (readers.py).
@@ -111,6 +125,16 @@ class Endpoint:
         if self.needs is not None:
             return self.needs
         return Scope.READ if self.method == "GET" else Scope.WRITE
+
+    def check_declared(self) -> None:
+        """Raise unless the call says which kinds a key's scope must cover. Every scope but `admin`
+        can be limited to kinds, so a call without a rule would be open to keys for other kinds.
+        """
+        if self.kind is None and self.scope not in (None, Scope.ADMIN):
+            raise ConfigurationError(
+                f"{self.method} {self.path} does not declare its permission: set `kind` to the "
+                "kind it is about, or to a KindRule"
+            )
 
     @property
     def names_a_job(self) -> bool:

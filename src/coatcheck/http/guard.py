@@ -1,17 +1,23 @@
-"""The door of a server that has no keys: loopback only, and safe from web pages.
+"""Requests of web pages, and a server that has no keys.
 
 A web page that a developer visits can make the browser send requests to 127.0.0.1, directly or by
 a host name that resolves to it. So while no keys are set up every request must name a loopback
-host, and one that comes from a page must come from a loopback origin.
+host, and a page that sends one must be this server's own (same host and port), or of a loopback
+origin that the operator has named for CORS. A browser says so by `Origin` and `Sec-Fetch-Site`; a
+client that is no browser sends neither, and is served.
 """
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from coatcheck.errors import ConfigurationError
+
+_PORTS = {"http": 80, "https": 443}
 
 
 def is_loopback(host: str) -> bool:
@@ -37,13 +43,70 @@ def refuse_without_keys(host: str, *, has_keys: bool, everywhere: bool = False) 
         )
 
 
+class Sender(NamedTuple):
+    """The headers of a request that tell which page sent it, if one did."""
+
+    host: bytes | None
+    origin: bytes | None
+    fetch_site: bytes | None
+
+    @classmethod
+    def of(cls, headers: Mapping[bytes, bytes]) -> Sender:
+        """Read them."""
+        get = headers.get
+        return cls(get(b"host"), get(b"origin"), get(b"sec-fetch-site"))
+
+
 @lru_cache(maxsize=256)
-def comes_from_here(host: bytes | None, origin: bytes | None) -> bool:
-    """Tell whether a request names a loopback host and, if a page sent it, a loopback origin."""
-    return _is_here(b"//" + (host or b"")) and (origin is None or _is_here(origin))
+def is_local(sender: Sender, allowed: frozenset[str]) -> bool:
+    """Tell whether a request names a loopback host and, if a page sent it, is one of this server or
+    of an allowed loopback origin.
+    """
+    return _is_loopback_url(b"//" + (sender.host or b"")) and (
+        _is_own_page(sender)
+        or (_is_allowed(sender, allowed) and _is_loopback_url(sender.origin or b""))
+    )
 
 
-def _is_here(url: bytes) -> bool:
+@lru_cache(maxsize=256)
+def is_own_page_or_allowed(sender: Sender, allowed: frozenset[str]) -> bool:
+    """Tell whether a request was sent by no page, by one of this server, or by one of an allowed
+    origin.
+    """
+    return _is_own_page(sender) or _is_allowed(sender, allowed)
+
+
+def _is_own_page(sender: Sender) -> bool:
+    if sender.fetch_site not in (None, b"same-origin", b"none"):
+        return False
+    return sender.origin is None or _is_same_origin(sender.host or b"", sender.origin)
+
+
+def _is_allowed(sender: Sender, allowed: frozenset[str]) -> bool:
+    if sender.origin is None:
+        return False
+    return "*" in allowed or sender.origin.decode("latin-1") in allowed
+
+
+def _is_same_origin(host: bytes, origin: bytes) -> bool:
+    try:
+        page = urlsplit(origin.decode("latin-1"))
+        # A port that is not named is the scheme's.
+        own = urlsplit(f"{page.scheme}://{host.decode('latin-1')}")
+        usual = _PORTS[page.scheme]
+        return (_name(page.hostname), page.port or usual) == (
+            _name(own.hostname),
+            own.port or usual,
+        )
+    except (KeyError, ValueError):
+        return False
+
+
+def _name(host: str | None) -> str:
+    return (host or "").rstrip(".").lower()
+
+
+def _is_loopback_url(url: bytes) -> bool:
     try:
         return is_loopback(urlsplit(url.decode("latin-1")).hostname or "")
     except ValueError:

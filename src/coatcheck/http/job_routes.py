@@ -10,6 +10,7 @@ from coatcheck.http.endpoint import (
     Answer,
     Body,
     Endpoint,
+    KindRule,
     Parameter,
     Schema,
     as_json,
@@ -67,6 +68,7 @@ JOBS: tuple[Endpoint, ...] = (
         refusals=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=Body("The job.", as_json(ref("JobRequest"))),
+        kind=KindRule.REQUEST,
     ),
     Endpoint(
         "POST",
@@ -92,6 +94,7 @@ JOBS: tuple[Endpoint, ...] = (
                 batches.NDJSON: {"type": "string"},
             },
         ),
+        kind=KindRule.REQUEST,
     ),
     Endpoint(
         "GET",
@@ -117,6 +120,7 @@ JOBS: tuple[Endpoint, ...] = (
             Parameter("limit", "How many.", _whole_number(1, LARGEST_PAGE)),
             Parameter("cursor", "`next_cursor` of the page before.", _CURSOR),
         ),
+        kind=KindRule.REQUEST,
     ),
     Endpoint(
         "GET",
@@ -136,6 +140,7 @@ JOBS: tuple[Endpoint, ...] = (
             Parameter("If-None-Match", "An ETag given before.", TEXT, place="header"),
         ),
         for_operators=True,
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "GET",
@@ -146,6 +151,8 @@ JOBS: tuple[Endpoint, ...] = (
         "jobs",
         {200: Answer("The input, as it was taken in.", as_json(ANYTHING))},
         refusals=(404, 409, 410),
+        kind=KindRule.JOB,
+        for_lease_holder=True,
     ),
     Endpoint(
         "GET",
@@ -160,6 +167,7 @@ JOBS: tuple[Endpoint, ...] = (
         },
         refusals=(404, 409, 410),
         parameters=(_WAIT,),
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "GET",
@@ -188,6 +196,7 @@ JOBS: tuple[Endpoint, ...] = (
                 place="header",
             ),
         ),
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "POST",
@@ -203,6 +212,7 @@ JOBS: tuple[Endpoint, ...] = (
         refusals=(404, 410),
         needs=Scope.CANCEL,
         for_operators=True,
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "DELETE",
@@ -214,5 +224,6 @@ JOBS: tuple[Endpoint, ...] = (
         {200: Answer("What was removed.", as_json(ref("Receipt")))},
         refusals=(404, 409, 410),
         for_operators=True,
+        kind=KindRule.JOB,
     ),
 )

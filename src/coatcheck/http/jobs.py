@@ -128,8 +128,8 @@ async def list_jobs(request: Request) -> Response:
     caller are left out, so a page may hold fewer than asked for.
     """
     engine: Engine = request.app.state.engine
+    check_kind(request, Scope.READ, request.query_params.get("kind"))
     which = read_filter(request.query_params, tenant_of(request))
-    check_kind(request, Scope.READ, which.kind)
     # One more than asked for tells whether there is another page.
     found = await engine.list_jobs(which._replace(limit=which.limit + 1))
     page = found[: which.limit]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -10,9 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
+from coatcheck.engine.confirmation import ensure_confirmed
 from coatcheck.engine.engine import Engine
-from coatcheck.errors import InvalidPayload, NotFound
-from coatcheck.http.caller import check_kind, tenant_of
+from coatcheck.engine.remote import is_held_by
+from coatcheck.errors import CoatcheckError, InvalidPayload, NotFound, StaleLease
+from coatcheck.http.caller import caller_of, check_kind, tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import Fields, read_fields, read_moment
 from coatcheck.http.job_query import whole_number
@@ -22,6 +25,7 @@ from coatcheck.model.access import Scope
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Claim, Failure, Lease, Progress
 from coatcheck.model.outcome import GaveUp, Released, Succeeded
+from coatcheck.model.state import State
 from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.store.base import Report
 
@@ -29,6 +33,7 @@ MOST_CLAIMED = 100
 LARGEST_FENCE = 2**63 - 1
 LARGEST_SEQ = 2**31 - 1
 MOST_STEPS = 100
+_SHOWS_JOB = "coatcheck.shows_job"  # whether a lease call may answer with the job itself
 
 
 class ClaimRequest(Fields):
@@ -100,7 +105,15 @@ async def claim_jobs(request: Request) -> Response:
         check_kind(request, Scope.WORK, kind)
     host = request.client.host if request.client else "somewhere"
     remote = engine.remote
-    claims = await remote.claim(asked.kinds, asked.max, asked.wait, host, request.is_disconnected)
+    claims = await remote.claim(
+        *(asked.kinds, asked.max, asked.wait, host, request.is_disconnected),
+        key_id=caller_of(request).key_id,
+    )
+    try:
+        await ensure_confirmed()
+    except CoatcheckError:
+        await remote.give_back(claims)
+        raise
     listed = ",".join(_claim_json(claim, tenant_of(request)) for claim in claims)
     return Response(f'{{"lease_s":{remote.lease_s:g},"claims":[{listed}]}}', media_type=JSON)
 
@@ -108,7 +121,7 @@ async def claim_jobs(request: Request) -> Response:
 async def beat(request: Request) -> Response:
     """Keep a lease; the answer tells whether somebody wants the job cancelled."""
     engine: Engine = request.app.state.engine
-    answer = await engine.remote.beat(_lease(request))
+    answer = await engine.remote.beat(await _held_lease(request))
     said = {"lease_s": engine.remote.lease_s, "cancel_requested": answer.cancel_requested}
     return Response(dumps(said), media_type=JSON)
 
@@ -117,6 +130,7 @@ async def report_progress(request: Request) -> Response:
     """Say how far a job has come."""
     engine: Engine = request.app.state.engine
     asked = await read_fields(request, ProgressRequest)
+    lease = await _held_lease(request)
     progress = None
     if asked.done is not None:
         progress = Progress(asked.done, asked.total, asked.message)
@@ -124,7 +138,7 @@ async def report_progress(request: Request) -> Response:
         raise InvalidPayload("progress needs `done`", [("/done", "tell it beside the others")])
     entry = json.dumps({"message": asked.log}, ensure_ascii=False)
     events = () if asked.log is None else (NewEvent(EventType.LOG, entry),)
-    await engine.remote.report(_lease(request), Report(progress, asked.phase, events))
+    await engine.remote.report(lease, Report(progress, asked.phase, events))
     return await _answer(engine, request)
 
 
@@ -137,7 +151,7 @@ async def record_steps(request: Request) -> Response:
     asked = await read_fields(request, StepsRequest)
     now = engine.clock.now()
     steps = [_step(number, step, now) for number, step in enumerate(asked.steps)]
-    await engine.remote.record(_lease(request), steps)
+    await engine.remote.record(await _held_lease(request), steps)
     return await _answer(engine, request)
 
 
@@ -166,10 +180,11 @@ async def complete(request: Request) -> Response:
     """End a job well."""
     engine: Engine = request.app.state.engine
     asked = await read_fields(request, CompleteRequest)
+    lease = await _held_lease(request)
     job = await engine.get(request.path_params["job_id"], tenant_of(request))
     result = dumps(asked.result)
     engine.kinds[job.kind].check_result(result)
-    await engine.remote.settle(_lease(request), Succeeded(result))
+    await engine.remote.settle(lease, Succeeded(result))
     return await _answer(engine, request)
 
 
@@ -178,17 +193,18 @@ async def fail(request: Request) -> Response:
     engine: Engine = request.app.state.engine
     asked = await read_fields(request, FailRequest)
     error = Failure(asked.code, asked.message, retryable=asked.retryable)
+    lease = await _held_lease(request)
     if asked.retryable:
-        await engine.remote.failed(_lease(request), error, asked.retry_after_s)
+        await engine.remote.failed(lease, error, asked.retry_after_s)
     else:
-        await engine.remote.settle(_lease(request), GaveUp(error))
+        await engine.remote.settle(lease, GaveUp(error))
     return await _answer(engine, request)
 
 
 async def release(request: Request) -> Response:
     """Give a job back; its attempt does not count."""
     engine: Engine = request.app.state.engine
-    await engine.remote.settle(_lease(request), Released())
+    await engine.remote.settle(await _held_lease(request), Released())
     return await _answer(engine, request)
 
 
@@ -200,8 +216,26 @@ def _lease(request: Request) -> Lease:
     return Lease(tenant_of(request), request.path_params["job_id"], number)
 
 
+async def _held_lease(request: Request) -> Lease:
+    """Return the lease that the path names; raises StaleLease if the job runs under a lease of
+    another key. A job that has ended has no holder: whether its end is being reported a second time
+    is for the fence to say, and the answer shows nothing of the job (`_answer`).
+    """
+    lease, caller = _lease(request), caller_of(request)
+    if caller.key_id is not None and not caller.is_operator:
+        engine: Engine = request.app.state.engine
+        job = await engine.glance(lease.job_id, lease.tenant)
+        is_held = is_held_by(job, caller.key_id)
+        if job.state is State.RUNNING and not is_held:
+            raise StaleLease(f"job {lease.job_id} is not yours: another worker has claimed it")
+        request.scope[_SHOWS_JOB] = is_held
+    return lease
+
+
 async def _answer(engine: Engine, request: Request) -> Response:
     job = await engine.get(request.path_params["job_id"], tenant_of(request))
+    if not request.scope.get(_SHOWS_JOB, True):
+        job = replace(job, progress=None, error=None, result=None, labels={}, artifacts=())
     return Response(job_json(job), media_type=JSON)
 
 

@@ -9,6 +9,7 @@ from coatcheck.http.endpoint import (
     Answer,
     Body,
     Endpoint,
+    KindRule,
     Parameter,
     as_json,
     ref,
@@ -37,6 +38,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
                 {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"},
             ),
         ),
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "PUT",
@@ -51,6 +53,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         },
         refusals=(408, 409, 413, 415, 422),
         body=Body("Which job, and when.", as_json(ref("ScheduleRequest"))),
+        kind=KindRule.SCHEDULE,
     ),
     Endpoint(
         "GET",
@@ -61,6 +64,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "schedules",
         {200: Answer("The schedule.", _A_SCHEDULE)},
         refusals=(404,),
+        kind=KindRule.SCHEDULE,
     ),
     Endpoint(
         "DELETE",
@@ -71,6 +75,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "schedules",
         {200: Answer("What it was; its jobs stay.", _A_SCHEDULE)},
         refusals=(404,),
+        kind=KindRule.SCHEDULE,
     ),
     Endpoint(
         "POST",
@@ -81,6 +86,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "schedules",
         {200: Answer("The schedule; what it has started goes on.", _A_SCHEDULE)},
         refusals=(404,),
+        kind=KindRule.SCHEDULE,
     ),
     Endpoint(
         "POST",
@@ -91,6 +97,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "schedules",
         {200: Answer("The schedule, and its next tick.", _A_SCHEDULE)},
         refusals=(404,),
+        kind=KindRule.SCHEDULE,
     ),
     Endpoint(
         "POST",
@@ -114,6 +121,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         },
         refusals=(404, 410, 422, 429),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
+        kind=KindRule.SCHEDULE,
     ),
     Endpoint(
         "GET",
@@ -131,5 +139,6 @@ SCHEDULES: tuple[Endpoint, ...] = (
                 {"type": "integer", "minimum": 1, "maximum": schedules.MOST_TICKS},
             ),
         ),
+        kind=KindRule.SCHEDULE,
     ),
 )

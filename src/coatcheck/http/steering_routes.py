@@ -10,6 +10,7 @@ from coatcheck.http.endpoint import (
     Answer,
     Body,
     Endpoint,
+    KindRule,
     Parameter,
     as_json,
     ref,
@@ -31,6 +32,8 @@ STEERING: tuple[Endpoint, ...] = (
         "steering",
         {200: Answer("Its steps, in order.", as_json(ref("StepPage")))},
         refusals=(404, 410),
+        kind=KindRule.JOB,
+        for_lease_holder=True,
     ),
     Endpoint(
         "GET",
@@ -41,6 +44,8 @@ STEERING: tuple[Endpoint, ...] = (
         "steering",
         {200: Answer("The result alone, as JSON.", as_json(ANYTHING))},
         refusals=(404, 410),
+        kind=KindRule.JOB,
+        for_lease_holder=True,
     ),
     Endpoint(
         "GET",
@@ -67,6 +72,7 @@ STEERING: tuple[Endpoint, ...] = (
             ),
         ),
         for_operators=True,
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "POST",
@@ -79,6 +85,7 @@ STEERING: tuple[Endpoint, ...] = (
         refusals=(404, 408, 409, 410, 413, 415, 422),
         parameters=(IDEMPOTENCY_KEY,),
         body=Body("What comes with it; nothing is null.", as_json(ANYTHING), required=False),
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "POST",
@@ -92,6 +99,7 @@ STEERING: tuple[Endpoint, ...] = (
             202: Answer("It is queued again.", _A_JOB, ("Retry-After",)),
         },
         refusals=(404, 409, 410),
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "POST",
@@ -103,6 +111,7 @@ STEERING: tuple[Endpoint, ...] = (
         {200: Answer("How many there were.", as_json(ref("DoneToJobs")))},
         refusals=_BODY_REFUSALS,
         body=Body("Which jobs.", as_json(ref("ResumeRequest"))),
+        kind=KindRule.REQUEST,
     ),
     Endpoint(
         "POST",
@@ -115,6 +124,7 @@ STEERING: tuple[Endpoint, ...] = (
         refusals=_BODY_REFUSALS,
         body=Body("Which jobs.", as_json(ref("CancelRequest"))),
         needs=Scope.CANCEL,
+        kind=KindRule.REQUEST,
     ),
     Endpoint(
         "POST",
@@ -126,6 +136,7 @@ STEERING: tuple[Endpoint, ...] = (
         {200: Answer("How many there were.", as_json(ref("DoneToJobs")))},
         refusals=_BODY_REFUSALS,
         body=Body("Which jobs.", as_json(ref("DeleteRequest"))),
+        kind=KindRule.REQUEST,
     ),
     Endpoint(
         "POST",
@@ -150,5 +161,6 @@ STEERING: tuple[Endpoint, ...] = (
         refusals=(404, 410, *_BODY_REFUSALS, 429),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         body=Body("Where it begins.", as_json(ref("ForkRequest"))),
+        kind=KindRule.JOB,
     ),
 )

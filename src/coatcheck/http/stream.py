@@ -9,17 +9,15 @@ the job as it stands, and the stream goes on from there.
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Sequence
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from coatcheck.engine.confirmation import ensure_confirmed
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound, StoreUnavailable, Unauthorized
-from coatcheck.http.caller import admit_again
 from coatcheck.http.checks import accepted_types
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_query import LARGEST_LOG_PAGE, read_number, read_wait
@@ -47,8 +45,7 @@ async def get_events(request: Request) -> Response:
         return await _page(engine, job, after or 0, limit, wait)
     if after is not None and job.state.is_terminal and after == job.last_event:
         return Response(status_code=204)
-    key = OpenedWith(partial(admit_again, request))
-    return streamed(request, _stream(engine, job, after or 0, key))
+    return streamed(request, _stream(engine, job, after or 0))
 
 
 def streamed(request: Request, stream: AsyncIterator[str]) -> Response:
@@ -74,30 +71,15 @@ async def _page(engine: Engine, job: Job, after: int, limit: int, wait: float) -
     return Response(events_json(events, job), media_type=JSON)
 
 
-class OpenedWith:
-    """What a stream was opened with: it is looked at every so often, however much there is to tell,
-    so that nobody goes on for long whose key was revoked.
-    """
-
-    def __init__(self, check: Callable[[], Awaitable[None]]) -> None:
-        self._check = check
-        self._checked = time.monotonic()
-
-    async def look(self) -> None:
-        """Raise unless it is still good, where that has not been looked at for a while."""
-        if time.monotonic() - self._checked >= HEARTBEAT_S:
-            await self._check()
-            self._checked = time.monotonic()
-
-
-async def _stream(engine: Engine, job: Job, after: int, key: OpenedWith) -> AsyncIterator[str]:
+async def _stream(engine: Engine, job: Job, after: int) -> AsyncIterator[str]:
     yield _opening(job, after)
     after = min(after, job.last_event)
     looked_in_vain = False
     while True:
         try:
             events = await engine.events(job.id, after, PAGE, job.tenant)
-            await key.look()  # after the reading: what was written since it was revoked is not told
+            # After the read: events that were written since the key was revoked are not told.
+            await ensure_confirmed(streaming=True)
             if _is_cut_off(events, after) or (looked_in_vain and not events):
                 job = await engine.get(job.id, job.tenant)
                 yield message("reset", job.last_event, job_json(job))

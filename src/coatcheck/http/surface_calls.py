@@ -17,7 +17,9 @@ from coatcheck.http.idempotency import once_for
 from coatcheck.http.jobs import admitted, read_traceparent
 from coatcheck.http.readers import check_reader
 from coatcheck.logs import correlation_id
+from coatcheck.model.access import TenantStatus
 from coatcheck.model.job import Job
+from coatcheck.store.base import Store
 
 
 def submission_for(request: Request, submission: Submission) -> Submission:
@@ -43,6 +45,12 @@ async def submitted_for(request: Request, submission: Submission, body: Any) -> 
     if once is None:
         return Submitted([await engine.submit(asked)], replayed=False)
     return await engine.submit_once(asked, once)
+
+
+async def is_active(store: Store, tenant: str) -> bool:
+    """Tell whether a tenant is active. Links that need no key are closed while it is not."""
+    found = await store.get_tenant(tenant)
+    return found is None or found.status is TenantStatus.ACTIVE
 
 
 async def find_for(request: Request, job_id: str, surface: str) -> Job:

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
-from coatcheck.http.endpoint import JSON, Answer, Endpoint
+from coatcheck.http.endpoint import JSON, Answer, Endpoint, KindRule
 from coatcheck.http.problem import Refusal
 from coatcheck.http.readers import named_job
 from coatcheck.http.surface import Surface
@@ -52,5 +52,6 @@ def endpoint_for(surfaces: Mapping[str, Surface]) -> Endpoint:
         "surfaces",
         {200: Answer("The job, as its surface's document says.", {JSON: {"type": "object"}})},
         refusals=(404,),
+        kind=KindRule.JOB,
         refused_as={JSON: ERROR},
     )

@@ -9,6 +9,7 @@ from coatcheck.http.endpoint import (
     Answer,
     Body,
     Endpoint,
+    KindRule,
     Parameter,
     as_json,
     ref,
@@ -52,6 +53,7 @@ UPLOADS: tuple[Endpoint, ...] = (
             'Submit the job with `{"upload": "<id>"}` where its kind takes a file. The first job '
             "that names it takes it over; it is removed if none does before `expires_at`."
         ),
+        kind=KindRule.DECLARED,
     ),
     Endpoint(
         "GET",
@@ -62,6 +64,7 @@ UPLOADS: tuple[Endpoint, ...] = (
         "uploads",
         {200: Answer("What is known of it.", _UPLOAD)},
         refusals=(404,),
+        kind=KindRule.DECLARED,
     ),
     Endpoint(
         "DELETE",
@@ -72,6 +75,7 @@ UPLOADS: tuple[Endpoint, ...] = (
         "uploads",
         {204: Answer("It is gone.", {})},
         refusals=(404,),
+        kind=KindRule.DECLARED,
     ),
     Endpoint(
         "POST",
@@ -83,6 +87,7 @@ UPLOADS: tuple[Endpoint, ...] = (
         {201: Answer("PUT the bytes there, then complete it.", as_json(ref("SignedUpload")))},
         refusals=(408, 409, 413, 415, 422, 429),
         body=Body("What will be written.", as_json(ref("SignedRequest"))),
+        kind=KindRule.DECLARED,
     ),
     Endpoint(
         "POST",
@@ -97,5 +102,6 @@ UPLOADS: tuple[Endpoint, ...] = (
             "409 while nothing was written there. Where it is of another size or SHA-256 than was "
             "said it is removed (422), and can be written again."
         ),
+        kind=KindRule.DECLARED,
     ),
 )

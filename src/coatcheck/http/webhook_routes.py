@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from coatcheck.http import webhooks
-from coatcheck.http.endpoint import Answer, Body, Endpoint, Handler, Parameter, as_json, ref
+from coatcheck.http.endpoint import (
+    Answer,
+    Body,
+    Endpoint,
+    Handler,
+    KindRule,
+    Parameter,
+    as_json,
+    ref,
+)
 from coatcheck.http.job_query import LARGEST_PAGE
 from coatcheck.model.access import Scope
 from coatcheck.model.webhook import TYPES, DeliveryState
@@ -34,7 +43,9 @@ _TAKEN_IN = (408, 413, 415, 422)
 def _steering(deed: str, handler: Handler, summary: str) -> Endpoint:
     path, name = f"{_ONE}/{deed}", f"{deed}Webhook"
     answers = {200: Answer("The webhook.", _A_WEBHOOK)}
-    return Endpoint("POST", path, handler, name, summary, "webhooks", answers, (404,))
+    return Endpoint(
+        *("POST", path, handler, name, summary, "webhooks", answers, (404,)), kind=KindRule.ALL
+    )
 
 
 WEBHOOKS: tuple[Endpoint, ...] = (
@@ -47,6 +58,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "webhooks",
         {200: Answer("A page of webhooks, the oldest first.", as_json(ref("WebhookPage")))},
         parameters=_PAGING,
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "POST",
@@ -62,6 +74,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         },
         refusals=(409, *_TAKEN_IN),
         body=_BODY,
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "GET",
@@ -72,6 +85,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "webhooks",
         {200: Answer("The secret.", as_json(ref("Secret")))},
         needs=Scope.WRITE,  # who has it can make messages up
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "POST",
@@ -82,6 +96,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "webhooks",
         {200: Answer("The new one.", _SECRET)},
         refusals=(409,),
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "GET",
@@ -92,6 +107,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "webhooks",
         {200: Answer("The delivery and its tries.", as_json(ref("Delivery")))},
         refusals=(404,),
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "POST",
@@ -102,6 +118,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "webhooks",
         {202: Answer("It is due now.", as_json(ref("Delivery")))},
         refusals=(404,),
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "GET",
@@ -112,6 +129,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "webhooks",
         {200: Answer("The webhook.", _A_WEBHOOK)},
         refusals=(404,),
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "PUT",
@@ -123,6 +141,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         {200: Answer("It says this now.", _A_WEBHOOK)},
         refusals=(404, *_TAKEN_IN),
         body=_BODY,
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "DELETE",
@@ -133,6 +152,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "webhooks",
         {200: Answer("What it was.", _A_WEBHOOK)},
         refusals=(404,),
+        kind=KindRule.ALL,
     ),
     _steering("enable", webhooks.enable_webhook, "Let a webhook be called again"),
     _steering("disable", webhooks.disable_webhook, "Stop calling a webhook"),
@@ -145,6 +165,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "webhooks",
         {200: Answer("The new one.", _SECRET)},
         refusals=(404,),
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "GET",
@@ -156,6 +177,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         {200: Answer("A page of deliveries, newest first.", as_json(ref("DeliveryPage")))},
         refusals=(404,),
         parameters=_DELIVERIES,
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "POST",
@@ -166,6 +188,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "webhooks",
         {202: Answer("How many are due now.", as_json(ref("Redelivered")))},
         refusals=(404,),
+        kind=KindRule.ALL,
     ),
     Endpoint(
         "GET",
@@ -177,6 +200,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         {200: Answer("A page of deliveries, newest first.", as_json(ref("DeliveryPage")))},
         refusals=(404, 410),
         parameters=_DELIVERIES,
+        kind=KindRule.JOB,
     ),
 )
 

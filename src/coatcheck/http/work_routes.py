@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.http import leases
-from coatcheck.http.endpoint import Answer, Body, Endpoint, as_json, ref
+from coatcheck.http.endpoint import Answer, Body, Endpoint, KindRule, as_json, ref
 from coatcheck.model.access import Scope
 
 _A_JOB = as_json(ref("Job"))
@@ -27,6 +27,7 @@ WORK: tuple[Endpoint, ...] = (
         refusals=_BODY_REFUSALS,
         body=Body("What the worker can run.", as_json(ref("ClaimRequest"))),
         needs=Scope.WORK,
+        kind=KindRule.REQUEST,
     ),
     Endpoint(
         "POST",
@@ -38,6 +39,7 @@ WORK: tuple[Endpoint, ...] = (
         {200: Answer("It is yours for another lease.", as_json(ref("Heartbeat")))},
         refusals=_LEASE_REFUSALS,
         needs=Scope.WORK,
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "POST",
@@ -50,6 +52,7 @@ WORK: tuple[Endpoint, ...] = (
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
         body=Body("The steps.", as_json(ref("StepsRequest"))),
         needs=Scope.WORK,
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "POST",
@@ -62,6 +65,7 @@ WORK: tuple[Endpoint, ...] = (
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
         body=Body("What to say.", as_json(ref("ProgressRequest"))),
         needs=Scope.WORK,
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "POST",
@@ -74,6 +78,7 @@ WORK: tuple[Endpoint, ...] = (
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
         body=Body("Its result.", as_json(ref("CompleteRequest"))),
         needs=Scope.WORK,
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "POST",
@@ -86,6 +91,7 @@ WORK: tuple[Endpoint, ...] = (
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
         body=Body("Why.", as_json(ref("FailRequest"))),
         needs=Scope.WORK,
+        kind=KindRule.JOB,
     ),
     Endpoint(
         "POST",
@@ -97,5 +103,6 @@ WORK: tuple[Endpoint, ...] = (
         {200: Answer("The job, queued again.", _A_JOB)},
         refusals=_LEASE_REFUSALS,
         needs=Scope.WORK,
+        kind=KindRule.JOB,
     ),
 )

@@ -21,6 +21,7 @@ from coatcheck.app import App
 from coatcheck.http.body import read_json
 from coatcheck.http.caller import caller_of
 from coatcheck.http.endpoint import JSON, TRACEPARENT, Answer, Body, Endpoint, OpensTo, Schema
+from coatcheck.http.guard import Sender, is_own_page_or_allowed
 from coatcheck.http.job_view import dumps
 from coatcheck.http.problem import Refusal
 from coatcheck.http.stream import EVENT_STREAM
@@ -103,7 +104,7 @@ class McpSurface(Surface):
         """Take a message of the Model Context Protocol (streamable HTTP, without sessions), and
         answer it as JSON or as server-sent events. Every kind that the key may submit is a tool.
         """
-        request.scope["coatcheck.endpoint"] = self.endpoints[0]
+        _check_origin(request)
         request.scope["coatcheck.tenant"] = caller_of(request).tenant
         message = await read_json(request)
         protocol = self._protocol or await self._speak()
@@ -116,6 +117,15 @@ class McpSurface(Surface):
         module = await asyncio.to_thread(import_module, "coatcheck.mcp.server")
         self._protocol = protocol = module.Protocol(self._wait_s)
         return cast("Protocol", protocol)
+
+
+def _check_origin(request: Request) -> None:
+    """Refuse pages of other origins, with a key or without, as the protocol asks of servers."""
+    sender = Sender.of(dict(request.scope["headers"]))
+    if not is_own_page_or_allowed(sender, request.app.state.origins):
+        raise HTTPException(
+            403, "pages of this origin may not call: COATCHECK_CORS_ORIGINS names those that may"
+        )
 
 
 def library_version() -> str | None:

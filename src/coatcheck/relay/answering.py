@@ -15,6 +15,7 @@ from typing import NamedTuple
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from coatcheck.engine.confirmation import ensure_confirmed, expire_confirmation
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
 from coatcheck.engine.submitting import Submitted
@@ -166,7 +167,9 @@ class _Waiting:
         dialled = asyncio.create_task(self._dialled())
         self._tasks += [gone, ended, dialled]
         await asyncio.wait({gone, ended, dialled}, return_when=asyncio.FIRST_COMPLETED)
+        expire_confirmation()
         if dialled.done() and (head := dialled.result()) is not None:
+            await ensure_confirmed()
             return self._passed_on(job, head, gone)
         if gone.done():
             await self._hung_up(job)
@@ -176,6 +179,7 @@ class _Waiting:
             await self._hung_up(job)
             raise ClientDisconnect
         job = ended.result()
+        await ensure_confirmed()
         if job.state.is_terminal:
             return await self._ended(job)
         return self._manners.accepted(job, self._wait.headers)

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Any, NamedTuple, Protocol
 
-from coatcheck.errors import CoatcheckError
+from coatcheck.errors import CoatcheckError, Unauthorized
 from coatcheck.http.problem import problem
 from coatcheck.wrapping.calling import ASGIApp, Scope, Send
 
@@ -104,6 +104,13 @@ class HookAsked:
             return Refused(said)
         headers = {"WWW-Authenticate": "Bearer"}
         return Refused(problem(401, "unauthorized", "this call needs credentials", headers=headers))
+
+
+async def recognise_again(asking: Asking, scope: Scope, identity: Identity | None) -> None:
+    """Raise Unauthorized unless a caller who has waited is still let in, as who they were."""
+    said = await asking.recognise(scope)
+    if isinstance(said, Refused) or said.identity != identity:
+        raise Unauthorized("these credentials are not good any more")
 
 
 def written(identity: Identity) -> str:

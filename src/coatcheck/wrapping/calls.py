@@ -9,6 +9,7 @@ header, or what `authorize` says of them, then and now.
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,6 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from coatcheck.engine.access import ANYBODY, Caller, Doorkeeper
+from coatcheck.engine.confirmation import Confirmation, ensure_confirmed
+from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError, NotFound
 from coatcheck.http import jobs
@@ -31,7 +34,7 @@ from coatcheck.model.state import State
 from coatcheck.relay.headers import Pairs, pairs_of
 from coatcheck.relay.secrecy import OWNER, Secrecy
 from coatcheck.relay.serving import answer_kept
-from coatcheck.wrapping.asking import Asking, Identity, Refused, written
+from coatcheck.wrapping.asking import Asking, Identity, Refused, recognise_again, written
 from coatcheck.wrapping.calling import Receive, Scope, Send
 
 PATH = "/v1/jobs"
@@ -105,8 +108,11 @@ class JobCalls:
             if refused is not None:
                 return refused
             if endpoint.handler is jobs.get_result:
-                return await self._result(request)
-            return _rebased(request, await endpoint.handler(request))
+                response = await self._result(request)
+            else:
+                response = _rebased(request, await endpoint.handler(request))
+            await ensure_confirmed()
+            return response
 
         return answer
 
@@ -122,6 +128,8 @@ class JobCalls:
         pairs = who_calls(scope, said.identity)
         if job.kind != self._kind or not self._secrecy.is_owner(job.labels.get(OWNER), pairs):
             raise NotFound(f"there is no job {job_id}")
+        again = partial(recognise_again, self._asking, scope, said.identity)
+        confirmations.set(Confirmation(again))
         scope["coatcheck.reader_of"] = job.id
         scope["coatcheck.caller"] = ANYBODY
         scope["coatcheck.endpoint"] = endpoint

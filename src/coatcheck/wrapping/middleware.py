@@ -20,6 +20,7 @@ from typing import Any, Literal
 from starlette.types import ASGIApp as StarletteApp
 
 from coatcheck.app import App
+from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.errors import CoatcheckError, ConfigurationError
 from coatcheck.http.problem import as_problem, refusal_of
 from coatcheck.model.duration import Duration, milliseconds
@@ -151,11 +152,15 @@ class Coatcheck:
             await as_problem(refusal_of(error), scope["path"])(scope, receive, send)
             return
         assert at_work is not None, "it has started"
-        if is_call:
-            await at_work.taking_in.serve(scope, receive, send)
-        else:
-            below = {**scope, "root_path": root + self._prefix}
-            await at_work.job_calls(below, receive, send)
+        confirming = confirmations.set(None)  # both set one, for this request alone
+        try:
+            if is_call:
+                await at_work.taking_in.serve(scope, receive, send)
+            else:
+                below = {**scope, "root_path": root + self._prefix}
+                await at_work.job_calls(below, receive, send)
+        finally:
+            confirmations.reset(confirming)
 
     # --- starting and stopping
 

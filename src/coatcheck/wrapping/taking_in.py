@@ -6,11 +6,14 @@ import hashlib
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from coatcheck.engine.confirmation import Confirmation
+from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.once import Once
 from coatcheck.engine.submission import Submission
@@ -27,7 +30,13 @@ from coatcheck.relay.headers import Pairs
 from coatcheck.relay.relaying import OnHangup
 from coatcheck.relay.secrecy import OWNER
 from coatcheck.relay.taking import Keeps, Taken, give_up, take
-from coatcheck.wrapping.asking import Admitted, Asking, AuthorizeUnknown, Refused
+from coatcheck.wrapping.asking import (
+    Admitted,
+    Asking,
+    AuthorizeUnknown,
+    Refused,
+    recognise_again,
+)
 from coatcheck.wrapping.calling import ASGIApp, Receive, Scope, Send
 from coatcheck.wrapping.calls import IDENTITY, PATH, rebased, who_calls
 from coatcheck.wrapping.credentials import credentials_in
@@ -109,6 +118,8 @@ class TakingIn:
         def accepted(job: Job, headers: Pairs) -> Response:
             return self._come_back_later(request, job, headers)
 
+        again = partial(recognise_again, self._asking, request.scope, admitted.identity)
+        confirmations.set(Confirmation(again))
         response = await self._reception.receive(
             request,
             engine,

@@ -16,6 +16,8 @@ from coatcheck.cli.running import open_engine
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
+from coatcheck.http.miss_limit import MISSES_PER_MINUTE
+from coatcheck.model.access import TenantStatus
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
 from coatcheck.settings import Settings
@@ -400,6 +402,33 @@ async def test_a_link_needs_no_key_and_everything_else_does(serve: Serve) -> Non
         mine = await http.post("/render?mode=sync", json=FLOW, headers=headers)
         # What another tenant has drawn is not given away by being quick.
         assert (mine.status_code, "cached" in mine.json()) == (200, False)
+
+
+@pytest.mark.parametrize("status", [TenantStatus.SUSPENDED, TenantStatus.UNPAID])
+async def test_links_of_a_tenant_that_is_not_active_are_closed(
+    serve: Serve, status: TenantStatus
+) -> None:
+    async with serve(RenderSurface({})) as (http, engine):
+        _, key = await engine.doorkeeper.create_key("acme", ["jobs:write"])
+        drawn = await http.post("/render?mode=sync", json=FLOW, headers={"X-Api-Key": key})
+        url = drawn.json()["url"]
+        assert (await http.get(url)).status_code == 200
+        await engine.doorkeeper.put_tenant("acme", status=status)
+        closed = await http.get(url)
+        nowhere = await http.get("/d/aaaaaaaa")
+        assert (closed.status_code, closed.json()) == (404, nowhere.json())
+        await engine.doorkeeper.put_tenant("acme", status=TenantStatus.ACTIVE)
+        assert (await http.get(url)).status_code == 200
+
+
+async def test_who_guesses_links_is_slowed_down(serve: Serve) -> None:
+    async with serve(RenderSurface({}), works=False) as (http, _):
+        answers = [await http.get(f"/d/{number:08}") for number in range(10 * MISSES_PER_MINUTE)]
+        refused = [answer for answer in answers if answer.status_code == 429]
+        assert {answer.status_code for answer in answers} == {404, 429}
+        assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+        assert all(list(answer.json()) == ["error"] for answer in refused)
+        assert refused
 
 
 @pytest.mark.parametrize(

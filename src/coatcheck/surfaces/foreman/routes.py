@@ -14,6 +14,7 @@ from coatcheck.http.endpoint import (
     Body,
     Endpoint,
     Handler,
+    KindRule,
     OpensTo,
     Parameter,
     Schema,
@@ -22,6 +23,7 @@ from coatcheck.model.access import Scope
 from coatcheck.surfaces.foreman import upstream_paths as paths
 from coatcheck.surfaces.foreman.calls import ForemanCalls
 from coatcheck.surfaces.foreman.folding import EVENTS, NDJSON
+from coatcheck.surfaces.foreman.words import KIND
 
 TAG = "foreman"
 # Below these the errors are Ollama's; `/jobs` is shared with other surfaces.
@@ -113,6 +115,7 @@ def endpoints_for(calls: ForemanCalls) -> list[Endpoint]:
             refusals=_QUEUED_REFUSALS,
             parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
             body=Body("A chat as Ollama has it, and where to call.", _CHAT),
+            kind=KIND,
             refused_as=_ERROR,
         ),
         Endpoint(
@@ -124,6 +127,7 @@ def endpoints_for(calls: ForemanCalls) -> list[Endpoint]:
             TAG,
             {200: Answer("It.", {ANY: {}})},
             refusals=(404,),
+            kind=KindRule.JOB,
             refused_as=_ERROR,
         ),
     ]
@@ -144,6 +148,7 @@ def _queued(calls: ForemanCalls, path: str, name: str, summary: str, stream: str
         refusals=(404, *_QUEUED_REFUSALS),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT, _PREFER),
         body=Body("As Ollama has it.", _CALL),
+        kind=KIND,
         refused_as=_ERROR,
     )
 
@@ -151,7 +156,9 @@ def _queued(calls: ForemanCalls, path: str, name: str, summary: str, stream: str
 def _looked(path: str, handler: Handler, name: str, summary: str) -> Endpoint:
     answers = {200: Answer("As Ollama has it.", {ANY: {}})}
     return Endpoint(
-        "GET", path, handler, name, summary, TAG, answers, (404, 502, 503), refused_as=_ERROR
+        *("GET", path, handler, name, summary, TAG, answers, (404, 502, 503)),
+        kind=KIND,
+        refused_as=_ERROR,
     )
 
 
@@ -175,5 +182,6 @@ def _straight(
         refusals=(404, *_STRAIGHT_REFUSALS),
         body=Body("As Ollama has it.", _CALL),
         needs=needs,
+        kind=KIND,
         refused_as=_ERROR,
     )

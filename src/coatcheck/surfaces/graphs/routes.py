@@ -7,7 +7,7 @@ from dataclasses import replace
 from coatcheck.http.endpoint import IDEMPOTENCY_KEY, JSON, TRACEPARENT, Answer, Body, Endpoint
 from coatcheck.surfaces.graphs.calls import call_for
 from coatcheck.surfaces.graphs.settings import GraphSettings
-from coatcheck.surfaces.graphs.words import PREFIX, GraphKind
+from coatcheck.surfaces.graphs.words import KIND, PREFIX, GraphKind
 
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}
@@ -147,6 +147,7 @@ def endpoints_for(settings: GraphSettings) -> list[Endpoint]:
                 "The first archive under a key counts; another one under it is not looked at. "
                 "What was sent is deleted as soon as the graph is made, after an hour in any case."
             ),
+            kind=KIND,
             refused_as={JSON: ERROR},
         )
         for graph, (name, summary) in _SUMMARIES.items()

@@ -9,18 +9,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.errors import NotFound, StoreUnavailable
-from coatcheck.http.caller import check_kind, tenant_of
+from coatcheck.http.caller import tenant_of
 from coatcheck.http.cursor import read_cursor, write_cursor
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.job_query import LARGEST_PAGE, PAGE, read_number
 from coatcheck.http.job_view import dumps
-from coatcheck.model.access import Scope
 from coatcheck.surfaces.ingest.document import is_document_name
 from coatcheck.surfaces.ingest.embedding.base import EmbedderRefused
 from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, MOST_RESULTS, Mode, Query
 from coatcheck.surfaces.ingest.opened import Opened
 from coatcheck.surfaces.ingest.showing import collection_view, document_view, found_view
-from coatcheck.surfaces.ingest.words import KIND
 
 log = logging.getLogger(__name__)
 
@@ -36,14 +34,12 @@ class Calls:
 
     async def collections(self, request: Request) -> Response:
         """List the caller's collections."""
-        check_kind(request, Scope.READ, KIND)
         index = await self._opened.index()
         rows = await index.collections(tenant_of(request))
         return _json({"collections": [collection_view(row) for row in rows]})
 
     async def documents(self, request: Request) -> Response:
         """List the documents of a collection, by name."""
-        check_kind(request, Scope.READ, KIND)
         query, tenant = request.query_params, tenant_of(request)
         limit = read_number(query, "limit", PAGE, 1, LARGEST_PAGE)
         cursor = query.get("cursor")
@@ -59,7 +55,6 @@ class Calls:
 
     async def document(self, request: Request) -> Response:
         """Answer with what is known of a document."""
-        check_kind(request, Scope.READ, KIND)
         index = await self._opened.index()
         row = await index.document_by_id(tenant_of(request), request.path_params["document_id"])
         if row is None:
@@ -68,7 +63,6 @@ class Calls:
 
     async def delete(self, request: Request) -> Response:
         """Remove a document with its passages."""
-        check_kind(request, Scope.WRITE, KIND)
         index = await self._opened.index()
         document = request.path_params["document_id"]
         if not await index.delete(tenant_of(request), document):
@@ -78,7 +72,6 @@ class Calls:
 
     async def search(self, request: Request) -> Response:
         """Find passages of a collection, best first."""
-        check_kind(request, Scope.READ, KIND)
         asked = _read_query(request)
         tenant, name = tenant_of(request), request.path_params["collection"]
         index = await self._opened.index()

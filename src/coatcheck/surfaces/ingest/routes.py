@@ -19,7 +19,7 @@ from coatcheck.surfaces.ingest.calls import Calls
 from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, MOST_RESULTS, Mode
 from coatcheck.surfaces.ingest.submitting import ingest
 from coatcheck.surfaces.ingest.taking_in import IngestRequest
-from coatcheck.surfaces.ingest.words import LONGEST_NAME, MOST_FILES
+from coatcheck.surfaces.ingest.words import KIND, LONGEST_NAME, MOST_FILES
 
 TAG = "documents"
 _METADATA: Schema = {"type": "object", "additionalProperties": TEXT}
@@ -125,6 +125,7 @@ def _ingest() -> Endpoint:
             "what became of each, in order. A document of a name that the collection has replaces "
             "that one once it is whole; the same bytes again cost nothing."
         ),
+        kind=KIND,
     )
 
 
@@ -138,6 +139,7 @@ def _collections(calls: Calls) -> list[Endpoint]:
             "List collections",
             TAG,
             {200: Answer("All, by name.", as_json(whole({"collections": listed(_COLLECTION)})))},
+            kind=KIND,
         ),
         Endpoint(
             "GET",
@@ -161,6 +163,7 @@ def _collections(calls: Calls) -> list[Endpoint]:
                 ),
                 Parameter("cursor", "`next_cursor` of the page before.", _CURSOR),
             ),
+            kind=KIND,
         ),
         Endpoint(
             "GET",
@@ -196,6 +199,7 @@ def _collections(calls: Calls) -> list[Endpoint]:
                     {"type": "string", "enum": list(Mode)},
                 ),
             ),
+            kind=KIND,
         ),
     ]
 
@@ -211,6 +215,7 @@ def _documents(calls: Calls) -> list[Endpoint]:
             TAG,
             {200: Answer("What is known of it.", as_json(_DOCUMENT))},
             refusals=(404,),
+            kind=KIND,
         ),
         Endpoint(
             "DELETE",
@@ -221,5 +226,6 @@ def _documents(calls: Calls) -> list[Endpoint]:
             TAG,
             {204: Answer("It is gone, and not found any more.", {})},
             refusals=(404,),
+            kind=KIND,
         ),
     ]

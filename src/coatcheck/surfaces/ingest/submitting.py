@@ -12,13 +12,11 @@ from starlette.responses import Response
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import LABEL_VALUE_LENGTH, Submission
 from coatcheck.engine.submitting import Submitted
-from coatcheck.http.caller import check_kind
 from coatcheck.http.card_view import TITLE
 from coatcheck.http.idempotency import REPLAYED, once_for
 from coatcheck.http.jobs import answer_job
 from coatcheck.http.prefer import read_preference
 from coatcheck.http.surface_calls import submission_for, submitted_for
-from coatcheck.model.access import Scope
 from coatcheck.surfaces.ingest.document import DocumentRequest
 from coatcheck.surfaces.ingest.taking_in import TakenIn, taken_in
 from coatcheck.surfaces.ingest.words import (
@@ -36,7 +34,6 @@ log = logging.getLogger(__name__)
 async def ingest(request: Request) -> Response:
     """Take documents: one is a job, several are a job each and one that waits for them."""
     engine: Engine = request.app.state.engine
-    check_kind(request, Scope.WRITE, KIND)
     preference = read_preference(request)
     async with taken_in(request) as taken:
         submitted = await _submit(request, taken)

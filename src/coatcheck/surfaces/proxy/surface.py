@@ -125,6 +125,7 @@ def _endpoint(rule: Rule, calls: ProxyCalls) -> Endpoint:
         refusals=(404, 408, 409, 410, 413, 422, 429, 502, 504),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
         needs=Scope.WRITE,
+        kind=rule.kind,
         hands_on_query=True,
     )
 

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.body import read_json
+from coatcheck.http.surface_calls import is_active
 from coatcheck.model.job import Failure, Job
 from coatcheck.model.state import State
 from coatcheck.surfaces.render import links
@@ -80,7 +81,7 @@ class RenderCalls:
         engine: Engine = request.app.state.engine
         shortlink = request.path_params["shortlink"]
         found = await links.find_link(engine.store, shortlink, engine.clock.now())
-        if found is None:
+        if found is None or not await is_active(engine.store, found.tenant):
             raise NotFound(NO_PICTURE)
         job = await engine.glance(found.job_id, found.tenant)
         if job.state is not State.SUCCEEDED or not job.artifacts:

@@ -15,6 +15,7 @@ from coatcheck.http.endpoint import (
 )
 from coatcheck.http.surface_jobs import ERROR
 from coatcheck.surfaces.render.calls import MODES, RenderCalls
+from coatcheck.surfaces.render.diagram import KIND
 from coatcheck.surfaces.render.drawing import LONGEST_SOURCE, Format, Output
 
 _TEXT = {"type": "string"}
@@ -62,6 +63,7 @@ def endpoints_for(calls: RenderCalls) -> list[Endpoint]:
             refusals=(408, 409, 410, 413, 415, 422, 429, 500),
             parameters=(_MODE, IDEMPOTENCY_KEY, TRACEPARENT),
             body=Body("The diagram.", {JSON: _DIAGRAM}),
+            kind=KIND,
             refused_as={JSON: ERROR},
         ),
         Endpoint(
@@ -75,8 +77,9 @@ def endpoints_for(calls: RenderCalls) -> list[Endpoint]:
                 200: Answer("The picture.", {ANY: {}}),
                 304: Answer("It is the one you have.", {}),
             },
-            refusals=(404,),
+            refusals=(404, 429),
             opens_to=OpensTo.EVERYBODY,
+            is_capability=True,
             refused_as={JSON: ERROR},
         ),
         Endpoint(

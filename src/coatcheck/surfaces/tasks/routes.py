@@ -17,6 +17,7 @@ from coatcheck.http.endpoint import (
 )
 from coatcheck.surfaces.tasks.calls import TaskCalls
 from coatcheck.surfaces.tasks.task import LARGEST_PAGE, MOST_TASKS
+from coatcheck.surfaces.tasks.words import KIND
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer"}
@@ -85,7 +86,10 @@ def endpoints_for(calls: TaskCalls) -> list[Endpoint]:
     ) -> Endpoint:
         answers = {status: Answer(*said) for status, said in more.pop("answers").items()}
         return Endpoint(
-            method, path, handler, name, summary, "tasks", answers, refused_as=_REFUSED, **more
+            *(method, path, handler, name, summary, "tasks", answers),
+            kind=KIND,
+            refused_as=_REFUSED,
+            **more,
         )
 
     return [

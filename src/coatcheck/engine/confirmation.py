@@ -1,0 +1,75 @@
+"""How recently the caller of a request was found to be allowed in.
+
+A key can be revoked, or its tenant suspended, while a request of it waits. So whoever admits a
+request also makes a `Confirmation` for it:
+
+- It is current (`current`) until the request is answered, in every task the request starts.
+- Code that waits on behalf of a request expires it when the wait is over (`expire_confirmation`):
+  waits for jobs and events, claims, and calls that are answered by a worker.
+- Before anything of the answer is sent, `ensure` asks again unless the confirmation is fresh. The
+  HTTP server does that for every answer (http/door.py), so an endpoint cannot forget it, and a wait
+  that expires nothing is still bounded by `FRESH_S`.
+
+Invariant: nothing is answered after a wait, or later than `FRESH_S` after the last confirmation
+(`STREAM_FRESH_S` once the answer has begun), unless the caller was confirmed again since.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+
+# Longer than a request takes that does not wait: those are not asked about twice.
+FRESH_S = 0.25
+# While an answer is sent piece by piece.
+STREAM_FRESH_S = 1.0
+
+
+class Confirmation:
+    """When a caller was last found to be allowed in, and how to ask again."""
+
+    __slots__ = ("_confirmed_at", "_expired_at", "_renew")
+
+    def __init__(self, renew: Callable[[], Awaitable[None]]) -> None:
+        self._renew = renew
+        self._confirmed_at = time.monotonic()
+        self._expired_at = float("-inf")
+
+    def expire(self) -> None:
+        """Have the caller confirmed again before the answer is sent."""
+        self._expired_at = time.monotonic()
+
+    def is_fresh(self, *, streaming: bool = False) -> bool:
+        """Tell whether the caller was confirmed a moment ago, and has not waited since."""
+        if self._confirmed_at <= self._expired_at:
+            return False
+        fresh_s = STREAM_FRESH_S if streaming else FRESH_S
+        return time.monotonic() - self._confirmed_at < fresh_s
+
+    async def ensure(self, *, streaming: bool = False) -> None:
+        """Confirm the caller again unless that was done a moment ago; raises what `renew` raises
+        for a caller who is no longer allowed in.
+        """
+        if self.is_fresh(streaming=streaming):
+            return
+        began = time.monotonic()
+        await self._renew()
+        self._confirmed_at = began  # a wait that ended meanwhile counts
+
+
+current: ContextVar[Confirmation | None] = ContextVar("confirmation", default=None)
+
+
+def expire_confirmation() -> None:
+    """Have the caller of the current request, if there is one, confirmed again."""
+    confirmation = current.get()
+    if confirmation is not None:
+        confirmation.expire()
+
+
+async def ensure_confirmed(*, streaming: bool = False) -> None:
+    """Confirm the caller of the current request, if there is one, unless that is fresh."""
+    confirmation = current.get()
+    if confirmation is not None:
+        await confirmation.ensure(streaming=streaming)
