@@ -12,6 +12,7 @@ import importlib.metadata
 import re
 import subprocess
 import tempfile
+from pathlib import Path
 
 from coatcheck.sandbox import Confined, Limits, Reach, Strength, confine, sandbox_in_force
 from coatcheck.surfaces.render.drawing.d2_source import refuse_reaching_out
@@ -88,7 +89,7 @@ def _command(output: Output) -> Confined:
             "-",
             "-",
         ],
-        reach=Reach(),
+        reach=Reach(read=(Path(program),)),
         limits=LIMITS,
         strength=sandbox.strength,
     )
