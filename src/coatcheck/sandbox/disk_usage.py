@@ -11,6 +11,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 _BLOCK = 512  # the unit of st_blocks, whatever the file system
@@ -31,16 +32,20 @@ class DiskUsage:
         self._most_files = most_files
         self._devices = {Path(folder).stat().st_dev for folder in folders}
 
-    def check(self, pids: Iterable[int]) -> None:
-        """Measure once; raises TooMuchDisk. `pids` are the program's processes."""
+    def check(self, pids: Iterable[int], as_user: AbstractContextManager[None]) -> None:
+        """Measure once; raises TooMuchDisk.
+
+        `pids` are the program's processes, which are looked at within `as_user`.
+        """
         files: _Files = {}
         for folder in self._folders:
             self._add_folder(files, folder)
-        for pid in pids:
-            with contextlib.suppress(OSError):
-                self._add_open(files, pid)
-            with contextlib.suppress(OSError):
-                self._add_mapped(files, pid)
+        with as_user:
+            for pid in pids:
+                with contextlib.suppress(OSError):
+                    self._add_open(files, pid)
+                with contextlib.suppress(OSError):
+                    self._add_mapped(files, pid)
         self._refuse_excess(files)
 
     def _refuse_excess(self, files: _Files) -> None:

@@ -19,7 +19,7 @@ memory itself every `LOOK_S`. It measures the disk that the program uses in ever
 
 from __future__ import annotations
 
-import base64
+import binascii
 import contextlib
 import ctypes
 import json
@@ -80,25 +80,27 @@ def main() -> int:
         signal.signal(number, wake.on_signal)
     _control(_PR_SET_PDEATHSIG, signal.SIGTERM)
     _control(_PR_SET_CHILD_SUBREAPER, 1)
-    code = _run(plan, command, wake)
+    code, user = _run(plan, command, wake)
     if plan["temporary"] and os.getppid() != parent:
         with contextlib.suppress(Exception):
             shutil.rmtree(plan["folder"], ignore_errors=True)
+    if user is not None and user.is_exclusive:
+        user.become()
+        user.end_others()
     return code
 
 
-def _run(plan: Plan, command: list[str], wake: _Wake) -> int:
+def _run(plan: Plan, command: list[str], wake: _Wake) -> tuple[int, OwnUser | None]:
+    """Run the command; return its exit code and the user that it had to itself."""
     if (refusal := _cannot_start(plan["program"])) is not None:
-        return refusal
+        return refusal, None
+    user = None
     try:
         user = _user(plan)
         pid = _start(plan, command, user, wake)
     except Exception as error:  # noqa: BLE001 - the program has not run
-        return _say(NO_SANDBOX, f"the sandbox could not be made: {error}")
-    code = _Guard(plan, pid, user, wake).watch()
-    if user is not None and user.is_exclusive:
-        user.kill_all()
-    return code
+        return _say(NO_SANDBOX, f"the sandbox could not be made: {error}"), user
+    return _Guard(plan, pid, user, wake).watch(), user
 
 
 def _user(plan: Plan) -> OwnUser | None:
@@ -234,8 +236,7 @@ class _DiskGuard:
     def excess(self, pids: list[int]) -> str | None:
         began = time.monotonic()
         try:
-            with self._looking():
-                self._usage.check(pids)
+            self._usage.check(pids, self._as_user())
         except TooMuchDisk as error:
             return str(error)
         now = time.monotonic()
@@ -245,8 +246,8 @@ class _DiskGuard:
         return None
 
     @contextlib.contextmanager
-    def _looking(self) -> Iterator[None]:
-        # Root in a container may list the files of every process only as their user.
+    def _as_user(self) -> Iterator[None]:
+        # Root in a container may list what a process has open only as the user of the process.
         if self._user is None:
             yield
             return
@@ -294,6 +295,8 @@ def _become(plan: Plan, command: list[str], user: OwnUser | None, keeper: int) -
         _drop_capabilities()
     if user is not None:
         user.become()
+        if user.is_exclusive:
+            user.end_others()  # left by a keeper that was killed
     # After the user has changed: the kernel then forgets it.
     _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != keeper:
@@ -339,7 +342,7 @@ def _install_filter(plan: Plan) -> None:
     """Put this process, and all that it starts, under the plan's seccomp filter."""
     if not plan["filter"]:
         return
-    code = base64.b64decode(plan["filter"])
+    code = binascii.a2b_base64(plan["filter"])
     kept = ctypes.create_string_buffer(code, len(code))
     program = _FilterProgram(len(code) // 8, ctypes.addressof(kept))
     _control(_PR_SET_NO_NEW_PRIVS, 1)
@@ -357,7 +360,7 @@ def _hand_over_filter(plan: Plan) -> None:
     if not plan["filter"]:
         return
     file = os.memfd_create("filter", 0)
-    os.write(file, base64.b64decode(plan["filter"]))
+    os.write(file, binascii.a2b_base64(plan["filter"]))
     os.lseek(file, 0, os.SEEK_SET)
     os.dup2(file, plan["filter_descriptor"])
     if file != plan["filter_descriptor"]:

@@ -11,9 +11,12 @@ import contextlib
 import ctypes
 import os
 import signal
-import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import socket
 
 _IPC_RMID = 0
 _CLAIM = "\0coatcheck-sandbox-uid-{}"
@@ -56,28 +59,21 @@ class OwnUser:
             os.seteuid(0)
             os.setegid(0)
 
-    def kill_all(self) -> None:
-        """Kill every process of the user, and remove its System V objects.
+    def end_others(self) -> None:
+        """Kill every other process of the user, and remove its System V objects; after `become`.
 
         The kernel kills them at once, however fast they fork. sandlock keeps its list of running
         sandboxes in shared memory, one per user, which would stay.
         """
-        while True:
-            killer = os.fork()
-            if killer == 0:
-                try:
-                    self.become()
-                    os.kill(-1, signal.SIGKILL)
-                    _remove_ipc(self.uid)
-                finally:
-                    os._exit(0)
-            # A process of the user may have killed it first.
-            if not os.WIFSIGNALED(os.waitpid(killer, 0)[1]):
-                return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
+        _remove_ipc(self.uid)
 
 
 def claim_user(first: int, last: int) -> OwnUser:
     """Return a user that is free; raises OSError when none in the range is."""
+    import socket  # noqa: PLC0415 - it takes long to import, and only root needs it
+
     for uid in range(first, last + 1):
         claim = socket.socket(socket.AF_UNIX)
         try:
@@ -85,9 +81,7 @@ def claim_user(first: int, last: int) -> OwnUser:
         except OSError:
             claim.close()
             continue
-        user = OwnUser(uid, claim)
-        user.kill_all()  # left by a keeper that was killed
-        return user
+        return OwnUser(uid, claim)
     raise OSError(f"every uid from {first} to {last} is in use")
 
 
