@@ -33,7 +33,18 @@ PROCESSES = "SUPERMODEL_JOB_CONCURRENCY"
 # What may stand in the file beside the settings: [[proxy]], an array of tables, and [foreman].
 TABLES = frozenset({"foreman", "proxy"})
 
-POSITIVE = ("lease_s", "sweep_s", "poll_s", "longest_poll_s", "audit_days", "tenant_uploads")
+POSITIVE = (
+    "lease_s",
+    "sweep_s",
+    "poll_s",
+    "longest_poll_s",
+    "audit_days",
+    "tenant_uploads",
+    "drain_s",
+    "grace_s",
+    "hang_s",
+    "mcp_wait_s",
+)
 COUNTS = ("concurrency", "processes", "process_jobs", "body_min_rate", "tenant_requests")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -82,6 +93,9 @@ class Settings:
     sweep_s: float = 5.0
     # How long running jobs may finish after SIGTERM before they are given back.
     drain_s: float = 30.0
+    # An API process that has not answered its supervisor for so long is killed and started again;
+    # 0: never.
+    hang_s: float = 30.0
     # How long a cancelled or timed-out handler may clean up before it is left behind.
     grace_s: float = 10.0
     # The net below the wake-ups: how often a worker looks for work unasked.
@@ -89,6 +103,9 @@ class Settings:
     # While the store fails it looks half as often each time, down to this; three looks that succeed
     # make it twice as often again.
     longest_poll_s: float = 30.0
+    # The uids that sandboxed programs get where the server runs as root, as FIRST-LAST; they must
+    # belong to nobody else. Empty: a range that systemd leaves free.
+    sandbox_uids: str = ""
     # Whom webhooks may call beyond the public internet: names, *.names, addresses and networks,
     # with commas between.
     egress_allow: str = ""
@@ -116,7 +133,7 @@ class Settings:
         for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be more than 0, not {getattr(self, name)}")
-        for name in ("drain_s", "grace_s", "mcp_wait_s", "body_grace_s", *COUNTS):
+        for name in POSITIVE:
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must not be negative: {getattr(self, name)}")
         if self.connections < 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,8 +52,6 @@ print('TOOK IT')
 def test_memory_that_belongs_to_no_process_is_not_given(
     attempt: Attempt, strength: Strength
 ) -> None:
-    if strength is not Strength.LANDLOCK:
-        pytest.skip("only seccomp can keep a program from asking")
     source = """
 import os
 try:
@@ -92,6 +91,85 @@ with open('large', 'wb') as file:
     ended = attempt(source, strength, limits=SMALL)
     assert ended.returncode != 0
     assert (folder / "large").stat().st_size == MIB
+
+
+# Each writes at most 64 MiB, should the limit not hold.
+MANY_FILES = """
+for number in range(64):
+    with open(f'file-{number}', 'wb') as file:
+        file.write(b'x' * 1024 * 1024)
+"""
+DEEP_FOLDERS = """
+import os
+for number in range(64):
+    os.mkdir('folder-of-a-rather-long-name' * 8)
+    os.chdir('folder-of-a-rather-long-name' * 8)
+    with open('file', 'wb') as file:
+        file.write(b'x' * 1024 * 1024)
+"""
+DELETED_FILES = """
+import os
+kept = []
+for number in range(64):
+    kept.append(open('file', 'wb', buffering=0))
+    os.unlink('file')
+    kept[-1].write(b'x' * 1024 * 1024)
+"""
+MAPPED_FILES = """
+import mmap, os
+kept = []
+for number in range(64):
+    with open('file', 'w+b') as file:
+        os.unlink('file')
+        os.ftruncate(file.fileno(), 1024 * 1024)
+        kept.append(mmap.mmap(file.fileno(), 1024 * 1024))
+    kept[-1][:] = b'x' * 1024 * 1024
+"""
+UNREADABLE_FOLDER = """
+import os
+os.umask(0)
+os.mkdir('shut', 0o300)
+for number in range(64):
+    with open(f'shut/{number}', 'wb') as file:
+        file.write(b'x' * 1024 * 1024)
+os.chmod('shut', 0)
+"""
+DISK = Limits(seconds=30, file_bytes=2 * MIB, disk_bytes=8 * MIB)
+STAY = "import time; time.sleep(600)"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [MANY_FILES, DEEP_FOLDERS, DELETED_FILES, MAPPED_FILES, UNREADABLE_FOLDER],
+    ids=["many files", "deep folders", "deleted files", "mapped files", "unreadable folder"],
+)
+def test_disk_is_bounded_for_all_files_together(
+    attempt: Attempt, strength: Strength, source: str
+) -> None:
+    ended = attempt(f"{source}\n{STAY}", strength, limits=DISK)
+    assert ended.returncode == 137
+    assert re.fullmatch(
+        "sandbox: killed: (more than 8388608 bytes of disk"
+        "|folders nested deeper than a path is long|a folder whose files cannot be counted)\n",
+        ended.stderr,
+    )
+
+
+def test_disk_within_the_limit_is_given(attempt: Attempt, strength: Strength) -> None:
+    source = """
+import time
+for number in range(6):
+    open(f'{number}', 'wb').write(b'x' * 1024 * 1024)
+time.sleep(0.5)
+print('written')
+"""
+    assert attempt(source, strength, limits=DISK).stdout == "written\n"
+
+
+def test_the_number_of_files_is_bounded(attempt: Attempt, strength: Strength) -> None:
+    source = f"for number in range(2000): open(str(number), 'w').close()\n{STAY}"
+    ended = attempt(source, strength, limits=Limits(seconds=30, files=1000))
+    assert (ended.returncode, ended.stderr) == (137, "sandbox: killed: more than 1000 files\n")
 
 
 def test_time_is_bounded_also_for_who_does_not_listen(attempt: Attempt, strength: Strength) -> None:
@@ -204,7 +282,14 @@ def test_exit_codes(
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"seconds": 0}, {"seconds": float("nan")}, {"processes": 0}, {"memory_bytes": -1}]
+    "wrong",
+    [
+        {"seconds": 0},
+        {"seconds": float("nan")},
+        {"processes": 0},
+        {"memory_bytes": -1},
+        {"disk_bytes": 0},
+    ],
 )
 def test_limits_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError, match="limits"):

@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from coatcheck.cli.api_probe import ApiProbe
 from coatcheck.cli.listen import listen
 from coatcheck.cli.options import SETTING_OPTIONS, WORKER_OPTIONS, options
 from coatcheck.cli.parent import die_with_parent
@@ -77,7 +78,10 @@ def serve(
     supervisor = Supervisor(
         [
             Child(
-                "api", ["serve", *named, "--no-worker", "--socket", str(descriptor)], [descriptor]
+                "api",
+                ["serve", *named, "--no-worker", "--socket", str(descriptor)],
+                [descriptor],
+                ApiProbe(listening, settings.hang_s) if settings.hang_s else None,
             ),
             Child("worker", ["worker", *named]),
         ],
@@ -133,6 +137,8 @@ def _begin(flags: dict[str, Any], supervisor_pipe: int | None) -> Settings:
         die_with_parent(supervisor_pipe)
     settings = load_settings(flags)
     configure_logging(settings)
+    # Whoever confines a program reads it there, in this process or in one that it starts.
+    os.environ[f"{PREFIX}SANDBOX_UIDS"] = settings.sandbox_uids
     return settings
 
 

@@ -4,13 +4,15 @@
   in the kernel's queue instead of being refused.
 - A child that dies is started again, after a pause that doubles with each quick death and is
   forgotten once it has lived for a while.
+- An API that lives and does not answer (api_probe.py) is killed, and so started again.
 - A child that ends because it cannot ever work (a wrong setting, an app that does not import)
   says so with its exit code, and everything stops.
 - SIGTERM and SIGINT are passed on, and the children have the drain time; a second one ends them.
 - Children are in sessions of their own, so that Ctrl-C reaches only the supervisor, and die with
   it (parent.py).
 
-Everything happens in one thread: signals arrive through a pipe, a child's end by SIGCHLD.
+Everything happens in one thread: signals arrive through a pipe, a child's end by SIGCHLD, the
+answer to a probe on its socket.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from coatcheck.cli.api_probe import ApiProbe
 from coatcheck.cli.exits import EXIT_CONFIGURATION
 
 log = logging.getLogger(__name__)
@@ -44,6 +47,7 @@ class Child:
     name: str
     arguments: Sequence[str]
     descriptors: Sequence[int] = ()
+    probe: ApiProbe | None = None
     process: subprocess.Popen[bytes] | None = None
     started: float = 0.0
     pause: float = field(default=FIRST_PAUSE_S)
@@ -73,8 +77,10 @@ class Supervisor:
         exit_code = 0
         while True:
             self._start_due()
-            if self._wait_for_signal(self._next_start()) & {signal.SIGTERM, signal.SIGINT}:
+            arrived = self._wait_for_signal(self._next_look(), self._probes())
+            if arrived & {signal.SIGTERM, signal.SIGINT}:
                 break
+            self._kill_hung()
             hopeless = self._reap()
             if hopeless is not None:
                 exit_code = hopeless
@@ -88,6 +94,8 @@ class Supervisor:
 
     def _start(self, child: Child) -> None:
         child.started = time.monotonic()
+        if child.probe is not None:
+            child.probe.start_over(child.started)
         child.process = subprocess.Popen(  # noqa: S603 - our own command line
             [
                 *(sys.executable, "-m", "coatcheck"),
@@ -100,13 +108,38 @@ class Supervisor:
         )
         log.info("started", extra={"child": child.name, "child_pid": child.process.pid})
 
-    def _next_start(self) -> float | None:
-        waiting = [child.start_at for child in self._children if child.process is None]
-        return max(0.0, min(waiting) - time.monotonic()) if waiting else None
+    def _next_look(self) -> float | None:
+        """Return in how many seconds a child is to be started or probed; None: no time is known."""
+        now = time.monotonic()
+        waiting = [child.start_at - now for child in self._children if child.process is None]
+        waiting += [probe.due(now) for probe in self._probes()]
+        return max(0.0, min(waiting)) if waiting else None
 
-    def _wait_for_signal(self, timeout: float | None) -> set[int]:
-        readable, _, _ = select.select([self._signal_reading], [], [], timeout)
-        return set(os.read(self._signal_reading, 1024)) if readable else set()
+    def _probes(self) -> list[ApiProbe]:
+        """Return the probes of children that run."""
+        return [each.probe for each in self._children if each.probe and each.process is not None]
+
+    def _wait_for_signal(self, timeout: float | None, probes: Sequence[ApiProbe] = ()) -> set[int]:
+        reading = [each for probe in probes for each in probe.waits_for()[0]]
+        writing = [each for probe in probes for each in probe.waits_for()[1]]
+        readable, _, _ = select.select([self._signal_reading, *reading], writing, [], timeout)
+        if self._signal_reading not in readable:
+            return set()
+        return set(os.read(self._signal_reading, 1024))
+
+    def _kill_hung(self) -> None:
+        """Probe the children that have a probe, and kill those that hang."""
+        for child in self._children:
+            if child.probe is None or child.process is None:
+                continue
+            fields: dict[str, object] = {"child": child.name, "child_pid": child.process.pid}
+            if child.probe.look(time.monotonic()):
+                log.info("%s answers", child.name, extra=fields)
+            if child.probe.is_hung:
+                fields["missed_probes"] = child.probe.misses
+                log.error("%s hung", child.name, extra=fields)
+                child.process.kill()
+                child.probe.start_over(time.monotonic())
 
     def _reap(self) -> int | None:
         """Note which children have ended; return the exit code of one that never can work."""

@@ -12,12 +12,26 @@ from pathlib import Path
 from coatcheck.sandbox import runtime
 from coatcheck.sandbox.reach import Reach
 
+# Where the keeper leaves the seccomp filter to be read.
+FILTER_DESCRIPTOR = 10
+
 
 def in_namespaces(
-    bwrap: str, argv: Sequence[str], *, reach: Reach, program: Sequence[Path], folder: Path
+    bwrap: str,
+    argv: Sequence[str],
+    *,
+    reach: Reach,
+    program: Sequence[Path],
+    folder: Path,
+    filtered: bool,
 ) -> list[str]:
-    """Return the arguments that run `argv` in namespaces that hold only what it may reach."""
+    """Return the arguments that run `argv` in namespaces that hold only what it may reach.
+
+    `filtered`: the program is put under the filter that is read from FILTER_DESCRIPTOR.
+    """
     line = [bwrap, "--unshare-all", "--new-session", "--die-with-parent", "--cap-drop", "ALL"]
+    if filtered:
+        line += ["--seccomp", str(FILTER_DESCRIPTOR)]
     if reach.network:
         line.append("--share-net")
     for name in runtime.folders():

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from coatcheck.sandbox.confined import Confined, confined_command
-from coatcheck.sandbox.in_force import sandbox_in_force
+from coatcheck.sandbox.identity import is_enterable_by_all, is_open_to_all
+from coatcheck.sandbox.in_force import sandbox_in_force, users_in_force
 from coatcheck.sandbox.reach import Limits, Reach
 from coatcheck.sandbox.strength import Strength
 
@@ -28,7 +29,15 @@ def confine(
     `environment` is added to the clean one. `strength` is the best there is, or the one named.
     The program's own file may always be read; what else it needs beyond the system's runtime is
     for the caller to name.
+
+    As root the program gets a uid of its own, unless some of `reach` lies where only this user
+    gets to. Its folders are given to that uid for good.
     """
+    strength = strength or sandbox_in_force().strength
+    folder = folder or (reach.write[0] if reach.write else Path("/"))
+    uids = users_in_force(strength).uids
+    if not (is_open_to_all(reach.read) and is_enterable_by_all((*reach.write, folder))):
+        uids = None
     return confined_command(
         argv,
         reach=reach,
@@ -36,5 +45,6 @@ def confine(
         folder=folder,
         environment=environment or {},
         temporary=temporary,
-        strength=strength or sandbox_in_force().strength,
+        strength=strength,
+        uids=uids,
     )

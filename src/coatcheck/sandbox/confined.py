@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,14 +14,27 @@ from typing import TypedDict
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.sandbox import runtime
-from coatcheck.sandbox.bubblewrap import in_namespaces
+from coatcheck.sandbox.bubblewrap import FILTER_DESCRIPTOR, in_namespaces
+from coatcheck.sandbox.identity import UidRange
 from coatcheck.sandbox.reach import Limits, Reach
+from coatcheck.sandbox.seccomp import deny_filter
 from coatcheck.sandbox.strength import Strength, bubblewrap_program, sandlock_home
 
 KEEPER = Path(__file__).with_name("keeper.py")
 
 # From SIGTERM to SIGKILL.
 GRACE_S = 2.0
+
+# Calls that sandlock's supervisor makes itself. It denies them to the program by its own filter.
+_OF_SANDLOCK = (
+    "memfd_create",
+    "pidfd_getfd",
+    "process_vm_readv",
+    "process_vm_writev",
+    "ptrace",
+    "semget",
+    "shmget",
+)
 
 
 class Options(TypedDict):
@@ -54,8 +69,12 @@ def confined_command(
     environment: Mapping[str, str],
     temporary: bool = False,
     strength: Strength,
+    uids: UidRange | None = None,
 ) -> Confined:
-    """Return how to start `argv`, confined in the way that `strength` says."""
+    """Return how to start `argv`, confined in the way that `strength` says.
+
+    With `uids` it runs under one of these; without, under the uid of this process.
+    """
     if not argv or any("\0" in part for part in argv):
         raise ConfigurationError("a command needs a program, and no part of it may hold a NUL")
     folder = folder or (reach.write[0] if reach.write else Path("/"))
@@ -69,11 +88,17 @@ def confined_command(
         "memory_bytes": limits.memory_bytes,
         "processes": limits.processes,
         "file_bytes": limits.file_bytes,
+        "disk_bytes": limits.disk_bytes,
+        "files": limits.files,
         "grace": GRACE_S,
         "folder": str(folder),
+        "folders": [str(path) for path in reach.write if path.is_dir()],
         "temporary": temporary,
+        "uids": uids,
+        "filter": _filter(strength, owns_files=uids is not None),
     }
     if strength is Strength.LANDLOCK:
+        plan["denied"] = _OF_SANDLOCK
         plan["sandlock"] = sandlock_home()
         plan["network"] = reach.network
         plan["read"] = [
@@ -84,17 +109,30 @@ def confined_command(
             *(str(path) for path in (*reach.read, *files)),
         ]
         plan["write"] = ["/dev/null", *(str(path) for path in reach.write)]
-    elif strength is Strength.RLIMITS:
-        plan["write"] = [str(path) for path in reach.write]
     elif strength is Strength.BUBBLEWRAP:
         bwrap = bubblewrap_program()
-        command = in_namespaces(bwrap, command, reach=reach, program=files, folder=folder)
+        command = in_namespaces(
+            bwrap,
+            command,
+            reach=reach,
+            program=files,
+            folder=folder,
+            filtered=bool(plan["filter"]),
+        )
+        plan["filter_descriptor"] = FILTER_DESCRIPTOR
     return Confined(
         (sys.executable, "-I", "-S", str(KEEPER), json.dumps(plan), *command),
         clean,
         folder,
         strength,
     )
+
+
+def _filter(strength: Strength, *, owns_files: bool) -> str:
+    # As root, limits alone are for a user of its own in any case.
+    owns_files = owns_files or (strength is Strength.RLIMITS and os.geteuid() == 0)
+    without = _OF_SANDLOCK if strength is Strength.LANDLOCK else ()
+    return base64.b64encode(deny_filter(owns_files=owns_files, without=without) or b"").decode()
 
 
 def _program(name: str, folder: Path, path: str) -> tuple[str, tuple[Path, ...]]:

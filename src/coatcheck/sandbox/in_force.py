@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
+import pwd
 import subprocess
 from dataclasses import dataclass
 from functools import cache
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.sandbox.confined import confined_command
+from coatcheck.sandbox.identity import SETTING, UidRange, uid_range
 from coatcheck.sandbox.reach import Limits, Reach
-from coatcheck.sandbox.strength import Strength
+from coatcheck.sandbox.strength import Strength, require_parts
 
 logger = logging.getLogger("coatcheck.sandbox")
 
@@ -49,7 +52,41 @@ def sandbox_in_force() -> InForce:
     return found
 
 
-def why_not(strength: Strength) -> str | None:
+@dataclass(frozen=True)
+class UsersInForce:
+    """The uids that programs run as here."""
+
+    uids: UidRange | None  # None: they share the server's
+    why: str = ""  # why they have none of their own
+    advice: str = ""
+
+
+@cache
+def users_in_force(strength: Strength) -> UsersInForce:
+    """Return which uids programs of a strength get; tried once in a process's life.
+
+    Raises ConfigurationError when a part that the strength needs is not installed.
+    """
+    require_parts(strength)
+    if os.geteuid() != 0:
+        return UsersInForce(None, "only a server that runs as root can give them others")
+    uids = uid_range()
+    if uids is None:
+        return UsersInForce(
+            None, "this user namespace has too few uids", f"name a range: {SETTING}=FIRST-LAST"
+        )
+    taken = next((one for one in pwd.getpwall() if uids.first <= one.pw_uid <= uids.last), None)
+    if taken is not None:
+        return UsersInForce(
+            None, f"uids {uids} are not free: {taken.pw_name}", f"name another range in {SETTING}"
+        )
+    if (reason := why_not(strength, uids)) is not None:
+        advice = "run the server as a user of its own, or give it CAP_SETUID, SETGID and CHOWN"
+        return UsersInForce(None, f"uids {uids} cannot be used: {reason}", advice)
+    return UsersInForce(uids)
+
+
+def why_not(strength: Strength, uids: UidRange | None = None) -> str | None:
     """Return why programs cannot be confined in this way here; None where they can."""
     try:
         probe = confined_command(
@@ -59,6 +96,7 @@ def why_not(strength: Strength) -> str | None:
             folder=None,
             environment={},
             strength=strength,
+            uids=uids,
         )
         ended = subprocess.run(  # noqa: S603
             probe.argv, **probe.options, capture_output=True, timeout=2 * PROBE_S, check=False

@@ -19,11 +19,13 @@ class Limits:
     memory_bytes: int = 512 * MIB  # of all its processes together
     processes: int = 32  # at one time; threads are not counted
     file_bytes: int = 64 * MIB  # for each file that it writes
+    disk_bytes: int = 256 * MIB  # of all files in the folders that it writes to
+    files: int = 50_000  # in these folders
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.seconds) and self.seconds > 0):
             raise ConfigurationError(f"limits: seconds must be above 0, not {self.seconds}")
-        for name in ("memory_bytes", "processes", "file_bytes"):
+        for name in ("memory_bytes", "processes", "file_bytes", "disk_bytes", "files"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"limits: {name} must be at least 1")
 

@@ -18,6 +18,14 @@ class Strength(StrEnum):
     RLIMITS = "rlimits"
 
 
+def require_parts(strength: Strength) -> None:
+    """Raise ConfigurationError unless what a strength needs is installed."""
+    if strength is Strength.LANDLOCK:
+        sandlock_home()
+    elif strength is Strength.BUBBLEWRAP:
+        bubblewrap_program()
+
+
 def sandlock_home() -> str:
     """Return the folder that holds the package `sandlock`."""
     found = importlib.util.find_spec("sandlock")

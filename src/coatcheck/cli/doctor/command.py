@@ -27,6 +27,7 @@ from coatcheck.cli.doctor.store import StoreView, look_at_store
 from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, SETTING_OPTIONS, options
 from coatcheck.cli.terminal import out, plain, print_json
 from coatcheck.errors import CoatcheckError
+from coatcheck.sandbox.identity import SETTING as SANDBOX_UIDS
 from coatcheck.settings import Settings, load_settings
 
 _STUCK = (
@@ -60,6 +61,7 @@ def doctor(
     except CoatcheckError as error:
         _finish(as_json, {}, [problem("settings", str(error), "correct it; all else needs it")])
         return
+    os.environ[SANDBOX_UIDS] = settings.sandbox_uids
     values = shown(settings, url, api_key)
     findings = _examine(settings, values, url, api_key, asked_for)
     _finish(as_json, values, findings)

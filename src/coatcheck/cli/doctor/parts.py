@@ -11,10 +11,10 @@ from pathlib import Path
 import apsw
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
+from coatcheck.cli.doctor.sandbox import check_sandbox
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.surface import Part
 from coatcheck.mcp.surface import McpSurface
-from coatcheck.sandbox import Strength, sandbox_in_force
 from coatcheck.settings import Settings
 from coatcheck.surfaces.configured import configured_surfaces
 from coatcheck.surfaces.installed import installed_surfaces
@@ -31,7 +31,7 @@ def check_parts(database_scheme: str, settings: Settings) -> Iterator[Finding]:
     yield ok(AREA, f"apsw {apsw.apsw_version()} with SQLite {apsw.sqlite_lib_version()}")
     yield _driver(needed=database_scheme in ("postgresql", "postgres"))
     yield _program("chromium", CHROMIUM, "a browser for kinds that render pages")
-    yield _sandbox()
+    yield from check_sandbox(settings)
     yield from _surfaces()
     yield from _configured(settings)
     yield from map(_optional, McpSurface().parts())
@@ -60,14 +60,6 @@ def _program(name: str, commands: tuple[str, ...], what: str) -> Finding:
     if found is None:
         return ok(AREA, f"{name} not found: only needed as {what}")
     return ok(AREA, f"{name} at {found}: {what}")
-
-
-def _sandbox() -> Finding:
-    found = sandbox_in_force()
-    said = f"programs run under {found.strength}: {found.says}"
-    if found.strength is Strength.RLIMITS:
-        return warning(AREA, f"{said} ({found.why})", found.advice)
-    return ok(AREA, said)
 
 
 def _surfaces() -> Iterator[Finding]:

@@ -16,6 +16,8 @@ from coatcheck.http.problem import Refusal
 from coatcheck.http.surface import Surface
 from coatcheck.logs import correlation_id
 from coatcheck.sandbox import Limits, Strength, sandbox_in_force
+from coatcheck.sandbox.exposure import refuse_exposed_files
+from coatcheck.settings import Settings
 from coatcheck.surfaces.tasks.calls import SURFACE, TaskCalls
 from coatcheck.surfaces.tasks.execution import handler_with
 from coatcheck.surfaces.tasks.routes import endpoints_for
@@ -58,6 +60,11 @@ class TaskSurface(Surface):
             keep_succeeded=kept,
             keep_failed=kept,
         )(handler_with(self._runner, self._policy, elsewhere=not is_local))
+
+    def configure(self, settings: Settings) -> None:
+        """Refuse to run commands that could read the server's own files."""
+        if self.settings.runner == "local":
+            refuse_exposed_files(settings)
 
     def _runner(self) -> Runner:
         if self.settings.runner == "local":

@@ -12,6 +12,7 @@ import importlib.metadata
 import re
 import subprocess
 import tempfile
+from pathlib import Path
 
 from coatcheck.sandbox import Confined, Limits, Reach, Strength, confine, sandbox_in_force
 from coatcheck.surfaces.render.drawing.d2_binary import INSTALL_COMMAND, find_d2
@@ -86,7 +87,7 @@ def _command(output: Output) -> Confined:
             "-",
             "-",
         ],
-        reach=Reach(),
+        reach=Reach(read=(Path(program),)),
         limits=LIMITS,
         strength=sandbox.strength,
     )

@@ -20,6 +20,7 @@ import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Awaitable
+from dataclasses import replace
 from pathlib import Path
 
 from coatcheck.clock import Clock, SystemClock
@@ -89,12 +90,7 @@ class LocalRunner:
                 command.argv,
                 reach=Reach(read=self._read, write=(folder,), network=self._network),
                 # The keeper's own clock is the net, should nobody be left to tell it.
-                limits=Limits(
-                    seconds + _PATIENCE_S,
-                    self._limits.memory_bytes,
-                    self._limits.processes,
-                    self._limits.file_bytes,
-                ),
+                limits=replace(self._limits, seconds=seconds + _PATIENCE_S),
                 environment=command.environment,
                 temporary=True,
                 strength=self._strength,

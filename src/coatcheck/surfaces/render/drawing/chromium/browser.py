@@ -39,6 +39,7 @@ _LIMITS = Limits(
     memory_bytes=_RESERVED_BYTES,
     processes=32,
     file_bytes=64 * 1024 * 1024,
+    disk_bytes=1024 * 1024 * 1024,  # shared memory between its processes is in files
 )
 
 # The protocol is spoken on descriptors 3 and 4; the keeper hands on 0 and 1.

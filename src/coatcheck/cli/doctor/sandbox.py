@@ -1,0 +1,65 @@
+"""The sandbox that programs run in: how strong it is, as whom they run, and what it exposes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
+from coatcheck.errors import ConfigurationError
+from coatcheck.sandbox import Limits, Strength, sandbox_in_force
+from coatcheck.sandbox.exposure import exposed_files
+from coatcheck.sandbox.identity import is_enterable_by_all, parse_uids
+from coatcheck.sandbox.in_force import users_in_force
+from coatcheck.sandbox.seccomp import deny_filter
+from coatcheck.settings import Settings
+
+AREA = "parts"
+MIB = 1024 * 1024
+
+
+def check_sandbox(settings: Settings) -> Iterator[Finding]:
+    """Say what holds a program back here."""
+    found = sandbox_in_force()
+    said = f"programs run under {found.strength}: {found.says}"
+    if found.strength is Strength.RLIMITS:
+        yield warning(AREA, f"{said} ({found.why})", found.advice)
+    else:
+        yield ok(AREA, said)
+    yield _users(settings, found.strength)
+    yield _filter(found.strength)
+    limits = Limits()
+    yield ok(
+        AREA,
+        f"a command may use {limits.disk_bytes // MIB} MiB of disk in {limits.files} files, "
+        f"{limits.memory_bytes // MIB} MiB of memory and {limits.processes} processes",
+    )
+    for exposed in exposed_files(settings):
+        yield problem(AREA, exposed, "commands are not served before that")
+
+
+def _users(settings: Settings, strength: Strength) -> Finding:
+    try:
+        if settings.sandbox_uids:
+            parse_uids(settings.sandbox_uids)
+        users = users_in_force(strength)
+    except ConfigurationError as error:
+        return problem(AREA, str(error), "correct it; commands do not run before that")
+    temporary = tempfile.gettempdir()
+    if users.uids is not None and not is_enterable_by_all([Path(temporary, "folder")]):
+        said = f"commands share the uid of the server: other users cannot enter {temporary}"
+        return warning(AREA, said, "set TMPDIR to a folder that every user may enter")
+    if users.uids is not None:
+        return ok(AREA, f"each program has a uid of its own, from {users.uids}")
+    said = f"programs share the uid of the server: {users.why}"
+    return warning(AREA, said, users.advice) if users.advice else ok(AREA, said)
+
+
+def _filter(strength: Strength) -> Finding:
+    if deny_filter(owns_files=False) is None:
+        said = "no seccomp filter for this processor: programs may change the server's files"
+        return warning(AREA, said, "run it on x86-64 or arm64, or under bubblewrap")
+    owns = users_in_force(strength).uids is not None
+    modes = "change modes only of their own files" if owns else "cannot change modes of files"
+    return ok(AREA, f"seccomp: programs {modes}, watch no files, and limit no other process")

@@ -1,0 +1,100 @@
+"""The uids that confined programs run as, when the server runs as root.
+
+Each program gets a uid that nobody else has at that time (`own_user.py`). It then owns nothing but
+the folders that it may write to, and may not signal, inspect or limit any process but its own.
+
+`COATCHECK_SANDBOX_UIDS` names the range, as FIRST-LAST. Without it, the first of two ranges is used
+that exists in this user namespace: one that systemd keeps free of everything, and for containers
+with few uids one below systemd's dynamic users.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from coatcheck.errors import ConfigurationError
+
+SETTING = "COATCHECK_SANDBOX_UIDS"
+
+_LARGEST_UID = 2**32 - 2  # the next one means "no change"
+
+
+class UidRange(NamedTuple):
+    """Uids from the first to the last."""
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+
+_USUAL = (UidRange(2_000_000_000, 2_000_065_535), UidRange(60_600, 61_183))
+
+
+def uid_range(environment: Mapping[str, str] | None = None) -> UidRange | None:
+    """Return the range to take uids from; None where this user namespace has none to spare."""
+    text = (os.environ if environment is None else environment).get(SETTING, "").strip()
+    if text:
+        return parse_uids(text)
+    return next((each for each in _USUAL if _is_mapped(each)), None)
+
+
+def parse_uids(text: str) -> UidRange:
+    """Read a range; raises ConfigurationError."""
+    found = re.fullmatch(r"([0-9]{1,10})-([0-9]{1,10})", text)
+    if not found:
+        raise ConfigurationError(f"sandbox_uids is FIRST-LAST, such as {_USUAL[0]}, not {text!r}")
+    uids = UidRange(int(found[1]), int(found[2]))
+    if not 0 < uids.first <= uids.last <= _LARGEST_UID:
+        raise ConfigurationError(f"sandbox_uids must go up, and not hold 0: {text}")
+    return uids
+
+
+def is_open_to_all(paths: Iterable[Path]) -> bool:
+    """Whether every user can enter the folders on the way to each of these paths, and read it."""
+    return all(_may_enter(path.resolve()) and _may_read(path) for path in paths)
+
+
+def is_enterable_by_all(paths: Iterable[Path]) -> bool:
+    """Whether every user can enter the folders on the way to each of these paths."""
+    return all(_may_enter(path.resolve()) for path in paths)
+
+
+def _may_enter(path: Path) -> bool:
+    return all(_mode(folder) & stat.S_IXOTH for folder in path.parents)
+
+
+def _may_read(path: Path) -> bool:
+    mode = _mode(path)
+    wanted = stat.S_IROTH | stat.S_IXOTH if stat.S_ISDIR(mode) else stat.S_IROTH
+    return mode & wanted == wanted
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return 0
+
+
+def _is_mapped(uids: UidRange) -> bool:
+    """Whether the user namespace of this process has these uids, and gids of the same numbers."""
+    return all(_maps(Path(f"/proc/self/{name}_map"), uids) for name in ("uid", "gid"))
+
+
+def _maps(file: Path, uids: UidRange) -> bool:
+    try:
+        lines = file.read_text().splitlines()
+    except OSError:
+        return False
+    for line in lines:
+        first, _, count = map(int, line.split())
+        if first <= uids.first and uids.last < first + count:
+            return True
+    return False

@@ -1,0 +1,137 @@
+"""An API process that lives and does not answer is replaced by its supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from coatcheck.cli.api_probe import MISSES, ApiProbe
+from tests.cli.proc_files import children_of
+from tests.cli.processes import PATIENCE_S, running
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+
+
+def _stop(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+
+
+def _take_descriptors(pid: int) -> None:
+    # As a command did to the API before the sandbox denied it.
+    _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, hard))
+
+
+@linux
+@pytest.mark.parametrize("harm", [_stop, _take_descriptors])
+def test_an_api_that_hangs_is_restarted(
+    tmp_path: Path, app_reference: str, harm: Callable[[int], None]
+) -> None:
+    arguments = ("serve", app_reference, "--port", "0")
+    with running(*arguments, folder=tmp_path, COATCHECK_HANG_S="3") as server:
+        url = server.url()
+        hung = next(pid for pid, argv in children_of(server.pid).items() if "--no-worker" in argv)
+        server.stderr.wait_for('"api answers"')
+        harm(hung)
+        said = json.loads(server.stderr.wait_for('"api hung"'))
+        assert (said["child"], said["child_pid"]) == ("api", hung)
+        assert said["missed_probes"] == MISSES
+        ended = json.loads(server.stderr.wait_for("a process ended and will be started again"))
+        assert (ended["child"], ended["exit_code"]) == ("api", -signal.SIGKILL)
+        # Connections wait in the kernel's queue until the next process accepts them.
+        httpx2.get(f"{url}/healthz", timeout=PATIENCE_S).raise_for_status()
+        children = children_of(server.pid)
+        assert hung not in children
+        assert len(children) == 2
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(PATIENCE_S)
+        yield listening
+
+
+def _answer(listening: socket.socket, with_: bytes) -> bytes:
+    with closing(listening.accept()[0]) as connection:
+        connection.settimeout(PATIENCE_S)
+        request = connection.recv(1024)
+        connection.sendall(with_)
+    return request
+
+
+def _probe(probe: ApiProbe, now: float, listening: socket.socket, with_: bytes) -> bool:
+    """Have one probe answered: begin it, send the request, read what comes back."""
+    probe.look(now)
+    probe.look(now)
+    request = _answer(listening, with_)
+    assert request.startswith(b"OPTIONS /healthz HTTP/1.1\r\nHost: 127.0.0.1:")
+    connection = probe.waits_for()[0][0]
+    connection.setblocking(True)
+    assert connection.recv(1, socket.MSG_PEEK) or not with_
+    connection.setblocking(False)
+    return probe.look(now)
+
+
+def test_any_answer_counts_and_only_the_first_is_told(listening: socket.socket) -> None:
+    probe = ApiProbe(listening, hang_s=3)
+    probe.start_over(0)
+    assert not probe.look(0.5), "not due yet"
+    assert probe.waits_for() == ([], [])
+    assert _probe(probe, 1, listening, b"HTTP/1.1 503 Service Unavailable\r\n\r\n")
+    assert not _probe(probe, 2, listening, b"HTTP/1.1 200 OK\r\n\r\n")
+    assert not probe.is_hung
+
+
+def test_silence_counts_only_after_a_first_answer(listening: socket.socket) -> None:
+    probe = ApiProbe(listening, hang_s=3)
+    probe.start_over(0)
+    for now in range(1, 20):
+        probe.look(now)
+    assert probe.misses > MISSES
+    assert not probe.is_hung
+    probe.start_over(20)
+
+
+def test_three_misses_in_a_row_are_a_hang(listening: socket.socket) -> None:
+    probe = ApiProbe(listening, hang_s=3)
+    probe.start_over(0)
+    _probe(probe, 1, listening, b"HTTP/1.1 200 OK\r\n\r\n")
+    _probe(probe, 2, listening, b"")  # closed without an answer
+    assert probe.misses == 1
+    _probe(probe, 3, listening, b"HTTP/1.1 200 OK\r\n\r\n")
+    assert probe.misses == 0
+    for missed in range(MISSES):
+        assert not probe.is_hung
+        probe.look(4 + missed)  # begins
+        probe.look(5 + missed)  # gives up
+        assert probe.misses == missed + 1
+    assert probe.is_hung
+    probe.start_over(10)
+    assert not probe.is_hung
+
+
+def test_an_answer_that_waits_is_read_before_the_deadline_is_judged(
+    listening: socket.socket,
+) -> None:
+    probe = ApiProbe(listening, hang_s=3)
+    probe.start_over(0)
+    probe.look(1)
+    probe.look(1)
+    _answer(listening, b"HTTP/1.1 200 OK\r\n\r\n")
+    connection = probe.waits_for()[0][0]
+    connection.setblocking(True)
+    assert connection.recv(1, socket.MSG_PEEK)
+    connection.setblocking(False)
+    assert probe.look(1_000_000), "this process was suspended for long"
+    assert probe.misses == 0
