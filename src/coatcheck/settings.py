@@ -33,19 +33,9 @@ PROCESSES = "SUPERMODEL_JOB_CONCURRENCY"
 # What may stand in the file beside the settings: [[proxy]], an array of tables, and [foreman].
 TABLES = frozenset({"foreman", "proxy"})
 
-POSITIVE = (
-    "lease_s",
-    "sweep_s",
-    "poll_s",
-    "longest_poll_s",
-    "audit_days",
-    "tenant_uploads",
-    "drain_s",
-    "grace_s",
-    "hang_s",
-    "mcp_wait_s",
-)
+POSITIVE = ("lease_s", "sweep_s", "poll_s", "longest_poll_s", "audit_days", "tenant_uploads")
 COUNTS = ("concurrency", "processes", "process_jobs", "body_min_rate", "tenant_requests")
+NOT_NEGATIVE = ("drain_s", "grace_s", "hang_s", "mcp_wait_s", "body_grace_s", *COUNTS)
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -133,7 +123,7 @@ class Settings:
         for name in POSITIVE:
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be more than 0, not {getattr(self, name)}")
-        for name in POSITIVE:
+        for name in NOT_NEGATIVE:
             if not 0 <= getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must not be negative: {getattr(self, name)}")
         if self.connections < 2:

@@ -107,7 +107,7 @@ async def _furnish(engine: Engine) -> tuple[list[str], dict[str, str]]:
     schedule = Definition("nightly", "echo", timing=Timing(every_ms=60_000), input=f'"{SECRET}"')
     await engine.schedules.put(schedule, tenant=ACME)
     task = Task(id="t1", name=SECRET, command="uname")
-    await put_task(engine.store, ACME, task, engine.clock.now())
+    await put_task(engine, ACME, task, "cli")
     names = {
         "schedule": "nightly",
         "upload_id": upload.id,

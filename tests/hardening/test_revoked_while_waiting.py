@@ -120,7 +120,7 @@ async def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
         monkeypatch.setattr(watch, "_enter", entering)
         await engine.store.register_worker(worker_info("claimer"))
         task = Task(id="t1", name="t", command="uname")
-        await put_task(engine.store, ACME, task, engine.clock.now())
+        await put_task(engine, ACME, task, "cli")
         yield Waiting(served, entered)
 
 

@@ -33,7 +33,7 @@ _TASK = _object("id name owner command args updatedAt taskExecutions")
 _TASKS = {JSON: {"type": "array", "items": _TASK[JSON]}}
 _PAGE = _object("content pageable totalElements totalPages first last")
 _TASKS_OR_PAGE = {JSON: {"oneOf": [_TASKS[JSON], _PAGE[JSON]]}}
-_NEW_TASK = {
+_NEW_TASK: dict[str, dict[str, Any]] = {
     JSON: {
         "type": "object",
         "required": ["name", "command"],
