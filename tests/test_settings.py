@@ -34,6 +34,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "poll_s": ("0.5", 0.5),
     "longest_poll_s": ("45", 45.0),
     "mcp_wait_s": ("0", 0.0),
+    "audit_days": ("30", 30.0),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
 }
@@ -173,6 +174,7 @@ def test_the_concurrency_of_others_is_that_of_processes() -> None:
         ("DRAIN_S", "-1", "drain_s must not be negative"),
         ("GRACE_S", "-0.1", "grace_s must not be negative"),
         ("MCP_WAIT_S", "-1", "mcp_wait_s must not be negative"),
+        ("AUDIT_DAYS", "0", "audit_days must be more than 0"),
         ("LOG_FORMAT", "xml", "log_format is json, text or auto, not 'xml'"),
     ],
 )
@@ -192,7 +194,7 @@ def test_a_bad_value_in_the_environment(name: str, text: str, says: str) -> None
         ("lease_s = [30]", "lease_s must be of type float"),
         ("database = 2020-01-01", "database must be of type str"),
         ("lease_s = 0", "lease_s must be more than 0"),
-        ("leases = 30", "unknown setting 'leases'; there are: blobs, concurrency,"),
+        ("leases = 30", "unknown setting 'leases'; there are: audit_days, blobs,"),
         ("[server]\nport = 80", "unknown setting 'server'"),
         ("config = 'other.toml'", "unknown setting 'config'"),
         ("port = ", "is not valid TOML"),
