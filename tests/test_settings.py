@@ -38,6 +38,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "body_grace_s": ("10", 10.0),
     "tenant_uploads": ("4", 4),
     "tenant_requests": ("100", 100),
+    "audit_days": ("30", 30.0),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
 }
@@ -179,6 +180,7 @@ def test_the_concurrency_of_others_is_that_of_processes() -> None:
         ("MCP_WAIT_S", "-1", "mcp_wait_s must not be negative"),
         ("BODY_MIN_RATE", "-1", "body_min_rate must not be negative"),
         ("TENANT_UPLOADS", "0", "tenant_uploads must be more than 0, not 0"),
+        ("AUDIT_DAYS", "0", "audit_days must be more than 0"),
         ("LOG_FORMAT", "xml", "log_format is json, text or auto, not 'xml'"),
     ],
 )
@@ -198,7 +200,7 @@ def test_a_bad_value_in_the_environment(name: str, text: str, says: str) -> None
         ("lease_s = [30]", "lease_s must be of type float"),
         ("database = 2020-01-01", "database must be of type str"),
         ("lease_s = 0", "lease_s must be more than 0"),
-        ("leases = 30", "unknown setting 'leases'; there are: blobs, body_grace_s,"),
+        ("leases = 30", "unknown setting 'leases'; there are: audit_days, blobs, body_grace_s,"),
         ("[server]\nport = 80", "unknown setting 'server'"),
         ("config = 'other.toml'", "unknown setting 'config'"),
         ("port = ", "is not valid TOML"),

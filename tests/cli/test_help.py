@@ -18,6 +18,7 @@ from tests.cli.processes import run_to_end
 
 SUBCOMMANDS = (
     *(
+        "audit",
         "backup",
         "completion",
         "demo",

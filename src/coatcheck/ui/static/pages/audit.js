@@ -3,7 +3,7 @@
 import { get, withQuery } from "../api.js";
 import { Icon } from "../parts/icons.js";
 import { Empty, Failure, Panel, Time, Waiting } from "../parts/small.js";
-import { Table } from "../parts/table.js";
+import { Pager, Table } from "../parts/table.js";
 import { usePolled } from "../polling.js";
 import { go, setQuery, to, useRoute } from "../router.js";
 import { isOperator } from "../session.js";
@@ -110,13 +110,7 @@ export const Audit = () => {
         ${rows.length
           ? html`<div class="as-list"><${Table} caption="Audit log, newest first" columns=${COLUMNS} rows=${rows} keyOf=${({ id }) => id} /></div>`
           : null}
-        ${cursors.length || value?.next_cursor
-          ? html`<div class="pager">
-              <span class="quiet">Page ${cursors.length + 1}, newest first</span>
-              <button type="button" disabled=${!cursors.length} onClick=${() => setCursors(cursors.slice(0, -1))}>Newer</button>
-              <button type="button" disabled=${!value?.next_cursor} onClick=${() => setCursors([...cursors, value.next_cursor])}>Older</button>
-            </div>`
-          : null}
+        <${Pager} cursors=${cursors} setCursors=${setCursors} next=${value?.next_cursor} />
       <//>
     </div>
   `;

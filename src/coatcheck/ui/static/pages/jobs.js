@@ -5,7 +5,7 @@ import { canBeHandedIn, firstExample, useKinds } from "../kinds.js";
 import { Curl } from "../parts/curl.js";
 import { Icon } from "../parts/icons.js";
 import { Empty, Failure, Labels, Panel, Progress, State, Time, Waiting } from "../parts/small.js";
-import { Table } from "../parts/table.js";
+import { Pager, Table } from "../parts/table.js";
 import { usePolled } from "../polling.js";
 import { go, setQuery, to, useRoute } from "../router.js";
 import { say } from "../saying.js";
@@ -157,13 +157,7 @@ export const Jobs = () => {
         ${jobs.length
           ? html`<div class="as-list jobs"><${Table} caption="Jobs, newest first" columns=${COLUMNS} rows=${jobs} keyOf=${({ id }) => id} /></div>`
           : null}
-        ${cursors.length || value?.next_cursor
-          ? html`<div class="pager">
-              <span class="quiet">Page ${cursors.length + 1}, newest first</span>
-              <button type="button" disabled=${!cursors.length} onClick=${() => setCursors(cursors.slice(0, -1))}>Newer</button>
-              <button type="button" disabled=${!value?.next_cursor} onClick=${() => setCursors([...cursors, value.next_cursor])}>Older</button>
-            </div>`
-          : null}
+        <${Pager} cursors=${cursors} setCursors=${setCursors} next=${value?.next_cursor} />
       <//>
     </div>
   `;

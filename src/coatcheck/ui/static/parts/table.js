@@ -2,6 +2,16 @@
 
 import { html } from "../view.js";
 
+// Leads through a listing, newest first. `cursors` are those of the pages before this one, the last
+// is where this one begins; `next` is that of the page after it.
+export const Pager = ({ cursors, setCursors, next }) => cursors.length || next
+  ? html`<div class="pager">
+      <span class="quiet">Page ${cursors.length + 1}, newest first</span>
+      <button type="button" disabled=${!cursors.length} onClick=${() => setCursors(cursors.slice(0, -1))}>Newer</button>
+      <button type="button" disabled=${!next} onClick=${() => setCursors([...cursors, next])}>Older</button>
+    </div>`
+  : null;
+
 // `columns` are [{name, cell, kind?, unseen?}]; `name` stands beside the value on a narrow screen. A
 // column without one says to screen readers what it is: `unseen`, or that it is for buttons.
 export const Table = ({ caption, columns, rows, keyOf }) => html`
