@@ -102,6 +102,7 @@ class Worker:
             probe=probe,
             on_registered=self._look_everywhere,
         )
+        self._scratch = Scratch(scratch)
         finished = Finished(self._finished)
         self._async = AsyncRunner(
             partial(finished, self._lane_of["async"].backlog, "async"), new_loop
@@ -119,8 +120,8 @@ class Worker:
                 settings,
                 new_loop,
                 processes.slots,
+                self._scratch,
             )
-        self._scratch = Scratch(scratch)
         self._answers = Answers(
             engine, Reports(self._report_soon), self._lose, probe, self._scratch
         )
