@@ -40,7 +40,9 @@ class Confinement:
     environment: tuple[str, ...] = ()
     # Files and folders to read beside the interpreter's, looked up when a process is started.
     read: Callable[[], Iterable[Path]] = nothing_more
-    # Whether it starts programs that need all of /proc, with it the command lines of this machine.
+    # Whether it starts programs in a sandbox of their own, which may have to fit in its own.
+    starts_programs: bool = False
+    # Whether these need all of /proc, and with it the command lines of all processes here.
     sees_processes: bool = False
     # Who answers `ctx.service`, on the worker's own loop.
     service: Service | None = None

@@ -11,9 +11,10 @@ What holds after `lock_down`, in the order in which it is applied:
    processes cannot be traced (their environment and memory cannot be read), and from ABI 6 (Linux
    6.12) on not be signalled. Moving mounts is denied with it.
 3. seccomp: no socket can be made but a Unix stream, and none can be connected: there is no network
-   and no service of this machine to talk to, only pairs. Calls that change files without opening them (chmod, utime, xattr),
-   that change other processes (prlimit, priorities), that share memory by name (System V, POSIX
-   queues), and large parts of the kernel that no parser needs (io_uring, bpf, namespaces) fail.
+   and no service of this machine to talk to, only pairs. Calls fail that change files without
+   opening them (chmod, utime, xattr), that change other processes (prlimit, priorities), that
+   share memory by name (System V, POSIX queues), and that no parser needs (io_uring, bpf,
+   namespaces).
 
 Landlock and seccomp confine the calling thread and its descendants: call it before the process has
 a second thread. Where the kernel lacks one of them the other still holds; `walls_here` says which.
@@ -25,7 +26,6 @@ import ctypes
 import errno
 import os
 import platform
-import resource
 import socket
 import stat
 import struct
@@ -58,7 +58,7 @@ _NET_ABI, _SCOPE_ABI = 4, 6
 _NET_ALL = 0b11  # bind and connect TCP
 _SCOPE_ALL = 0b11  # abstract Unix sockets and signals
 
-# --- seccomp (linux/seccomp.h, linux/bpf_common.h)
+# --- seccomp, as in linux/seccomp.h and linux/bpf_common.h
 
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _LOAD, _AND = 0x20, 0x54
@@ -213,6 +213,7 @@ class Walls:
     """Which walls a process of this machine can put around itself."""
 
     files: bool  # Landlock
+    network: bool  # Landlock from ABI 4 on; `calls` holds it, too
     signals: bool  # Landlock from ABI 6 on
     calls: bool  # seccomp, and with it the network
 
@@ -238,13 +239,12 @@ class Walls:
 def walls_here() -> Walls:
     """Return which walls this machine has."""
     abi = _landlock_abi()
-    return Walls(abi >= 1, abi >= _SCOPE_ABI, _machine() is not None)
+    return Walls(abi >= 1, abi >= _NET_ABI, abi >= _SCOPE_ABI, _machine() is not None)
 
 
 def lock_down(read: Iterable[Path], write: Iterable[Path]) -> Walls:
     """Confine the calling process, which must have one thread; return the walls that hold."""
     walls = walls_here()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform != "linux":
         return walls
     _drop_capabilities()

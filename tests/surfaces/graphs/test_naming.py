@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -84,8 +85,9 @@ async def test_a_model_is_asked_by_paths_alone_and_once(serve: Serve, endpoint: 
 def test_what_cannot_be_had_is_no_name(endpoint: Endpoint, status: int, says: str) -> None:
     endpoint.status, endpoint.says = status, says
     naming = NamingSettings(endpoint.url.rstrip("/"), "small")
-    assert ask_for_name(["a.py"], naming) == ""
-    assert ask_for_name(["a.py"], NamingSettings("http://127.0.0.1:9", "small")) == ""
+    assert asyncio.run(ask_for_name(["a.py"], naming)) == ""
+    nobody = NamingSettings("http://127.0.0.1:9", "small")
+    assert asyncio.run(ask_for_name(["a.py"], nobody)) == ""
 
 
 def test_a_domain_without_another_name_keeps_its_own() -> None:

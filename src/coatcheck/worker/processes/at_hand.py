@@ -2,7 +2,8 @@
 
 What takes a moment need not be written down, claimed and written down again before it is answered.
 Whoever answers requests has one warm process, which runs one attempt at a time, isolated as those
-of a worker are; of a confined kind (confined.py) one for each of the tenants that asked last. The job is written once it has ended, in one write (`Store.submit_ended`).
+of a worker are; of confined kinds (confined.py) one for each of the tenants that asked last. The
+job is written once it has ended, in one write (`Store.submit_ended`).
 
 Nothing was accepted before that: should this process die, its caller has no answer and no id. And
 nothing was done but work that may be done again. So wherever there is no end to write (the process
@@ -57,7 +58,7 @@ class _Attempt:
 
 
 class AtHand:
-    """The processes of some kinds, all of them confined or none. All of it is on the loop of whoever asks."""
+    """The processes of some kinds, all confined or none. All of it is on the caller's loop."""
 
     def __init__(self, kinds: Sequence[Kind], settings: Settings, clock: Clock) -> None:
         for kind in kinds:

@@ -71,10 +71,14 @@ def main(descriptor: int) -> None:
     Child(wire, kinds).run()
 
 
-def _confine(wire: Wire, read: list[str], write: list[str], data_bytes: int | None) -> None:
+def _confine(
+    wire: Wire, locked: bool, read: list[str], write: list[str], data_bytes: int | None
+) -> None:
     """Lock this process down before it imports a handler; it has no second thread yet."""
     try:
-        lock_down(map(Path, read), map(Path, write))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if locked:
+            lock_down(map(Path, read), map(Path, write))
         if data_bytes is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, data_bytes))
     except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
 """The processes of confined kinds: what one of them is given, and nothing else.
 
 A confined process (model/confinement.py) has two folders of its own. Its worker puts the files of a
-job in the *inbox*, which the process can read only: no link that a hostile process could leave there
+job in the *inbox*, which the process can only read: no link that a hostile process leaves there
 leads the worker to write somewhere else. The *scratch* folder is where it works: its home, its
 current directory and the place of its temporary files.
 
@@ -24,6 +24,7 @@ from typing import Any
 from coatcheck.model.handler import reference_of
 from coatcheck.model.kind import Kind
 from coatcheck.sandbox import runtime
+from coatcheck.sandbox.lockdown import walls_here
 
 # Settings of the interpreter and its libraries that hold no secret, kept where they are set.
 _KEPT = (
@@ -84,10 +85,23 @@ def confinement_fields(kinds: Sequence[Kind], workspace: Workspace) -> dict[str,
     memory = [kind.memory for kind in kinds]
     limits = [each for each in memory if each is not None]
     return {
+        "locked": can_lock_down(kinds),
         "read": [str(path) for path in dict.fromkeys(_readable(kinds, workspace))],
         "write": [str(workspace.scratch), "/dev/null"],
         "data_bytes": max(limits) + _BASE_BYTES if limits and len(limits) == len(memory) else None,
     }
+
+
+def can_lock_down(kinds: Sequence[Kind]) -> bool:
+    """Tell whether a process of these kinds can put walls around itself on this machine.
+
+    Below Landlock nobody can mount, so bubblewrap cannot make a sandbox there. If it is all that
+    there is for the programs that a kind starts, their sandbox is kept and the walls are not.
+    """
+    starts = any(kind.confinement and kind.confinement.starts_programs for kind in kinds)
+    if not starts or not walls_here().files or shutil.which("bwrap") is None:
+        return True
+    return walls_here().network and importlib.util.find_spec("sandlock") is not None
 
 
 def _readable(kinds: Sequence[Kind], workspace: Workspace) -> Iterator[Path]:
@@ -124,4 +138,3 @@ def _code_of(module: str) -> Iterator[Path]:
         yield from map(Path, found.submodule_search_locations)
     elif found.origin is not None:
         yield Path(found.origin)
-

@@ -219,7 +219,7 @@ class ProcessRunner:
                 continue
             self._waiting.remove(execution)
             self._busy[execution] = process
-            execution.inbox = process.workspace and process.workspace.inbox
+            execution.inbox = None if process.workspace is None else process.workspace.inbox
             process.give(execution, execution.claim)
             if execution.interrupted is not None:
                 self._tell(process, execution)

@@ -84,7 +84,7 @@ class WirePort(Port):
             future.set_result(_read_answer(question, answer["value"]))
 
 
-def write_question(question: Question) -> tuple[dict[str, Any], bytes]:
+def write_question(question: Question) -> tuple[dict[str, Any], bytes]:  # noqa: C901 - a case each
     """Return a question as it is sent."""
     match question:
         case History():
@@ -110,7 +110,7 @@ def write_question(question: Question) -> tuple[dict[str, Any], bytes]:
             return {"what": "service", "name": name}, body
 
 
-def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Question:
+def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Question:  # noqa: C901 - a case each
     """Read what `write_question` says, with what came in pieces before; ValueError if it is not
     that.
     """

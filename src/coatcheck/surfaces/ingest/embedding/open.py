@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from coatcheck.errors import ConfigurationError
 from coatcheck.surfaces.ingest.embedding.base import Embedder
 from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
+
+
+def weights() -> tuple[Path, ...]:
+    """Return the folder of the offline embedder's weights, if they are here."""
+    try:
+        from coatcheck.surfaces.ingest.embedding.offline import installed_weights  # noqa: PLC0415
+
+        return (installed_weights(),)
+    except (ModuleNotFoundError, ConfigurationError):
+        return ()
 
 
 def open_embedder(settings: EmbeddingSettings) -> Embedder:
