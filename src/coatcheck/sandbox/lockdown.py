@@ -242,14 +242,17 @@ def walls_here() -> Walls:
     return Walls(abi >= 1, abi >= _NET_ABI, abi >= _SCOPE_ABI, _machine() is not None)
 
 
-def lock_down(read: Iterable[Path], write: Iterable[Path]) -> Walls:
-    """Confine the calling process, which must have one thread; return the walls that hold."""
+def lock_down(read: Iterable[Path], write: Iterable[Path], listed: Iterable[Path] = ()) -> Walls:
+    """Confine the calling process, which must have one thread; return the walls that hold.
+
+    Of folders that are `listed`, the names of files below them can be learned, and no more.
+    """
     walls = walls_here()
     if sys.platform != "linux":
         return walls
     _drop_capabilities()
     if walls.files:
-        _restrict_files(read, write)
+        _restrict_files(read, write, listed)
     if walls.calls:
         _restrict_calls()
     return walls
@@ -266,7 +269,7 @@ def _drop_capabilities() -> None:
     _check(libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION, 0), none), "capset")
 
 
-def _restrict_files(read: Iterable[Path], write: Iterable[Path]) -> None:
+def _restrict_files(read: Iterable[Path], write: Iterable[Path], listed: Iterable[Path]) -> None:
     libc, abi = _libc(), _landlock_abi()
     handled = (1 << _RIGHTS_OF_ABI.get(abi, 16)) - 1
     attributes = struct.pack("=Q", handled)
@@ -279,6 +282,8 @@ def _restrict_files(read: Iterable[Path], write: Iterable[Path]) -> None:
     try:
         for path in read:
             _allow(ruleset, path, _READ & handled)
+        for path in listed:
+            _allow(ruleset, path, _READ_DIR)
         for path in write:
             _allow(ruleset, path, handled & ~(_EXECUTE | _MAKE_CHAR | _MAKE_BLOCK | _IOCTL_DEV))
         _check(libc.syscall(_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")

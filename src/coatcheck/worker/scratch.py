@@ -53,9 +53,9 @@ class Scratch:
         if (folder := self._attempts.pop(lease, None)) is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def new_folder(self, prefix: str) -> Path:
-        """Make a folder for a process."""
-        return Path(tempfile.mkdtemp(prefix=prefix, dir=self._own()))
+    def new_folder(self) -> Path:
+        """Make a folder for a process; with a short name, for what binds sockets in it."""
+        return Path(tempfile.mkdtemp(prefix="p", dir=self._own()))
 
     def _own(self) -> Path:
         with self._making:

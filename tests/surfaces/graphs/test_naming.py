@@ -57,19 +57,20 @@ class Endpoint:
 
 
 @pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
-    """An endpoint that the process of a job is told of by its environment."""
+def endpoint() -> Iterator[Endpoint]:
     endpoint = Endpoint()
-    monkeypatch.setenv(settings.NAMING_URL, endpoint.url)
-    monkeypatch.setenv(settings.NAMING_MODEL, "small")
-    monkeypatch.setenv(settings.NAMING_KEY, "sesame")
     yield endpoint
     endpoint.close()
 
 
 @pytest.mark.anyio
 async def test_a_model_is_asked_by_paths_alone_and_once(serve: Serve, endpoint: Endpoint) -> None:
-    async with serve() as graphs:  # G39
+    environment = {
+        settings.NAMING_URL: endpoint.url,
+        settings.NAMING_MODEL: "small",
+        settings.NAMING_KEY: "sesame",
+    }
+    async with serve(environment) as graphs:  # G39
         said = await graphs.ended("domain", zipped())
         assert [each["name"] for each in said["result"]["domains"]] == ["Buying and Selling"]
         [asked] = endpoint.asked

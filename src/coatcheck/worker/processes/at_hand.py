@@ -120,7 +120,7 @@ class AtHand:
             return
         try:
             self._guard = self._guard or Guard()
-            folder = self._scratch.new_folder("process-") if self._confined else None
+            folder = self._scratch.new_folder() if self._confined else None
             workspace = None if folder is None else Workspace.make(folder)
             process = Process(self, self._guard, self._kinds, self._settings, workspace)
         except (OSError, ConfigurationError) as error:

@@ -72,13 +72,18 @@ def main(descriptor: int) -> None:
 
 
 def _confine(
-    wire: Wire, locked: bool, read: list[str], write: list[str], data_bytes: int | None
+    wire: Wire,
+    locked: bool,
+    read: list[str],
+    listed: list[str],
+    write: list[str],
+    data_bytes: int | None,
 ) -> None:
     """Lock this process down before it imports a handler; it has no second thread yet."""
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if locked:
-            lock_down(map(Path, read), map(Path, write))
+            lock_down(map(Path, read), map(Path, write), map(Path, listed))
         if data_bytes is not None:
             resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, data_bytes))
     except (OSError, ValueError) as error:

@@ -40,6 +40,8 @@ _MACHINE = (
 _PACKAGES = ("site-packages", "dist-packages")
 # Beyond the largest limit of a kind: what was imported, and what is left from job to job.
 _BASE_BYTES = 1 << 30
+# What a program that a handler starts may have, by limits of its own.
+_PROGRAM_BYTES = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,12 @@ class Workspace:
     @property
     def inbox(self) -> Path:
         """Where the worker puts files for it."""
-        return self.folder / "inbox"
+        return self.folder / "in"
 
     @property
     def scratch(self) -> Path:
         """Where it writes."""
-        return self.folder / "scratch"
+        return self.folder / "tmp"
 
     @classmethod
     def make(cls, folder: Path) -> Workspace:
@@ -82,14 +84,24 @@ def environment_of(
 
 def confinement_fields(kinds: Sequence[Kind], workspace: Workspace) -> dict[str, Any]:
     """Return what a confined process is told to lock itself down to."""
-    memory = [kind.memory for kind in kinds]
-    limits = [each for each in memory if each is not None]
     return {
         "locked": can_lock_down(kinds),
         "read": [str(path) for path in dict.fromkeys(_readable(kinds, workspace))],
+        "listed": [str(path) for path in dict.fromkeys(_listed(kinds))],
         "write": [str(workspace.scratch), "/dev/null"],
-        "data_bytes": max(limits) + _BASE_BYTES if limits and len(limits) == len(memory) else None,
+        "data_bytes": _largest(kinds),
     }
+
+
+def _largest(kinds: Sequence[Kind]) -> int | None:
+    """Return what no job of these kinds needs, in bytes: a hostile one can take that much."""
+    limits = []
+    for kind in kinds:
+        if kind.memory is None:
+            return None
+        starts = kind.confinement is not None and kind.confinement.starts_programs
+        limits.append(max(kind.memory, _PROGRAM_BYTES if starts else 0))
+    return max(limits) + _BASE_BYTES
 
 
 def can_lock_down(kinds: Sequence[Kind]) -> bool:
@@ -116,6 +128,13 @@ def _readable(kinds: Sequence[Kind], workspace: Workspace) -> Iterator[Path]:
             yield from kind.confinement.read()
             if kind.confinement.sees_processes:
                 yield Path("/proc")
+
+
+def _listed(kinds: Sequence[Kind]) -> Iterator[Path]:
+    """Yield the folders that packages are found in, which the import system lists."""
+    modules = ("coatcheck", *(reference_of(kind).module for kind in kinds))
+    for module in modules:
+        yield from (path.parent for path in _code_of(module))
 
 
 def interpreter_folders() -> Iterator[Path]:

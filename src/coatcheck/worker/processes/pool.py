@@ -153,7 +153,7 @@ class ProcessRunner:
         if self._closing:
             return
         try:
-            folder = self._scratch.new_folder("process-") if confined else None
+            folder = self._scratch.new_folder() if confined else None
             workspace = None if folder is None else Workspace.make(folder)
             kinds = self._kinds[confined]
             process = Process(self, self._guard, kinds, self._settings, workspace)
