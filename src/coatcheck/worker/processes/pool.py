@@ -83,6 +83,7 @@ class ProcessRunner:
         new_loop: NewLoop,
         slots: int,
         scratch: Scratch,
+        warm: int | None = None,
     ) -> None:
         self._finish = finish
         self._reading: dict[Execution, Future[Any]] = {}  # whose input is being read
@@ -97,6 +98,7 @@ class ProcessRunner:
         self._settings = settings
         self._scratch = scratch
         self._slots = slots
+        self._warm = slots if warm is None else warm  # how many are started with the worker
         self._paused: Counter[bool] = Counter()  # processes to be started after a pause
         self._jobs_each = settings.process_jobs
         self._processes: set[Process[Execution]] = set()
@@ -144,7 +146,7 @@ class ProcessRunner:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._guard = Guard()
-        for confined in islice(cycle(self._kinds), self._slots):
+        for confined in islice(cycle(self._kinds), self._warm):
             self._loop.call_soon(self._spawn, confined)
         self._loop.run_forever()
         self._loop.close()
