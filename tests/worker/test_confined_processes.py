@@ -12,12 +12,18 @@ from typing import Any
 import pytest
 
 from coatcheck import App
+from coatcheck.blobs.open import blobs_for
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.confinement import Confinement
+from coatcheck.model.kind import Kind
 from coatcheck.model.state import State
 from coatcheck.sandbox.lockdown import walls_here
+from coatcheck.settings import Settings
+from coatcheck.store.base import Store
+from coatcheck.surfaces.installed import installed_surfaces
+from coatcheck.worker.processes.pool import ProcessRunner
 
 from . import confined_app
 from .conftest import SETTINGS, working
@@ -105,18 +111,19 @@ async def test_a_tenant_that_works_alone_finds_its_process_warm(engine: Engine) 
 
 
 async def test_its_files_can_be_read_and_nothing_planted_beside_them(
-    engine: Engine, tmp_path: Path
+    app: App, store: Store, tmp_path: Path
 ) -> None:
-    given = tmp_path / "given.txt"
-    given.write_text("the content")
-    upload = await engine.uploads.receive(given.read_bytes(), "given.txt", "text/plain")
+    blobs = blobs_for(Settings(database=f"sqlite:///{tmp_path}/jobs.db"))
+    engine = Engine(store, app.kinds, blobs=blobs)
+    uploaded = await engine.uploads.receive(b"the content", "given.txt", "text/plain")
     async with working(engine, ONE):
-        seen = await result_of(engine, "read_upload", {"upload": upload.id})
+        seen = await result_of(engine, "read_upload", {"upload": uploaded.upload.id})
     assert seen == {
         "content": "the content",
         "write": "PermissionError",
         "plant": "PermissionError",
     }
+    blobs.close()
 
 
 async def test_its_service_answers_in_the_worker_for_the_jobs_own_tenant(engine: Engine) -> None:
@@ -128,3 +135,43 @@ async def test_its_service_answers_in_the_worker_for_the_jobs_own_tenant(engine:
 def test_only_a_handler_in_a_process_can_be_confined() -> None:
     with pytest.raises(ConfigurationError, match="a handler can only be confined"):
         App().job("k", confinement=Confinement())(lambda ctx: None)
+
+
+def built_in_kinds() -> list[Kind]:
+    app = App()
+    for _, surface, _, _ in installed_surfaces():
+        if surface is not None:
+            app.use(surface)
+    return [kind for kind in app.kinds.values() if kind.isolation == "process"]
+
+
+def test_every_built_in_kind_in_a_process_is_confined() -> None:
+    kinds = built_in_kinds()
+    assert {kind.name for kind in kinds} >= {"render", "graph", "ingest.document"}
+    assert [kind.name for kind in kinds if kind.confinement is None] == []
+
+
+async def test_the_processes_of_the_built_in_kinds_have_no_credentials_and_no_network(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looked at from outside: the environment, the walls and the descriptors of the real ones."""
+    monkeypatch.setenv("COATCHECK_DATABASE", "postgresql://someone:a-credential@db/jobs")
+    monkeypatch.setenv("COATCHECK_PEPPER", "a-credential")
+    engine = Engine(store, {kind.name: kind for kind in built_in_kinds()})
+    async with working(engine, ONE) as worker:
+        drawn = {"source": "flowchart LR\n  A --> B", "format": "mermaid"}
+        await result_of(engine, "render", drawn)
+        pool = worker._runners["process"]
+        assert isinstance(pool, ProcessRunner)
+        for pid in pool.pids():
+            check_process(pid)
+
+
+def check_process(pid: int) -> None:
+    assert b"a-credential" not in Path(f"/proc/{pid}/environ").read_bytes()
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    status = dict(line.split(":\t", 1) for line in lines)
+    assert (status["Seccomp"], status["NoNewPrivs"]) == ("2", "1")
+    assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
+    targets = [str(each.readlink()) for each in Path(f"/proc/{pid}/fd").iterdir()]
+    assert not [each for each in targets if "jobs.db" in each]
