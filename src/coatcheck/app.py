@@ -19,6 +19,7 @@ from coatcheck.engine.schedules import check_definition
 from coatcheck.engine.submission import Submission, prepare
 from coatcheck.errors import ConfigurationError, InvalidInput
 from coatcheck.ids import UlidGenerator
+from coatcheck.model.confinement import Confinement
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.handler import isolation_of, signature_of
 from coatcheck.model.job import API_SURFACE, DEFAULT_QUEUE, Terms
@@ -97,6 +98,7 @@ class App:
         on_overrun: OnOverrun = "retry",
         isolation: Isolation | None = None,
         memory: Size | None = None,
+        confinement: Confinement | None = None,
         slots: int = 0,
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
@@ -124,6 +126,7 @@ class App:
         on_overrun: OnOverrun = "retry",
         isolation: Isolation | None = None,
         memory: Size | None = None,
+        confinement: Confinement | None = None,
         slots: int = 0,
         queue: str = DEFAULT_QUEUE,
         keep_succeeded: Duration = "24h",
@@ -144,8 +147,9 @@ class App:
         The handler takes `(ctx, input)` or only `(ctx)`. An `async def` runs on the worker's
         handler loop, a `def` in a thread; with `isolation="process"` both run in a process of
         their own, where `memory` limits what a job may add to it, and a worker has room for as many
-        as it has cores, or as `slots` asks for. What its annotations say is what the input is
-        checked against before a job is accepted.
+        as it has cores, or as `slots` asks for. With a `confinement` that process has no network, a
+        clean environment, no files but temporary ones, and never serves two tenants. What its
+        annotations say is what the input is checked against before a job is accepted.
 
         `on_lost` says what becomes of a job whose worker disappears, `on_drain` of one that does
         not finish in time where its worker was told to stop: it is given back ("release") or fails
@@ -181,8 +185,9 @@ class App:
             _check_choice(kind_name, "on_drain", drained, get_args(OnDrain))
             _check_choice(kind_name, "on_overrun", on_overrun, get_args(OnOverrun))
             where = isolation_of(kind_name, handler, isolation)
-            if (memory is not None or slots) and where != "process":
+            if (memory is not None or slots or confinement) and where != "process":
                 what = "memory can only be limited" if memory is not None else "slots are"
+                what = "a handler can only be confined" if confinement else what
                 raise ConfigurationError(f"kind {kind_name!r}: {what} with isolation='process'")
             limit = limit_of(kind_name, concurrency, concurrency_key, rate)
             if head_starts is not None and limit is None:
@@ -205,6 +210,7 @@ class App:
                 head_starts=head_starts,
                 version=version,
                 slots=slots,
+                confinement=confinement,
                 memory=None
                 if memory is None
                 else size_in_bytes(memory, f"kind {kind_name!r}: memory"),

@@ -9,7 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
+from coatcheck.cli.doctor import parts
+from coatcheck.cli.doctor.findings import Level
 from coatcheck.sandbox import Strength, sandbox_in_force
+from coatcheck.sandbox.lockdown import Walls
 from coatcheck.store.sqlite.schema import MIGRATIONS
 from tests.cli.diagnosis import diagnose, of_area
 from tests.cli.processes import run_to_end, running
@@ -236,3 +239,21 @@ def test_a_place_for_blobs_that_cannot_be_one_is_a_problem(tmp_path: Path) -> No
     assert (level, "secret" in said) == ("problem", False)
     assert found["settings"]["blobs"] == f"file://{tmp_path}/file/blobs"
     assert unknown["settings"]["blobs"] == "ftp://(hidden)"
+
+
+@pytest.mark.parametrize(
+    ("walls", "level", "word"),
+    [
+        (Walls(files=True, network=True, signals=True, calls=True), Level.OK, "without files"),
+        (Walls(files=False, network=False, signals=False, calls=True), Level.WARNING, "read and"),
+        (Walls(files=True, network=True, signals=False, calls=True), Level.WARNING, "signal"),
+        (Walls(files=True, network=True, signals=True, calls=False), Level.WARNING, "network"),
+    ],
+)
+def test_it_says_which_walls_stand_around_parsers(
+    monkeypatch: pytest.MonkeyPatch, walls: Walls, level: Level, word: str
+) -> None:
+    monkeypatch.setattr(parts, "walls_here", lambda: walls)
+    found = parts._walls()
+    assert found.level is level
+    assert word in found.message

@@ -42,6 +42,7 @@ from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.payload import fits_inline
+from coatcheck.model.share import HeldSlots
 from coatcheck.model.state import State
 from coatcheck.model.step import Step
 from coatcheck.store.base import (
@@ -397,14 +398,18 @@ class Engine:
         """Return what a worker with these kinds says it has: with their versions."""
         return tuple(sorted(names_in_lanes(list(kinds), self._versions)))
 
-    async def claim(self, worker_id: str, kinds: Sequence[str], limit: int) -> Claimed:
-        """Take up to `limit` jobs for a worker."""
+    async def claim(
+        self, worker_id: str, kinds: Sequence[str], limit: int, held: HeldSlots | None = None
+    ) -> Claimed:
+        """Take up to `limit` jobs for a worker, none that exceed the share of what it has held."""
         now = self.clock.now()
         limits = {name: self._limits[name] for name in kinds if name in self._limits}
         for name in self._head_starts.keys() & limits.keys():
             limits[name] = limits[name]._replace(head_starts=self._head_starts[name]())
         versions = {name: self._versions[name] for name in kinds if name in self._versions}
-        claimed = await self.store.claim(worker_id, kinds, limit, now, limits, versions)
+        claimed = await self.store.claim(
+            worker_id, kinds, limit, now, limits, versions, *([] if held is None else [held])
+        )
         for claim in claimed.claims:
             self.metrics.started(claim.kind, now - claim.run_at)
         return claimed

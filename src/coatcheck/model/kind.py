@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from coatcheck.errors import InvalidPayload
+from coatcheck.model.confinement import Confinement
 from coatcheck.model.job import DEFAULT_QUEUE, Job, Terms
 from coatcheck.model.limit import LONGEST_KEY, Limit
 from coatcheck.model.upload import NOTED
@@ -62,6 +63,7 @@ class Kind:
     backoff: Backoff = field(default_factory=Backoff)
     slots: int = 0  # for so many of its jobs a worker has processes, unless its operator says
     memory: int | None = None  # bytes a job may add to its process; None: no limit
+    confinement: Confinement | None = None  # None: its processes have all that the worker has
     payload_ttl_ms: int | None = None  # None: an input lives as long as its job
     drop_input_on_end: bool = False
     limit: Limit | None = None

@@ -26,6 +26,7 @@ from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeede
 from coatcheck.model.payload import is_reference
 from coatcheck.model.record import Record
 from coatcheck.model.schedule import Schedule
+from coatcheck.model.share import HeldSlots
 from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.sealing import PREFIX, Keyring
 from coatcheck.store.base import (
@@ -158,9 +159,10 @@ class SealedStore(SealedSecrets):
         now: int,
         limits: Mapping[str, Limit] = NO_LIMITS,
         versions: Mapping[str, str] = NO_VERSIONS,
+        held: HeldSlots | None = None,
     ) -> Claimed:
         """Take jobs that are due; one whose key is not known here is given back."""
-        claimed = await self._store.claim(worker_id, kinds, limit, now, limits, versions)
+        claimed = await self._store.claim(worker_id, kinds, limit, now, limits, versions, held)
         claims, unread = [], []
         for claim in claimed.claims:
             try:

@@ -7,10 +7,10 @@
    one job of each key of a (kind, queue), then the next of each. A job of a queue with a head start
    counts as that much older than it is.
 
-What a limit holds back (rooms.py) is passed over. A lane is a line of jobs that share everything
-this is decided by; its name, made by the migration that brings limits, puts the lanes in the order
-in which they are looked at. None is read further than to its first job that is not taken, so a long
-one costs what a short one costs.
+What a limit (rooms.py) or a worker's share (model/share.py) holds back is passed over. A lane is a
+line of jobs that share everything this is decided by; its name, made by the migration that brings
+limits, puts the lanes in the order in which they are looked at. None is read further than to its
+first job that is not taken, so a long one costs what a short one costs.
 
 A *plain* job, of the default tenant, without a key or a version, is in no lane in the store. Where
 there are only such jobs and no limits nobody takes turns, and stores claim them without any of
@@ -31,6 +31,7 @@ from typing import Any, Protocol
 
 from coatcheck.ids import ulid_time
 from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.share import HeldSlots
 from coatcheck.store.rooms import Rooms
 
 PlainLane = tuple[str, str, int]  # kind, queue, priority
@@ -149,13 +150,21 @@ class Line:
 class Choosing:
     """One claim's way through the lanes."""
 
-    def __init__(self, lanes: LaneReader, turns: Turns, who: Sequence[str], rooms: Rooms) -> None:
+    def __init__(
+        self,
+        lanes: LaneReader,
+        turns: Turns,
+        who: Sequence[str],
+        rooms: Rooms,
+        held: HeldSlots | None = None,
+    ) -> None:
         self._next_lane = lanes.next_lane
         self._jobs = lanes.jobs
         self._turns = turns
         self._had: dict[object, str] = {}
         self._who = tuple(who)
         self._rooms = rooms
+        self._held = None if held is None else held.copy()
 
     def end(self) -> None:
         """Keep whose turns these were: the jobs have been taken."""
@@ -191,7 +200,9 @@ class Choosing:
         has to be asked whose turn it is. None where it is not so, or keys are limited.
         """
         line = level[0]
-        if len(level) > 1 or self._next_lane(line.head, line.end) is not None:
+        if self._held is not None or len(level) > 1:
+            return None
+        if self._next_lane(line.head, line.end) is not None:
             return None
         if line.limited:
             if self._rooms.is_by_key(line.kind):
@@ -238,17 +249,23 @@ class Choosing:
         """Take the next of a tenant's jobs that no limit holds back by now."""
         for line, row in source:
             tenant, key = row[2], row[3] or ""
+            if self._is_full(line, tenant, key):
+                continue
             if line.limited:
-                if self._is_full(line, tenant, key):
-                    continue
                 self._rooms.take(line.kind, line.queue, tenant, key)
+            if self._held is not None:
+                self._held.take(line.kind, tenant)
             self._had[line.level + tenant + SEPARATOR] = key
             return line, row
         return None
 
     def _is_full(self, line: Line, tenant: str, key: str) -> bool:
+        if self._held is not None and self._held.is_full(line.kind, tenant):
+            return True
         rooms = self._rooms
-        return rooms.is_full(line.kind, line.queue) or rooms.is_key_full(line.kind, tenant, key)
+        return line.limited and (
+            rooms.is_full(line.kind, line.queue) or rooms.is_key_full(line.kind, tenant, key)
+        )
 
     def _tenants(
         self, level: list[Line], after: str | None
@@ -335,7 +352,7 @@ class Choosing:
     def _of_lane(self, line: Line, place: str, lane: str, share: int) -> Iterator[tuple[Line, Any]]:
         tenant, key = place.rsplit(SEPARATOR, 2)[1], lane[len(place) :]
         last = ""
-        while not (line.limited and self._is_full(line, tenant, key)):
+        while not self._is_full(line, tenant, key):
             rows = self._jobs(lane, last, share)
             for row in rows:
                 yield line, row

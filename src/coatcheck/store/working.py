@@ -18,6 +18,7 @@ from coatcheck.model.event import NewEvent
 from coatcheck.model.job import Claim, Lease, NewJob, Progress
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Outcome
+from coatcheck.model.share import HeldSlots
 from coatcheck.model.step import Step
 from coatcheck.model.worker import WorkerInfo
 
@@ -110,6 +111,7 @@ class WorkStore(Protocol):
         now: int,
         limits: Mapping[str, Limit] = NO_LIMITS,
         versions: Mapping[str, str] = NO_VERSIONS,
+        held: HeldSlots | None = None,
     ) -> Claimed:
         """Take up to `limit` jobs of these kinds that are due, from queues that are not paused, in
         the order of `coatcheck.store.turns`: higher priority first, then tenants in turn, then
@@ -120,6 +122,7 @@ class WorkStore(Protocol):
         queues; WORK is signalled when a job ends that one of them counted, and `next_due` is also
         when a kind may start again that has used up its rate. `versions` are those the worker has
         of kinds: a job that begins under one is not given to workers with another any more.
+        With `held`, jobs are passed over that would exceed the share of their kind or tenant.
         """
         ...
 

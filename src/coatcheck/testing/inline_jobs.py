@@ -11,7 +11,7 @@ import hashlib
 import heapq
 import json
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from coatcheck.errors import CoatcheckError, NotFound
 from coatcheck.ids import UlidGenerator
 from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
+from coatcheck.model.confinement import ServedJob
 from coatcheck.model.handler import is_async
 from coatcheck.model.job import Claim, Lease, NewJob
 from coatcheck.model.kind import Kind
@@ -45,6 +46,7 @@ from coatcheck.worker.operations import (
     ReadInput,
     ReadPayload,
     Record,
+    Serve,
     Spawn,
     TakePlace,
 )
@@ -213,6 +215,16 @@ class InlineJobs:
             raise NotFound(f"run_inline was not given upload {upload_id}; say uploads={{id: path}}")
         return self._uploads[upload_id]
 
+    def serve(self, job: InlineJob, name: str, body: bytes) -> bytes:
+        """Have the service of the job's kind answer, on a loop of its own."""
+        confinement = self._kinds[job.new.kind].confinement
+        if confinement is None or confinement.service is None:
+            raise NotFound(f"kind {job.new.kind!r} has no service")
+        asked = ServedJob(job.new.tenant, job.new.id, job.new.input)
+        answer = confinement.service(asked, name, body)
+        with ThreadPoolExecutor(1) as apart:
+            return apart.submit(asyncio.run, _awaited(answer)).result()
+
     def keep(self, job: InlineJob, name: str, content: bytes, content_type: str) -> Artifact:
         """Keep a file of a job."""
         job.artifacts[name] = content
@@ -240,7 +252,7 @@ class _Answers(Port):
             future.set_exception(error)
         return future
 
-    def _answer(self, question: Question) -> Any:
+    def _answer(self, question: Question) -> Any:  # noqa: C901 - a case each
         match question:
             case History():
                 steps = [self._job.steps[seq] for seq in sorted(self._job.steps)]
@@ -267,10 +279,17 @@ class _Answers(Port):
             case TakePlace(_, names):
                 return next(iter(names), None)  # no other job runs
 
+            case Serve(name, body):
+                return self._jobs.serve(self._job, name, body)
+
     def _write(self, steps: tuple[Step, ...]) -> None:
         self._point.before_write(steps[-1])
         self._collect()
         self._job.wrote(Report(steps=steps))
+
+
+async def _awaited(answer: Awaitable[bytes]) -> bytes:
+    return await answer
 
 
 def _claim(job: InlineJob) -> Claim:

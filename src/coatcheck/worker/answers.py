@@ -17,6 +17,7 @@ from typing import Any
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.large_steps import has_large_steps, with_steps_stored
 from coatcheck.errors import NotFound, StaleLease
+from coatcheck.model.confinement import ServedJob
 from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.payload import read_reference
 from coatcheck.model.step import Message, Step
@@ -32,6 +33,7 @@ from coatcheck.worker.operations import (
     ReadInput,
     ReadPayload,
     Record,
+    Serve,
     Spawn,
     TakePlace,
 )
@@ -76,7 +78,7 @@ class Answers:
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(writing, self._loop))
         return await self._write(execution, report)
 
-    async def _answer(self, execution: Execution, question: Question) -> Any:
+    async def _answer(self, execution: Execution, question: Question) -> Any:  # noqa: C901 - a case each
         lease = execution.claim.lease
         match question:
             case Record(steps):
@@ -94,9 +96,11 @@ class Answers:
             case KeepArtifact(name, data, content_type):
                 return await self._engine.keeping.keep_artifact(lease, name, data, content_type)
             case FetchUpload(upload_id):
-                return await self._fetch(lease, upload_id)
+                return await self._fetch(execution, upload_id)
             case TakePlace(group, names):
                 return await persist(lambda: self._engine.places.take(lease, group, names))
+            case Serve(name, body):
+                return await self._serve(execution, name, body)
 
     async def _write_large(self, execution: Execution, report: Report) -> None:
         """Write a report some of whose steps may have to be kept apart."""
@@ -124,11 +128,20 @@ class Answers:
             raise NotFound(f"this is not of job {lease.job_id}")
         return await self._engine.keeping.read(reference)
 
-    async def _fetch(self, lease: Lease, upload_id: str) -> Path:
+    async def _serve(self, execution: Execution, name: str, body: bytes) -> bytes:
+        claim, confinement = execution.claim, execution.kind.confinement
+        if confinement is None or confinement.service is None:
+            raise NotFound(f"kind {claim.kind!r} has no service")
+        job = ServedJob(claim.lease.tenant, claim.lease.job_id, claim.input)
+        return await confinement.service(job, name, body)
+
+    async def _fetch(self, execution: Execution, upload_id: str) -> Path:
+        lease = execution.claim.lease
         upload = await self._engine.store.get_upload(lease.tenant, upload_id, lease.job_id)
         if upload is None:
             raise NotFound(f"job {lease.job_id} was not given upload {upload_id}")
-        folder = await asyncio.to_thread(self._scratch.folder_of, lease, upload_id)
+        within = execution.inbox
+        folder = await asyncio.to_thread(self._scratch.folder_of, lease, upload_id, within)
         # By its own name, which tools look at; in a folder of its own, as two may have the same.
         path = folder / (upload.name or "file")
         if not path.exists():

@@ -61,6 +61,7 @@ from coatcheck.worker.operations import (
     KeepArtifact,
     Operation,
     ReadInput,
+    Serve,
     TakePlace,
 )
 
@@ -298,6 +299,10 @@ class Context:
         if not is_name(group):
             raise InvalidInput(f"{group!r} cannot name a group of places: {NAME_RULE}")
         return self._ask(operations.asked(TakePlace(group, tuple(names))))
+
+    def service(self, name: str, body: bytes = b"") -> Any:
+        """Return what the service of a confined kind answers to `name`; NotFound if it has none."""
+        return self._ask(operations.asked(Serve(name, body)))
 
     def _ask(self, asking: Operation) -> Any:
         host = self._made.host

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 from coatcheck.clock import Clock
@@ -47,6 +48,7 @@ class Execution(Port):
         "claimed_at",
         "context",
         "ended_at",
+        "inbox",
         "interrupted",
         "killed",
         "kind",
@@ -72,6 +74,7 @@ class Execution(Port):
         self.claimed_at = 0.0
         self.started_at = 0.0
         self.ended_at = 0.0
+        self.inbox: Path | None = None  # where its files go; None: the worker's own folder
         self.interrupted: Interrupt | None = None
         self.abandoned = False
         self.killed = False

@@ -6,7 +6,8 @@ made for both, jobs for processes could fill the slots of the others, or lie in 
 
 Jobs for processes are never claimed ahead of their slots, and a slot is free when the end of its
 job is written. They are meant to be long, and a commit more or less is little beside the way to
-another process and back.
+another process and back. For the same reason a long one cannot be taken back: so that nobody holds
+all slots for processes, there is a share of them (`slots_and_share`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable
 
 from coatcheck.model.kind import Kind
+from coatcheck.model.share import Share
 from coatcheck.settings import Settings
 from coatcheck.worker.backlog import Backlog
 from coatcheck.worker.pace import AHEAD_S, Pace
@@ -24,7 +26,12 @@ class Lane:
     """Some kinds of a worker, and the slots they share."""
 
     def __init__(
-        self, kinds: Iterable[str], slots: int, clock: Callable[[], float], pace: Pace | None
+        self,
+        kinds: Iterable[str],
+        slots: int,
+        clock: Callable[[], float],
+        pace: Pace | None,
+        share: Share | None = None,
     ) -> None:
         self.kinds = sorted(kinds)
         self.slots = slots
@@ -36,6 +43,7 @@ class Lane:
         self.impatience: asyncio.TimerHandle | None = None
         self._clock = clock
         self._pace = pace  # None: never ahead
+        self.share = share  # None: anyone may hold all slots
 
     def room(self) -> int:
         """Return how many jobs to claim now."""
@@ -67,13 +75,27 @@ class Lane:
             self._pace.gave_back()
 
 
+def slots_and_share(most: int, kinds: int, *, exact: bool) -> tuple[int, Share | None]:
+    """Return how many slots for processes there are, and what one tenant or kind may hold of them.
+
+    One tenant runs at most so many jobs of one kind. Slots are added to these: one that is left for
+    another tenant, and one for another kind if there are several. A worker that is told to run one
+    job at a time does that, and its tenants take turns.
+    """
+    if exact:
+        return most, None
+    slots = most + (2 if kinds > 1 else 1)
+    return slots, Share(most, slots - 1, slots - 1 if kinds > 1 else slots)
+
+
 def lanes_of(
     kinds: Collection[Kind], settings: Settings, clock: Callable[[], float], pace: Pace
 ) -> dict[str, Lane]:
     """Return the lane of each isolation; those without kinds are there and never claim."""
     apart = [kind for kind in kinds if kind.isolation == "process"]
     others = [kind.name for kind in kinds if kind.isolation != "process"]
-    slots = settings.process_slots(max((kind.slots for kind in apart), default=0))
+    most = settings.process_slots(max((kind.slots for kind in apart), default=0))
     shared = Lane(others, settings.slots, clock, pace)
-    processes = Lane([kind.name for kind in apart], slots, clock, None)
+    slots, share = slots_and_share(most, len(apart), exact=settings.processes == 1)
+    processes = Lane([kind.name for kind in apart], slots, clock, None, share)
     return {"async": shared, "thread": shared, "process": processes}

@@ -98,6 +98,14 @@ class TakePlace:
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """Asked of the worker: what the kind's service answers (model/confinement.py), as bytes."""
+
+    name: str
+    body: bytes
+
+
 Question = (
     History
     | Record
@@ -108,6 +116,7 @@ Question = (
     | KeepArtifact
     | FetchUpload
     | TakePlace
+    | Serve
 )
 
 

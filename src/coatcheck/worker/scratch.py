@@ -12,6 +12,7 @@ import logging
 import os
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 from coatcheck.errors import ConfigurationError
@@ -29,18 +30,19 @@ class Scratch:
         self._root = root or Path(tempfile.gettempdir()) / f"coatcheck-{os.getuid()}"
         self._folder: Path | None = None
         self._lock = -1
-        self._attempts: set[Lease] = set()
+        self._making = threading.Lock()
+        self._attempts: dict[Lease, Path] = {}  # with the folder that holds each
 
     def holds(self, lease: Lease) -> bool:
         """Whether an attempt has files here."""
         return lease in self._attempts
 
-    def folder_of(self, lease: Lease, name: str) -> Path:
-        """Return a folder of this name for a file of an attempt."""
-        if self._folder is None:
-            self._folder = self._make()
-        self._attempts.add(lease)
-        of_attempt = self._folder / f"{lease.job_id}-{lease.fence}"
+    def folder_of(self, lease: Lease, name: str, within: Path | None = None) -> Path:
+        """Return a folder of this name for a file of an attempt; `within` the inbox of a process
+        that reads no other.
+        """
+        of_attempt = (within or self._own()) / f"{lease.job_id}-{lease.fence}"
+        self._attempts[lease] = of_attempt
         folder = of_attempt / name
         for each in (of_attempt, folder):
             each.mkdir(mode=0o700, exist_ok=True)
@@ -48,9 +50,18 @@ class Scratch:
 
     def drop(self, lease: Lease) -> None:
         """Remove the files of an attempt that has ended."""
-        if lease in self._attempts and self._folder is not None:
-            self._attempts.discard(lease)
-            shutil.rmtree(self._folder / f"{lease.job_id}-{lease.fence}", ignore_errors=True)
+        if (folder := self._attempts.pop(lease, None)) is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def new_folder(self) -> Path:
+        """Make a folder for a process; with a short name, for what binds sockets in it."""
+        return Path(tempfile.mkdtemp(prefix="p", dir=self._own()))
+
+    def _own(self) -> Path:
+        with self._making:
+            if self._folder is None:
+                self._folder = self._make()
+            return self._folder
 
     def close(self) -> None:
         """Remove everything."""

@@ -39,6 +39,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import Claim, Lease
 from coatcheck.model.outcome import Released
+from coatcheck.model.share import HeldSlots
 from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement, Topic
 from coatcheck.worker.answers import Answers
@@ -102,6 +103,7 @@ class Worker:
             probe=probe,
             on_registered=self._look_everywhere,
         )
+        self._scratch = Scratch(scratch)
         finished = Finished(self._finished)
         self._async = AsyncRunner(
             partial(finished, self._lane_of["async"].backlog, "async"), new_loop
@@ -119,8 +121,9 @@ class Worker:
                 settings,
                 new_loop,
                 processes.slots,
+                self._scratch,
+                None if processes.share is None else processes.share.per_pair,
             )
-        self._scratch = Scratch(scratch)
         self._answers = Answers(
             engine, Reports(self._report_soon), self._lose, probe, self._scratch
         )
@@ -198,7 +201,11 @@ class Worker:
 
     async def _claim_for(self, lane: Lane) -> float:
         """Claim what a lane has room for; return how long it needs not look again unasked."""
-        limit = lane.room()
+        room = limit = lane.room()
+        held = self._held_in(lane)
+        if held is not None and held.slack > 0:
+            # Fewer than would exceed the share, whoever they belong to: nobody has to be asked.
+            limit, held = min(room, held.slack), None
         if limit <= 0:
             lane.look = False
             lane.maybe_more = True  # than could be asked for
@@ -209,7 +216,7 @@ class Worker:
         lane.look = False
         life = self._lives  # together with the id that claims: it may have changed up to here
         try:
-            claimed = await self._engine.claim(self.id, lane.kinds, limit)
+            claimed = await self._engine.claim(self.id, lane.kinds, limit, held)
         except StoreUnavailable:
             lane.look = True
             self._engine.metrics.looked("failed", self._poll.interval_s)
@@ -221,9 +228,22 @@ class Worker:
         if life == self._lives:  # else they were claimed by one who is lost
             self._take_on(lane, claimed.claims)
         lane.claimed(len(claimed.claims), limit)
+        if held is not None:
+            lane.maybe_more = True  # of those that have to wait for their share
+        elif limit < room and lane.maybe_more:
+            lane.look = True
+            self._wake.set()
         if claimed.next_due is None:
             return NET_S
         return min(NET_S, max(0, claimed.next_due - self._engine.clock.now()) / 1000)
+
+    def _held_in(self, lane: Lane) -> HeldSlots | None:
+        """Return who holds the slots of a lane, or waits for one; None if it has no shares."""
+        if lane.share is None:
+            return None
+        held = (each for each in self._held.values() if self._lane_of[each.kind.isolation] is lane)
+        pairs = tuple((each.claim.kind, each.claim.lease.tenant) for each in held)
+        return HeldSlots(lane.share, pairs)
 
     def _look_everywhere(self) -> None:
         """Have every lane look for work."""

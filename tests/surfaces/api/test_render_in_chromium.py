@@ -90,7 +90,7 @@ def browsers() -> set[int]:
         for task in Path(f"/proc/{pid}/task").glob("*/children"):
             children = [int(child) for child in task.read_text().split()]
             waiting += children
-            found |= {child for child in children if b"coatcheck-chromium-" in command(child)}
+            found |= {child for child in children if b"--user-data-dir=" in command(child)}
     return found
 
 

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from coatcheck.http.app import create_http_app
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.surfaces.graphs.surface import GraphSurface
+from coatcheck.worker.processes import confined
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import connect
 from tests.payloads.canary import Ahead
@@ -98,6 +100,15 @@ def serve(tmp_path: Path) -> Serve:
             blobs.close()
 
     return serving
+
+
+def import_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have confined processes import from a folder, which they may read, before all others."""
+    interpreter_folders = confined.interpreter_folders
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(
+        confined, "interpreter_folders", lambda: chain([folder], interpreter_folders())
+    )
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -23,7 +23,7 @@ from coatcheck.worker.lane import lanes_of
 from coatcheck.worker.pace import Pace
 from tests.http.arrange import worker_info
 
-from .conftest import Graphs, Serve
+from .conftest import Graphs, Serve, import_first
 from .zips import zipped
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ def crashing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "tree_sitter_python.py").write_text(
         "import os\n\n\ndef language():\n    os.abort()\n"
     )
-    monkeypatch.syspath_prepend(str(folder))
+    import_first(folder, monkeypatch)
 
 
 @pytest.mark.usefixtures("crashing")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -56,19 +57,20 @@ class Endpoint:
 
 
 @pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
-    """An endpoint that the process of a job is told of by its environment."""
+def endpoint() -> Iterator[Endpoint]:
     endpoint = Endpoint()
-    monkeypatch.setenv(settings.NAMING_URL, endpoint.url)
-    monkeypatch.setenv(settings.NAMING_MODEL, "small")
-    monkeypatch.setenv(settings.NAMING_KEY, "sesame")
     yield endpoint
     endpoint.close()
 
 
 @pytest.mark.anyio
 async def test_a_model_is_asked_by_paths_alone_and_once(serve: Serve, endpoint: Endpoint) -> None:
-    async with serve() as graphs:  # G39
+    environment = {
+        settings.NAMING_URL: endpoint.url,
+        settings.NAMING_MODEL: "small",
+        settings.NAMING_KEY: "sesame",
+    }
+    async with serve(environment) as graphs:  # G39
         said = await graphs.ended("domain", zipped())
         assert [each["name"] for each in said["result"]["domains"]] == ["Buying and Selling"]
         [asked] = endpoint.asked
@@ -84,8 +86,9 @@ async def test_a_model_is_asked_by_paths_alone_and_once(serve: Serve, endpoint: 
 def test_what_cannot_be_had_is_no_name(endpoint: Endpoint, status: int, says: str) -> None:
     endpoint.status, endpoint.says = status, says
     naming = NamingSettings(endpoint.url.rstrip("/"), "small")
-    assert ask_for_name(["a.py"], naming) == ""
-    assert ask_for_name(["a.py"], NamingSettings("http://127.0.0.1:9", "small")) == ""
+    assert asyncio.run(ask_for_name(["a.py"], naming)) == ""
+    nobody = NamingSettings("http://127.0.0.1:9", "small")
+    assert asyncio.run(ask_for_name(["a.py"], nobody)) == ""
 
 
 def test_a_domain_without_another_name_keeps_its_own() -> None:

@@ -19,11 +19,12 @@ from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker import worker as worker_module
+from coatcheck.worker.scratch import LOCK
 from tests.cli.processes import COMMAND, environment
 from tests.http.arrange import worker_info
 from tests.payloads.canary import WORD, found_in
 
-from .conftest import Graphs, Serve, until, working
+from .conftest import Graphs, Serve, import_first, until, working
 from .zips import zipped
 
 pytestmark = pytest.mark.anyio
@@ -62,6 +63,12 @@ def left_in(folder: Path) -> list[str]:
     return [name for name in found_in(folder) if not name.startswith("given")]
 
 
+def files_in(scratch: Path) -> list[Path]:
+    """Return what workers have put there for their jobs, without the locks that they hold."""
+    found = (Path(folder, name) for folder, _, names in os.walk(scratch) for name in names)
+    return [path for path in found if path.suffix != LOCK]
+
+
 async def test_after_a_graph_is_made(
     serve: Serve, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:  # G26
@@ -94,7 +101,7 @@ async def test_after_an_analysis_that_failed_with_its_text(
     (folder / "tree_sitter_python.py").write_text(
         f'def language():\n    raise ValueError("stumbled over {WORD}")\n'
     )
-    monkeypatch.syspath_prepend(str(folder))
+    import_first(folder, monkeypatch)
     async with serve() as graphs:
         said = await graphs.ended("call", ARCHIVE)
         assert said["error"] == "analysis-failed: the analysis failed (ValueError)"
@@ -248,7 +255,7 @@ async def test_after_its_worker_was_killed_over_it(
         assert [name for name in left_in(tmp_path) if not name.startswith("scratch")] == []
         following = _start_worker(tmp_path)  # which sweeps what the other left on the disk
         try:
-            await until(lambda: not any(files for _, _, files in os.walk(copies)))
+            await until(lambda: not files_in(copies))
         finally:
             following.terminate()
             await asyncio.to_thread(following.wait)
@@ -267,9 +274,9 @@ async def test_any_worker_removes_what_another_left_when_it_was_killed(
             async with asyncio.timeout(60):
                 while len(await graphs.engine.store.workers()) < 2:  # noqa: ASYNC110 - no signal
                     await asyncio.sleep(0.01)
-            assert any(files for _, _, files in os.walk(copies)), "in use, and left alone"
+            assert files_in(copies), "in use, and left alone"
             os.kill(worker.pid, signal.SIGKILL)
-            await until(lambda: not any(files for _, _, files in os.walk(copies)))
+            await until(lambda: not files_in(copies))
         finally:
             other.terminate()
             await asyncio.to_thread(other.wait)

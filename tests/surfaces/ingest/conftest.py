@@ -11,8 +11,7 @@ import psycopg
 import pytest
 
 from coatcheck.ids import UlidGenerator
-from coatcheck.settings import PREFIX, Settings
-from coatcheck.surfaces.ingest.settings import HANDED_DOWN
+from coatcheck.settings import Settings
 
 from .embedding_server import EmbeddingServer
 from .serving import Ingest, ingest_at
@@ -29,12 +28,10 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
-    """Who embeds here; and what the surface puts into the environment is taken out again."""
+    """Who embeds here."""
     with EmbeddingServer() as server:
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
-        for name in HANDED_DOWN:
-            monkeypatch.setenv(PREFIX + name.upper(), "")
         yield server
 
 

@@ -15,6 +15,7 @@ from coatcheck.cli.doctor.sandbox import check_sandbox
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.surface import Part
 from coatcheck.mcp.surface import McpSurface
+from coatcheck.sandbox.lockdown import walls_here
 from coatcheck.settings import Settings
 from coatcheck.surfaces.configured import configured_surfaces
 from coatcheck.surfaces.installed import installed_surfaces
@@ -32,6 +33,7 @@ def check_parts(database_scheme: str, settings: Settings) -> Iterator[Finding]:
     yield _driver(needed=database_scheme in ("postgresql", "postgres"))
     yield _program("chromium", CHROMIUM, "a browser for kinds that render pages")
     yield from check_sandbox(settings)
+    yield _walls()
     yield from _surfaces()
     yield from _configured(settings)
     yield from map(_optional, McpSurface().parts())
@@ -60,6 +62,16 @@ def _program(name: str, commands: tuple[str, ...], what: str) -> Finding:
     if found is None:
         return ok(AREA, f"{name} not found: only needed as {what}")
     return ok(AREA, f"{name} at {found}: {what}")
+
+
+def _walls() -> Finding:
+    walls = walls_here()
+    if walls.complete:
+        said = "documents, archives and diagrams are read in processes without files and network"
+        return ok(AREA, said)
+    said = "what reads documents, archives and diagrams has a clean environment, but it could"
+    advice = "run it on Linux 6.12 or newer, x86-64 or ARM64, with Landlock and seccomp"
+    return warning(AREA, f"{said} {walls.missing}", advice)
 
 
 def _surfaces() -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coatcheck.model.limit import Limit
+from coatcheck.model.share import HeldSlots
 from coatcheck.store.base import Claimed, Topic
 from coatcheck.store.postgres import claiming
 from coatcheck.store.postgres.database import Database
@@ -37,6 +38,7 @@ class Claims:
         now: int,
         limits: Mapping[str, Limit],
         versions: Mapping[str, str],
+        held: HeldSlots | None = None,
     ) -> tuple[Claimed, set[Topic]]:
         """Take jobs that are due: the first ones of all lanes, or where it is crowded in turn.
         Return whom to wake, too.
@@ -47,10 +49,12 @@ class Claims:
             self._counted |= counted
         try:
             done = None
-            if not self._in_turn.is_crowded(kinds):
+            if held is None and not self._in_turn.is_crowded(kinds):
                 done = await self._take_first(worker_id, kinds, limit, now, limits, versions)
             if done is None:
-                done = await self._take_in_turn(worker_id, kinds, limit, now, limits, versions)
+                done = await self._take_in_turn(
+                    worker_id, kinds, limit, now, limits, versions, held
+                )
         except BaseException:
             self.lanes.forget()  # what it took, or passed over, may be there again
             raise
@@ -91,12 +95,13 @@ class Claims:
         now: int,
         limits: Mapping[str, Limit],
         versions: Mapping[str, str],
+        held: HeldSlots | None,
     ) -> tuple[Claimed, set[Topic]]:
         woken = 0
         while True:
             chosen = await self._database.run(
                 lambda db: self._in_turn.claim(
-                    db, self._sql, worker_id, kinds, limit, now, limits, versions
+                    db, self._sql, worker_id, kinds, limit, now, limits, versions, held
                 ),
                 repeatable=False,
             )

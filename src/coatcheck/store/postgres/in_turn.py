@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from coatcheck.model.limit import Limit
+from coatcheck.model.share import HeldSlots
 from coatcheck.store.postgres.claiming import Crowd
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rooms import Rooms
@@ -150,6 +151,7 @@ class InTurn:
         now: int,
         limits: Mapping[str, Limit],
         versions: Mapping[str, str],
+        held: HeldSlots | None = None,
     ) -> Chosen:
         """Choose jobs and take them, in the transaction that `db` is in."""
         who = tuple(sorted(set(kinds)))
@@ -162,7 +164,7 @@ class InTurn:
         plain = sorted(plain_lane(*each) for each in zip(*found[:3], strict=True))
         queues = list(zip(*found[3:], strict=True))
         await self._lock(db, sql, queues, limits)
-        claim = _Claim(db, sql, self.turns, who, limit, now, limits, versions, queues, plain)
+        claim = _Claim(db, sql, self.turns, who, limit, now, limits, versions, queues, plain, held)
         chosen = await claim.choose(self._places.get(who, []))
         self._places[who] = claim.places[:MOST_PLACES]
         tenants, ids = [row[2] for _, row in chosen], [row[1] for _, row in chosen]
@@ -178,7 +180,8 @@ class InTurn:
             list(claim.rooms.queues),
             json.dumps(dict(versions)),
         )
-        self._crowded[who] = claim.needs_turns
+        if held is None or claim.needs_turns:
+            self._crowded[who] = claim.needs_turns
         if rows and rows[0][2] is not None:
             used = claim.rooms.used_rates()
             if used:
@@ -216,7 +219,9 @@ class _Claim:
         versions: Mapping[str, str],
         queues: Sequence[tuple[str, bool, int | None]],
         plain: Sequence[str],
+        held: HeldSlots | None,
     ) -> None:
+        self._held = held
         self._plain = plain
         self._db, self._sql = db, sql
         self._turns, self._who = turns, who
@@ -238,7 +243,7 @@ class _Claim:
             await self._fetch_lanes(list(self._names), places)
         while True:
             self._begin()
-            self.choosing = Choosing(self._fetched, self._turns, self._who, self.rooms)
+            self.choosing = Choosing(self._fetched, self._turns, self._who, self.rooms, self._held)
             try:
                 return list(self.choosing.choose(self._lines(), self._limit))
             except Unknown as missing:

@@ -19,6 +19,7 @@ from coatcheck.model import transition as rules
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob, Terms
 from coatcheck.model.limit import Limit
+from coatcheck.model.share import HeldSlots
 from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.model.transition import Standing, Transition
 from coatcheck.store.base import (
@@ -355,9 +356,12 @@ class PostgresStore(
         now: int,
         limits: Mapping[str, Limit] = NO_LIMITS,
         versions: Mapping[str, str] = NO_VERSIONS,
+        held: HeldSlots | None = None,
     ) -> Claimed:
         """Take jobs that are due."""
-        claimed, topics = await self._claims.take(worker_id, kinds, limit, now, limits, versions)
+        claimed, topics = await self._claims.take(
+            worker_id, kinds, limit, now, limits, versions, held
+        )
         view = self._claims.lanes.known(kinds)
         if view is not None and view.old_at is not None and len(claimed.claims) < limit:
             self._notifications.wake_at(Topic.WORK, view.old_at)

@@ -17,6 +17,7 @@ from typing import Any
 from coatcheck.model import transition as rules
 from coatcheck.model.job import Claim, Lease, Terms
 from coatcheck.model.limit import Limit
+from coatcheck.model.share import HeldSlots
 from coatcheck.store.base import Claimed, Topic
 from coatcheck.store.rooms import Rooms
 from coatcheck.store.rows import STANDING_FIELDS, read_standing
@@ -128,6 +129,7 @@ def claim(
     now: int,
     limits: Mapping[str, Limit],
     versions: Mapping[str, str],
+    held: HeldSlots | None = None,
 ) -> Claimed:
     """Hand jobs to a worker."""
     if tx.one(SQL.worker_beats, (worker_id,)) is None:
@@ -137,10 +139,10 @@ def claim(
         return Claimed([], next_due)
     wanted = json.dumps(sorted(set(kinds)))
     next_start = None
-    if limits or versions or tx.one(_IS_CROWDED, (wanted,))[0]:
+    if limits or versions or held or tx.one(_IS_CROWDED, (wanted,))[0]:
         named = names_in_lanes(kinds, versions)
         claims, next_start = _take_in_turn(
-            tx, turns, worker_id, named, limit, now, limits, versions
+            tx, turns, worker_id, named, limit, now, limits, versions, held
         )
     else:
         claims = _take_first(tx, turns, worker_id, kinds, wanted, limit, now)
@@ -179,6 +181,7 @@ def _take_in_turn(
     now: int,
     limits: Mapping[str, Limit],
     versions: Mapping[str, str],
+    held: HeldSlots | None,
 ) -> tuple[list[Claim], int | None]:
     """Take jobs lane by lane; say also when a kind may start again that has used up its rate."""
     reading = Reading(tx, now)
@@ -189,7 +192,7 @@ def _take_in_turn(
         queue = head.split(SEPARATOR, 2)[1]
         if queue not in rooms.closed and not rooms.is_full(kind, queue):
             lines.append(Line(kind, head, rooms.is_limited(kind, queue)))
-    choosing = Choosing(reading, turns, sorted(set(named.values())), rooms)
+    choosing = Choosing(reading, turns, sorted(set(named.values())), rooms, held)
     # All are chosen before the first is taken: reading on in a lane must not meet changed rows.
     chosen = list(choosing.choose(lines, limit))
     choosing.end()

@@ -19,6 +19,7 @@ from coatcheck.model import transition as rules
 from coatcheck.model.event import Event
 from coatcheck.model.job import Job, Lease, NewJob
 from coatcheck.model.limit import Limit
+from coatcheck.model.share import HeldSlots
 from coatcheck.model.step import MOST_MESSAGES, Message, Step
 from coatcheck.store.base import (
     BATCH_LIMIT,
@@ -310,6 +311,7 @@ class SQLiteStore(
         now: int,
         limits: Mapping[str, Limit] = NO_LIMITS,
         versions: Mapping[str, str] = NO_VERSIONS,
+        held: HeldSlots | None = None,
     ) -> Claimed:
         """Take jobs that are due."""
         counted = {kind for kind, each in limits.items() if each.concurrency is not None}
@@ -321,7 +323,7 @@ class SQLiteStore(
             self._counted |= counted
         return await self._writer.write(
             lambda tx: claiming.claim(
-                tx, self._turns, worker_id, kinds, limit, now, limits, versions
+                tx, self._turns, worker_id, kinds, limit, now, limits, versions, held
             ),
             Urgency.WORKER,
         )

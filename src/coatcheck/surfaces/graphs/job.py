@@ -1,6 +1,6 @@
 """The kind of job behind the surface: an archive, and the graph of what is in it.
 
-Whatever is in the archive is read in a process of its own, with limits on time and memory: a file
+Whatever is in the archive is read in a confined process, with limits on time and memory: a file
 that finds a hole in a parser, or that no parser gets through, ends that process and its own job.
 Nothing of it is unpacked. What goes wrong is told in words of ours alone, since an exception may
 quote the text it stumbled over.
@@ -8,9 +8,11 @@ quote the text it stumbled over.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -24,8 +26,8 @@ from coatcheck.surfaces.graphs.analysis import Graph, NoRoomError, Skipped, Sour
 from coatcheck.surfaces.graphs.archive import Archive, Entry
 from coatcheck.surfaces.graphs.archive_error import ArchiveError
 from coatcheck.surfaces.graphs.domains import Domain, domains_of, renamed
-from coatcheck.surfaces.graphs.naming import MOST_FILES, ask_for_name
-from coatcheck.surfaces.graphs.settings import DISK, GraphSettings, NamingSettings
+from coatcheck.surfaces.graphs.naming import MOST_FILES, NAME_DOMAIN, NAMING
+from coatcheck.surfaces.graphs.settings import DISK, GraphSettings
 from coatcheck.surfaces.graphs.words import ARTIFACT, LARGEST_SOURCE, GraphKind
 from coatcheck.surfaces.graphs.writing import write_graph
 from coatcheck.worker.context import Context
@@ -68,7 +70,8 @@ def graph(ctx: Context, asked: GraphRequest) -> GraphMade:
         domains = None
         if asked.graph.has_domains:
             domains = _named(ctx, domains_of(found))
-        return _keep(ctx, path.with_name(ARTIFACT), found, domains)
+        with tempfile.TemporaryDirectory(prefix="coatcheck-graph-") as folder:
+            return _keep(ctx, Path(folder) / ARTIFACT, found, domains)
     except ArchiveError as error:
         raise Fail(error.code, str(error)) from None
     except NoRoomError as error:
@@ -108,13 +111,13 @@ def _telling(ctx: Context) -> Callable[[int, int], None]:
 
 
 def _named(ctx: Context, domains: list[Domain]) -> list[Domain]:
-    naming = NamingSettings.read(os.environ)
-    if naming is None:
+    if not ctx.service(NAMING):
         return domains
     ctx.phase("naming")
 
     def name_domain(paths: list[str]) -> str:
-        return ask_for_name(paths, naming)
+        said: bytes = ctx.service(NAME_DOMAIN, json.dumps(paths).encode())
+        return said.decode()
 
     names = [
         ctx.step(name_domain, list(domain.files[:MOST_FILES]), key=domain.id)

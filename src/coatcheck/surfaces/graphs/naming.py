@@ -7,18 +7,22 @@ nothing: the name from the paths stays.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from urllib.parse import urlsplit
 
 from coatcheck.egress.guard import Guard
 from coatcheck.egress.outbound import Outbound
-from coatcheck.errors import CoatcheckError
+from coatcheck.errors import CoatcheckError, InvalidInput, NotFound
+from coatcheck.model.confinement import ServedJob
 from coatcheck.surfaces.graphs.settings import NamingSettings
 
 log = logging.getLogger(__name__)
 
+# What the process of a job asks its worker for (model/confinement.py): whether domains are named
+# by an endpoint, and one name. The process has neither the endpoint's key nor a network.
+NAMING, NAME_DOMAIN = "naming", "name-domain"
+LONGEST_PATHS = 1024 * 1024
 # Of a large domain the first ones tell enough.
 MOST_FILES = 60
 LONGEST_NAME = 60
@@ -30,10 +34,35 @@ _ASKED = (
 )
 
 
-def ask_for_name(paths: list[str], naming: NamingSettings) -> str:
+class NamingService:
+    """Answers for an endpoint that names domains, if the operator has set one up."""
+
+    def __init__(self, naming: NamingSettings | None) -> None:
+        self._naming = naming
+
+    async def answer(self, job: ServedJob, name: str, body: bytes) -> bytes:  # noqa: ARG002
+        """Answer a question of a job's process."""
+        match name:
+            case _ if name == NAMING:
+                return b"" if self._naming is None else b"yes"
+            case _ if name == NAME_DOMAIN and self._naming is not None:
+                return (await ask_for_name(_paths(body), self._naming)).encode()
+        raise NotFound(f"code graphs have no service {name!r}")
+
+
+def _paths(body: bytes) -> list[str]:
+    if len(body) > LONGEST_PATHS:
+        raise InvalidInput(f"the paths of a domain have at most {LONGEST_PATHS} bytes")
+    try:
+        return [str(path) for path in json.loads(body)]
+    except (ValueError, TypeError) as error:
+        raise InvalidInput("the paths of a domain are a list") from error
+
+
+async def ask_for_name(paths: list[str], naming: NamingSettings) -> str:
     """Ask for the name of a domain; empty where none can be had."""
     try:
-        return asyncio.run(_ask(paths, naming))
+        return await _ask(paths, naming)
     except (CoatcheckError, ValueError, KeyError, TypeError, IndexError) as error:
         log.warning("a domain was not named", extra={"why": type(error).__name__})
         return ""

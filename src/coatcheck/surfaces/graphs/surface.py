@@ -12,9 +12,11 @@ from coatcheck.clock import SystemClock, to_rfc3339
 from coatcheck.http.problem import Refusal
 from coatcheck.http.surface import Part, Surface
 from coatcheck.logs import correlation_id
+from coatcheck.model.confinement import Confinement
 from coatcheck.surfaces.graphs.job import graph
+from coatcheck.surfaces.graphs.naming import NamingService
 from coatcheck.surfaces.graphs.routes import endpoints_for
-from coatcheck.surfaces.graphs.settings import NAMING_URL, GraphSettings
+from coatcheck.surfaces.graphs.settings import DISK, NAMING_URL, GraphSettings
 from coatcheck.surfaces.graphs.words import KIND, PREFIX, QUEUE, SURFACE
 
 # What runs longer has lost its way.
@@ -42,6 +44,9 @@ class GraphSurface(Surface):
             on_drain="release",  # whoever stopped it was not the archive
             isolation="process",
             memory=settings.memory,
+            confinement=Confinement(
+                environment=(DISK,), service=NamingService(settings.naming).answer
+            ),
             slots=settings.concurrency,
             queue=QUEUE,
             keep_succeeded=f"{settings.completed_hours}h",

@@ -14,8 +14,10 @@ What is staged stays when a job fails or is cancelled, for it may be resumed; wh
 for is swept a day later. A job that comes back after that stages what is missing, then publishes.
 A version is the job's own id: of two that bring the same document the later one wins.
 
-The process that this runs in is the job's own. A file that finds a hole in a parser, or that no
-parser gets through, ends it and no other job. What goes wrong is told in words of ours alone, since
+This runs in a process that is confined (worker/processes/confined.py): it reads the document, cuts
+it and embeds it with the offline model. Fetching, the index and an endpoint that embeds are the
+worker's (service.py). A file that finds a hole in a parser, or that no parser gets through, ends
+that process and no other job. What goes wrong is told in words of ours alone, since
 an exception may quote the text it stumbled over.
 """
 
@@ -28,15 +30,14 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
-from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import Guard
 from coatcheck.errors import (
     CoatcheckError,
     ConfigurationError,
@@ -45,52 +46,35 @@ from coatcheck.errors import (
     Retry,
     StoreUnavailable,
 )
-from coatcheck.settings import Settings, load_settings
 from coatcheck.surfaces.ingest.chunking import chunk as split
 from coatcheck.surfaces.ingest.document import DocumentRequest, Ingested
-from coatcheck.surfaces.ingest.embedding.base import Embedder, as_signals, passage_text
-from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
-from coatcheck.surfaces.ingest.fetching import Fetched, fetch_document, file_name_of
-from coatcheck.surfaces.ingest.index.base import (
-    EmbedderMismatch,
-    Index,
-    NewDocument,
-    PassageKey,
-    StagedGone,
-    Vector,
-    check_embedder,
-    document_id,
+from coatcheck.surfaces.ingest.embedding.base import Embedder, passage_text
+from coatcheck.surfaces.ingest.embedding.open import open_embedder
+from coatcheck.surfaces.ingest.embedding.settings import EMBEDDER, EmbeddingSettings
+from coatcheck.surfaces.ingest.exchange import (
+    Compared,
+    Publication,
+    pack,
+    raise_signal,
+    unpack,
+    unpack_vectors,
 )
+from coatcheck.surfaces.ingest.fetching import Fetched, file_name_of
+from coatcheck.surfaces.ingest.index.base import PassageKey, Vector, document_id
 from coatcheck.surfaces.ingest.index.staging import passage_key
-from coatcheck.surfaces.ingest.kept import kept_open
-from coatcheck.surfaces.ingest.settings import IngestSettings
 from coatcheck.surfaces.ingest.values import Chunk, Extracted
 from coatcheck.surfaces.ingest.words import BATCH
 from coatcheck.worker.context import Context
 
 log = logging.getLogger(__name__)
 
-# What was staged longer ago is nobody's any more.
-SWEPT_AFTER_MS = 24 * 3_600_000
-
-
-class Compared(BaseModel):
-    """What a document is, byte by byte; and where it is in the index as that, what it is there."""
-
-    sha256: str
-    size: int
-    there: Ingested | None = None
+_CHUNKS = TypeAdapter(list[Chunk])
 
 
 async def ingest_document(ctx: Context, asked: DocumentRequest) -> Ingested:
     """Bring a document into its collection."""
-    try:
-        settings, embedding = load_settings(), EmbeddingSettings.read(os.environ)
-    except ConfigurationError as error:
-        raise Fail(error.code, str(error)) from None
     with tempfile.TemporaryDirectory(prefix="coatcheck-ingest-") as folder, _signals():
-        async with kept_open(settings, embedding) as (index, embedder):
-            return await Pipeline(ctx, asked, index, embedder, settings, Path(folder)).run()
+        return await Pipeline(ctx, asked, _embedder_here(), Path(folder)).run()
 
 
 class _Source(NamedTuple):
@@ -106,20 +90,14 @@ class Pipeline:
         self,
         ctx: Context,
         asked: DocumentRequest,
-        index: Index,
-        embedder: Embedder,
-        settings: Settings,
+        embedder: Embedder | None,
         folder: Path,
     ) -> None:
         self._ctx = ctx
         self._asked = asked
-        self._index = index
-        self._embedder = embedder
-        self._settings = settings
+        self._embedder = embedder  # None: the worker's service embeds
         self._folder = folder
-        self._tenant = ctx.tenant
         self._id = document_id(ctx.tenant, asked.collection, asked.name)
-        self._version = ctx.job_id
         self._placed: _Source | None = None
         self._fetched: Fetched | None = None
         self._chunks: Sequence[Chunk] = ()
@@ -164,39 +142,15 @@ class Pipeline:
 
     async def fetch(self) -> Fetched:
         """Fetch the document from its address."""
-        limits = IngestSettings.read(os.environ)
-        guard = Guard(self._settings.egress_allow)
-        assert self._asked.url is not None
-        return await fetch_document(
-            self._asked.url, guard, limits.fetch_bytes, limits.fetch_seconds
-        )
+        fields, content = await self._ask("fetch")
+        return Fetched(**fields, content=content)
 
     async def compare(self) -> Compared:
         """Look whether the document is in the collection as it is."""
         source = await self._source()
         sha256, size = await asyncio.to_thread(_digest, source.path)
-        asked, embedder = self._asked, self._embedder
-        with _signals():
-            there = await self._index.document(self._tenant, asked.collection, asked.name)
-            if there is None or (there.sha256, there.embedder) != (sha256, embedder.name):
-                collection = await self._index.collection(self._tenant, asked.collection)
-                check_embedder(collection, embedder.name, await embedder.dimensions())
-                return Compared(sha256=sha256, size=size)
-            if dict(there.metadata) != asked.metadata:
-                await self._index.describe(self._tenant, there.id, asked.metadata)
-        same = Ingested(
-            document_id=there.id,
-            collection=there.collection,
-            name=there.name,
-            title=there.title,
-            format=there.format,
-            language=there.language,
-            sha256=sha256,
-            size=size,
-            passages=there.passages,
-            unchanged=True,
-        )
-        return Compared(sha256=sha256, size=size, there=same)
+        fields, _ = await self._ask("compare", {"sha256": sha256, "size": size})
+        return Compared.model_validate(fields)
 
     async def extract(self) -> Extracted:
         """Read the text of the document."""
@@ -221,60 +175,67 @@ class Pipeline:
     async def publish(self, compared: Compared, extracted: Extracted) -> bool:
         """Make what is staged the document; tell whether it is, or a later one."""
         await self._stage_missing()
-        asked, embedder = self._asked, self._embedder
-        now = SystemClock().now()
-        with _signals():
-            document = NewDocument(
-                tenant=self._tenant,
-                id=self._id,
-                collection=asked.collection,
-                name=asked.name,
-                title=extracted.title,
-                format=extracted.format,
-                language=extracted.language,
-                sha256=compared.sha256,
-                size=compared.size,
-                embedder=embedder.name,
-                dimensions=await embedder.dimensions(),
-                metadata=asked.metadata,
-            )
-            is_latest = await self._index.publish(document, self._version, len(self._chunks), now)
-            if not is_latest:
-                await self._index.discard(self._tenant, self._id, self._version)
-            await self._index.sweep(now - SWEPT_AFTER_MS)
-        return is_latest
+        found = Publication(
+            title=extracted.title,
+            format=extracted.format,
+            language=extracted.language,
+            sha256=compared.sha256,
+            size=compared.size,
+            passages=len(self._chunks),
+        )
+        fields, _ = await self._ask("publish", found.model_dump(mode="json"))
+        return bool(fields["is_latest"])
 
     # --- what they are made of
 
+    async def _ask(
+        self, name: str, fields: dict[str, Any] | None = None, data: bytes = b""
+    ) -> tuple[dict[str, Any], bytes]:
+        """Ask the worker's service (service.py); raises the signal that is the answer, if it is."""
+        answer, found = unpack(await self._ctx.service(name, pack(fields or {}, data)))
+        raise_signal(answer)
+        return answer, found
+
     async def _stage(
-        self, chunks: Sequence[Chunk], known: Mapping[PassageKey, Vector] = MappingProxyType({})
+        self,
+        chunks: Sequence[Chunk],
+        known: Mapping[PassageKey, Vector] | None = MappingProxyType({}),
     ) -> None:
-        with _signals():
-            new = [each for each in chunks if passage_key(each) not in known]
-            texts = [passage_text(each.text, each.headings) for each in new]
-            embedded = iter(await self._embedder.embed_passages(texts) if texts else ())
-            found = [known.get(passage_key(each)) for each in chunks]
-            vectors = np.stack([next(embedded) if each is None else each for each in found])
-            now = SystemClock().now()
-            await self._index.stage(self._tenant, self._id, self._version, chunks, vectors, now)
+        """Have passages staged; with `known` None, the service embeds none that it knows."""
+        fields = {"chunks": _CHUNKS.dump_python(list(chunks), mode="json"), "reuse": known is None}
+        vectors = b""
+        if self._embedder is not None:
+            vectors = await self._vectors(self._embedder, chunks, known or {})
+        await self._ask("stage", fields, vectors)
+
+    async def _vectors(
+        self, embedder: Embedder, chunks: Sequence[Chunk], known: Mapping[PassageKey, Vector]
+    ) -> bytes:
+        new = [each for each in chunks if passage_key(each) not in known]
+        texts = [passage_text(each.text, each.headings) for each in new]
+        embedded = iter(await embedder.embed_passages(texts) if texts else ())
+        found = [known.get(passage_key(each)) for each in chunks]
+        return np.stack([next(embedded) if each is None else each for each in found]).tobytes()
 
     async def _stage_missing(self) -> None:
         """Stage again what was swept since, or what a fork has on record of another job. What the
         document has already is not embedded again.
         """
-        with _signals():
-            there = await self._index.staged(self._tenant, self._id, self._version)
-            if len(there) == len(self._chunks):
-                return
-            row = await self._index.document_by_id(self._tenant, self._id)
-            if row is not None and row.version == self._version and not there:
-                return  # it was published, and that was not written down
-            known: Mapping[PassageKey, Vector] = {}
-            if row is not None and row.embedder == self._embedder.name:
-                known = await self._index.vectors(self._tenant, self._id)
+        fields, _ = await self._ask("staged")
+        there = set(fields["ordinals"])
+        if len(there) == len(self._chunks):
+            return
+        if fields["published"] and not there:
+            return  # it was published, and that was not written down
+        known = None if self._embedder is None else await self._known()
         missing = [each for each in self._chunks if each.ordinal not in there]
         for start in range(0, len(missing), BATCH):
             await self._stage(missing[start : start + BATCH], known)
+
+    async def _known(self) -> dict[PassageKey, Vector]:
+        fields, data = await self._ask("known")
+        keys = [(text, headings) for text, headings in fields["keys"]]
+        return dict(zip(keys, unpack_vectors(data, len(keys)), strict=True)) if keys else {}
 
     async def _source(self) -> _Source:
         """Return where the document's bytes are on this machine; they are put there once."""
@@ -291,6 +252,19 @@ class Pipeline:
             return _Source(path, file_name_of(self._fetched.url), self._fetched.media_type)
         await asyncio.to_thread(path.write_bytes, (asked.text or "").encode())
         return _Source(path, asked.name, asked.media_type)
+
+
+@lru_cache(1)
+def _embedder_here() -> Embedder | None:
+    """Return the embedder of this process, kept from job to job; None if an endpoint embeds, which
+    the worker's service asks.
+    """
+    if os.environ.get(EMBEDDER, "").strip().lower() not in ("", EmbeddingSettings.embedder):
+        return None
+    try:
+        return open_embedder(EmbeddingSettings())
+    except ConfigurationError as error:
+        raise Fail(error.code, str(error)) from None
 
 
 def _read(source: _Source) -> Extracted:
@@ -313,16 +287,11 @@ def _digest(path: Path) -> tuple[str, int]:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """Say what an error of the embedder or of the index means for the job."""
+    """Give the attempt back if the worker could not answer."""
     try:
-        with as_signals():
-            yield
-    except EmbedderMismatch as error:
-        raise Fail(error.code, str(error)) from None
+        yield
     except StoreUnavailable as error:
-        raise Retry(f"the index is not available: {error}", counts=False) from None
-    except StagedGone as error:
-        raise Retry(str(error)) from None
+        raise Retry(f"the worker cannot answer: {error}", counts=False) from None
 
 
 @contextmanager

@@ -30,15 +30,21 @@ class Opened:
         """Take what the operator has set."""
         self._settings = settings
 
+    @property
+    def settings(self) -> Settings:
+        """The operator's settings; raises ConfigurationError before `configure`."""
+        if self._settings is None:
+            words = "a surface is configured before it is served: configure(settings)"
+            raise ConfigurationError(words)
+        return self._settings
+
     async def index(self) -> Index:
         """Return the index; raises StoreUnavailable where it cannot be opened."""
         async with self._opening:
             if self._index is None:
-                if self._settings is None:
-                    words = "a surface is configured before it is served: configure(settings)"
-                    raise ConfigurationError(words)
+                settings = self.settings
                 with _as_unavailable():
-                    index = open_index(self._settings)
+                    index = open_index(settings)
                     await index.__aenter__()
                 self._index = index
             return self._index

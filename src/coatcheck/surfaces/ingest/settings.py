@@ -1,24 +1,16 @@
-"""What an operator can set of document ingest, and how it gets to where documents are read.
-
-A document is read in a process of its own, which has nothing of its worker's but the environment.
-What was said by flags or in the config file is put there (`hand_down`), so that the process finds
-the same index, and holds the same rules about whom it may call.
-"""
+"""What an operator can set of document ingest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coatcheck.model.size import size_in_bytes
-from coatcheck.settings import PREFIX, Settings
 from coatcheck.surfaces.environment import whole_number
 
 MEMORY = "COATCHECK_INGEST_MEMORY"
 FETCH_BYTES = "COATCHECK_INGEST_FETCH_BYTES"
 FETCH_SECONDS = "COATCHECK_INGEST_FETCH_SECONDS"
-
-HANDED_DOWN = ("database", "schema", "connections", "profile", "egress_allow")
 
 
 @dataclass(frozen=True)
@@ -44,9 +36,3 @@ class IngestSettings:
             fetch_bytes=size_in_bytes(fetched, FETCH_BYTES) if fetched else cls.fetch_bytes,
             fetch_seconds=whole_number(environment, FETCH_SECONDS, cls.fetch_seconds, 1),
         )
-
-
-def hand_down(settings: Settings, environment: MutableMapping[str, str]) -> None:
-    """Put what reading a document needs to know into the environment of its process to be."""
-    for name in HANDED_DOWN:
-        environment[PREFIX + name.upper()] = str(getattr(settings, name))

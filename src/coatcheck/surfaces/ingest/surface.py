@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from coatcheck.app import App
 from coatcheck.http.card_view import PlannedStep
 from coatcheck.http.surface import Part, Surface
+from coatcheck.model.confinement import Confinement
 from coatcheck.model.job import Job
 from coatcheck.settings import Settings
 from coatcheck.surfaces.ingest.batch import ingest_batch
 from coatcheck.surfaces.ingest.calls import Calls
+from coatcheck.surfaces.ingest.embedding.settings import EMBEDDER
 from coatcheck.surfaces.ingest.embedding.weights import FETCH_COMMAND, find_weights
 from coatcheck.surfaces.ingest.job import ingest_document
 from coatcheck.surfaces.ingest.opened import Opened
 from coatcheck.surfaces.ingest.routes import endpoints_for
-from coatcheck.surfaces.ingest.settings import IngestSettings, hand_down
+from coatcheck.surfaces.ingest.service import DocumentService
+from coatcheck.surfaces.ingest.settings import IngestSettings
 from coatcheck.surfaces.ingest.words import (
     BATCH,
     BATCH_KIND,
@@ -42,6 +46,7 @@ class IngestSurface(Surface):
         given = os.environ if environment is None else environment
         self._settings = IngestSettings.read(given)
         self._opened = Opened(given)
+        self._service = DocumentService(self._opened, self._settings)
         self.endpoints = endpoints_for(Calls(self._opened))
 
     def declare(self, app: App) -> None:
@@ -51,14 +56,16 @@ class IngestSurface(Surface):
             timeout=TIMEOUT,
             isolation="process",
             memory=self._settings.memory,
+            confinement=Confinement(
+                environment=(EMBEDDER,), read=_readable, service=self._service.answer
+            ),
             queue=QUEUE,
         )(ingest_document)
         app.job(BATCH_KIND, timeout=BATCH_TIMEOUT, queue=QUEUE, internal=True)(ingest_batch)
 
     def configure(self, settings: Settings) -> None:
-        """Take what the operator has set, here and for the processes that read documents."""
+        """Take what the operator has set."""
         self._opened.configure(settings)
-        hand_down(settings, os.environ)
 
     async def close(self) -> None:
         """Let go of the index."""
@@ -84,3 +91,9 @@ class IngestSurface(Surface):
             yield Part("documents are embedded here, by the offline model", missing)
         else:
             yield Part(f"documents are embedded by {embedding.model} at an endpoint of yours")
+
+
+def _readable() -> tuple[Path, ...]:
+    """List what the confined process reads beyond the packages: the weights, if they are here."""
+    found = find_weights()
+    return () if found is None else (found,)

@@ -1,8 +1,9 @@
-"""A process at hand: it runs a handler for somebody who waits on the line, without a worker.
+"""Processes at hand: they run a handler for somebody who waits on the line, without a worker.
 
 What takes a moment need not be written down, claimed and written down again before it is answered.
 Whoever answers requests has one warm process, which runs one attempt at a time, isolated as those
-of a worker are. The job is written once it has ended, in one write (`Store.submit_ended`).
+of a worker are; of confined kinds (confined.py) one for each of the tenants that asked last. The
+job is written once it has ended, in one write (`Store.submit_ended`).
 
 Nothing was accepted before that: should this process die, its caller has no answer and no id. And
 nothing was done but work that may be done again. So wherever there is no end to write (the process
@@ -22,21 +23,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coatcheck.clock import Clock
-from coatcheck.errors import CoatcheckError
+from coatcheck.errors import CoatcheckError, ConfigurationError
+from coatcheck.model.handler import reference_of
 from coatcheck.model.job import Claim, Lease, NewJob
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.settings import Settings
 from coatcheck.store.base import Ended, Report
+from coatcheck.worker.processes.confined import Workspace
 from coatcheck.worker.processes.orphans import Guard
 from coatcheck.worker.processes.process import STOP_S, Process
 from coatcheck.worker.processes.questions import write_refusal
-from coatcheck.worker.processes.wire import Message, hello_fields, read_files, read_outcome
+from coatcheck.worker.processes.wire import Message, read_files, read_outcome
+from coatcheck.worker.scratch import Scratch
 
 log = logging.getLogger(__name__)
 
 # One that ended before it was ready is not tried again so soon.
 PAUSE_S = 30.0
+# Tenants of a confined kind whose process is kept warm.
+MOST_KEPT = 4
 # The first claim of a job.
 FENCE = 1
 
@@ -52,14 +58,20 @@ class _Attempt:
 
 
 class AtHand:
-    """The process. All of it is on the loop of whoever asks."""
+    """The processes of some kinds, all confined or none. All of it is on the caller's loop."""
 
     def __init__(self, kinds: Sequence[Kind], settings: Settings, clock: Clock) -> None:
-        self._hello = hello_fields(kinds, settings)
+        for kind in kinds:
+            reference_of(kind)  # raises now for a handler that no process could import
+        self._kinds = kinds
+        self._confined = any(kind.confinement is not None for kind in kinds)
+        self._settings = settings
+        self._scratch = Scratch()
         self._jobs_each = settings.process_jobs
         self._clock = clock
         self._guard: Guard | None = None
-        self._process: Process[_Attempt] | None = None
+        # By tenant, the one that asked last at the end; by "" if the kinds are not confined.
+        self._kept: dict[str, Process[_Attempt]] = {}
         self._processes: set[Process[_Attempt]] = set()  # with those that are about to end
         self._not_before = 0.0
         self._ready = asyncio.Event()
@@ -68,10 +80,12 @@ class AtHand:
 
     async def run(self, job: NewJob, timeout_s: float) -> Ended | None:
         """Run the first attempt of a job that nobody else knows of; return how the job ended."""
-        process = self._process
+        owner = job.tenant if self._confined else ""
+        process = self._kept.pop(owner, None)
         if process is None:
-            self._start()
+            self._start(owner)
             return None
+        self._kept[owner] = process
         if not process.idle:
             return None
         claim = _claim_of(job)
@@ -99,20 +113,37 @@ class AtHand:
                     await self._all_gone.wait()
         if self._guard is not None:
             self._guard.close()
+        self._scratch.close()
 
-    def _start(self) -> None:
+    def _start(self, owner: str) -> None:
         if self._closed or self._clock.monotonic() < self._not_before:
             return
         try:
             self._guard = self._guard or Guard()
-            self._process = Process(self, self._guard)
-        except OSError as error:
-            self._pause(str(error.strerror))
+            folder = self._scratch.new_folder() if self._confined else None
+            workspace = None if folder is None else Workspace.make(folder)
+            process = Process(self, self._guard, self._kinds, self._settings, workspace)
+        except (OSError, ConfigurationError) as error:
+            self._pause(getattr(error, "strerror", None) or str(error))
             return
-        self._processes.add(self._process)
+        self._kept[owner] = process
+        self._processes.add(process)
         self._ready.clear()
         self._all_gone.clear()
-        self._process.send(self._hello)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """End the process of the tenant that has not asked for longest, if there are too many."""
+        idle = [owner for owner, process in self._kept.items() if process.idle]
+        for owner in idle[: max(0, len(self._kept) - MOST_KEPT)]:
+            self._kept.pop(owner).retire()
+
+    def _forget(self, process: Process[_Attempt]) -> bool:
+        """Give a process no more jobs; tell whether it was to get some."""
+        owners = [owner for owner, each in self._kept.items() if each is process]
+        for owner in owners:
+            del self._kept[owner]
+        return bool(owners)
 
     def _pause(self, why: str) -> None:
         log.error("a process could not be started", extra={"why": why})
@@ -138,7 +169,7 @@ class AtHand:
                 process.attempt = None
                 if not header["fit"] or process.begun == self._jobs_each:
                     process.retire()
-                    self._process = None
+                    self._forget(process)
                 if not attempt.ended.done():
                     attempt.ended.set_result(ended)
 
@@ -154,10 +185,8 @@ class AtHand:
         attempt, process.attempt = process.attempt, None
         if attempt is not None and not attempt.ended.done():
             attempt.ended.set_result(None)
-        if self._process is process:
-            self._process = None
-            if not process.ready and not self._closed:
-                self._pause(process.why_broken or process.how_it_ended())
+        if self._forget(process) and not process.ready and not self._closed:
+            self._pause(process.why_broken or process.how_it_ended())
         self._processes.discard(process)
         if not self._processes:
             self._all_gone.set()

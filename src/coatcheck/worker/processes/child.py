@@ -13,11 +13,13 @@ import importlib
 import io
 import logging
 import queue
+import resource
 import socket
 import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from coatcheck.clock import SystemClock
@@ -25,6 +27,7 @@ from coatcheck.logs import configure_logging, correlation_id
 from coatcheck.model.handler import Reference, find, is_async, signature_of
 from coatcheck.model.kind import Backoff, Kind
 from coatcheck.model.outcome import Errored, Outcome
+from coatcheck.sandbox.lockdown import lock_down
 from coatcheck.settings import Settings
 from coatcheck.worker.attempt import run_async, run_blocking
 from coatcheck.worker.context import Context
@@ -51,9 +54,11 @@ def main(descriptor: int) -> None:
     """Run handlers until told to stop."""
     wire = Wire(socket.socket(fileno=descriptor))
     hello = wire.read()
-    die_with_parent(hello.header["parent"])
     sys.path[:] = hello.header["path"]
     configure_logging(Settings(**hello.header["logging"]))
+    if (confinement := hello.header["confinement"]) is not None:
+        _confine(wire, **confinement)
+    die_with_parent(hello.header["parent"])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
@@ -64,6 +69,27 @@ def main(descriptor: int) -> None:
         wire.send({"type": "broken", "message": f"{type(error).__name__}: {error}"})
         raise SystemExit(1) from None
     Child(wire, kinds).run()
+
+
+def _confine(
+    wire: Wire,
+    locked: bool,
+    read: list[str],
+    listed: list[str],
+    write: list[str],
+    data_bytes: int | None,
+) -> None:
+    """Lock this process down before it imports a handler; it has no second thread yet."""
+    try:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if locked:
+            lock_down(map(Path, read), map(Path, write), map(Path, listed))
+        if data_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_DATA, (data_bytes, data_bytes))
+    except (OSError, ValueError) as error:
+        log.error("process cannot be confined", extra={"why": str(error)})
+        wire.send({"type": "broken", "message": f"it cannot be confined: {error}"})
+        raise SystemExit(1) from None
 
 
 def _kind(

@@ -12,7 +12,9 @@ for each process, so one that a handler starts has as much again.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
+import os
 import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +25,7 @@ from coatcheck.model.handler import is_async
 log = logging.getLogger(__name__)
 
 _STATM = Path("/proc/self/statm")
+_LONGEST = 256  # bytes of it
 _DATA = 5  # the field of writable private memory, in pages
 
 
@@ -34,6 +37,7 @@ def with_limit(handler: Callable[..., Any], memory: int | None) -> Callable[...,
         log.warning("this system cannot limit memory", extra={"memory": memory})
         return handler
     limit = memory
+    _statm()  # opened for good: a confined process may not find it later
 
     def limited(*arguments: Any) -> Any:
         with _limit(limit):
@@ -46,10 +50,15 @@ def with_limit(handler: Callable[..., Any], memory: int | None) -> Callable[...,
     return limited_async if is_async(handler) else limited
 
 
+@functools.cache
+def _statm() -> int:
+    return os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)
+
+
 @contextlib.contextmanager
 def _limit(memory: int) -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    held = int(_STATM.read_text().split()[_DATA]) * resource.getpagesize()
+    held = int(os.pread(_statm(), _LONGEST, 0).split()[_DATA]) * resource.getpagesize()
     others = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min([held + memory, *others]), hard))
     try:

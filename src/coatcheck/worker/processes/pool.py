@@ -13,6 +13,11 @@ where none is, because they are still starting, it waits here for the first.
   leave behind are kept from here: a process knows neither store.
 - After so many jobs, or when one ran out of memory, a process is told to stop and replaced.
 
+Confined kinds (confined.py) have processes of their own, and so has each of their tenants: such a
+process is nobody's until its first job, and from then on runs jobs of that job's tenant alone. If a
+job waits and no idle process may run it, the process that has been idle longest is replaced by a
+new one. So a tenant that works alone finds its processes warm, as many as there are slots.
+
 All of it happens on one event loop in a thread of its own, so that neither the worker's loop nor
 the handlers' is held up, and writing never blocks (wire.py). The thread that starts processes must
 live as long as they should (PR_SET_PDEATHSIG), which this one does.
@@ -24,11 +29,14 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from itertools import cycle, islice
 from typing import Any
 
+from coatcheck.errors import ConfigurationError
+from coatcheck.model.handler import reference_of
 from coatcheck.model.job import Failure
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Errored, Outcome
@@ -41,17 +49,18 @@ from coatcheck.worker.execution import Execution
 from coatcheck.worker.failure import LONGEST_MESSAGE
 from coatcheck.worker.interrupts import Interrupted
 from coatcheck.worker.operations import ReadInput
+from coatcheck.worker.processes.confined import Workspace
 from coatcheck.worker.processes.orphans import Guard
 from coatcheck.worker.processes.process import STOP_S, Process
 from coatcheck.worker.processes.questions import read_question, write_answer
 from coatcheck.worker.processes.wire import (
     Message,
-    hello_fields,
     read_files,
     read_outcome,
     read_report,
 )
 from coatcheck.worker.runners import Finish, NewLoop
+from coatcheck.worker.scratch import Scratch
 
 log = logging.getLogger(__name__)
 
@@ -73,10 +82,24 @@ class ProcessRunner:
         settings: Settings,
         new_loop: NewLoop,
         slots: int,
+        scratch: Scratch,
+        warm: int | None = None,
     ) -> None:
         self._finish = finish
         self._reading: dict[Execution, Future[Any]] = {}  # whose input is being read
-        self._hello = hello_fields(kinds, settings)
+        for kind in kinds:
+            reference_of(kind)  # raises now for a handler that no process could import
+        # Those that are confined and those that are not, as far as there are any.
+        self._kinds = {
+            confined: found
+            for confined in (False, True)
+            if (found := [kind for kind in kinds if (kind.confinement is not None) is confined])
+        }
+        self._settings = settings
+        self._scratch = scratch
+        self._slots = slots
+        self._warm = slots if warm is None else warm  # how many are started with the worker
+        self._paused: Counter[bool] = Counter()  # processes to be started after a pause
         self._jobs_each = settings.process_jobs
         self._processes: set[Process[Execution]] = set()
         self._busy: dict[Execution, Process[Execution]] = {}
@@ -88,7 +111,6 @@ class ProcessRunner:
         self._loop = new_loop()
         self._thread = threading.Thread(
             target=self._run,
-            args=(slots,),
             name="coatcheck-processes",
             daemon=True,
         )
@@ -121,31 +143,39 @@ class ProcessRunner:
 
     # --- on the pool's loop
 
-    def _run(self, slots: int) -> None:
+    def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._guard = Guard()
-        for _ in range(slots):
-            self._loop.call_soon(self._spawn)
+        for confined in islice(cycle(self._kinds), self._warm):
+            self._loop.call_soon(self._spawn, confined)
         self._loop.run_forever()
         self._loop.close()
 
-    def _spawn(self) -> None:
+    def _spawn(self, confined: bool) -> None:
         if self._closing:
             return
         try:
-            process = Process(self, self._guard)
-        except OSError as error:
-            log.error("a process could not be started", extra={"why": error.strerror})
-            self._fail_first(f"no process could be started for it: {error.strerror}")
-            self._spawn_after_pause()
+            folder = self._scratch.new_folder() if confined else None
+            workspace = None if folder is None else Workspace.make(folder)
+            kinds = self._kinds[confined]
+            process = Process(self, self._guard, kinds, self._settings, workspace)
+        except (OSError, ConfigurationError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            log.error("a process could not be started", extra={"why": why})
+            self._fail_first(confined, f"no process could be started for it: {why}")
+            self._spawn_after_pause(confined)
             return
         self._processes.add(process)
-        process.send(self._hello)
         self._loop.call_later(START_S, self._give_up_starting, process)
 
-    def _spawn_after_pause(self) -> None:
-        self._loop.call_later(self._pause_s, self._spawn)
+    def _spawn_after_pause(self, confined: bool) -> None:
+        self._paused[confined] += 1
+        self._loop.call_later(self._pause_s, self._spawn_paused, confined)
         self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
+
+    def _spawn_paused(self, confined: bool) -> None:
+        self._paused[confined] -= 1
+        self._spawn(confined)
 
     def _give_up_starting(self, process: Process[Execution]) -> None:
         if not process.ready:
@@ -185,13 +215,49 @@ class ProcessRunner:
         future.add_done_callback(tell)
 
     def _give_next(self) -> None:
-        idle = (process for process in self._processes if process.idle)
-        while self._waiting and (process := next(idle, None)) is not None:
-            execution = self._waiting.popleft()
+        for execution in list(self._waiting):
+            process = self._process_for(execution)
+            if process is None:
+                continue
+            self._waiting.remove(execution)
             self._busy[execution] = process
+            execution.inbox = None if process.workspace is None else process.workspace.inbox
             process.give(execution, execution.claim)
             if execution.interrupted is not None:
                 self._tell(process, execution)
+        if self._waiting:
+            self._start_missing()
+
+    def _process_for(self, execution: Execution) -> Process[Execution] | None:
+        """Return an idle process that may run a job; one that its tenant has had before, if any."""
+        confined, found = _is_confined(execution), None
+        for process in self._processes:
+            if process.idle and process.confined is confined and process.may_run(execution.claim):
+                if process.tenant is not None or not confined:
+                    return process
+                found = process
+        return found
+
+    def _start_missing(self) -> None:
+        """Start processes for jobs that wait and that none of those that are starting will run."""
+        for confined in self._kinds:
+            missing = sum(_is_confined(execution) is confined for execution in self._waiting)
+            missing -= sum(
+                process.starting and process.confined is confined for process in self._processes
+            )
+            for _ in range(missing - self._paused[confined]):
+                if self._make_room():
+                    self._spawn(confined)
+
+    def _make_room(self) -> bool:
+        """See that another process may be started, at the cost of the one idle for longest."""
+        kept = [process for process in self._processes if not process.retired]
+        if len(kept) + self._paused.total() < self._slots:
+            return True
+        idle = [process for process in kept if process.idle]
+        if idle:
+            min(idle, key=lambda process: process.idle_since).retire()
+        return bool(idle)
 
     def _interrupt(self, execution: Execution) -> None:
         if execution in self._waiting:
@@ -217,6 +283,7 @@ class ProcessRunner:
         match message.type:
             case "ready":
                 process.ready = True
+                process.idle_since = self._loop.time()
                 self._give_next()
                 return
             case "broken":
@@ -240,10 +307,11 @@ class ProcessRunner:
                 execution.context.leave(read_files(header["files"], execution.claim.lease, now))
                 self._pause_s = FIRST_PAUSE_S
                 process.attempt = None
+                process.idle_since = self._loop.time()
                 del self._busy[execution]
                 if not header["fit"] or process.begun == self._jobs_each:
                     process.retire()
-                    self._spawn()
+                    self._spawn(process.confined)
                 self._hand_over(execution, outcome)
 
     def _ask(self, process: Process[Execution], execution: Execution, message: Message) -> None:
@@ -275,15 +343,16 @@ class ProcessRunner:
                 self._hand_over(execution, _died(execution, process))
             return
         if process.begun:
-            self._spawn()
+            self._spawn(process.confined)
         else:
-            self._spawn_after_pause()
+            self._spawn_after_pause(process.confined)
         if execution is None:
             log.error("a process ended that had no job", extra=_fields(process))
             if not process.ready:
                 self._fail_first(
+                    process.confined,
                     f"the process for it {process.how_it_ended()} before it was ready"
-                    + (f": {process.why_broken}" if process.why_broken else "")
+                    + (f": {process.why_broken}" if process.why_broken else ""),
                 )
         elif process.begun < process.number:
             log.error("a process ended before it began its job", extra=_fields(process))
@@ -297,10 +366,11 @@ class ProcessRunner:
             log.error("a process ended in the middle of its job", extra=fields)
             self._hand_over(execution, _died(execution, process))
 
-    def _fail_first(self, why: str) -> None:
-        """Fail the job that has waited longest for a process, if any does."""
-        if self._waiting:
-            execution = self._waiting.popleft()
+    def _fail_first(self, confined: bool, why: str) -> None:
+        """Fail the job that has waited longest for such a process, if any does."""
+        waiting = (each for each in self._waiting if _is_confined(each) is confined)
+        if (execution := next(waiting, None)) is not None:
+            self._waiting.remove(execution)
             self._hand_over(execution, _failed(execution, why))
 
     def _hand_over(self, execution: Execution, outcome: Outcome) -> None:
@@ -319,6 +389,10 @@ class ProcessRunner:
             asking.cancel()
         await asyncio.gather(*self._asking, return_exceptions=True)
         self._guard.close()
+
+
+def _is_confined(execution: Execution) -> bool:
+    return execution.kind.confinement is not None
 
 
 def _died(execution: Execution, process: Process[Execution]) -> Outcome:

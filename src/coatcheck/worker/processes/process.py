@@ -18,11 +18,21 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from typing import IO, Any, Generic, Protocol, TypeVar, cast
 
 from coatcheck.model.job import Claim
+from coatcheck.model.kind import Kind
+from coatcheck.settings import Settings
+from coatcheck.worker.processes.confined import Workspace, confinement_fields, environment_of
 from coatcheck.worker.processes.orphans import Guard
-from coatcheck.worker.processes.wire import Message, Splitter, claim_fields, frame
+from coatcheck.worker.processes.wire import (
+    Message,
+    Splitter,
+    claim_fields,
+    frame,
+    hello_fields,
+)
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +43,7 @@ LAST_WORDS_S = 1.0
 # A file that a handler leaves behind is kept in memory up to here.
 SMALL_FILE = 1 << 20
 
+_MODULE = "coatcheck.worker.processes"
 _CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE}
 
 
@@ -54,7 +65,15 @@ class Listener(Protocol[T]):
 class Process(asyncio.Protocol, Generic[T]):
     """A process: starting until it says that it is ready, then idle or busy with one attempt."""
 
-    def __init__(self, listener: Listener[T], guard: Guard) -> None:
+    def __init__(
+        self,
+        listener: Listener[T],
+        guard: Guard,
+        kinds: Sequence[Kind],
+        settings: Settings,
+        workspace: Workspace | None = None,
+    ) -> None:
+        """Start it: confined to a workspace if it has one."""
         self._listener = listener
         self._guard = guard
         self._loop = asyncio.get_running_loop()
@@ -65,6 +84,9 @@ class Process(asyncio.Protocol, Generic[T]):
         self._gone = False
         self.ready = False
         self.retired = False
+        self.workspace = workspace
+        self.tenant: str | None = None  # whose jobs it runs, if it is confined; None: nobody's yet
+        self.idle_since = 0.0  # on the loop's clock
         self.why_broken = ""
         self.attempt: T | None = None
         self.number = 0  # of the attempt
@@ -72,18 +94,24 @@ class Process(asyncio.Protocol, Generic[T]):
         self._files: dict[int, IO[bytes]] = {}  # what has arrived of files, by the id of the ask
         self._socket, theirs = socket.socketpair()
         with theirs:
+            fileno = theirs.fileno()
             try:
                 # Descriptors but these four are closed in it, and so are the locks they hold.
                 self._popen = subprocess.Popen(  # noqa: S603 - our own module
-                    [sys.executable, "-m", "coatcheck.worker.processes", str(theirs.fileno())],
+                    # -P: nothing is imported from the current directory, which may be its own.
+                    [sys.executable, *(["-P"] if workspace else []), "-m", _MODULE, str(fileno)],
                     stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
+                    pass_fds=(fileno,),
                     start_new_session=True,
+                    env=environment_of(kinds, workspace, os.environ) if workspace else None,
+                    cwd=workspace.scratch if workspace else None,
                 )
             except OSError:
                 self._socket.close()
                 raise
         self._guard.watch(self.pid)
+        confined = confinement_fields(kinds, workspace) if workspace else None
+        self.send(hello_fields(kinds, settings, confined))
         self._connecting = self._loop.create_task(self._connect())
         threading.Thread(target=self._wait, name=f"coatcheck-wait-{self.pid}", daemon=True).start()
 
@@ -93,9 +121,23 @@ class Process(asyncio.Protocol, Generic[T]):
         return self._popen.pid
 
     @property
+    def confined(self) -> bool:
+        """Whether it is confined to a workspace."""
+        return self.workspace is not None
+
+    @property
+    def starting(self) -> bool:
+        """Whether it will be ready, but is not yet."""
+        return not (self.ready or self.retired or self._exited)
+
+    @property
     def idle(self) -> bool:
         """Whether it can be given a job."""
         return self.ready and self.attempt is None and not self.retired and not self._exited
+
+    def may_run(self, claim: Claim) -> bool:
+        """Whether it can be given this job: a confined one has at most one tenant."""
+        return self.workspace is None or self.tenant in (None, claim.lease.tenant)
 
     def send(self, header: dict[str, Any], body: bytes = b"") -> None:
         """Send a message, without ever waiting; one that has ended hears nothing."""
@@ -108,6 +150,9 @@ class Process(asyncio.Protocol, Generic[T]):
     def give(self, attempt: T, claim: Claim) -> None:
         """Have it run an attempt."""
         self.attempt = attempt
+        if self.workspace is not None:
+            assert self.tenant in (None, claim.lease.tenant), "a process never serves two tenants"
+            self.tenant = claim.lease.tenant
         self.number += 1
         self._drop_files()  # of which the attempt before has sent a part
         header = {"type": "job", "number": self.number, "claim": claim_fields(claim)}
@@ -217,6 +262,8 @@ class Process(asyncio.Protocol, Generic[T]):
         if not self._gone:
             self._gone = True
             self._drop_files()
+            if self.workspace is not None:
+                threading.Thread(target=self.workspace.remove, daemon=True).start()
             if self._transport is not None:
                 self._transport.abort()
             self._listener.gone(self)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from asyncio import Task
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import astuple
@@ -34,6 +35,7 @@ from coatcheck.worker.operations import (
     ReadInput,
     ReadPayload,
     Record,
+    Serve,
     Spawn,
     TakePlace,
 )
@@ -82,7 +84,7 @@ class WirePort(Port):
             future.set_result(_read_answer(question, answer["value"]))
 
 
-def write_question(question: Question) -> tuple[dict[str, Any], bytes]:
+def write_question(question: Question) -> tuple[dict[str, Any], bytes]:  # noqa: C901 - a case each
     """Return a question as it is sent."""
     match question:
         case History():
@@ -104,9 +106,11 @@ def write_question(question: Question) -> tuple[dict[str, Any], bytes]:
             return {"what": "upload", "upload": upload_id}, b""
         case TakePlace(group, names):
             return {"what": "place", "group": group, "names": names}, b""
+        case Serve(name, body):
+            return {"what": "service", "name": name}, body
 
 
-def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Question:
+def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Question:  # noqa: C901 - a case each
     """Read what `write_question` says, with what came in pieces before; ValueError if it is not
     that.
     """
@@ -130,6 +134,8 @@ def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Quest
             return FetchUpload(str(fields["upload"]))
         case "place":
             return TakePlace(str(fields["group"]), tuple(map(str, fields["names"])))
+        case "service":
+            return Serve(str(fields["name"]), body)
     raise ValueError(f"nobody asks for {fields['what']!r}")
 
 
@@ -147,6 +153,8 @@ def write_answer(question: Question, answer: Task[Any]) -> bytes:
             value = list(map(astuple, value))
         case FetchUpload():
             value = str(value)
+        case Serve():
+            value = b64encode(value).decode()
     return json.dumps({"value": value}).encode()
 
 
@@ -175,6 +183,8 @@ def _read_answer(question: Question, value: Any) -> Any:
             return Artifact(*value)
         case FetchUpload():
             return Path(value)
+        case Serve():
+            return b64decode(value)
     return value
 
 

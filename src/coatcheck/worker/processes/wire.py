@@ -7,7 +7,8 @@ many bytes, which is the input or the result, as it is. Either side may send at 
 
 From the worker:
 
-- `hello` first: where to import from, how to log, and which kinds there are.
+- `hello` first: where to import from, how to log, which kinds there are, and for a process of
+  confined kinds what it locks itself down to (confined.py).
 - `job`: run this attempt. It has a number, and everything that follows about it names that number,
   so that what crosses on the way is never taken for the next job's. The body is the input.
 - `interrupt`: the attempt should stop, and why.
@@ -118,7 +119,9 @@ class Splitter:
 # --- what is in the messages
 
 
-def hello_fields(kinds: Sequence[Kind], settings: Settings) -> dict[str, Any]:
+def hello_fields(
+    kinds: Sequence[Kind], settings: Settings, confinement: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Return what a process is told first."""
     described = []
     for kind in kinds:
@@ -136,7 +139,8 @@ def hello_fields(kinds: Sequence[Kind], settings: Settings) -> dict[str, Any]:
     return {
         "type": "hello",
         "parent": os.getpid(),
-        "path": sys.path,
+        "path": sys.path if confinement is None else [entry for entry in sys.path if entry],
+        "confinement": confinement,
         "logging": logging_settings,
         "kinds": described,
     }

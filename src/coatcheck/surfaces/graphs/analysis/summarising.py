@@ -6,13 +6,19 @@ and summaries the other, a few hundred kilobytes at a time.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from itertools import chain, cycle
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from traceback import format_exception
+from typing import Any, NamedTuple, Protocol, cast
 
 from tree_sitter import Node
 
@@ -168,17 +174,90 @@ def _on_processes(
     batches: Iterator[list[tuple[str, bytes]]],
     count: int,
 ) -> Iterator[Read]:
-    # A fresh interpreter: forking a process that has threads or event loops is not safe.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, mp_context=context) as pool:
-        running: deque[Future[list[Read]]] = deque(pool.submit(summarise, batch) for batch in first)
+    readers = [_ReaderProcess(summarise) for _ in range(count)]
+    running: deque[_ReaderProcess] = deque()
+    try:
+        for reader, batch in zip(cycle(readers), chain(first, batches), strict=False):
+            # Each has one batch at hand beside the one that it reads.
+            while len(running) >= 2 * count:
+                yield from running.popleft().receive()
+            reader.send(batch)
+            running.append(reader)
         first.clear()
-        for batch in batches:
-            running.append(pool.submit(summarise, batch))
-            while len(running) > 2 * count:
-                yield from running.popleft().result()
         while running:
-            yield from running.popleft().result()
+            yield from running.popleft().receive()
+    finally:
+        for reader in readers:
+            reader.close()
+
+
+class _ReaderProcess:
+    """A process that reads batches, in their order. It is spoken to over a pair of sockets alone:
+    a pool of the standard library needs named semaphores, which a confined process cannot make.
+    """
+
+    def __init__(self, summarise: Callable[[list[tuple[str, bytes]]], list[Read]]) -> None:
+        # A fresh interpreter: forking a process that has threads or event loops is not safe.
+        context = multiprocessing.get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        self._process = context.Process(target=_read_batches, args=(theirs, summarise), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._unsent: SimpleQueue[list[tuple[str, bytes]] | None] = SimpleQueue()
+        # A batch is larger than what the kernel buffers: a reader that sends must be heard.
+        self._sending = threading.Thread(target=self._send_all, daemon=True)
+        self._sending.start()
+
+    def send(self, batch: list[tuple[str, bytes]]) -> None:
+        """Give it a batch."""
+        self._unsent.put(batch)
+
+    def receive(self) -> list[Read]:
+        """Return what is in the first batch that it was given and has not answered."""
+        try:
+            found = self._ours.recv()
+        except (EOFError, ConnectionResetError):
+            raise BrokenProcessPool("a process that reads files has ended") from None
+        if isinstance(found, _Failed):
+            raise found.error from _ReaderTraceback(found.trace)
+        return cast("list[Read]", found)
+
+    def close(self) -> None:
+        """End it."""
+        self._unsent.put(None)
+        self._process.kill()
+        self._process.join()
+        self._sending.join()
+        self._ours.close()
+
+    def _send_all(self) -> None:
+        with contextlib.suppress(OSError):  # it has ended
+            while (batch := self._unsent.get()) is not None:
+                self._ours.send(batch)
+
+
+class _Failed(NamedTuple):
+    """A batch that was not read: the error, and where in the process it was raised."""
+
+    error: Exception
+    trace: str
+
+
+class _ReaderTraceback(Exception):
+    """Where an error was raised in a process that reads files."""
+
+
+def _read_batches(
+    theirs: Connection, summarise: Callable[[list[tuple[str, bytes]]], list[Read]]
+) -> None:
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            batch = theirs.recv()
+            try:
+                found: object = summarise(batch)
+            except Exception as error:  # noqa: BLE001 - it is raised where it is waited for
+                found = _Failed(error, "".join(format_exception(error)))
+            theirs.send(found)
 
 
 def _batches(files: Iterable[SourceFile]) -> Iterator[list[tuple[str, bytes]]]:

@@ -80,7 +80,8 @@ class Browser:
 
     def __init__(self, program: str) -> None:
         self.started = time.monotonic()
-        self.folder = Path(tempfile.mkdtemp(prefix="coatcheck-chromium-"))
+        # Short: the browser binds a socket below it, whose path may have 107 bytes.
+        self.folder = Path(tempfile.mkdtemp(prefix="c-"))
         self._last_words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `_keep`
         begun: SimpleQueue[subprocess.Popen[bytes] | Exception] = SimpleQueue()
         self._keeping = threading.Thread(
