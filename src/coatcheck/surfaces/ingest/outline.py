@@ -26,7 +26,7 @@ _TABLE = re.compile(r"^\|[^\n]*(?:\n\|[^\n]*)+", re.MULTILINE)
 _TOP_LEVEL = re.compile(r"^[^\s{}()\[\]]", re.MULTILINE)
 _DEFINES = re.compile(
     r"(?:(?:export|default|public|private|protected|internal|static|async|abstract|final|sealed"
-    r"|partial|pub|unsafe|data)\s+)*"
+    r"|partial|pub|unsafe|data)[ \t]++){0,8}+"
     r"(?:class|def|func|fn|function|impl|interface|struct|trait|module|namespace|enum|object)\b"
 )
 

@@ -103,5 +103,5 @@ def test_parts_within_parts_without_end_are_refused(tmp_path: Path) -> None:
     for depth in range(2000):
         lines += [b'Content-Type: multipart/mixed; boundary="b%d"' % depth, b"", b"--b%d" % depth]
     code, message = refusal(tmp_path, b"\n".join(lines), "deep.eml")
-    assert code == "document-damaged"
-    assert message == "the e-mail file is damaged (RecursionError)"
+    assert code == "document-hostile"
+    assert message == "the message has more than 32 parts within each other"

@@ -6,7 +6,7 @@ import importlib
 import warnings
 from functools import cache
 
-from tree_sitter import Language, Parser
+from tree_sitter import Language, Parser, Tree
 
 _BY_ENDING = {
     "py": "python", "pyi": "python", "pyw": "python",
@@ -34,8 +34,11 @@ _GRAMMARS = {
 }
 
 
-# Some grammars take time in the square of what is unusual; nothing that people write takes this.
-LONGEST_PARSE_S = 20
+# Some grammars take quadratic time for unusual sources. A parser gives up after this many seconds,
+# so that an archive of such files takes time in proportion to its size. What people write takes
+# less than a thousandth of it.
+SHORTEST_LIMIT_S, LONGEST_LIMIT_S = 2, 20
+_LIMIT_S_A_BYTE = 20e-6
 
 
 def language_of(path: str) -> str | None:
@@ -49,13 +52,26 @@ def language_of(path: str) -> str | None:
 def parser_of(language: str) -> Parser:
     """Return this process's parser for a language."""
     module, function = _GRAMMARS[language]
-    parser = Parser(Language(getattr(importlib.import_module(module), function)()))
-    set_longest_parse(parser, LONGEST_PARSE_S)
-    return parser
+    return Parser(Language(getattr(importlib.import_module(module), function)()))
 
 
-def set_longest_parse(parser: Parser, seconds: float) -> None:
-    """Let a parser give up on a file after this long."""
+def parse_limit(size: int) -> int:
+    """Return how many seconds parsing a file of this size may take."""
+    return min(LONGEST_LIMIT_S, round(SHORTEST_LIMIT_S + size * _LIMIT_S_A_BYTE))
+
+
+def parse(language: str, source: bytes) -> Tree | None:
+    """Parse a source; return None if that takes longer than it may."""
+    parser = parser_of(language)
+    _set_limit(parser, parse_limit(len(source)))
+    try:
+        return parser.parse(source)
+    except ValueError:
+        parser.reset()
+        return None
+
+
+def _set_limit(parser: Parser, seconds: float) -> None:
     with warnings.catch_warnings():
         # What is to come instead ends the process when it is used (0.25.2).
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -27,9 +27,9 @@ from coatcheck.surfaces.graphs.analysis.javascript.statements import (
     Statements as JavaScriptStatements,
 )
 from coatcheck.surfaces.graphs.analysis.languages import (
-    LONGEST_PARSE_S,
     language_of,
-    parser_of,
+    parse,
+    parse_limit,
 )
 from coatcheck.surfaces.graphs.analysis.packages.go import GoReader
 from coatcheck.surfaces.graphs.analysis.packages.java import JavaReader
@@ -86,12 +86,10 @@ def summarise_one(path: str, content: bytes, *, with_calls: bool = True) -> Read
             source = without_long_comments(source)
     except Unreadable as problem:
         return Read(path, language, None, str(problem))
-    parser = parser_of(language)
-    try:
-        tree = parser.parse(source)
-    except ValueError:
-        parser.reset()
-        return Read(path, language, None, f"not parsed within {LONGEST_PARSE_S} seconds")
+    tree = parse(language, source)
+    if tree is None:
+        seconds = parse_limit(len(source))
+        return Read(path, language, None, f"not parsed within {seconds} seconds")
     root = tree.root_node
     reader = _reader_of(language, source, with_calls)
     try:

@@ -17,6 +17,7 @@ MOST_CHARACTERS = 20_000_000
 
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _BLANKS = re.compile(r"\s+")
+_TICKS = re.compile("`{3,}")
 _LIKE_HEADING = re.compile(r"^(?=#{1,6}\s)", re.MULTILINE)
 _ROW, _ITEM = "row", "item"
 
@@ -88,9 +89,8 @@ class Draft:
     def code(self, text: str) -> None:
         """Add a text whose lines and blanks matter, between two lines that say so."""
         if text.strip():
-            fence = "```"
-            while fence in text:
-                fence += "`"
+            longest = max(map(len, _TICKS.findall(text)), default=0)
+            fence = "`" * max(3, longest + 1)
             self._block(f"{fence}\n{text.strip(chr(10))}\n{fence}")
 
     def row(self, cells: Iterable[str]) -> None:

@@ -6,16 +6,24 @@ says, and finds out by the sum where it lied. What is kept in memory as a tree i
 
 *Entities.* No Office file has a document type declaration, and all that an XML file can do to its
 reader (entities that grow, files and addresses that are fetched) begins with one. A part that has
-one is refused. Expat reads up to the first element of each part and no further. Where it cannot,
-the libraries cannot either, or read on with entities left unresolved.
+one is rejected. The libraries find parts by relationship and content type, so the name of a part
+says nothing about how it is read: every part is checked up to its first element. Expat and libxml2
+both check, as the libraries use both and libxml2 knows more encodings. Only pictures may have a
+declaration, as SVG does: no reader parses a part that is in the folder of media.
+
+*Number formats.* openpyxl matches them with a regular expression that takes quadratic time.
 """
 
 from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from xml.parsers import expat
+
+from lxml import etree
 
 from coatcheck.surfaces.graphs import archive_error
 from coatcheck.surfaces.graphs.archive import Limits, check_sizes
@@ -38,8 +46,15 @@ _LARGEST_TREE = 64 * 1024 * 1024
 _LARGER = {"xl/worksheets/": _LIMITS.total_bytes, "xl/sharedStrings.xml": 256 * 1024 * 1024}
 _ENCRYPTED_FLAGS = 0x1 | 0x40 | 0x2000
 _PIECE = 65_536
+_CONTENT_TYPES = "[Content_Types].xml"
+_MEDIA = ("word/media/", "ppt/media/", "xl/media/")
+# Where openpyxl looks for number formats. Excel allows 255 characters for one.
+_STYLES = "xl/styles.xml"
+_FORMAT = "formatCode"
+_LONGEST_FORMAT = 1_000
 _CANNOT_BE_READ = (
-    *(expat.ExpatError, zipfile.BadZipFile, zlib.error, NotImplementedError),
+    *(expat.ExpatError, etree.LxmlError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError),
     *(EOFError, LookupError, OSError, RuntimeError, ValueError),
 )
 _CODES = {archive_error.BOMB: BOMB, archive_error.TOO_MANY_ENTRIES: BOMB}
@@ -61,7 +76,7 @@ def office_format(path: Path) -> str:
     for name, what in _OTHERS:
         if name in names:
             raise Unreadable(UNSUPPORTED, f"this is {what}")
-    if "[Content_Types].xml" in names:
+    if _CONTENT_TYPES in names:
         for folder, found in _FOLDERS.items():
             if any(name.startswith(folder) for name in names):
                 _check_parts(path, infos)
@@ -87,17 +102,62 @@ def _looked_over(path: Path) -> list[zipfile.ZipInfo]:
 
 def _check_parts(path: Path, infos: list[zipfile.ZipInfo]) -> None:
     with zipfile.ZipFile(path) as archive:
+        is_picture = _pictures(archive)
         for info in infos:
-            if not info.filename.lower().endswith((".xml", ".rels", ".vml")):
+            if is_picture(info.filename):
                 continue
-            larger = (most for name, most in _LARGER.items() if info.filename.startswith(name))
-            largest = next(larger, _LARGEST_TREE)
-            if info.file_size > largest:
-                said = f"a part of the file is larger than {largest:,} bytes"
-                raise Unreadable(TOO_LARGE, said)
-            if _declares_a_type(archive, info):
+            declares = [check(archive, info) for check in (_expat_sees_type, _libxml_sees_type)]
+            if True in declares:
                 said = "a part of the file declares XML entities, which no Office file does"
                 raise Unreadable(HOSTILE, said)
+            is_xml = False in declares
+            larger = (most for name, most in _LARGER.items() if info.filename.startswith(name))
+            largest = next(larger, _LARGEST_TREE)
+            if is_xml and info.file_size > largest:
+                said = f"a part of the file is larger than {largest:,} bytes"
+                raise Unreadable(TOO_LARGE, said)
+            if info.filename == _STYLES:
+                _check_formats(archive, info)
+
+
+def is_media(part: str) -> bool:
+    """Tell whether a part is in a folder of media, where no reader looks for XML."""
+    return part.lstrip("/").lower().startswith(_MEDIA)
+
+
+def _pictures(archive: zipfile.ZipFile) -> Callable[[str], bool]:
+    """Return a test for parts that are pictures, by their folder and their content type."""
+    by_ending: dict[str, str] = {}
+    by_name: dict[str, str] = {}
+
+    def on_element(tag: str, attributes: dict[str, str]) -> None:
+        kind = attributes.get("ContentType", "").lower()
+        if tag.endswith("Default"):
+            by_ending[attributes.get("Extension", "").lower()] = kind
+        elif tag.endswith("Override"):
+            by_name[attributes.get("PartName", "").lower()] = kind
+
+    with suppress(*_CANNOT_BE_READ, KeyError):
+        _parse(archive, archive.getinfo(_CONTENT_TYPES), on_element)
+
+    def is_picture(name: str) -> bool:
+        lower = name.lower()
+        kind = by_name.get(f"/{lower}") or by_ending.get(lower.rpartition(".")[2], "")
+        return is_media(name) and kind.startswith("image/")
+
+    return is_picture
+
+
+def _parse(
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    on_element: Callable[[str, dict[str, str]], None],
+) -> None:
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = on_element
+    with archive.open(info) as part:
+        while piece := part.read(_PIECE):
+            parser.Parse(piece, False)
 
 
 class _Seen(Exception):
@@ -108,7 +168,9 @@ class _Seen(Exception):
         self.declares = declares
 
 
-def _declares_a_type(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
+def _expat_sees_type(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool | None:
+    """Tell whether a part declares a document type; None if expat cannot read it as XML."""
+
     def on_declaration(*_: object) -> None:
         raise _Seen(True)
 
@@ -125,5 +187,32 @@ def _declares_a_type(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool:
     except _Seen as seen:
         return seen.declares
     except _CANNOT_BE_READ:
-        return False  # Whoever reads it next says so.
-    return False
+        return None  # The library that reads the part reports it.
+    return None
+
+
+def _libxml_sees_type(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool | None:
+    """Tell whether a part declares a document type; None if libxml2 cannot read it as XML."""
+    parser = etree.XMLPullParser(("start",), resolve_entities=False, no_network=True)
+    try:
+        with archive.open(info) as part:
+            while piece := part.read(_PIECE):
+                parser.feed(piece)
+                for _, element in parser.read_events():
+                    return bool(element.getroottree().docinfo.doctype)
+    except _CANNOT_BE_READ:
+        return None
+    return None
+
+
+def _check_formats(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+    """Reject number formats that are longer than any."""
+
+    def on_element(_: str, attributes: dict[str, str]) -> None:
+        for name, value in attributes.items():
+            if name.endswith(_FORMAT) and len(value) > _LONGEST_FORMAT:
+                said = f"a number format is longer than {_LONGEST_FORMAT:,} characters"
+                raise Unreadable(HOSTILE, said)
+
+    with suppress(*_CANNOT_BE_READ):
+        _parse(archive, info, on_element)

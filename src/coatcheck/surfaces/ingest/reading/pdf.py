@@ -6,11 +6,16 @@ page's width are joined to paragraphs, so that passages can be cut between sente
 table stay lines of their own. Headings are those that the PDF's own outline has on that page, where
 a line says the same: exact where there is an outline, none where there is not. (The sizes of its
 fonts tell less: what PDFium knows of them leaves out how a page scales its text.)
+
+Pages may share their content, so a small file can have any number of pages that are slow to read.
+Reading stops after the page that takes up the CPU time a file of its size may use.
 """
 
 from __future__ import annotations
 
+import logging
 import re
+import time
 from collections import defaultdict
 from itertools import islice
 from pathlib import Path
@@ -27,10 +32,15 @@ from coatcheck.surfaces.ingest.reading.unreadable import (
     Unreadable,
 )
 
+# It logs a line for each entry of an outline that is nested too deep.
+logging.getLogger("pypdfium2").setLevel(logging.ERROR)
+
 # By the name of a page's heading: how deep it is in the outline.
 _Levels = dict[str, int]
 
 _MOST_OUTLINE = 20_000
+# CPU time for any file, and for each byte of it: a hundred times what a dense page takes.
+_SECONDS, _SECONDS_A_BYTE = 3.0, 20e-6
 # A line as long as this share of the longest on its page goes on in the next; one at whose end a
 # sentence ends has to be longer to do so.
 _FULL = 0.7
@@ -55,7 +65,11 @@ def read_pdf(path: Path, draft: Draft) -> None:
         draft.title = "" if _NO_TITLE.fullmatch(title) else title
         headings = _outline(document)
         pictures, failed, count = 0, 0, len(document)
+        until = time.thread_time() + _SECONDS + path.stat().st_size * _SECONDS_A_BYTE
         for index in range(count):
+            if time.thread_time() > until:
+                draft.problem(f"only the first {_pages(index)} were read: they took too long")
+                break
             draft.begin_page()
             try:
                 text, has_picture = _page(document, index)

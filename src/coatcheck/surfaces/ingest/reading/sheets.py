@@ -1,13 +1,14 @@
 """XLSX: a page for each sheet, its name as a heading, and a line for each row that has something.
 
 Values are those that the workbook was saved with, not its formulas. A sheet is read as a stream;
-what it says of its own size is not believed, and one that goes on and on is read up to a number of
-rows and cells.
+what it says of its own size is not believed. Rows are limited for each sheet, cells for the whole
+workbook. A part that several sheets name is read for the first of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,19 @@ from typing import Any
 import openpyxl
 
 from coatcheck.surfaces.ingest.reading.draft import Draft, Full, on_one_line
+from coatcheck.surfaces.ingest.reading.office import is_media
 from coatcheck.surfaces.ingest.reading.unreadable import NO_TEXT, Unreadable
 
 MOST_ROWS = 100_000
-# Also those without a value, which stand between others.
+# In all sheets together, and with those without a value, which stand between others.
 _MOST_CELLS = 5_000_000
+
+
+@dataclass
+class _Budget:
+    """What is left to be read of a workbook."""
+
+    cells: int
 
 
 def read_xlsx(path: Path, draft: Draft) -> None:
@@ -35,11 +44,18 @@ def read_xlsx(path: Path, draft: Draft) -> None:
 def _add_sheets(workbook: Any, draft: Draft) -> bool:
     """Add the sheets; tells whether there is anything in them."""
     anything = False
+    read: set[str] = set()
+    budget = _Budget(_MOST_CELLS)
     for sheet in workbook.worksheets:
         draft.begin_page()
         draft.heading(1, sheet.title)
+        part = sheet._worksheet_path
+        if part in read or is_media(part):
+            draft.problem("this sheet has no content of its own")
+            continue
+        read.add(part)
         try:
-            anything = _add(sheet, draft) or anything
+            anything = _add(sheet, budget, draft) or anything
         except Full:
             raise
         except Exception:  # noqa: BLE001 - whatever is wrong with a sheet, the others are read
@@ -48,18 +64,18 @@ def _add_sheets(workbook: Any, draft: Draft) -> bool:
     return anything
 
 
-def _add(sheet: Any, draft: Draft) -> bool:
+def _add(sheet: Any, budget: _Budget, draft: Draft) -> bool:
     """Add a sheet's rows; tells whether it has any."""
     sheet.reset_dimensions()
-    rows = cells = 0
+    rows = 0
     values: Sequence[object]
     for values in sheet.iter_rows(values_only=True):
-        cells += len(values) or 1
+        budget.cells -= len(values) or 1
         shown = list(_shown(values))
         if shown:
             rows += 1
             draft.row(shown)
-        if rows == MOST_ROWS or cells >= _MOST_CELLS:
+        if rows == MOST_ROWS or budget.cells <= 0:
             draft.problem(f"only the first {rows:,} rows of this sheet were read")
             break
     return rows > 0

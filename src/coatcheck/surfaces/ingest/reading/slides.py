@@ -16,6 +16,7 @@ from pptx.shapes.base import BaseShape
 from pptx.shapes.graphfrm import GraphicFrame
 from pptx.shapes.group import GroupShape
 from pptx.slide import Slide
+from pptx.table import _Cell
 from pptx.text.text import TextFrame
 
 from coatcheck.surfaces.ingest.reading.draft import Draft, Full, on_one_line
@@ -38,10 +39,13 @@ def read_pptx(path: Path, draft: Draft) -> None:
     draft.title = _title(presentation)
     # One by one, as going over the slides ends at the first that is damaged.
     slides = list(presentation.slides._sldIdLst)
+    read: set[str] = set()
     for entry in slides:
         draft.begin_page()
         try:
-            _add(presentation.part.related_slide(entry.rId), draft)
+            slide = presentation.part.related_slide(entry.rId)
+            if _is_new(slide.part.partname, read):
+                _add(slide, read, draft)
         except Full:
             raise
         except Exception:  # noqa: BLE001 - whatever is wrong with a slide, the others are read
@@ -92,7 +96,14 @@ def _without_broken_parts(path: Path) -> IO[bytes]:
     return made
 
 
-def _add(slide: Slide, draft: Draft) -> None:
+def _is_new(part: str, read: set[str]) -> bool:
+    """Tell whether a part has not been read, and note it: a hostile file lists one many times."""
+    is_new = part not in read
+    read.add(part)
+    return is_new
+
+
+def _add(slide: Slide, read: set[str], draft: Draft) -> None:
     title = slide.shapes.title
     if title is not None:
         draft.heading(1, title.text_frame.text)
@@ -102,12 +113,14 @@ def _add(slide: Slide, draft: Draft) -> None:
             continue
         if isinstance(shape, GraphicFrame) and shape.has_table:
             draft.end_table()
-            for row in shape.table.rows:
-                draft.row("" if cell.is_spanned else cell.text_frame.text for cell in row.cells)
+            # Rows and cells by index would take quadratic time in python-pptx.
+            for row in shape.table._tbl.tr_lst:
+                cells = (_Cell(cell, shape.table) for cell in row.tc_lst)
+                draft.row("" if cell.is_spanned else cell.text_frame.text for cell in cells)
             draft.end_table()
         elif shape.has_text_frame:
             _add_text(shape.text_frame, draft)  # type: ignore[attr-defined]
-    if slide.has_notes_slide:
+    if slide.has_notes_slide and _is_new(slide.notes_slide.part.partname, read):
         notes = slide.notes_slide.notes_text_frame
         if notes is not None and notes.text.strip():
             draft.paragraph(f"Notes: {notes.text}")

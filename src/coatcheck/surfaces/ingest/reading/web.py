@@ -3,8 +3,9 @@
 Scripts, styles, navigation and whatever is hidden are left out; of a link stays its text, of a
 picture what is said in its place. Nothing that a page refers to is ever fetched.
 
-A hostile page is nested as deep as it likes. What it takes to parse one grows with the square of
-that, so one that is too deep is refused before; the tree is walked without recursion.
+A hostile page is nested as deep as it likes. The time to parse a page grows with the square of its
+depth, of the attributes of one element and of the options of one select, so a page with too many of
+them is rejected before it is parsed. The tree is walked without recursion.
 
 Tables are rows of cells unless something in a cell has a structure of its own (a table, a heading,
 a list): then the table only places things on the page, as in most e-mail, and its cells are read
@@ -14,6 +15,7 @@ one after another.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -44,26 +46,32 @@ _CHARSET = re.compile(
 )
 
 
-_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]*)([^<>]*)")
-# Elements that nothing is in, and those that the next of their kind ends.
-_NOT_NESTED = {
-    *(
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "param",
-        "source",
-    ),
-    *("track", "wbr", "p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot", "option"),
+# An attribute as the HTML standard tokenizes it: `<` and `>` may be in a quoted value.
+_ATTRIBUTE = re.compile(
+    r"""[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>"'][^\s>]*+)?+)?+"""
+)
+# A comment, or a tag: the slash of an end tag, its name, its attributes, what is left before `>`.
+_TOKEN = re.compile(
+    rf"<!--(?:-?>|.*?(?:--!?>|\Z))|<[!?][^>]*+"
+    rf"|<(/?)([a-zA-Z][^\s/>]*+)((?:{_ATTRIBUTE.pattern})*+)([\s/]*+)",
+    re.DOTALL,
+)
+_START = re.compile("<[a-zA-Z]")
+_VOID = {
+    *("area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param"),
+    *("source", "track", "wbr"),
 }
+# Elements that the next of their kind ends.
+_ENDED_BY_NEXT = {
+    *("p", "li", "dt", "dd", "tr", "td", "th", "thead", "tbody", "tfoot", "option"),
+}
+# Elements whose content is text, unless they are within foreign ones.
+_CODE = {"script", "style"}
+_RAW = _CODE | {"title", "textarea", "xmp", "iframe", "noembed", "noframes"}
+_FOREIGN = ("svg", "math")
 _DEEPEST = 5_000
+_MOST_ATTRIBUTES = 1_000
+_MOST_OPTIONS = 20_000
 
 
 def declared_charset(raw: bytes) -> str | None:
@@ -74,9 +82,9 @@ def declared_charset(raw: bytes) -> str | None:
 
 def read_html(text: str, draft: Draft) -> None:
     """Read a page, or the part of one that an e-mail has."""
-    if _depth(text) > _DEEPEST:
-        said = f"the page has more than {_DEEPEST:,} elements within each other"
-        raise Unreadable(HOSTILE, said)
+    # Without this mark, what is between quotes is the same to the check and to the parser.
+    text = text.replace("<![CDATA[", "<!>")
+    _check(text)
     page = LexborHTMLParser(text)
     title = page.css_first("head > title")
     if title is not None and not draft.title:
@@ -87,15 +95,78 @@ def read_html(text: str, draft: Draft) -> None:
     _Walk(draft).over(page.root)
 
 
-def _depth(text: str) -> int:
-    """Return about how deep a page is nested."""
-    depth = deepest = 0
-    for tag in _TAG.finditer(text):
-        if tag[2].lower() in _NOT_NESTED or tag[3].endswith("/"):
-            continue
-        depth = max(0, depth + (-1 if tag[1] else 1))
-        deepest = max(deepest, depth)
-    return deepest
+def _check(text: str) -> None:
+    """Reject a page that would take the parser too long."""
+    guard = _Guard(text)
+    place = 0
+    while token := _TOKEN.search(text, place):
+        place = token.end()
+        if token[2]:
+            place = guard.tag(token[2].lower(), token)
+
+
+class _Guard:
+    """Counts what makes a page slow to parse.
+
+    The depth is an estimate that a page cannot easily lower: an end tag counts only while an
+    element of its name is open, a `/` at the end of a tag does not close an HTML element, and
+    within foreign elements anything nests.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._open: Counter[str] = Counter()
+        self._depth = self._options = 0
+        self._has_foreign = False
+        self._unclosed: set[str] = set()  # raw elements without an end tag further on
+
+    def tag(self, name: str, token: re.Match[str]) -> int:
+        """Count a tag; return where the next may begin."""
+        if len(token[3]) > _MOST_ATTRIBUTES and _attributes(token[3]) > _MOST_ATTRIBUTES:
+            raise _too_many(_MOST_ATTRIBUTES, "attributes in one element")
+        if token[1]:
+            if self._open[name]:
+                self._open[name] -= 1
+                self._depth -= 1
+            return token.end()
+        self._options += name == "option"
+        if self._options > _MOST_OPTIONS:
+            raise _too_many(_MOST_OPTIONS, "options to choose from")
+        self._has_foreign = self._has_foreign or name in _FOREIGN
+        if self._nests(name, closed=token[4].endswith("/")):
+            self._open[name] += 1
+            self._enter(1)
+        return self._after_raw(name, token.end()) if name in _RAW else token.end()
+
+    def _nests(self, name: str, *, closed: bool) -> bool:
+        if any(self._open[foreign] for foreign in _FOREIGN):
+            return not closed
+        return name not in _VOID and name not in _ENDED_BY_NEXT
+
+    def _after_raw(self, name: str, start: int) -> int:
+        """Return where the content of a raw element ends; tags in it may be ones all the same."""
+        if name in self._unclosed:
+            return start
+        end = re.compile(rf"</{name}[\s/>]", re.IGNORECASE).search(self._text, start)
+        if end is None:
+            self._unclosed.add(name)
+            return start
+        if self._has_foreign or name not in _CODE:
+            self._enter(sum(1 for _ in _START.finditer(self._text, start, end.start())))
+        return end.start()
+
+    def _enter(self, elements: int) -> None:
+        self._depth += elements
+        if self._depth > _DEEPEST:
+            raise _too_many(_DEEPEST, "elements within each other")
+
+
+def _attributes(text: str) -> int:
+    return sum(1 for _ in _ATTRIBUTE.finditer(text))
+
+
+def _too_many(most: int, what: str) -> Unreadable:
+    return Unreadable(HOSTILE, f"the page has more than {most:,} {what}")
 
 
 def _language(root: LexborNode) -> str | None:

@@ -18,6 +18,7 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
 from coatcheck.surfaces.ingest.reading.draft import Draft, on_one_line
+from coatcheck.surfaces.ingest.reading.office import is_media
 from coatcheck.surfaces.ingest.reading.unreadable import UNSUPPORTED, Unreadable
 
 # An element of lxml's, which says nothing of its types.
@@ -125,13 +126,14 @@ def _heading_levels(document: Document) -> dict[str, int]:
             levels[style.styleId] = level
         elif style.basedOn_val:
             based_on[style.styleId] = style.basedOn_val
-    for style_id, first in based_on.items():
-        base, seen = first, {style_id}
-        while base in based_on and base not in seen:
-            seen.add(base)
-            base = based_on[base]
-        if base in levels:
-            levels[style_id] = levels[base]
+    for style_id in list(based_on):
+        chain: list[str] = []
+        base: str | None = style_id
+        while base is not None and base not in levels:
+            chain.append(base)
+            base = based_on.pop(base, None)  # each style is followed once
+        if base is not None:
+            levels.update(dict.fromkeys(chain, levels[base]))
     return levels
 
 
@@ -148,11 +150,16 @@ def _depth(properties: _Element) -> int:
 
 
 def _add_footnotes(document: Document, draft: Draft) -> None:
+    read = set()  # several relationships may name one part
     for kind in (RELATIONSHIP_TYPE.FOOTNOTES, RELATIONSHIP_TYPE.ENDNOTES):
         for relation in document.part.rels.values():
             if relation.reltype != kind or relation.is_external:
                 continue
-            for note in parse_xml(relation.target_part.blob):
+            part = relation.target_part
+            if part.partname in read or is_media(part.partname):
+                continue
+            read.add(part.partname)
+            for note in parse_xml(part.blob):
                 # Those with a type are the lines between a text and its notes.
                 if note.get(_WITHOUT_TYPE) is None:
                     draft.paragraph(_text(note))
