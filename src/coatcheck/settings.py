@@ -36,6 +36,7 @@ TABLES = frozenset({"foreman", "proxy"})
 POSITIVE = ("lease_s", "sweep_s", "poll_s", "longest_poll_s", "audit_days", "tenant_uploads")
 COUNTS = ("concurrency", "processes", "process_jobs", "body_min_rate", "tenant_requests")
 NOT_NEGATIVE = ("drain_s", "grace_s", "hang_s", "mcp_wait_s", "body_grace_s", *COUNTS)
+LARGEST_UID = 2**32 - 2  # the next one means "no user"
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -132,6 +133,7 @@ class Settings:
             raise ConfigurationError(f"profile is production or empty, not {self.profile!r}")
         if not 0 <= self.port <= 65535:
             raise ConfigurationError(f"port must be between 0 and 65535, not {self.port}")
+        read_uids(self.sandbox_uids)
         if self.log_level not in LOG_LEVELS:
             raise ConfigurationError(
                 f"log_level is one of {', '.join(LOG_LEVELS)}, not {self.log_level!r}"
@@ -159,6 +161,18 @@ class Settings:
         room for so many.
         """
         return self.processes or max(os.cpu_count() or 1, asked)
+
+
+def read_uids(text: str) -> tuple[int, int] | None:
+    """Read a range of uids, FIRST-LAST; None for an empty text. Raises ConfigurationError."""
+    if not text:
+        return None
+    first, dash, last = text.partition("-")
+    if not (dash and all(each.isascii() and each.isdigit() for each in (first, last))):
+        raise ConfigurationError(f"sandbox_uids is FIRST-LAST, such as 70000-70999, not {text!r}")
+    if not 0 < int(first) <= int(last) <= LARGEST_UID:
+        raise ConfigurationError(f"sandbox_uids must go up, and not hold 0: {text}")
+    return int(first), int(last)
 
 
 def load_settings(

@@ -12,6 +12,7 @@ import pytest
 from coatcheck.cli.doctor import parts
 from coatcheck.cli.doctor.findings import Level
 from coatcheck.sandbox import Strength, sandbox_in_force
+from coatcheck.sandbox.in_force import users_in_force
 from coatcheck.sandbox.lockdown import Walls
 from coatcheck.store.sqlite.schema import MIGRATIONS
 from tests.cli.diagnosis import diagnose, of_area
@@ -60,6 +61,33 @@ def test_it_says_what_programs_run_under(tmp_path: Path) -> None:
     ]
     assert said.startswith(f"programs run under {here.strength}: {here.says}")
     assert level == ("warning" if here.strength is Strength.RLIMITS else "ok")
+
+
+def test_it_says_as_whom_programs_run_and_what_they_may_use(tmp_path: Path) -> None:
+    users = users_in_force(sandbox_in_force().strength)
+    said = [words for _, words in of_area(diagnose(tmp_path), "parts")]
+    if users.uids is None:
+        assert any(words.startswith("programs share the uid of the server") for words in said)
+    else:
+        assert f"each program has a uid of its own, from {users.uids}" in said
+    assert any(words.startswith("seccomp: programs ") for words in said)
+    assert any(words.startswith("a command may use 256 MiB of disk") for words in said)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("COATCHECK_CONFIG", "/usr/share/coatcheck.toml", "cannot read the config file"),
+        ("COATCHECK_PEPPER", "file:/usr/share/pepper", "the secret of pepper is in /usr/share"),
+        ("COATCHECK_SANDBOX_UIDS", "9-5", "sandbox_uids must go up"),
+    ],
+)
+def test_a_sandbox_that_lets_programs_read_secrets_is_a_problem(
+    tmp_path: Path, name: str, value: str, words: str
+) -> None:
+    ended = run_to_end("doctor", "--url", NOWHERE, folder=tmp_path, **{name: value})
+    assert ended.returncode == 1
+    assert words in ended.stdout
 
 
 def test_it_says_which_engine_draws(tmp_path: Path) -> None:

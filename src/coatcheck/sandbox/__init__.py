@@ -12,12 +12,17 @@ strengths, the best that this machine has (`in_force.py`):
 2. **bubblewrap**: namespaces of its own with nothing in them but what is bound. Processes and
    memory are counted by the keeper, twenty times a second.
 3. **rlimits**: limits only. It bounds what a mistake can use up. It is no wall: the program reads
-   what this user reads and calls whom it likes. `sandbox_in_force()` says so, and logs it. As
-   root it is run as nobody, to whom the folders that it may write to are given for good.
+   what this user reads and calls whom it likes. `sandbox_in_force()` says so, and logs it.
 
-Whatever the strength, the program has a clean environment, no capabilities, and the runtime of the
+In every strength the program has a clean environment, no capabilities, and the runtime of the
 system to read (`runtime.py`: `/usr`, `/lib`, ... but neither `/etc` as a whole nor any home).
-`/tmp` is not its own: `TMPDIR` and `HOME` are the folder that it works in.
+`/tmp` is not its own: `TMPDIR` and `HOME` are the folder that it works in. A seccomp filter denies
+it what Landlock does not mediate (`seccomp.py`): it cannot change other files' metadata, watch
+files, or change other processes. The disk that its folders use is measured (`disk_usage.py`).
+
+If the server runs as root, each program has a uid of its own (`identity.py`), to which the folders
+that it may write to are given for good; `users_in_force()` tells. Not so if something that it may
+reach is closed to other users: then it runs under the server's uid, without capabilities.
 
 Who ends what: SIGTERM to the keeper is passed on to all of the program's processes, and after
 `GRACE_S` whatever is left is killed, also what has moved to a session of its own. The same happens
@@ -33,8 +38,19 @@ case nothing of the program has run.
 
 from coatcheck.sandbox.confine import confine
 from coatcheck.sandbox.confined import Confined
-from coatcheck.sandbox.in_force import InForce, sandbox_in_force
+from coatcheck.sandbox.exposure import refuse_exposed_files
+from coatcheck.sandbox.in_force import InForce, sandbox_in_force, users_in_force
 from coatcheck.sandbox.reach import Limits, Reach
 from coatcheck.sandbox.strength import Strength
 
-__all__ = ["Confined", "InForce", "Limits", "Reach", "Strength", "confine", "sandbox_in_force"]
+__all__ = [
+    "Confined",
+    "InForce",
+    "Limits",
+    "Reach",
+    "Strength",
+    "confine",
+    "refuse_exposed_files",
+    "sandbox_in_force",
+    "users_in_force",
+]

@@ -11,17 +11,14 @@ with few uids one below systemd's dynamic users.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from coatcheck.errors import ConfigurationError
+from coatcheck.settings import PREFIX, read_uids
 
-SETTING = "COATCHECK_SANDBOX_UIDS"
-
-_LARGEST_UID = 2**32 - 2  # the next one means "no change"
+SETTING = f"{PREFIX}SANDBOX_UIDS"
 
 
 class UidRange(NamedTuple):
@@ -38,22 +35,14 @@ _USUAL = (UidRange(2_000_000_000, 2_000_065_535), UidRange(60_600, 61_183))
 
 
 def uid_range(environment: Mapping[str, str] | None = None) -> UidRange | None:
-    """Return the range to take uids from; None where this user namespace has none to spare."""
+    """Return the range to take uids from; None where this user namespace has none to spare.
+
+    Raises ConfigurationError.
+    """
     text = (os.environ if environment is None else environment).get(SETTING, "").strip()
-    if text:
-        return parse_uids(text)
+    if (named := read_uids(text)) is not None:
+        return UidRange(*named)
     return next((each for each in _USUAL if _is_mapped(each)), None)
-
-
-def parse_uids(text: str) -> UidRange:
-    """Read a range; raises ConfigurationError."""
-    found = re.fullmatch(r"([0-9]{1,10})-([0-9]{1,10})", text)
-    if not found:
-        raise ConfigurationError(f"sandbox_uids is FIRST-LAST, such as {_USUAL[0]}, not {text!r}")
-    uids = UidRange(int(found[1]), int(found[2]))
-    if not 0 < uids.first <= uids.last <= _LARGEST_UID:
-        raise ConfigurationError(f"sandbox_uids must go up, and not hold 0: {text}")
-    return uids
 
 
 def is_open_to_all(paths: Iterable[Path]) -> bool:

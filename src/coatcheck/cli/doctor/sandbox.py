@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
-from coatcheck.errors import ConfigurationError
 from coatcheck.sandbox import Limits, Strength, sandbox_in_force
 from coatcheck.sandbox.exposure import exposed_files
-from coatcheck.sandbox.identity import is_enterable_by_all, parse_uids
+from coatcheck.sandbox.identity import is_enterable_by_all
 from coatcheck.sandbox.in_force import users_in_force
 from coatcheck.sandbox.seccomp import deny_filter
 from coatcheck.settings import Settings
@@ -27,7 +26,7 @@ def check_sandbox(settings: Settings) -> Iterator[Finding]:
         yield warning(AREA, f"{said} ({found.why})", found.advice)
     else:
         yield ok(AREA, said)
-    yield _users(settings, found.strength)
+    yield _users(found.strength)
     yield _filter(found.strength)
     limits = Limits()
     yield ok(
@@ -39,13 +38,8 @@ def check_sandbox(settings: Settings) -> Iterator[Finding]:
         yield problem(AREA, exposed, "commands are not served before that")
 
 
-def _users(settings: Settings, strength: Strength) -> Finding:
-    try:
-        if settings.sandbox_uids:
-            parse_uids(settings.sandbox_uids)
-        users = users_in_force(strength)
-    except ConfigurationError as error:
-        return problem(AREA, str(error), "correct it; commands do not run before that")
+def _users(strength: Strength) -> Finding:
+    users = users_in_force(strength)
     temporary = tempfile.gettempdir()
     if users.uids is not None and not is_enterable_by_all([Path(temporary, "folder")]):
         said = f"commands share the uid of the server: other users cannot enter {temporary}"

@@ -15,8 +15,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.http.problem import Refusal
 from coatcheck.http.surface import Surface
 from coatcheck.logs import correlation_id
-from coatcheck.sandbox import Limits, Strength, sandbox_in_force
-from coatcheck.sandbox.exposure import refuse_exposed_files
+from coatcheck.sandbox import Limits, Strength, refuse_exposed_files, sandbox_in_force
 from coatcheck.settings import Settings
 from coatcheck.surfaces.tasks.calls import SURFACE, TaskCalls
 from coatcheck.surfaces.tasks.execution import handler_with
