@@ -104,7 +104,7 @@ class JobCalls:
         async def answer(request: Request) -> Response:
             endpoint = endpoints[request.method]
             check_request(request, endpoint)
-            refused = await self._let_in(request, endpoint)
+            refused = await self._let_in(request)
             if refused is not None:
                 return refused
             if endpoint.handler is jobs.get_result:
@@ -116,7 +116,7 @@ class JobCalls:
 
         return answer
 
-    async def _let_in(self, request: Request, endpoint: Endpoint) -> Response | None:
+    async def _let_in(self, request: Request) -> Response | None:
         engine: Engine = request.app.state.engine
         scope = request.scope
         job_id = request.path_params["job_id"]
