@@ -38,6 +38,8 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "body_grace_s": ("10", 10.0),
     "tenant_uploads": ("4", 4),
     "tenant_requests": ("100", 100),
+    "tenant_queues": ("10", 10),
+    "tenant_records": ("20", 20),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
 }

@@ -34,6 +34,7 @@ PROCESSES = "SUPERMODEL_JOB_CONCURRENCY"
 TABLES = frozenset({"foreman", "proxy"})
 
 COUNTS = ("concurrency", "processes", "process_jobs", "body_min_rate", "tenant_requests")
+AT_LEAST_ONE = ("tenant_uploads", "tenant_queues", "tenant_records")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -105,12 +106,16 @@ class Settings:
     # of any kind; 0: half of the connections that the file descriptors allow, at most 10,000.
     tenant_uploads: int = 32
     tenant_requests: int = 0
+    # What one tenant may make up: queues beside those that kinds declare, and documents in one
+    # collection that callers write, such as tasks.
+    tenant_queues: int = 1000
+    tenant_records: int = 10_000
     # Log lines as "json" or "text"; "auto" is text on a terminal.
     log_format: str = "auto"
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        for name in ("lease_s", "sweep_s", "poll_s", "longest_poll_s", "tenant_uploads"):
+        for name in ("lease_s", "sweep_s", "poll_s", "longest_poll_s", *AT_LEAST_ONE):
             if not 0 < getattr(self, name) < math.inf:
                 raise ConfigurationError(f"{name} must be more than 0, not {getattr(self, name)}")
         for name in ("drain_s", "grace_s", "mcp_wait_s", "body_grace_s", *COUNTS):

@@ -94,7 +94,7 @@ def operating_components() -> dict[str, Schema]:
         "Problem": _PROBLEM,
         "Queue": _QUEUE,
         "QueueRequest": QueueRequest.model_json_schema(),
-        "QueuePage": whole({"queues": listed(ref("Queue"))}),
+        "QueuePage": whole({"queues": listed(ref("Queue")), "next_cursor": maybe(TEXT)}),
         "Status": whole({"status": TEXT}),
         "Server": _SERVER,
         "WorkerPage": whole({"workers": listed(_WORKER)}),

@@ -32,6 +32,10 @@ class RecordStore(Protocol):
         """List a collection in the order of its keys, from the one after `after`."""
         ...
 
+    async def count_records(self, tenant: str, collection: str, now: int, most: int) -> int:
+        """Count the documents of a collection that have not expired, up to `most`."""
+        ...
+
     async def delete_record(self, tenant: str, collection: str, key: str) -> bool:
         """Delete a document; False when there was none."""
         ...

@@ -38,6 +38,11 @@ class PostgresRecords:
         )
         return [Record(*row) for row in rows]
 
+    async def count_records(self, tenant: str, collection: str, now: int, most: int) -> int:
+        """Count a collection."""
+        row = await self._database.fetchrow(self._sql.count_records, tenant, collection, now, most)
+        return int(row[0])
+
     async def delete_record(self, tenant: str, collection: str, key: str) -> bool:
         """Delete a document."""
         return (

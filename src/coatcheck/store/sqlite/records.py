@@ -38,6 +38,11 @@ class SQLiteRecords:
         rows = await self._reader.all(SQL.records_after, (tenant, collection, after, now, limit))
         return [Record(*row) for row in rows]
 
+    async def count_records(self, tenant: str, collection: str, now: int, most: int) -> int:
+        """Count a collection."""
+        rows = await self._reader.all(SQL.count_records, (tenant, collection, now, most))
+        return int(rows[0][0])
+
     async def delete_record(self, tenant: str, collection: str, key: str) -> bool:
         """Delete a document."""
         return await self._writer.write(

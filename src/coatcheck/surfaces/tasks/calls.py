@@ -57,7 +57,8 @@ class TaskCalls:
         engine: Engine = request.app.state.engine
         task = read_task(await read_json(request))
         self._check(task.argv())
-        written = await put_task(engine.store, tenant_of(request), task, engine.clock.now())
+        now, limit = engine.clock.now(), engine.limits.records_per_collection
+        written = await put_task(engine.store, tenant_of(request), task, now, limit)
         return JSONResponse(task_view(written), 201 if written.version == 1 else 200)
 
     async def every(self, request: Request) -> Response:

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from coatcheck.clock import to_rfc3339
+from coatcheck.engine.tenant_bounds import put_bounded
 from coatcheck.errors import NotFound
 from coatcheck.http.fields import Fields, check_fields
 from coatcheck.model.record import Record
@@ -54,13 +55,10 @@ def task_view(record: Record) -> dict[str, Any]:
     return {**task.model_dump(), "updatedAt": to_rfc3339(record.updated_at)}
 
 
-async def put_task(store: Store, tenant: str, task: Task, now: int) -> Record:
-    """Write a task, over the one that has its id."""
-    written = await store.put_record(
-        Record(tenant, COLLECTION, task.id, task.model_dump_json(), 0, now)
-    )
-    assert written is not None, "no version was asked for"
-    return written
+async def put_task(store: Store, tenant: str, task: Task, now: int, limit: int) -> Record:
+    """Write a task, over the one that has its id; raises QuotaExceeded if it is one too many."""
+    record = Record(tenant, COLLECTION, task.id, task.model_dump_json(), 0, now)
+    return await put_bounded(store, record, limit)
 
 
 async def get_task(store: Store, tenant: str, task_id: str, now: int) -> Record:

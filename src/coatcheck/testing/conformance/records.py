@@ -54,6 +54,18 @@ class RecordConformance(Conformance):
         assert await store.put_record(record(), expected_version=1) is None
         assert await store.get_record("acme", "assets", "logo", NOW) is None
 
+    async def test_a_collection_is_counted_up_to_a_bound(self, store: Store) -> None:
+        """Without those that have expired, and of one tenant and collection alone."""
+        for key in "abc":
+            await store.put_record(record(key=key))
+        await store.put_record(record(key="d", expires_at=NOW + 10))
+        await store.put_record(record(key="e", tenant="other"))
+        await store.put_record(record(key="f", collection="others"))
+        assert await store.count_records("acme", "assets", NOW + 9, 100) == 4
+        assert await store.count_records("acme", "assets", NOW + 10, 100) == 3
+        assert await store.count_records("acme", "assets", NOW, 2) == 2
+        assert await store.count_records("acme", "nothing", NOW, 2) == 0
+
     async def test_an_expired_document_counts_as_absent(self, store: Store) -> None:
         """From the millisecond of its expiry on, for readers and for writers."""
         written = await store.put_record(record(expires_at=NOW + 10))
