@@ -95,7 +95,8 @@ def operating_components() -> dict[str, Schema]:
         "Queue": _QUEUE,
         "QueueRequest": QueueRequest.model_json_schema(),
         "QueuePage": whole({"queues": listed(ref("Queue")), "next_cursor": maybe(TEXT)}),
-        "Status": whole({"status": TEXT}),
+        # A surface may add whether what it needs is away.
+        "Status": whole({"status": TEXT, "degraded": {"type": "boolean"}}, ("degraded",)),
         "Server": _SERVER,
         "WorkerPage": whole({"workers": listed(_WORKER)}),
         "Throughput": whole({"ended": listed(_ENDED)}),
