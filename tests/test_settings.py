@@ -39,6 +39,8 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "tenant_uploads": ("4", 4),
     "tenant_requests": ("100", 100),
     "audit_days": ("30", 30.0),
+    "tenant_queues": ("10", 10),
+    "tenant_records": ("20", 20),
     "log_format": ("json", "json"),
     "log_level": ("debug", "debug"),
 }

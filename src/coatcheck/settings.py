@@ -33,7 +33,10 @@ PROCESSES = "SUPERMODEL_JOB_CONCURRENCY"
 # What may stand in the file beside the settings: [[proxy]], an array of tables, and [foreman].
 TABLES = frozenset({"foreman", "proxy"})
 
-POSITIVE = ("lease_s", "sweep_s", "poll_s", "longest_poll_s", "audit_days", "tenant_uploads")
+POSITIVE = (
+    *("lease_s", "sweep_s", "poll_s", "longest_poll_s", "audit_days"),
+    *("tenant_uploads", "tenant_queues", "tenant_records"),
+)
 COUNTS = ("concurrency", "processes", "process_jobs", "body_min_rate", "tenant_requests")
 NOT_NEGATIVE = ("drain_s", "grace_s", "hang_s", "mcp_wait_s", "body_grace_s", *COUNTS)
 LARGEST_UID = 2**32 - 2  # the next one means "no user"
@@ -116,6 +119,10 @@ class Settings:
     # of any kind; 0: half of the connections that the file descriptors allow, at most 10,000.
     tenant_uploads: int = 32
     tenant_requests: int = 0
+    # What one tenant may make up: queues beside those that kinds declare, and documents in one
+    # collection that callers write, such as tasks.
+    tenant_queues: int = 1000
+    tenant_records: int = 10_000
     # Log lines as "json" or "text"; "auto" is text on a terminal.
     log_format: str = "auto"
     log_level: str = "info"

@@ -24,7 +24,8 @@ EMPTY = {
 async def test_the_queues_of_the_kinds_are_there_before_any_job(http: httpx2.AsyncClient) -> None:
     answer = await http.get("/v1/queues")
 
-    assert answer.json() == {"queues": [{"name": "default", **EMPTY}, {"name": "orders", **EMPTY}]}
+    listed = [{"name": "default", **EMPTY}, {"name": "orders", **EMPTY}]
+    assert answer.json() == {"queues": listed, "next_cursor": None}
 
 
 async def test_a_queue_is_as_deep_as_its_jobs_say(

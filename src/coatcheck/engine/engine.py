@@ -30,6 +30,7 @@ from coatcheck.engine.remote import RemoteWork
 from coatcheck.engine.schedules import Schedules, submission_of
 from coatcheck.engine.submission import Submission, as_submitted, prepare
 from coatcheck.engine.submitting import Submitted
+from coatcheck.engine.tenant_bounds import QueueNameLimit
 from coatcheck.engine.ticking import Ticker
 from coatcheck.engine.uploads import Uploads
 from coatcheck.engine.watch import Watch
@@ -104,6 +105,8 @@ class Engine:
         self.places = Places(store, self.clock)
         self.doorkeeper = Doorkeeper(store, self.clock, pepper, self.new_id)
         self.quotas = QuotaBook(store, self.clock)
+        declared = {kind.queue for kind in kinds.values()}
+        self.queue_limit = QueueNameLimit(store, declared, self.clock, limits.queues_per_tenant)
         self.admitting = Admitting(store, self.clock, self.quotas, self.metrics)
         self.remote = RemoteWork(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)

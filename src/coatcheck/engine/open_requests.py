@@ -28,6 +28,8 @@ class RequestLimits(NamedTuple):
     body_grace_s: float = 30.0
     uploads_per_tenant: int = 32
     requests_per_tenant: int = MOST_PER_TENANT
+    queues_per_tenant: int = 1000
+    records_per_collection: int = 10_000
 
 
 def limits_for(settings: Settings) -> RequestLimits:
@@ -37,6 +39,8 @@ def limits_for(settings: Settings) -> RequestLimits:
         settings.body_grace_s,
         settings.tenant_uploads,
         settings.tenant_requests or current_budget().per_tenant,
+        settings.tenant_queues,
+        settings.tenant_records,
     )
 
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.clock import Clock
 from coatcheck.engine.keeping import RESERVED_MS, Keeping
+from coatcheck.engine.tenant_bounds import put_bounded
 from coatcheck.errors import (
     BlobGone,
     Conflict,
@@ -48,6 +49,8 @@ COLLECTION = "signed-uploads"
 # How long an address can be written to; and until when that can be completed.
 SIGNED_MS = 3_600_000
 COMPLETED_WITHIN_MS = RESERVED_MS // 2
+# How many a tenant may have begun and not completed.
+MOST_BEGUN = 10_000
 
 
 class Announced(NamedTuple):
@@ -94,7 +97,8 @@ class SignedUploads:
         await self._store.reserve_blob(blob, now + RESERVED_MS)
         value = json.dumps(file._replace(name=name, content_type=media_type)._asdict())
         until = now + COMPLETED_WITHIN_MS
-        await self._store.put_record(Record(tenant, COLLECTION, upload_id, value, 0, now, until))
+        record = Record(tenant, COLLECTION, upload_id, value, 0, now, until)
+        await put_bounded(self._store, record, MOST_BEGUN)
         return Signed(upload_id, *address, now + SIGNED_MS)
 
     async def find(self, upload_id: str, tenant: str) -> Announced | None:

@@ -41,6 +41,8 @@ async def submit(
     engine: Engine, submission: Submission, once: Once | None
 ) -> tuple[NewJob, Earlier | None]:
     """Check a job and make it durable, unless another holds its key: then return that one too."""
+    if submission.queue is not None and submission.admission is not None:
+        await engine.queue_limit.check(submission.tenant, [submission.queue])
     now = engine.clock.now()
     job_id = submission.job_id or engine.new_id()
     job, uploads = prepare_with_uploads(submission, engine.kinds, job_id, now)
@@ -95,6 +97,9 @@ async def submit_batch(
     """Check many and make all of them durable, or none. Of a family the last is the parent."""
     if len(submissions) > BATCH_LIMIT:
         raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
+    if submissions and submissions[0].admission is not None:
+        queues = {each.queue for each in submissions}
+        await engine.queue_limit.check(submissions[0].tenant, queues)
     now = engine.clock.now()
     ids = ids or engine.new_id.consecutive(len(submissions))
     prepared = await apart(submissions, prepare_all, submissions, engine.kinds, ids, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.http import docs, health, kinds, metrics, overview, queues
-from coatcheck.http.endpoint import Answer, Body, Endpoint, OpensTo, as_json, ref
+from coatcheck.http.endpoint import Answer, Body, Endpoint, OpensTo, Parameter, as_json, ref
 from coatcheck.http.schemas import TEXT
 from coatcheck.model.access import Scope
 
@@ -36,7 +36,15 @@ OPERATING: tuple[Endpoint, ...] = (
         "listQueues",
         "List the queues and how deep they are",
         "queues",
-        {200: Answer("Every queue.", as_json(ref("QueuePage")))},
+        {200: Answer("A page of them, by name.", as_json(ref("QueuePage")))},
+        parameters=(
+            Parameter(
+                "limit",
+                f"How many ({queues.LARGEST_QUEUE_PAGE:,}).",
+                {"type": "integer", "minimum": 1, "maximum": queues.LARGEST_QUEUE_PAGE},
+            ),
+            Parameter("cursor", "`next_cursor` of the page before.", TEXT),
+        ),
         needs=Scope.ADMIN,
         opens_to=OpensTo.OPERATOR,
     ),

@@ -94,8 +94,9 @@ def operating_components() -> dict[str, Schema]:
         "Problem": _PROBLEM,
         "Queue": _QUEUE,
         "QueueRequest": QueueRequest.model_json_schema(),
-        "QueuePage": whole({"queues": listed(ref("Queue"))}),
-        "Status": whole({"status": TEXT}),
+        "QueuePage": whole({"queues": listed(ref("Queue")), "next_cursor": maybe(TEXT)}),
+        # A surface may add whether what it needs is away.
+        "Status": whole({"status": TEXT, "degraded": {"type": "boolean"}}, ("degraded",)),
         "Server": _SERVER,
         "WorkerPage": whole({"workers": listed(_WORKER)}),
         "Throughput": whole({"ended": listed(_ENDED)}),

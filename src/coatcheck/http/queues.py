@@ -12,20 +12,29 @@ from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
+from coatcheck.http.cursor import read_cursor, write_cursor
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.fields import Fields, read_fields
+from coatcheck.http.job_query import read_number
 from coatcheck.http.job_view import dumps
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.store.base import QueueStatus
 
 log = logging.getLogger(__name__)
 
+LARGEST_QUEUE_PAGE = 1000
+
 
 async def list_queues(request: Request) -> Response:
-    """Answer with every queue that a kind uses, that holds jobs, or that is paused."""
+    """Answer with a page of the queues that a kind uses, that hold jobs, or that are paused."""
     engine: Engine = request.app.state.engine
-    queues = [_view(queue) for queue in await engine.queues()]
-    return Response(dumps({"queues": queues}), media_type=JSON)
+    query = request.query_params
+    limit = read_number(query, "limit", LARGEST_QUEUE_PAGE, 1, LARGEST_QUEUE_PAGE)
+    after = "" if (cursor := query.get("cursor")) is None else read_cursor(cursor, is_name)
+    rest = [queue for queue in await engine.queues() if queue.name > after]
+    more = write_cursor(rest[limit - 1].name) if len(rest) > limit else None
+    page = [_view(queue) for queue in rest[:limit]]
+    return Response(dumps({"queues": page, "next_cursor": more}), media_type=JSON)
 
 
 async def get_queue(request: Request) -> Response:

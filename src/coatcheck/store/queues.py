@@ -27,6 +27,10 @@ class QueueStore(Protocol):
         """List the queues that hold jobs or are paused, by name."""
         ...
 
+    async def queue_names(self, tenant: str, limit: int) -> list[str]:
+        """List the first queues, by name, that jobs of a tenant are in, ended ones too."""
+        ...
+
     async def pause_queue(self, name: str, paused: bool, now: int) -> None:
         """Stop or resume claims from a queue; what runs goes on."""
         ...

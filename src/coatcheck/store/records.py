@@ -29,8 +29,8 @@ class RecordStore(Protocol):
         """Read a document, unless it has expired."""
         ...
 
-    async def count_records(self, tenant: str, collection: str, now: int) -> int:
-        """Count the documents of a collection that have not expired."""
+    async def count_records(self, tenant: str, collection: str, now: int, most: int) -> int:
+        """Count the documents of a collection that have not expired, up to `most`."""
         ...
 
     async def list_records(

@@ -132,7 +132,6 @@ class JobCalls:
         confirmations.set(Confirmation(again))
         scope["coatcheck.reader_of"] = job.id
         scope["coatcheck.caller"] = ANYBODY
-        scope["coatcheck.endpoint"] = endpoint
         scope["coatcheck.token"] = None
         scope["coatcheck.epoch"] = engine.doorkeeper.epoch
         return None

@@ -383,17 +383,8 @@ async def test_jobs_of_others_are_no_executions_of_a_task(serve: Serve) -> None:
         assert (await http.get("/api/tasks/task-1")).json()["taskExecutions"] == []
 
 
-async def test_a_tenant_has_so_many_tasks_at_most(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("coatcheck.surfaces.tasks.task.MOST_TASKS", 2)
+async def test_a_task_has_a_largest_size(serve: Serve) -> None:
     async with serve(TaskSurface({}), works=False) as (http, _):
-        for task_id in ("a", "b", "a"):
-            await put_task(http, "true", task_id)
-        third = await http.put("/api/tasks", json={"id": "c", "name": "c", "command": "true"})
-        assert (third.status_code, "at most 2 tasks" in third.json()["message"]) == (409, True)
-        await http.delete("/api/tasks/b")
-        await put_task(http, "true", "c")
         large = {"name": "x", "command": ["echo", "x" * 20_000]}
         assert (await http.put("/api/tasks", json=large)).status_code == 400
 

@@ -877,6 +877,19 @@ DELETE FROM coatcheck.idempotency WHERE (tenant, key) IN (
   ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 
+-- name: queue_names
+-- One look into the index for each name: a tenant may have a million jobs in ten queues.
+WITH RECURSIVE names (name) AS (
+  (SELECT queue FROM coatcheck.listing WHERE tenant = $1 ORDER BY queue LIMIT 1)
+  UNION ALL
+  SELECT (
+    SELECT queue FROM coatcheck.listing
+    WHERE tenant = $1 AND queue > names.name ORDER BY queue LIMIT 1
+  )
+  FROM names WHERE names.name IS NOT NULL
+)
+SELECT name FROM names WHERE name IS NOT NULL LIMIT $2
+
 -- name: queue_status
 -- Counts come from rows: counters drift. Each part reads a partial index only.
 WITH ready AS (
@@ -999,8 +1012,10 @@ WHERE tenant = $1 AND collection = $2 AND key > $3 AND (expires_at IS NULL OR ex
 ORDER BY key LIMIT $5 OFFSET $6
 
 -- name: count_records
-SELECT count(*) FROM coatcheck.records
-WHERE tenant = $1 AND collection = $2 AND (expires_at IS NULL OR expires_at > $3)
+SELECT count(*) FROM (
+  SELECT 1 FROM coatcheck.records
+  WHERE tenant = $1 AND collection = $2 AND (expires_at IS NULL OR expires_at > $3) LIMIT $4
+) AS found
 
 -- name: delete_record
 DELETE FROM coatcheck.records WHERE tenant = $1 AND collection = $2 AND key = $3

@@ -30,6 +30,11 @@ class PostgresQueues(ABC):
         """List the queues."""
         return [read_queue(row) for row in await self._database.fetch(self._sql.queue_status)]
 
+    async def queue_names(self, tenant: str, limit: int) -> list[str]:
+        """List the queues of a tenant's jobs."""
+        rows = await self._database.fetch(self._sql.queue_names, tenant, limit)
+        return [str(row[0]) for row in rows]
+
     async def pause_queue(self, name: str, paused: bool, now: int) -> None:
         """Stop or resume claims from a queue."""
         await self._database.execute(self._sql.pause_queue, name, now if paused else None)

@@ -37,10 +37,10 @@ class PostgresRecords:
         found = None if row is None else Record(*row)
         return None if found is None or found.has_expired(now) else found
 
-    async def count_records(self, tenant: str, collection: str, now: int) -> int:
+    async def count_records(self, tenant: str, collection: str, now: int, most: int) -> int:
         """Count the documents of a collection."""
-        row = await self._database.fetchrow(self._sql.count_records, tenant, collection, now)
-        return 0 if row is None else int(row[0])
+        row = await self._database.fetchrow(self._sql.count_records, tenant, collection, now, most)
+        return int(row[0])
 
     async def list_records(
         self,

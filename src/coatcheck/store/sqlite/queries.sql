@@ -483,6 +483,16 @@ SELECT id FROM batches WHERE accepted = 0 AND created_at <= ? LIMIT 1
 -- name: delete_slices
 DELETE FROM batch_slices WHERE batch = ?
 
+-- name: queue_names
+-- One look into the index for each name: a tenant may have a million jobs in ten queues.
+WITH RECURSIVE names (name) AS (
+  SELECT min(queue) FROM jobs WHERE tenant = ?1
+  UNION ALL
+  SELECT (SELECT min(queue) FROM jobs WHERE tenant = ?1 AND queue > names.name)
+  FROM names WHERE names.name IS NOT NULL
+)
+SELECT name FROM names WHERE name IS NOT NULL LIMIT ?2
+
 -- name: queue_status
 -- Counts come from rows: counters drift. Each part reads a partial index only, and what can be
 -- claimed is counted in the order of its index: with a million of them sorting cost more than reading.
@@ -600,8 +610,10 @@ WHERE tenant = ? AND collection = ? AND key > ? AND (expires_at IS NULL OR expir
 ORDER BY key LIMIT ? OFFSET ?
 
 -- name: count_records
-SELECT count(*) FROM records
-WHERE tenant = ? AND collection = ? AND (expires_at IS NULL OR expires_at > ?)
+SELECT count(*) FROM (
+  SELECT 1 FROM records
+  WHERE tenant = ?1 AND collection = ?2 AND (expires_at IS NULL OR expires_at > ?3) LIMIT ?4
+)
 
 -- name: delete_record
 DELETE FROM records WHERE tenant = ? AND collection = ? AND key = ?

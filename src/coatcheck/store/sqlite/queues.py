@@ -32,6 +32,10 @@ class SQLiteQueues:
         rows = await self._reader.all(SQL.queue_status)
         return [read_queue(row) for row in rows]
 
+    async def queue_names(self, tenant: str, limit: int) -> list[str]:
+        """List the queues of a tenant's jobs."""
+        return [name for (name,) in await self._reader.all(SQL.queue_names, (tenant, limit))]
+
     async def pause_queue(self, name: str, paused: bool, now: int) -> None:
         """Stop or resume claims from a queue."""
         await self._writer.write(

@@ -37,10 +37,10 @@ class SQLiteRecords:
         found = None if row is None else Record(*row)
         return None if found is None or found.has_expired(now) else found
 
-    async def count_records(self, tenant: str, collection: str, now: int) -> int:
+    async def count_records(self, tenant: str, collection: str, now: int, most: int) -> int:
         """Count the documents of a collection."""
-        row = await self._reader.one(SQL.count_records, (tenant, collection, now))
-        return 0 if row is None else int(row[0])
+        rows = await self._reader.all(SQL.count_records, (tenant, collection, now, most))
+        return int(rows[0][0])
 
     async def list_records(
         self,

@@ -36,7 +36,7 @@ from coatcheck.surfaces.tasks.showing import (
 from coatcheck.surfaces.tasks.task import (
     COLLECTION,
     LARGEST_PAGE,
-    MOST_TASKS,
+    LAST_PAGE,
     PAGE,
     Task,
     all_tasks,
@@ -80,10 +80,11 @@ class TaskCalls:
         """List the tasks by their ids: a page of them, or the first ones as a plain array."""
         query = request.query_params
         engine, tenant = request.app.state.engine, tenant_of(request)
-        total = await engine.store.count_records(tenant, COLLECTION, engine.clock.now())
+        most = engine.limits.records_per_collection
+        total = await engine.store.count_records(tenant, COLLECTION, engine.clock.now(), most)
         is_paged = "page" in query or "size" in query
         size = read_number(query, "size", PAGE if is_paged else LARGEST_PAGE, 1, LARGEST_PAGE)
-        number = read_number(query, "page", 0, 0, MOST_TASKS)
+        number = read_number(query, "page", 0, 0, LAST_PAGE)
         tasks = await self._page(request, number, size)
         more = {} if (number + 1) * size >= total else {"Link": _next_page(number, size)}
         return JSONResponse(page_view(tasks, number, size, total) if is_paged else tasks, 200, more)

@@ -16,7 +16,7 @@ from coatcheck.http.endpoint import (
     Schema,
 )
 from coatcheck.surfaces.tasks.calls import TaskCalls
-from coatcheck.surfaces.tasks.task import LARGEST_PAGE, MOST_TASKS
+from coatcheck.surfaces.tasks.task import LARGEST_PAGE, LAST_PAGE
 from coatcheck.surfaces.tasks.words import KIND
 
 _TEXT: Schema = {"type": "string"}
@@ -68,7 +68,7 @@ _PAGING = (
     Parameter(
         "page",
         "Which page, from 0. With it, or with `size`, the answer is a page.",
-        {"type": "integer", "minimum": 0, "maximum": MOST_TASKS},
+        {"type": "integer", "minimum": 0, "maximum": LAST_PAGE},
     ),
     Parameter(
         "size",

@@ -10,7 +10,8 @@ from pydantic import Field
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
-from coatcheck.errors import Conflict, NotFound
+from coatcheck.engine.tenant_bounds import put_bounded
+from coatcheck.errors import NotFound
 from coatcheck.http.fields import Fields, check_fields
 from coatcheck.model.audit import Action, audited, changed_fields
 from coatcheck.model.record import Record
@@ -18,10 +19,10 @@ from coatcheck.store.base import Store
 from coatcheck.surfaces.tasks.running import InvalidCommand, check_arguments, read_command_line
 
 COLLECTION = "tasks"
-# A tenant's tasks, and the bytes of each: so no list of them is larger than a few megabytes.
-MOST_TASKS = 1_000
+# The largest page of tasks is a megabyte and a half.
 LARGEST_TASK = 16 * 1024
 PAGE, LARGEST_PAGE = 10, 100
+LAST_PAGE = 100_000
 _READ_AT_ONCE = 200
 # A task's id is part of paths, and of labels on its executions.
 ID = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
@@ -83,14 +84,12 @@ def page_view(tasks: list[dict[str, Any]], number: int, size: int, total: int) -
 
 
 async def put_task(engine: Engine, tenant: str, task: Task, actor: str) -> Record:
-    """Write a task, over the one that has its id; raises InvalidCommand, Conflict."""
+    """Write a task, over the one that has its id; raises InvalidCommand, QuotaExceeded."""
     store, now = engine.store, engine.clock.now()
     value = task.model_dump_json()
     if len(value.encode()) > LARGEST_TASK:
         raise InvalidCommand(f"the task is larger than {LARGEST_TASK} bytes")
     there = await store.get_record(tenant, COLLECTION, task.id, now)
-    if there is None and await store.count_records(tenant, COLLECTION, now) >= MOST_TASKS:
-        raise Conflict(f"there are at most {MOST_TASKS} tasks; delete one first")
     entry = audited(engine.new_id(), actor, Action.CREATE_TASK, task.id, tenant)
     if there is not None:
         before = Task.model_validate_json(there.value)
@@ -98,11 +97,8 @@ async def put_task(engine: Engine, tenant: str, task: Task, actor: str) -> Recor
         entry = audited(
             engine.new_id(), actor, Action.UPDATE_TASK, task.id, tenant, changed=changed
         )
-    written = await store.put_record(
-        Record(tenant, COLLECTION, task.id, value, 0, now), audit=entry
-    )
-    assert written is not None, "no version was asked for"
-    return written
+    record = Record(tenant, COLLECTION, task.id, value, 0, now)
+    return await put_bounded(store, record, engine.limits.records_per_collection, audit=entry)
 
 
 async def delete_task(engine: Engine, tenant: str, task_id: str, actor: str) -> None:

@@ -40,6 +40,24 @@ class QueueConformance(Conformance):
             )
         ]
 
+    async def test_the_queues_of_a_tenant_are_those_of_its_jobs(
+        self, store: Store, worker: str
+    ) -> None:
+        """By name, each once, the first so many; nobody else's."""
+        await run_job(store, new_job(queue="b", tenant="acme"))
+        await store.submit_batch(
+            [
+                new_job(queue="c", tenant="acme"),
+                new_job(queue="c", tenant="acme"),
+                new_job(queue="a", tenant="acme", run_at=NOW + 5_000),
+                new_job(queue="z"),
+            ],
+            NOW,
+        )
+        assert await store.queue_names("acme", 10) == ["a", "b", "c"]
+        assert await store.queue_names("acme", 2) == ["a", "b"]
+        assert await store.queue_names("nobody", 10) == []
+
     async def test_queues_are_listed_by_name(self, store: Store, worker: str) -> None:
         """Each that holds jobs, with its own numbers."""
         await run_job(store, new_job(queue="b"))

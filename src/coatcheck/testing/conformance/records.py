@@ -54,6 +54,18 @@ class RecordConformance(Conformance):
         assert await store.put_record(record(), expected_version=1) is None
         assert await store.get_record("acme", "assets", "logo", NOW) is None
 
+    async def test_a_collection_is_counted_up_to_a_bound(self, store: Store) -> None:
+        """Without those that have expired, and of one tenant and collection alone."""
+        for key in "abc":
+            await store.put_record(record(key=key))
+        await store.put_record(record(key="d", expires_at=NOW + 10))
+        await store.put_record(record(key="e", tenant="other"))
+        await store.put_record(record(key="f", collection="others"))
+        assert await store.count_records("acme", "assets", NOW + 9, 100) == 4
+        assert await store.count_records("acme", "assets", NOW + 10, 100) == 3
+        assert await store.count_records("acme", "assets", NOW, 2) == 2
+        assert await store.count_records("acme", "nothing", NOW, 2) == 0
+
     async def test_an_expired_document_counts_as_absent(self, store: Store) -> None:
         """From the millisecond of its expiry on, for readers and for writers."""
         written = await store.put_record(record(expires_at=NOW + 10))
@@ -109,9 +121,9 @@ class RecordConformance(Conformance):
         for n in range(10):
             await store.put_record(record(f"key-{n}", expires_at=NOW + 1 if n % 2 else None))
         await store.put_record(record("other", tenant="umbrella"))
-        assert await store.count_records("acme", "assets", NOW) == 10
-        assert await store.count_records("acme", "assets", NOW + 5) == 5
-        assert await store.count_records("acme", "nothing", NOW) == 0
+        assert await store.count_records("acme", "assets", NOW, 100) == 10
+        assert await store.count_records("acme", "assets", NOW + 5, 100) == 5
+        assert await store.count_records("acme", "nothing", NOW, 100) == 0
         page = await store.list_records("acme", "assets", NOW + 5, limit=2, offset=2)
         assert [one.key for one in page] == ["key-4", "key-6"]
         after = await store.list_records("acme", "assets", NOW + 5, "key-4", limit=5, offset=1)
