@@ -29,8 +29,8 @@ pytestmark = pytest.mark.anyio
 
 PEPPER = b"a pepper for tests"
 HOOK = "https://93.184.216.34/s3cret-path?token=s3cret"
-SCHEDULE = {"kind": "echo", "input": "s3cret", "every_s": 3600}
-TASK = {"id": "t1", "name": "backup", "command": "echo s3cret"}
+SCHEDULE: dict[str, Any] = {"kind": "echo", "input": "s3cret", "every_s": 3600}
+TASK: dict[str, Any] = {"id": "t1", "name": "backup", "command": "echo s3cret"}
 
 # A request for each call that changes a resource. `{webhook}` and `{key}` stand for ids.
 CHANGES: dict[str, tuple[Action, Any]] = {
@@ -169,16 +169,16 @@ async def test_a_change_of_a_resource_names_what_changed(
     headers = {"X-Api-Key": key["X-Api-Key"]}
     for body in (TASK, {**TASK, "command": "echo other"}):
         await http.put("/api/tasks", json=body, headers=headers)
-    for every_s in (3600, 7200):
-        body = {**SCHEDULE, "every_s": every_s}
-        await http.put("/v1/schedules/nightly", json=body, headers=headers)
+    later = {**SCHEDULE, "every_s": 7200}
+    for schedule in (SCHEDULE, later):
+        await http.put("/v1/schedules/nightly", json=schedule, headers=headers)
     updates = [each for each in await entries(engine) if str(each.action).endswith(".update")]
     assert [json.loads(each.detail) for each in updates] == [
         {"changed": ["timing"]},
         {"changed": ["command"]},
     ]
     # The same again changes nothing.
-    await http.put("/v1/schedules/nightly", json=body, headers=headers)
+    await http.put("/v1/schedules/nightly", json=later, headers=headers)
     assert len([each for each in await entries(engine) if each.resource == "schedule"]) == 2
 
 
