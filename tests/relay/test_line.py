@@ -69,6 +69,24 @@ async def test_nobody_is_there_any_more() -> None:
     assert await dial(None, JOB, HEAD) is None
 
 
+async def test_a_key_that_is_lost_is_made_anew(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(rendezvous, "folder", lambda: tmp_path)
+    board = Switchboard()
+    for _ in range(2):
+        waiting = await board.expect(JOB)
+        assert waiting is not None
+        line = await dial(waiting.socket, JOB, HEAD)
+        assert line is not None
+        line.close()
+        waiting.hang_up()
+        key = tmp_path / rendezvous.KEY
+        assert key.stat().st_mode & 0o077 == 0
+        rendezvous.remove_dead(tmp_path)
+        key.unlink()  # as something that clears temporary files would
+
+
 async def test_an_end_that_is_gone_is_noticed() -> None:
     waiting = await expected()
     line = await dial(waiting.socket, JOB, HEAD)
@@ -97,10 +115,10 @@ async def test_a_worker_that_says_it_broke_and_one_that_is_lost() -> None:
 @pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, frame(Said.END)])
 async def test_garbage_in_place_of_a_head_is_no_answer(garbage: bytes) -> None:
     waiting = await expected()
-    path = rendezvous.path_of(waiting.socket)
-    assert path is not None
-    reader, writer = await asyncio.open_unix_connection(path)
-    ticket = rendezvous.ticket_of(waiting.socket, JOB)
+    place = rendezvous.folder()
+    assert place is not None
+    reader, writer = await asyncio.open_unix_connection(place / waiting.socket)
+    ticket = rendezvous.ticket_of(place, waiting.socket, JOB)
     assert ticket is not None
     writer.write(frame(Said.TICKET, ticket.encode()))
     await reader.read(1)
@@ -167,8 +185,9 @@ def test_who_dials_as_the_loop_ends_is_hung_up_on() -> None:
         async def be_dialled() -> None:
             waiting = await Watched().expect(JOB)
             assert waiting is not None
-            path = rendezvous.path_of(waiting.socket)
-            other.connect(str(path))
+            place = rendezvous.folder()
+            assert place is not None
+            other.connect(str(place / waiting.socket))
             await came.wait()
             waiting.hang_up()
 

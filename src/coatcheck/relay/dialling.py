@@ -59,10 +59,11 @@ async def dial(
     """Dial the process that waits for the answer of a job, and say how it begins; None if nobody
     waits. `name` is that of its socket.
     """
-    if name is None:
+    place = None if name is None else rendezvous.folder()
+    if name is None or place is None:
         return None
-    path, ticket = rendezvous.path_of(name), rendezvous.ticket_of(name, job_id)
-    if path is None or ticket is None:
+    path, ticket = place / name, rendezvous.ticket_of(place, name, job_id)
+    if ticket is None:
         return None
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(DIAL_S):

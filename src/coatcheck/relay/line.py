@@ -12,6 +12,7 @@ import contextlib
 import logging
 import secrets
 from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
@@ -97,6 +98,7 @@ class Switchboard:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._name: asyncio.Future[str] | None = None  # of the socket; empty where there is none
         self._server: asyncio.Task[None] | None = None
+        self._place: Path | None = None  # the folder of the socket
 
     async def expect(self, job_id: str) -> Expected | None:
         """Be ready for a dial by the worker of a job; None where nobody could dial here."""
@@ -105,12 +107,14 @@ class Switchboard:
             self._loop, self._name = loop, loop.create_future()
             self._server = loop.create_task(self._listen(self._name), name="coatcheck lines")
         name = await asyncio.shield(self._name)
-        ticket = rendezvous.ticket_of(name, job_id) if name else None
+        if self._place is None or not name:
+            return None
+        ticket = rendezvous.ticket_of(self._place, name, job_id)
         return None if ticket is None else Expected(name, ticket, self._expected)
 
     async def _listen(self, listening: asyncio.Future[str]) -> None:
         name = secrets.token_hex(16)
-        place = rendezvous.folder()
+        place = self._place = rendezvous.folder()
         if place is None:
             log.warning("no folder for sockets: answers are passed on when they are complete")
             listening.set_result("")

@@ -15,6 +15,7 @@ import secrets
 import socket
 import tempfile
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from coatcheck.pepper import write_once
@@ -47,29 +48,29 @@ def folder() -> Path | None:
     return None
 
 
-def path_of(name: str) -> Path | None:
-    """Return where a socket of that name would be."""
-    place = folder()
-    return None if place is None else place / name
-
-
-def ticket_of(name: str, job_id: str) -> str | None:
-    """Return the ticket of a job at a socket; None if there is no key to make it with."""
-    place = folder()
-    key = None if place is None else _key_in(place)
-    if key is None:
+def ticket_of(place: Path, name: str, job_id: str) -> str | None:
+    """Return the ticket of a job at a socket of the folder; None if there is no key for it."""
+    try:
+        key = _key_in(place)
+    except OSError:
         return None
     return hmac.digest(key, f"{name} {job_id}".encode(), "sha256").hex()
 
 
-def _key_in(place: Path) -> bytes | None:
+def _key_in(place: Path) -> bytes:
     path = place / KEY
     try:
-        if not path.exists():
-            write_once(path, secrets.token_hex(32))
-        return path.read_bytes()
-    except OSError:
-        return None
+        found = path.stat()
+    except FileNotFoundError:
+        write_once(path, secrets.token_hex(32))
+        found = path.stat()
+    return _read_key(path, found.st_ino, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=2)
+def _read_key(path: Path, _inode: int, _written_at: int) -> bytes:
+    """Read a key, once for as long as its file stays the same."""
+    return path.read_bytes()
 
 
 def remove_dead(place: Path) -> None:
