@@ -120,9 +120,13 @@ class Supervisor:
         return [each.probe for each in self._children if each.probe and each.process is not None]
 
     def _wait_for_signal(self, timeout: float | None, probes: Sequence[ApiProbe] = ()) -> set[int]:
-        reading = [each for probe in probes for each in probe.waits_for()[0]]
-        writing = [each for probe in probes for each in probe.waits_for()[1]]
-        readable, _, _ = select.select([self._signal_reading, *reading], writing, [], timeout)
+        reading = [self._signal_reading]
+        writing: list[int] = []
+        for probe in probes:
+            readers, writers = probe.waits_for()
+            reading += [each.fileno() for each in readers]
+            writing += [each.fileno() for each in writers]
+        readable, _, _ = select.select(reading, writing, [], timeout)
         if self._signal_reading not in readable:
             return set()
         return set(os.read(self._signal_reading, 1024))
