@@ -29,6 +29,7 @@ def _object(required: str, **optional: Schema) -> dict[str, Schema]:
 
 _TASK = _object("id name owner command args updatedAt")
 _TASKS = {JSON: {"type": "array", "items": _TASK[JSON]}}
+_COMMAND_LINE: Schema = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
 _NEW_TASK = {
     JSON: {
         "type": "object",
@@ -37,7 +38,7 @@ _NEW_TASK = {
             "id": _TEXT,
             "name": _TEXT,
             "owner": _TEXT,
-            "command": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+            "command": _COMMAND_LINE,
             "args": {"type": "array", "items": _TEXT},
         },
     }
@@ -46,7 +47,7 @@ _COMMAND = {
     JSON: {
         "type": "object",
         "required": ["command"],
-        "properties": {"command": _NEW_TASK[JSON]["properties"]["command"]},
+        "properties": {"command": _COMMAND_LINE},
     }
 }
 _RAN = _object("taskId executionId exitCode stdout stderr durationMs timestamp")
