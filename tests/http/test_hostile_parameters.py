@@ -83,7 +83,7 @@ async def test_no_path_or_query_makes_a_call_fail(tmp_path: Path) -> None:
     async with whole_api(tmp_path) as api:
         known = await known_values(api)
         for endpoint in api.endpoints:
-            body = {} if endpoint.body is None else {"json": {}}
+            body: dict[str, Any] = {} if endpoint.body is None else {"json": {}}
             for what, url in requests(endpoint, known):
                 status = await status_of(api, endpoint, url, **body)
                 if is_failure(status, endpoint):
@@ -96,7 +96,7 @@ async def test_no_header_makes_a_call_fail(tmp_path: Path) -> None:
     async with whole_api(tmp_path) as api:
         known = await known_values(api)
         for endpoint in api.endpoints:
-            body = {} if endpoint.body is None else {"json": {}}
+            body: dict[str, Any] = {} if endpoint.body is None else {"json": {}}
             declared = {each.name for each in endpoint.parameters if each.place == "header"}
             for name in sorted({*HEADERS, *declared}):
                 for value in HEADER_VALUES:

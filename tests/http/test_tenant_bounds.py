@@ -76,7 +76,7 @@ async def test_queues_are_listed_in_pages(engine: Engine, http: httpx2.AsyncClie
         await submit(http, name)
     names: list[str] = []
     pages: list[dict[str, Any]] = []
-    cursor = ""
+    cursor: str | None = ""
     while cursor is not None:
         query = {"limit": "2", **({"cursor": cursor} if cursor else {})}
         pages.append((await http.get("/v1/queues", params=query)).json())

@@ -33,6 +33,7 @@ _TASK = _object("id name owner command args updatedAt taskExecutions")
 _TASKS = {JSON: {"type": "array", "items": _TASK[JSON]}}
 _PAGE = _object("content pageable totalElements totalPages first last")
 _TASKS_OR_PAGE = {JSON: {"oneOf": [_TASKS[JSON], _PAGE[JSON]]}}
+_COMMAND_LINE: Schema = {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]}
 _NEW_TASK: dict[str, dict[str, Any]] = {
     JSON: {
         "type": "object",
@@ -41,7 +42,7 @@ _NEW_TASK: dict[str, dict[str, Any]] = {
             "id": _TEXT,
             "name": _TEXT,
             "owner": _TEXT,
-            "command": {"anyOf": [_TEXT, {"type": "array", "items": _TEXT}]},
+            "command": _COMMAND_LINE,
             "args": {"type": "array", "items": _TEXT},
         },
     }
@@ -50,7 +51,7 @@ _COMMAND = {
     JSON: {
         "type": "object",
         "required": ["command"],
-        "properties": {"command": _NEW_TASK[JSON]["properties"]["command"]},
+        "properties": {"command": _COMMAND_LINE},
     }
 }
 _RAN = _object("taskId executionId exitCode stdout stderr durationMs timestamp")
