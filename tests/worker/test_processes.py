@@ -160,10 +160,13 @@ async def test_two_hundred_short_jobs_through_two_processes_beside_others(engine
             *(run(engine, "on_the_loop") for _ in range(50)),
             *(run(engine, "pid") for _ in range(20)),
         )
-        assert sorted(pool_of(worker).pids()) == sorted(pids)
+        after = pool_of(worker).pids()
+    # None was replaced; the second kind may have had a slot, and a process, of those beside them.
+    assert set(pids) <= set(after)
+    assert len(after) <= len(pids) + 2
     assert [result(job) for job in jobs[:200]] == [n * 2 for n in range(200)]
     assert {result(job) for job in jobs[200:250]} == {os.getpid()}
-    assert {result(job) for job in jobs[250:]} <= set(pids)
+    assert {result(job) for job in jobs[250:]} <= set(after)
 
 
 async def test_never_more_is_claimed_than_there_are_processes(

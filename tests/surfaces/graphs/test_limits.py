@@ -128,7 +128,10 @@ def test_a_worker_has_room_for_as_many_as_the_document_says(  # G15
     app.use(GraphSurface(environment))
     settings = load_settings({}, environment)
     lanes = lanes_of(app.kinds.values(), settings, time.monotonic, Pace())
-    assert lanes["process"].slots == slots
+    share = lanes["process"].share
+    assert share is not None
+    assert share.per_pair == slots  # of one tenant
+    assert lanes["process"].slots == slots + 1  # the last is for another
 
 
 def most_at_once(logs: list[list[Event]]) -> int:
