@@ -15,8 +15,9 @@ for is swept a day later. A job that comes back after that stages what is missin
 A version is the job's own id: of two that bring the same document the later one wins.
 
 The process that this runs in is the job's own. A file that finds a hole in a parser, or that no
-parser gets through, ends it and no other job. What goes wrong is told in words of ours alone, since
-an exception may quote the text it stumbled over.
+parser gets through, ends it and no other job. Extracting and chunking have a time limit; a document
+that takes longer fails its job, without a retry. What goes wrong is told in words of ours alone,
+since an exception may quote the text it stumbled over.
 """
 
 from __future__ import annotations
@@ -135,9 +136,15 @@ class Pipeline:
         if compared.there is not None:
             return compared.there
         await ctx.phase("extract")
-        extracted: Extracted = await ctx.step(self.extract, wait=False)
+        # A hostile document may keep a parser busy; a second attempt would not do better.
+        limit = IngestSettings.read(os.environ).step_seconds
+        extracted: Extracted = await ctx.step(
+            self.extract, timeout=limit, on_timeout="fail", wait=False
+        )
         await ctx.phase("chunk")
-        self._chunks = await ctx.step(self.chunk, extracted, wait=False)
+        self._chunks = await ctx.step(
+            self.chunk, extracted, timeout=limit, on_timeout="fail", wait=False
+        )
         await ctx.phase("embed")
         total = len(self._chunks)
         await ctx.progress(0, total, "passages embedded")

@@ -11,7 +11,9 @@ where none is, because they are still starting, it waits here for the first.
   there is something wrong that waiting will not mend, and its own policy says what then.
 - An input that is kept apart is read before its job is given to a process, and files that handlers
   leave behind are kept from here: a process knows neither store.
-- After so many jobs, or when one ran out of memory, a process is told to stop and replaced.
+- After so many jobs, or when one ran out of memory or a step of it out of time, a process is told
+  to stop and replaced.
+- A process whose step is over its limit is killed (wire.py, `limit`), and its job fails for good.
 
 All of it happens on one event loop in a thread of its own, so that neither the worker's loop nor
 the handlers' is held up, and writing never blocks (wire.py). The thread that starts processes must
@@ -31,7 +33,7 @@ from typing import Any
 
 from coatcheck.model.job import Failure
 from coatcheck.model.kind import Kind
-from coatcheck.model.outcome import Errored, Outcome
+from coatcheck.model.outcome import Errored, GaveUp, Outcome
 from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
@@ -40,7 +42,7 @@ from coatcheck.worker.attempt import PROCESS_DIED, claim_delay, outcome_of, read
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.failure import LONGEST_MESSAGE
 from coatcheck.worker.interrupts import Interrupted
-from coatcheck.worker.operations import ReadInput
+from coatcheck.worker.operations import STEP_TIMEOUT, ReadInput, step_timeout_message
 from coatcheck.worker.processes.orphans import Guard
 from coatcheck.worker.processes.process import STOP_S, Process
 from coatcheck.worker.processes.questions import read_question, write_answer
@@ -234,17 +236,24 @@ class ProcessRunner:
                 process.gather(header["id"], message.body)
             case "ask":
                 self._ask(process, execution, message)
+            case "limit":
+                process.limit(header["id"], header["limit"])
             case "done":
-                outcome = read_outcome(header, message.body)
-                now = execution.clock.now()
-                execution.context.leave(read_files(header["files"], execution.claim.lease, now))
-                self._pause_s = FIRST_PAUSE_S
-                process.attempt = None
-                del self._busy[execution]
-                if not header["fit"] or process.begun == self._jobs_each:
-                    process.retire()
-                    self._spawn()
-                self._hand_over(execution, outcome)
+                self._done(process, execution, message)
+
+    def _done(self, process: Process[Execution], execution: Execution, message: Message) -> None:
+        header = message.header
+        outcome = read_outcome(header, message.body)
+        now = execution.clock.now()
+        execution.context.leave(read_files(header["files"], execution.claim.lease, now))
+        self._pause_s = FIRST_PAUSE_S
+        process.lift_limits()
+        process.attempt = None
+        del self._busy[execution]
+        if not header["fit"] or process.begun == self._jobs_each:
+            process.retire()
+            self._spawn()
+        self._hand_over(execution, outcome)
 
     def _ask(self, process: Process[Execution], execution: Execution, message: Message) -> None:
         number, asked = process.number, message.header["id"]
@@ -322,6 +331,8 @@ class ProcessRunner:
 
 
 def _died(execution: Execution, process: Process[Execution]) -> Outcome:
+    if process.overdue is not None:
+        return GaveUp(Failure(STEP_TIMEOUT, storable(step_timeout_message(*process.overdue))))
     words = f"the process that ran the handler {process.how_it_ended()}"
     if execution.kind.memory is not None:
         words += f"; its memory was limited to {in_megabytes(execution.kind.memory)} more"
