@@ -204,8 +204,8 @@ class Child:
             except (AttributeError, OSError, ValueError):
                 continue  # closed, or replaced by the handler
         # After a step timeout, the thread of the step may still be running.
-        has_failed = isinstance(outcome, (Errored, GaveUp))
-        fit = not (has_failed and outcome.error.code in (OUT_OF_MEMORY, STEP_TIMEOUT))
+        unfit = (OUT_OF_MEMORY, STEP_TIMEOUT)
+        fit = not (isinstance(outcome, (Errored, GaveUp)) and outcome.error.code in unfit)
         fields, body = outcome_fields(outcome)
         files = file_fields(context.take_files())
         with self._wire.lock:

@@ -26,7 +26,7 @@ MOST_ROWS = 100_000
 _MOST_CELLS = 5_000_000
 
 
-class _Sheet(ReadOnlyWorksheet):  # type: ignore[misc] - openpyxl has no types
+class _Sheet(ReadOnlyWorksheet):  # type: ignore[misc]  # openpyxl has no types
     """A sheet that is not read while its workbook is opened."""
 
     def _get_size(self) -> None:
