@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,10 @@ def test_xml_that_declares_entities_is_refused(
         )
 
 
+def _with_type(added: bytes, types: bytes) -> bytes:
+    return types.replace(b"</Types>", added)
+
+
 OVERRIDE = b'<Override PartName="/%s" ContentType="application/%s+xml"/></Types>'
 
 
@@ -129,11 +134,7 @@ def test_the_name_of_a_part_does_not_hide_its_entities(
     for content, part in office_files():
         hidden = f"{part.partition('/')[0]}/{name}"
         added = OVERRIDE % (hidden.encode(), b"vnd.hidden")
-        typed = with_part(
-            content,
-            "[Content_Types].xml",
-            lambda types, added=added: types.replace(b"</Types>", added),
-        )
+        typed = with_part(content, "[Content_Types].xml", partial(_with_type, added))
         hostile = with_part(typed, hidden, lambda _: declared.encode(encoding))
         assert refusal(tmp_path, hostile)[0] == "document-hostile"
 
