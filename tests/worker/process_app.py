@@ -133,6 +133,23 @@ def holds_the_interpreter(ctx: Context, port: int) -> None:
     hold_the_interpreter(port)
 
 
+@app.job(isolation="process", retries=3)
+def step_holds_the_interpreter(ctx: Context, port: int) -> None:
+    ctx.step(hold_the_interpreter, port, timeout="300ms", on_timeout="fail")
+
+
+@app.job(isolation="process", retries=3)
+async def step_holds_its_thread(ctx: Context, port: int) -> None:
+    await ctx.step(meet, port, timeout="300ms", on_timeout="fail")
+
+
+@app.job(isolation="process", retries=3)
+def step_is_in_time(ctx: Context) -> int:
+    for number in range(3):
+        ctx.step(os.getpid, key=number, timeout="1m", on_timeout="fail")
+    return os.getpid()
+
+
 @app.job(isolation="process", retries=0)
 def stuck(ctx: Context, port: int) -> None:
     hold_the_interpreter(port)

@@ -56,6 +56,31 @@ async def test_a_handler_that_holds_the_interpreter_is_killed(
     assert (ended.state, ended.reason) == (State.FAILED, Reason.TIMEOUT)
 
 
+@pytest.mark.parametrize("kind", ["step_holds_the_interpreter", "step_holds_its_thread"])
+async def test_a_fatal_step_over_its_limit_ends_its_process_and_is_not_tried_again(
+    engine: Engine, meeting: Meeting, kind: str
+) -> None:
+    async with working(engine, replace(IMPATIENT, processes=1)):
+        job = await engine.submit(Submission(kind, str(meeting.port)))
+        life = Life((await meeting.arrival()).pid)
+        ended = await engine.wait(job.id, 30)
+        await life.end()
+        assert result(await run(engine, "double", 1)) == 2
+    assert (ended.state, ended.attempt) == (State.FAILED, 1)
+    assert ended.error is not None
+    step = "hold_the_interpreter" if kind == "step_holds_the_interpreter" else "meet"
+    assert ended.error.code == "step-timeout"
+    assert ended.error.message == f"step {step!r} took longer than 0.3 s"
+
+
+async def test_a_fatal_step_within_its_limit_leaves_the_process_as_it_is(engine: Engine) -> None:
+    async with working(engine, replace(IMPATIENT, processes=1)) as worker:
+        pid = result(await run(engine, "step_is_in_time"))
+        assert pool_of(worker).pids() == [pid]
+        [process] = pool_of(worker)._processes
+        assert process._limits == {}
+
+
 async def test_an_async_handler_is_cancelled_in_its_process_which_lives_on(
     engine: Engine, meeting: Meeting
 ) -> None:

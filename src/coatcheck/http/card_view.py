@@ -8,6 +8,9 @@ whoever draws it, a page or a chat, has nothing to work out:
   to the surface that has declared its kind (`planned`), or to nobody.
 - A step is on record once it is done. The one under way is told by the job's phase, where that has
   the name of a step.
+- The *percentage* is the share of the planned steps that are done, if there are several: each name
+  counts the same, and a name with a known number of steps counts by how many of them are done. Else
+  it is what the job says of its own progress.
 - An *action* is the address to post to where the job's state and the caller's key allow it now, and
   null otherwise.
 """
@@ -55,20 +58,25 @@ def card_view(
     actions: Mapping[str, str | None],
 ) -> dict[str, Any]:
     """Return a job's card."""
+    lines = list(_lines(job, steps, planned))
     return {
         "title": job.labels.get(TITLE) or job.kind,
         "state": job.state,
-        "percent": _percent(job),
-        "steps": list(_lines(job, steps, planned)),
+        "percent": _percent(job, lines if len(planned) > 1 else ()),
+        "steps": lines,
         "message": _message(job),
         "eta_s": None if job.state.is_terminal else seconds_left,
         "actions": dict(actions),
     }
 
 
-def _percent(job: Job) -> int | None:
+def _percent(job: Job, planned: Sequence[Mapping[str, Any]]) -> int | None:
+    """Return how far a job is: by its planned steps if it has several, else by its progress."""
     if job.state is State.SUCCEEDED:
         return 100
+    if planned:
+        shares = [line["done"] / line["total"] if line["total"] else 0 for line in planned]
+        return min(ALMOST, int(100 * sum(shares) / len(shares)))
     progress = job.progress
     if progress is not None and progress.total is not None and progress.total > 0:
         return max(0, min(ALMOST, int(100 * progress.done / progress.total)))

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic_core import to_json
 
@@ -328,6 +328,7 @@ class Context:
         key: str | int | None = None,
         retries: int | None = None,
         timeout: Duration | None = None,
+        on_timeout: Literal["retry", "fail"] = "retry",
         wait: bool = True,
     ) -> Any:
         """Run a function and keep its result for good: a later attempt gets that, without running
@@ -335,6 +336,9 @@ class Context:
         then the handler gets StepFailed.
 
         In an `async def` handler a `def` runs in a thread. `key` tells it from others of its name.
+
+        With `on_timeout="fail"` a step that takes longer than `timeout` fails its job for good,
+        with the code `step-timeout`. If the handler has a process of its own, that is killed.
 
         With `wait=False` the handler goes on before the result is on record, if it was there in no
         time (50 ms): it is written with what comes next, or a tenth of a second later. For what may
@@ -345,7 +349,8 @@ class Context:
             raise InvalidInput("retries must not be negative")
         limit = None if timeout is None else _span(timeout, "timeout") / 1000
         noted = None if wait else self._on_report
-        policy = operations.Policy(retries or 0, limit, self._backoff, noted)
+        fatal = on_timeout == "fail" and limit is not None
+        policy = operations.Policy(retries or 0, limit, self._backoff, noted, fatal)
         return self._take(Op.STEP, body.name, key, operations.run_step, body, policy)
 
     def sleep(self, duration: Duration) -> Any:

@@ -19,16 +19,23 @@ import contextlib
 import contextvars
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
 
-from coatcheck.errors import StaleLease
+from coatcheck.errors import Fail, StaleLease
 from coatcheck.model.outcome import Waiting
 from coatcheck.worker.body import Body
 from coatcheck.worker.interrupts import Interrupt, Interrupted, Suspended
 from coatcheck.worker.journal import Journal
-from coatcheck.worker.operations import Hold, Operation, Question, Run
+from coatcheck.worker.operations import (
+    STEP_TIMEOUT,
+    Hold,
+    Operation,
+    Question,
+    Run,
+    step_timeout_message,
+)
 
 # What is waited for no longer than this is not worth giving the job up for.
 SHORT_MS = 1_000
@@ -52,6 +59,11 @@ class Port(ABC):
     async def inquire(self, question: Question) -> Any:
         """Do the same on a loop."""
         return await asyncio.wrap_future(self.ask(question))
+
+    @contextlib.contextmanager
+    def limited(self, run: Run) -> Iterator[None]:  # noqa: ARG002 - for those that have a process
+        """Have the worker watch how long the body of a fatal step takes."""
+        yield
 
 
 class _Closed(Port):
@@ -146,7 +158,8 @@ class BlockingHost:
                 if body.is_async:
                     return asyncio.run(body.function(*body.arguments))
                 return body.function(*body.arguments)
-            return self._run_in_time(run)
+            with self.port.limited(run):
+                return self._run_in_time(run)
         finally:
             step_key.reset(token)
 
@@ -172,7 +185,7 @@ class BlockingHost:
         except TimeoutError:
             if done.done():
                 raise
-            raise TimeoutError(f"it took longer than {run.timeout:g} s") from None
+            raise _out_of_time(run) from None
 
     def _hold(self, hold: Hold) -> None:
         if hold.until is not None:
@@ -192,15 +205,22 @@ async def _called(body: Body) -> Any:
     return await asyncio.to_thread(body.function, *body.arguments)
 
 
-async def _called_in_time(body: Body, seconds: float) -> Any:
-    limit = asyncio.timeout(seconds)
+async def _called_in_time(run: Run) -> Any:
+    limit = asyncio.timeout(run.timeout)
     try:
         async with limit:
-            return await _called(body)
+            return await _called(run.body)
     except TimeoutError:
         if not limit.expired():
             raise
-        raise TimeoutError(f"it took longer than {seconds:g} s") from None
+        raise _out_of_time(run) from None
+
+
+def _out_of_time(run: Run) -> Exception:
+    seconds = run.timeout or 0.0
+    if run.fatal:
+        return Fail(STEP_TIMEOUT, step_timeout_message(run.body.name, seconds))
+    return TimeoutError(f"it took longer than {seconds:g} s")
 
 
 class AsyncHost:
@@ -277,7 +297,8 @@ class AsyncHost:
         try:
             if run.timeout is None:
                 return await _called(run.body)
-            return await _called_in_time(run.body, run.timeout)
+            with self.port.limited(run):
+                return await _called_in_time(run)
         finally:
             step_key.reset(token)
 

@@ -122,10 +122,15 @@ Question = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """To be done by the driver: run the body of a step."""
+    """To be done by the driver: run the body of a step.
+
+    If `fatal`, running out of time fails the job, and the worker kills the process of a body that
+    does not let its own driver stop it.
+    """
 
     body: Body
     timeout: float | None
+    fatal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,15 @@ class ChildJob:
 
     job_id: str
     kind: str
+
+
+# The code of a job that failed because a step ran out of time.
+STEP_TIMEOUT = "step-timeout"
+
+
+def step_timeout_message(step: str, seconds: float) -> str:
+    """Return what a job says that failed because a step ran out of time."""
+    return f"step {step!r} took longer than {seconds:g} s"
 
 
 _GONE = "gone"  # how a job ended of which nothing is left
@@ -181,6 +195,7 @@ class Policy:
     timeout: float | None
     backoff: Backoff
     noted: Callable[[], None] | None = None  # None: the handler goes on once its end is on record
+    fatal: bool = False  # running out of time fails the job
 
 
 def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Policy) -> Operation:
@@ -201,7 +216,7 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
         began = now()
         tried += 1
         try:
-            result = body.write((yield Run(body, policy.timeout)))
+            result = body.write((yield Run(body, policy.timeout, policy.fatal)))
             value = body.read(result)  # what cannot be read later must not be on record
         except (Fail, Retry):
             raise  # how its job should go on, not how the step has ended

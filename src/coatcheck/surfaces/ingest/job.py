@@ -17,8 +17,9 @@ A version is the job's own id: of two that bring the same document the later one
 This runs in a process that is confined (worker/processes/confined.py): it reads the document, cuts
 it and embeds it with the offline model. Fetching, the index and an endpoint that embeds are the
 worker's (service.py). A file that finds a hole in a parser, or that no parser gets through, ends
-that process and no other job. What goes wrong is told in words of ours alone, since
-an exception may quote the text it stumbled over.
+that process and no other job. Extracting and chunking have a time limit; a document that takes
+longer fails its job, without a retry. What goes wrong is told in words of ours alone, since an
+exception may quote the text it stumbled over.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ from coatcheck.surfaces.ingest.exchange import (
 from coatcheck.surfaces.ingest.fetching import Fetched, file_name_of
 from coatcheck.surfaces.ingest.index.base import PassageKey, Vector, document_id
 from coatcheck.surfaces.ingest.index.staging import passage_key
+from coatcheck.surfaces.ingest.settings import IngestSettings
 from coatcheck.surfaces.ingest.values import Chunk, Extracted
 from coatcheck.surfaces.ingest.words import BATCH
 from coatcheck.worker.context import Context
@@ -113,9 +115,15 @@ class Pipeline:
         if compared.there is not None:
             return compared.there
         await ctx.phase("extract")
-        extracted: Extracted = await ctx.step(self.extract, wait=False)
+        # A hostile document may keep a parser busy; a second attempt would not do better.
+        limit = IngestSettings.read(os.environ).step_seconds
+        extracted: Extracted = await ctx.step(
+            self.extract, timeout=limit, on_timeout="fail", wait=False
+        )
         await ctx.phase("chunk")
-        self._chunks = await ctx.step(self.chunk, extracted, wait=False)
+        self._chunks = await ctx.step(
+            self.chunk, extracted, timeout=limit, on_timeout="fail", wait=False
+        )
         await ctx.phase("embed")
         total = len(self._chunks)
         await ctx.progress(0, total, "passages embedded")

@@ -11,6 +11,7 @@ from coatcheck.surfaces.environment import whole_number
 MEMORY = "COATCHECK_INGEST_MEMORY"
 FETCH_BYTES = "COATCHECK_INGEST_FETCH_BYTES"
 FETCH_SECONDS = "COATCHECK_INGEST_FETCH_SECONDS"
+STEP_SECONDS = "COATCHECK_INGEST_STEP_SECONDS"
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class IngestSettings:
     fetch_bytes: int = 50_000_000
     # COATCHECK_INGEST_FETCH_SECONDS: how long fetching it may take, redirects included.
     fetch_seconds: int = 60
+    # COATCHECK_INGEST_STEP_SECONDS: how long reading a document may take, and how long cutting it.
+    step_seconds: int = 300
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> IngestSettings:
@@ -35,4 +38,5 @@ class IngestSettings:
             memory=size_in_bytes(memory, MEMORY) if memory else cls.memory,
             fetch_bytes=size_in_bytes(fetched, FETCH_BYTES) if fetched else cls.fetch_bytes,
             fetch_seconds=whole_number(environment, FETCH_SECONDS, cls.fetch_seconds, 1),
+            step_seconds=whole_number(environment, STEP_SECONDS, cls.step_seconds, 1),
         )

@@ -20,7 +20,7 @@ from coatcheck.surfaces.ingest.job import ingest_document
 from coatcheck.surfaces.ingest.opened import Opened
 from coatcheck.surfaces.ingest.routes import endpoints_for
 from coatcheck.surfaces.ingest.service import DocumentService
-from coatcheck.surfaces.ingest.settings import IngestSettings
+from coatcheck.surfaces.ingest.settings import STEP_SECONDS, IngestSettings
 from coatcheck.surfaces.ingest.words import (
     BATCH,
     BATCH_KIND,
@@ -57,7 +57,9 @@ class IngestSurface(Surface):
             isolation="process",
             memory=self._settings.memory,
             confinement=Confinement(
-                environment=(EMBEDDER,), read=_readable, service=self._service.answer
+                environment=(EMBEDDER, STEP_SECONDS),
+                read=_readable,
+                service=self._service.answer,
             ),
             queue=QUEUE,
         )(ingest_document)

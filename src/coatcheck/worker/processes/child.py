@@ -26,12 +26,13 @@ from coatcheck.clock import SystemClock
 from coatcheck.logs import configure_logging, correlation_id
 from coatcheck.model.handler import Reference, find, is_async, signature_of
 from coatcheck.model.kind import Backoff, Kind
-from coatcheck.model.outcome import Errored, Outcome
+from coatcheck.model.outcome import Errored, GaveUp, Outcome
 from coatcheck.sandbox.lockdown import lock_down
 from coatcheck.settings import Settings
-from coatcheck.worker.attempt import run_async, run_blocking
+from coatcheck.worker.attempt import OUT_OF_MEMORY, run_async, run_blocking
 from coatcheck.worker.context import Context
 from coatcheck.worker.interrupts import Interrupt
+from coatcheck.worker.operations import STEP_TIMEOUT
 from coatcheck.worker.processes.limits import with_limit
 from coatcheck.worker.processes.orphans import die_with_parent, kill_own_group
 from coatcheck.worker.processes.questions import WirePort
@@ -228,7 +229,9 @@ class Child:
                 stream.flush()
             except (AttributeError, OSError, ValueError):
                 continue  # closed, or replaced by the handler
-        fit = not (isinstance(outcome, Errored) and outcome.error.code == "out-of-memory")
+        # After a step timeout, the thread of the step may still be running.
+        unfit = (OUT_OF_MEMORY, STEP_TIMEOUT)
+        fit = not (isinstance(outcome, (Errored, GaveUp)) and outcome.error.code in unfit)
         fields, body = outcome_fields(outcome)
         files = file_fields(context.take_files())
         with self._wire.lock:

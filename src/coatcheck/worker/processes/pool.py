@@ -11,7 +11,9 @@ where none is, because they are still starting, it waits here for the first.
   there is something wrong that waiting will not mend, and its own policy says what then.
 - An input that is kept apart is read before its job is given to a process, and files that handlers
   leave behind are kept from here: a process knows neither store.
-- After so many jobs, or when one ran out of memory, a process is told to stop and replaced.
+- After so many jobs, or when one ran out of memory or a step of it out of time, a process is told
+  to stop and replaced.
+- A process whose step is over its limit is killed (wire.py, `limit`), and its job fails for good.
 
 Confined kinds (confined.py) have processes of their own, and so has each of their tenants: such a
 process is nobody's until its first job, and from then on runs jobs of that job's tenant alone. If a
@@ -39,7 +41,7 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.model.handler import reference_of
 from coatcheck.model.job import Failure
 from coatcheck.model.kind import Kind
-from coatcheck.model.outcome import Errored, Outcome
+from coatcheck.model.outcome import Errored, GaveUp, Outcome
 from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
@@ -48,7 +50,7 @@ from coatcheck.worker.attempt import PROCESS_DIED, claim_delay, outcome_of, read
 from coatcheck.worker.execution import Execution
 from coatcheck.worker.failure import LONGEST_MESSAGE
 from coatcheck.worker.interrupts import Interrupted
-from coatcheck.worker.operations import ReadInput
+from coatcheck.worker.operations import STEP_TIMEOUT, ReadInput, step_timeout_message
 from coatcheck.worker.processes.confined import Workspace
 from coatcheck.worker.processes.orphans import Guard
 from coatcheck.worker.processes.process import STOP_S, Process
@@ -301,18 +303,25 @@ class ProcessRunner:
                 process.gather(header["id"], message.body)
             case "ask":
                 self._ask(process, execution, message)
+            case "limit":
+                process.limit(header["id"], header["limit"])
             case "done":
-                outcome = read_outcome(header, message.body)
-                now = execution.clock.now()
-                execution.context.leave(read_files(header["files"], execution.claim.lease, now))
-                self._pause_s = FIRST_PAUSE_S
-                process.attempt = None
-                process.idle_since = self._loop.time()
-                del self._busy[execution]
-                if not header["fit"] or process.begun == self._jobs_each:
-                    process.retire()
-                    self._spawn(process.confined)
-                self._hand_over(execution, outcome)
+                self._done(process, execution, message)
+
+    def _done(self, process: Process[Execution], execution: Execution, message: Message) -> None:
+        header = message.header
+        outcome = read_outcome(header, message.body)
+        now = execution.clock.now()
+        execution.context.leave(read_files(header["files"], execution.claim.lease, now))
+        self._pause_s = FIRST_PAUSE_S
+        process.lift_limits()
+        process.attempt = None
+        process.idle_since = self._loop.time()
+        del self._busy[execution]
+        if not header["fit"] or process.begun == self._jobs_each:
+            process.retire()
+            self._spawn(process.confined)
+        self._hand_over(execution, outcome)
 
     def _ask(self, process: Process[Execution], execution: Execution, message: Message) -> None:
         number, asked = process.number, message.header["id"]
@@ -396,6 +405,8 @@ def _is_confined(execution: Execution) -> bool:
 
 
 def _died(execution: Execution, process: Process[Execution]) -> Outcome:
+    if process.overdue is not None:
+        return GaveUp(Failure(STEP_TIMEOUT, storable(step_timeout_message(*process.overdue))))
     words = f"the process that ran the handler {process.how_it_ended()}"
     if execution.kind.memory is not None:
         words += f"; its memory was limited to {in_megabytes(execution.kind.memory)} more"

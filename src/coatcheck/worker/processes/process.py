@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 
 # A process told to stop has this long.
 STOP_S = 2.0
+# A process has this long to stop a step that is over its limit before it is killed.
+LIMIT_MARGIN_S = 1.0
 # How long to read on after its end; another may hold the socket open.
 LAST_WORDS_S = 1.0
 # A file that a handler leaves behind is kept in memory up to here.
@@ -92,6 +94,8 @@ class Process(asyncio.Protocol, Generic[T]):
         self.number = 0  # of the attempt
         self.begun = 0  # how many it has begun
         self._files: dict[int, IO[bytes]] = {}  # what has arrived of files, by the id of the ask
+        self._limits: dict[int, asyncio.TimerHandle] = {}  # of steps that run, by their id
+        self.overdue: tuple[str, float] | None = None  # the step it was killed for, and its limit
         self._socket, theirs = socket.socketpair()
         with theirs:
             fileno = theirs.fileno()
@@ -174,6 +178,26 @@ class Process(asyncio.Protocol, Generic[T]):
         for file in self._files.values():
             file.close()
         self._files.clear()
+
+    def limit(self, number: int, limit: dict[str, Any] | None) -> None:
+        """Kill it if a step does not end within its limit; None: the step has ended. A process
+        stops the step itself if it can.
+        """
+        if (timer := self._limits.pop(number, None)) is not None:
+            timer.cancel()
+        if limit is not None:
+            step, seconds = str(limit["step"]), float(limit["seconds"])
+            wait = seconds + LIMIT_MARGIN_S
+            self._limits[number] = self._loop.call_later(wait, self._kill_for, step, seconds)
+
+    def lift_limits(self) -> None:
+        """All steps have ended."""
+        for number in list(self._limits):
+            self.limit(number, None)
+
+    def _kill_for(self, step: str, seconds: float) -> None:
+        self.overdue = (step, seconds)
+        self.kill()
 
     def retire(self) -> None:
         """Let it end; it gets no more jobs."""
@@ -262,6 +286,7 @@ class Process(asyncio.Protocol, Generic[T]):
         if not self._gone:
             self._gone = True
             self._drop_files()
+            self.lift_limits()
             if self.workspace is not None:
                 threading.Thread(target=self.workspace.remove, daemon=True).start()
             if self._transport is not None:

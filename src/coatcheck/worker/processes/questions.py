@@ -6,11 +6,12 @@ read as data and nothing else.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from asyncio import Task
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import astuple
 from itertools import count
@@ -35,6 +36,7 @@ from coatcheck.worker.operations import (
     ReadInput,
     ReadPayload,
     Record,
+    Run,
     Serve,
     Spawn,
     TakePlace,
@@ -70,6 +72,21 @@ class WirePort(Port):
         fields, body = write_question(question)
         self._send({"type": "ask", "id": number, "question": fields}, body)
         return future
+
+    @contextlib.contextmanager
+    def limited(self, run: Run) -> Iterator[None]:
+        """Tell the worker when a fatal step begins and ends."""
+        if not run.fatal:
+            yield
+            return
+        with self._lock:
+            number = next(self._ids)
+        limit = {"step": run.body.name, "seconds": run.timeout}
+        self._send({"type": "limit", "id": number, "limit": limit}, b"")
+        try:
+            yield
+        finally:
+            self._send({"type": "limit", "id": number, "limit": None}, b"")
 
     def answered(self, number: int, body: bytes) -> None:
         """An answer has come."""

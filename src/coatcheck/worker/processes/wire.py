@@ -23,6 +23,8 @@ From the process:
   then at most one every `REPORT_EVERY_S`, however often `ctx` is called.
 - `piece`: so many bytes of a file that the handler leaves behind, for the `ask` of the same id that
   follows. The worker gathers them, on its disk where they are many.
+- `limit`: a step of the handler began that may take so many seconds, or the one of the same id has
+  ended. The worker kills a process whose step is over its limit.
 - `done`: how the attempt ended, with all that was said and not reported yet, and the files that go
   with its end. The body is the result. `fit` is false where the process should not be used again.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from coatcheck.surfaces.graphs.archive import Limits
 from coatcheck.surfaces.ingest.reading import Unreadable, office
 from tests.surfaces.graphs.zips import flagged, zipped
 
-from .documents import refusal, slides, with_part, word, workbook
+from .documents import reading, refusal, slides, with_part, word, workbook
 
 OLE = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600)
 
@@ -114,6 +115,39 @@ def test_xml_that_declares_entities_is_refused(
             "document-hostile",
             "a part of the file declares XML entities, which no Office file does",
         )
+
+
+def _with_type(added: bytes, types: bytes) -> bytes:
+    return types.replace(b"</Types>", added)
+
+
+OVERRIDE = b'<Override PartName="/%s" ContentType="application/%s+xml"/></Types>'
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32", "utf-32-be", "shift_jis"])
+@pytest.mark.parametrize("name", ["part.bin", "media/picture.png", "media/picture.svg", "noname"])
+def test_the_name_of_a_part_does_not_hide_its_entities(
+    tmp_path: Path, name: str, encoding: str
+) -> None:
+    # The libraries go by content types and relationships, and libxml2 knows more encodings.
+    declared = f'<?xml version="1.0" encoding="{encoding}"?>{ENTITIES}<x>&b;</x>'
+    for content, part in office_files():
+        hidden = f"{part.partition('/')[0]}/{name}"
+        added = OVERRIDE % (hidden.encode(), b"vnd.hidden")
+        typed = with_part(content, "[Content_Types].xml", partial(_with_type, added))
+        hostile = with_part(typed, hidden, lambda _: declared.encode(encoding))
+        assert refusal(tmp_path, hostile)[0] == "document-hostile"
+
+
+def test_a_picture_may_declare_its_type(tmp_path: Path) -> None:
+    content, _ = office_files()[0]
+    picture = f'<?xml version="1.0"?>{OUTSIDE}<svg xmlns="http://www.w3.org/2000/svg"/>'
+    default = b'<Default Extension="svg" ContentType="image/svg+xml"/></Types>'
+    content = with_part(
+        content, "[Content_Types].xml", lambda types: types.replace(b"</Types>", default)
+    )
+    content = with_part(content, "word/media/picture.svg", lambda _: picture.encode())
+    assert reading(tmp_path, content).format == "docx"
 
 
 @pytest.mark.parametrize("broken", [b"", b"no xml", b"<open>"])

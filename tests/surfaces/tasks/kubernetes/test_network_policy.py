@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from lightkube.resources.networking_v1 import NetworkPolicy
 
 from coatcheck.surfaces.tasks.running import Command

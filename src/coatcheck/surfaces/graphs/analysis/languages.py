@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 import warnings
 from functools import cache
 
@@ -34,11 +35,14 @@ _GRAMMARS = {
 }
 
 
-# Some grammars take quadratic time for unusual sources. A parser gives up after this many seconds,
-# so that an archive of such files takes time in proportion to its size. What people write takes
-# less than a thousandth of it.
-SHORTEST_LIMIT_S, LONGEST_LIMIT_S = 2, 20
+# Some grammars take quadratic time and more, and gigabytes, for unusual sources. A parser gives up
+# on a file after so many seconds, by its size. What people write takes a thousandth of that.
+SHORTEST_LIMIT_S, LONGEST_LIMIT_S = 1, 20
 _LIMIT_S_A_BYTE = 20e-6
+# Files that are read together share a budget, so that an archive of slow files takes time in
+# proportion to its size. Each file has a little time even if the budget is used up.
+_SHARED_S = 5.0
+_FEWEST_S = 0.1
 
 
 def language_of(path: str) -> str | None:
@@ -60,15 +64,24 @@ def parse_limit(size: int) -> int:
     return min(LONGEST_LIMIT_S, round(SHORTEST_LIMIT_S + size * _LIMIT_S_A_BYTE))
 
 
-def parse(language: str, source: bytes) -> Tree | None:
-    """Parse a source; return None if that takes longer than it may."""
-    parser = parser_of(language)
-    _set_limit(parser, parse_limit(len(source)))
-    try:
-        return parser.parse(source)
-    except ValueError:
-        parser.reset()
-        return None
+class ParseBudget:
+    """The time that parsing some files may take together."""
+
+    def __init__(self, size: int) -> None:
+        self._left = _SHARED_S + size * _LIMIT_S_A_BYTE
+
+    def parse(self, language: str, source: bytes) -> Tree | None:
+        """Parse a source; return None if that takes longer than it may."""
+        parser = parser_of(language)
+        _set_limit(parser, max(_FEWEST_S, min(self._left, parse_limit(len(source)))))
+        started = time.monotonic()
+        try:
+            return parser.parse(source)
+        except ValueError:
+            parser.reset()
+            return None
+        finally:
+            self._left -= time.monotonic() - started
 
 
 def _set_limit(parser: Parser, seconds: float) -> None:

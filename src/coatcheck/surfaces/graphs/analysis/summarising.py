@@ -26,11 +26,7 @@ from coatcheck.surfaces.graphs.analysis.collecting import without_collecting
 from coatcheck.surfaces.graphs.analysis.javascript.statements import (
     Statements as JavaScriptStatements,
 )
-from coatcheck.surfaces.graphs.analysis.languages import (
-    language_of,
-    parse,
-    parse_limit,
-)
+from coatcheck.surfaces.graphs.analysis.languages import ParseBudget, language_of
 from coatcheck.surfaces.graphs.analysis.packages.go import GoReader
 from coatcheck.surfaces.graphs.analysis.packages.java import JavaReader
 from coatcheck.surfaces.graphs.analysis.python.statements import Statements as PythonStatements
@@ -44,6 +40,8 @@ from coatcheck.surfaces.graphs.analysis.source import (
 from coatcheck.surfaces.graphs.analysis.tagged.grammar import GRAMMARS
 from coatcheck.surfaces.graphs.analysis.tagged.reading import TaggedReader
 
+TOO_SLOW = "not parsed: it takes too long for its size"
+# How much is read together.
 BATCH_BYTES = 512 * 1024
 # Starting processes takes longer than reading this much in this one.
 SMALL_BYTES = 2 * 1024 * 1024
@@ -77,7 +75,9 @@ class Read(NamedTuple):
     reason: str | None  # why it is not, or not wholly, in the graph
 
 
-def summarise_one(path: str, content: bytes, *, with_calls: bool = True) -> Read:
+def summarise_one(
+    path: str, content: bytes, *, with_calls: bool = True, budget: ParseBudget | None = None
+) -> Read:
     """Read one file; without the calls, there may be less of it to read."""
     language = language_of(path) or ""
     try:
@@ -86,10 +86,9 @@ def summarise_one(path: str, content: bytes, *, with_calls: bool = True) -> Read
             source = without_long_comments(source)
     except Unreadable as problem:
         return Read(path, language, None, str(problem))
-    tree = parse(language, source)
+    tree = (budget or ParseBudget(len(source))).parse(language, source)
     if tree is None:
-        seconds = parse_limit(len(source))
-        return Read(path, language, None, f"not parsed within {seconds} seconds")
+        return Read(path, language, None, TOO_SLOW)
     root = tree.root_node
     reader = _reader_of(language, source, with_calls)
     try:
@@ -131,9 +130,11 @@ def _first_error(root: Node) -> int:
 
 
 def _summarise_batch(with_calls: bool, batch: list[tuple[str, bytes]]) -> list[Read]:
+    budget = ParseBudget(sum(len(content) for _, content in batch))
     with without_collecting():
         return [
-            _packed(summarise_one(path, content, with_calls=with_calls)) for path, content in batch
+            _packed(summarise_one(path, content, with_calls=with_calls, budget=budget))
+            for path, content in batch
         ]
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from codecs import BOM_UTF32_BE, BOM_UTF32_LE
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -197,7 +198,8 @@ def _libxml_sees_type(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool |
     try:
         with archive.open(info) as part:
             while piece := part.read(_PIECE):
-                parser.feed(piece)
+                # libxml2 reads UTF-32 with a byte order mark as a whole, but not piece by piece.
+                parser.feed(piece.removeprefix(BOM_UTF32_LE).removeprefix(BOM_UTF32_BE))
                 for _, element in parser.read_events():
                     return bool(element.getroottree().docinfo.doctype)
     except _CANNOT_BE_READ:

@@ -2,7 +2,7 @@
 
 Values are those that the workbook was saved with, not its formulas. A sheet is read as a stream;
 what it says of its own size is not believed. Rows are limited for each sheet, cells for the whole
-workbook. A part that several sheets name is read for the first of them.
+workbook. Each sheet is a part of its own: a workbook that lists one part many times is rejected.
 """
 
 from __future__ import annotations
@@ -14,14 +14,31 @@ from pathlib import Path
 from typing import Any
 
 import openpyxl
+from openpyxl.reader import excel
+from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
 from coatcheck.surfaces.ingest.reading.draft import Draft, Full, on_one_line
 from coatcheck.surfaces.ingest.reading.office import is_media
-from coatcheck.surfaces.ingest.reading.unreadable import NO_TEXT, Unreadable
+from coatcheck.surfaces.ingest.reading.unreadable import HOSTILE, NO_TEXT, Unreadable
 
 MOST_ROWS = 100_000
 # In all sheets together, and with those without a value, which stand between others.
 _MOST_CELLS = 5_000_000
+
+
+class _Sheet(ReadOnlyWorksheet):  # type: ignore[misc]  # openpyxl has no types
+    """A sheet that is not read while its workbook is opened."""
+
+    def _get_size(self) -> None:
+        """Check the sheet's part; openpyxl would read all of it to find its size."""
+        parts = self.parent.__dict__.setdefault("_parts_of_sheets", set())
+        if self._worksheet_path in parts or is_media(self._worksheet_path):
+            said = "a sheet of the workbook has no part of its own"
+            raise Unreadable(HOSTILE, said)
+        parts.add(self._worksheet_path)
+
+
+excel.ReadOnlyWorksheet = _Sheet
 
 
 @dataclass
@@ -44,16 +61,10 @@ def read_xlsx(path: Path, draft: Draft) -> None:
 def _add_sheets(workbook: Any, draft: Draft) -> bool:
     """Add the sheets; tells whether there is anything in them."""
     anything = False
-    read: set[str] = set()
     budget = _Budget(_MOST_CELLS)
     for sheet in workbook.worksheets:
         draft.begin_page()
         draft.heading(1, sheet.title)
-        part = sheet._worksheet_path
-        if part in read or is_media(part):
-            draft.problem("this sheet has no content of its own")
-            continue
-        read.add(part)
         try:
             anything = _add(sheet, budget, draft) or anything
         except Full:
