@@ -78,9 +78,17 @@ async def known_values(api: WholeApi) -> dict[str, str]:
     return {"job_id": job.id, "fence": "1", "seq": "0", "kind": "echo", "queue": "default"}
 
 
-async def test_no_path_or_query_makes_a_call_fail(tmp_path: Path) -> None:
+@pytest.fixture
+def store_settings() -> dict[str, str]:
+    """Where the jobs are: in SQLite, unless the tests are those of another store."""
+    return {}
+
+
+async def test_no_path_or_query_makes_a_call_fail(
+    tmp_path: Path, store_settings: dict[str, str]
+) -> None:
     failed = []
-    async with whole_api(tmp_path) as api:
+    async with whole_api(tmp_path, **store_settings) as api:
         known = await known_values(api)
         for endpoint in api.endpoints:
             body: dict[str, Any] = {} if endpoint.body is None else {"json": {}}

@@ -18,8 +18,11 @@ _NOT_WANTED = re.compile(r"q=0(\.0{0,3})?")
 
 def check_request(request: Request, endpoint: Endpoint) -> None:
     """Refuse query parameters that mean nothing here (400) and callers who take no answer of ours
-    (406); where an answer has no content, there is nothing to take.
+    (406); where an answer has no content, there is nothing to take. Nothing has a name with a NUL
+    character in it (404), and not every store can even look for one.
     """
+    if "\0" in request.scope["path"] and request.method in ("GET", "HEAD", "DELETE"):
+        raise HTTPException(404, "there is nothing whose name has a NUL character in it")
     if request.scope["query_string"] and not endpoint.hands_on_query:
         _check_query(request.query_params, endpoint)
     accept, produced = request.headers.get("accept", "*/*"), endpoint.produces

@@ -66,6 +66,7 @@ STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (Suspended, 403),
     (Forbidden, 403),
     (Unauthorized, 401),
+    (TooManyOpen, 429),
     (QuotaExceeded, 429),
     (BlobStoreUnavailable, 503),
     (KeyMissing, 503),

@@ -23,7 +23,13 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from coatcheck.errors import ConfigurationError, IdTaken, StoreError, StoreUnavailable
+from coatcheck.errors import (
+    ConfigurationError,
+    IdTaken,
+    InvalidInput,
+    StoreError,
+    StoreUnavailable,
+)
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +77,11 @@ _TEMPORARY: tuple[type[BaseException], ...] = (
     asyncpg.ReadOnlySQLTransactionError,
 )
 # No try will mend these.
+# PostgreSQL keeps every character but one.
+_BAD_TEXT: tuple[type[BaseException], ...] = (
+    asyncpg.CharacterNotInRepertoireError,
+    asyncpg.UntranslatableCharacterError,
+)
 _WRONG_SETTING: tuple[type[BaseException], ...] = (
     asyncpg.InvalidPasswordError,
     asyncpg.InvalidAuthorizationSpecificationError,
@@ -249,6 +260,8 @@ def translate(error: BaseException) -> Exception:
         return StoreUnavailable(f"PostgreSQL cannot be used right now: {type(error).__name__}")
     if isinstance(error, asyncpg.UniqueViolationError):
         return IdTaken("a public id is taken")  # the only key that callers choose
+    if isinstance(error, _BAD_TEXT):
+        return InvalidInput("a text with a NUL character in it cannot be kept, or looked for")
     if isinstance(error, asyncpg.PostgresError):
         return StoreError(f"PostgreSQL refused: {type(error).__name__}: {error}")
     if isinstance(error, ValueError):
