@@ -37,7 +37,8 @@ def test_everything_a_server_creates_is_its_own(careless: Running, tmp_path: Pat
         taken = http.post("/v1/ingest", json=document)
         assert taken.status_code in (200, 202), taken.text
         ended = http.get(f"/v1/jobs/{taken.json()['id']}?wait=60").json()
-        assert ended["state"] == "succeeded", ended
+        assert ended["finished_at"] is not None, "well or not: it has written what it writes"
+        assert http.get("/v1/collections").status_code == 200
         assert http.post("/v1/uploads", content=b"x" * 2_000_000).status_code == 201
         webhook = {"url": "https://93.184.216.34/hook"}
         assert http.post("/v1/webhooks", json=webhook).status_code == 201
