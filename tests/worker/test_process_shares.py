@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -16,7 +16,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submission import Submission
 from coatcheck.model.share import HeldSlots, Share
 from coatcheck.model.state import State
-from coatcheck.store.base import Store
+from coatcheck.store.base import Claimed, Store
 from coatcheck.testing.conformance.arrange import new_job
 from coatcheck.worker.lane import slots_and_share
 from coatcheck.worker.worker import Worker
@@ -83,6 +83,29 @@ async def test_what_waits_for_its_share_goes_on_when_it_has_one(
     ids = await submit(engine, "brief", "default", 9)
     for each in ids:
         assert (await engine.wait(each, 60)).state is State.SUCCEEDED
+
+
+async def test_a_tenant_alone_is_claimed_for_without_looking_for_others(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claims under a share read lane by lane: there is one for each time that others may wait."""
+    under_a_share, claim = [], engine.claim
+
+    async def counted(
+        worker_id: str, kinds: Sequence[str], limit: int, held: HeldSlots | None = None
+    ) -> Claimed:
+        claimed = await claim(worker_id, kinds, limit, held)
+        if held is not None:
+            under_a_share.append(len(claimed.claims))
+        return claimed
+
+    monkeypatch.setattr(engine, "claim", counted)
+    ids = await submit(engine, "brief", "default", 40)
+    async with working(engine, TWO):
+        for each in ids:
+            assert (await engine.wait(each, 60)).state is State.SUCCEEDED
+    assert sum(under_a_share) == 0
+    assert len(under_a_share) < 10
 
 
 async def test_a_claim_passes_over_jobs_beyond_their_share(store: Store) -> None:  # noqa: F811

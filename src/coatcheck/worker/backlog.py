@@ -38,7 +38,8 @@ class Backlog:
         self._slots = slots
         self._clock = clock
         self._until_settled = until_settled
-        self._unsettled: set[Lease] = set()  # have ended, and keep their slots
+        # Have ended, and keep their slots: by lease, the kind and the tenant.
+        self._unsettled: dict[Lease, tuple[str, str]] = {}
         self._lock = threading.Lock()
         self._waiting: deque[Execution] = deque()
         self._running: dict[Execution, None] = {}  # the one that started first is first
@@ -51,6 +52,12 @@ class Backlog:
     def free(self) -> int:
         """How many slots no job holds."""
         return self._slots - len(self._running) - len(self._unsettled)
+
+    def holders(self) -> tuple[tuple[str, str], ...]:
+        """Return the kind and the tenant of each job that holds a slot, or waits for one."""
+        with self._lock:
+            present = (*self._waiting, *self._running)
+            return (*map(_holder, present), *self._unsettled.values())
 
     def put(self, executions: Iterable[Execution]) -> None:
         """Let these wait, behind the others."""
@@ -73,7 +80,7 @@ class Backlog:
                 execution.ended_at = now
                 del self._running[execution]
             if self._until_settled:
-                self._unsettled.update(execution.claim.lease for execution in executions)
+                self._unsettled.update((each.claim.lease, _holder(each)) for each in executions)
                 return []
             return self._take(len(executions), isolation)
 
@@ -85,7 +92,8 @@ class Backlog:
             return False
         with self._lock:
             before = len(self._unsettled)
-            self._unsettled.difference_update(leases)
+            for lease in leases:
+                self._unsettled.pop(lease, None)
             return len(self._unsettled) < before
 
     def remove(self, execution: Execution) -> bool:
@@ -139,3 +147,7 @@ class Backlog:
             self._running[execution] = None
             taken.append(execution)
         return taken
+
+
+def _holder(execution: Execution) -> tuple[str, str]:
+    return execution.claim.kind, execution.claim.lease.tenant

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable
 
 from coatcheck.model.kind import Kind
-from coatcheck.model.share import Share
+from coatcheck.model.share import HeldSlots, Share
 from coatcheck.settings import Settings
 from coatcheck.worker.backlog import Backlog
 from coatcheck.worker.pace import AHEAD_S, Pace
@@ -44,6 +44,7 @@ class Lane:
         self._clock = clock
         self._pace = pace  # None: never ahead
         self.share = share  # None: anyone may hold all slots
+        self.others = True  # jobs may wait of kinds and tenants that have not reached their share
 
     def room(self) -> int:
         """Return how many jobs to claim now."""
@@ -55,6 +56,10 @@ class Lane:
             waiting=len(self.backlog),
             now=self._clock(),
         )
+
+    def held(self) -> HeldSlots | None:
+        """Return who holds the slots; None if there is no share of them."""
+        return None if self.share is None else HeldSlots(self.share, self.backlog.holders())
 
     def claimed(self, jobs: int, limit: int) -> None:
         """A claim of up to `limit` has brought so many jobs."""

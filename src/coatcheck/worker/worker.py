@@ -39,7 +39,6 @@ from coatcheck.engine.engine import Engine
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import Claim, Lease
 from coatcheck.model.outcome import Released
-from coatcheck.model.share import HeldSlots
 from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement, Topic
 from coatcheck.worker.answers import Answers
@@ -202,11 +201,11 @@ class Worker:
     async def _claim_for(self, lane: Lane) -> float:
         """Claim what a lane has room for; return how long it needs not look again unasked."""
         room = limit = lane.room()
-        held = self._held_in(lane)
+        held = lane.held()
         if held is not None and held.slack > 0:
             # Fewer than would exceed the share, whoever they belong to: nobody has to be asked.
             limit, held = min(room, held.slack), None
-        if limit <= 0:
+        if limit <= 0 or (held is not None and not lane.others):
             lane.look = False
             lane.maybe_more = True  # than could be asked for
             return NET_S
@@ -214,11 +213,13 @@ class Worker:
             await self._give_back_unknown()
         self._unsure = True
         lane.look = False
+        if held is not None:
+            lane.others = False  # unless somebody says so before the answer comes
         life = self._lives  # together with the id that claims: it may have changed up to here
         try:
             claimed = await self._engine.claim(self.id, lane.kinds, limit, held)
         except StoreUnavailable:
-            lane.look = True
+            lane.look = lane.others = True
             self._engine.metrics.looked("failed", self._poll.interval_s)
             raise
         self._unsure = False
@@ -229,6 +230,7 @@ class Worker:
             self._take_on(lane, claimed.claims)
         lane.claimed(len(claimed.claims), limit)
         if held is not None:
+            lane.others |= lane.maybe_more
             lane.maybe_more = True  # of those that have to wait for their share
         elif limit < room and lane.maybe_more:
             lane.look = True
@@ -237,18 +239,10 @@ class Worker:
             return NET_S
         return min(NET_S, max(0, claimed.next_due - self._engine.clock.now()) / 1000)
 
-    def _held_in(self, lane: Lane) -> HeldSlots | None:
-        """Return who holds the slots of a lane, or waits for one; None if it has no shares."""
-        if lane.share is None:
-            return None
-        held = (each for each in self._held.values() if self._lane_of[each.kind.isolation] is lane)
-        pairs = tuple((each.claim.kind, each.claim.lease.tenant) for each in held)
-        return HeldSlots(lane.share, pairs)
-
     def _look_everywhere(self) -> None:
         """Have every lane look for work."""
         for lane in self._lanes:
-            lane.look = True
+            lane.look = lane.others = True
         self._wake.set()
 
     async def _give_back_unknown(self) -> None:
@@ -428,6 +422,9 @@ class Worker:
         """Give back the slots that jobs keep until their end is written."""
         for lane in self._lanes:
             if lane.backlog.settled(leases):
+                held = lane.held()
+                # One has ended that was not of those at their share: others may wait for it.
+                lane.others |= held is not None and held.slack <= 0
                 self._fill(lane)
 
     def _fill(self, lane: Lane) -> None:
