@@ -260,6 +260,7 @@ class Doorkeeper:
             self._new_id(), actor, Action.CREATE_KEY, key_id, tenant, scopes=list(granted)
         )
         await self._store.add_key(key, audit=new_key, tenant_audit=new_tenant)
+        await self.confirm()
         log.info("key made", extra={"key_id": key_id, "tenant": tenant})
         return key, shown
 
@@ -273,6 +274,7 @@ class Doorkeeper:
         entry = audited(self._new_id(), actor, Action.REVOKE_KEY, key_id, found[0].tenant)
         revoked = await self._store.revoke_key(key_id, self._clock.now(), audit=entry)
         assert revoked is not None, "keys are never removed"
+        await self.confirm()
         log.info("key revoked", extra={"key_id": key_id, "tenant": revoked.tenant})
         return revoked
 
@@ -324,6 +326,7 @@ class Doorkeeper:
         detail = {"status": str(tenant.status), "quotas": tenant.quotas._asdict()}
         entry = audited(self._new_id(), actor, action, name, name, **detail)
         await self._store.put_tenant(tenant, audit=entry)
+        await self.confirm()
         log.info("tenant changed", extra={"tenant": name, "status": str(tenant.status)})
         return tenant, there is None
 

@@ -16,6 +16,7 @@ Invariant: nothing is answered after a wait, or later than `FRESH_S` after the l
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -27,12 +28,19 @@ STREAM_FRESH_S = 1.0
 
 
 class Confirmation:
-    """When a caller was last found to be allowed in, and how to ask again."""
+    """When a caller was last found to be allowed in, and how to ask again.
 
-    __slots__ = ("_confirmed_at", "_expired_at", "_renew")
+    `epoch` tells which access epoch this process knows of: if it changes, nothing is fresh.
+    """
 
-    def __init__(self, renew: Callable[[], Awaitable[None]]) -> None:
+    __slots__ = ("_confirmed_at", "_epoch", "_expired_at", "_known_epoch", "_renew")
+
+    def __init__(
+        self, renew: Callable[[], Awaitable[None]], epoch: Callable[[], int | None] = lambda: None
+    ) -> None:
         self._renew = renew
+        self._epoch = epoch
+        self._known_epoch = epoch()
         self._confirmed_at = time.monotonic()
         self._expired_at = float("-inf")
 
@@ -40,9 +48,15 @@ class Confirmation:
         """Have the caller confirmed again before the answer is sent."""
         self._expired_at = time.monotonic()
 
+    def conclude(self) -> None:
+        """Ask no more: the request itself has changed keys or tenants, and its answer says so."""
+        self._confirmed_at = math.inf
+
     def is_fresh(self, *, streaming: bool = False) -> bool:
         """Tell whether the caller was confirmed a moment ago, and has not waited since."""
-        if self._confirmed_at <= self._expired_at:
+        if self._confirmed_at == math.inf:
+            return True
+        if self._confirmed_at <= self._expired_at or self._epoch() != self._known_epoch:
             return False
         fresh_s = STREAM_FRESH_S if streaming else FRESH_S
         return time.monotonic() - self._confirmed_at < fresh_s
@@ -55,6 +69,7 @@ class Confirmation:
             return
         began = time.monotonic()
         await self._renew()
+        self._known_epoch = self._epoch()
         self._confirmed_at = began  # a wait that ended meanwhile counts
 
 
@@ -66,6 +81,13 @@ def expire_confirmation() -> None:
     confirmation = current.get()
     if confirmation is not None:
         confirmation.expire()
+
+
+def conclude_confirmation() -> None:
+    """Let the current request, if there is one, be answered although it has changed who may be."""
+    confirmation = current.get()
+    if confirmation is not None:
+        confirmation.conclude()
 
 
 async def ensure_confirmed(*, streaming: bool = False) -> None:

@@ -17,6 +17,8 @@ from coatcheck.engine.confirmation import ensure_confirmed
 from coatcheck.engine.open_requests import RequestLimits
 
 JSON_LIMIT = 1024 * 1024
+# In the scope of a request that another app than ours serves: the RequestLimits that hold for it.
+LIMITS = "coatcheck.limits"
 DEPTH_LIMIT = 64
 # How long the next piece of a body may take to come.
 PIECE_TIMEOUT_S = 20.0
@@ -121,7 +123,7 @@ async def _receive(request: Request, pace: _Pace) -> Message:
         waits_for = next(receiving)
     except StopIteration as there:
         return cast("Message", there.value)
-    limits = request.app.state.engine.limits
+    limits: RequestLimits = request.scope.get(LIMITS) or request.app.state.engine.limits
     left_s = pace.left_s(limits)
     began = time.monotonic()
     try:

@@ -94,7 +94,8 @@ class Door:
         shortcut = self._shortcuts.get((scope["method"], scope["path"]))
         confirmation = None
         if shortcut is None or b"prefer" in headers:  # else it does not wait: see _remembers
-            confirmation = Confirmation(partial(self._readmit, scope))
+            keeper = self._keeper
+            confirmation = Confirmation(partial(self._readmit, scope), lambda: keeper.epoch)
         sending = _Sending(send, current)
         token = correlation_id.set(current.decode())
         confirming = confirmations.set(confirmation)

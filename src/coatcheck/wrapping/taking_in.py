@@ -19,6 +19,7 @@ from coatcheck.engine.once import Once
 from coatcheck.engine.submission import Submission
 from coatcheck.engine.submitting import Submitted
 from coatcheck.errors import CoatcheckError
+from coatcheck.http.body import LIMITS
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.idempotency import REPLAYED
 from coatcheck.http.job_view import job_json
@@ -69,6 +70,7 @@ class TakingIn:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a call."""
         request = Request(scope, receive)
+        scope[LIMITS] = self._engine.limits
         answer: ASGIApp | None
         try:
             answer = await self._answer(request, send)

