@@ -59,13 +59,18 @@ const readFilters = (query) => {
 
 const Filters = ({ query }) => {
   const choose = (name) => (event) => setQuery({ [name]: event.target.value.trim() });
+  // Not `value`: entries that arrive while somebody types would undo it.
+  const typed = (name) => {
+    const given = query.get(name) ?? "";
+    return { key: `${name} ${given}`, defaultValue: given, onChange: choose(name) };
+  };
   const resource = query.get("resource") ?? "";
   return html`
     <form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
       <div class="grow">
         <${Icon} name="search" />
         <input type="search" aria-label="Actor" placeholder="Actor: the id of a key, cli, app or anonymous"
-          value=${query.get("actor") ?? ""} onChange=${choose("actor")} />
+          ...${typed("actor")} />
       </div>
       <select aria-label="Resource" value=${resource} onChange=${(event) => setQuery({ resource: event.target.value, verb: "" })}>
         <option value="">Any resource</option>
@@ -75,7 +80,7 @@ const Filters = ({ query }) => {
         <option value="">Any action</option>
         ${VERBS.map((each) => html`<option value=${each}>${each}</option>`)}
       </select>` : null}
-      ${isOperator() ? html`<input aria-label="Tenant" placeholder="Any tenant" value=${query.get("tenant") ?? ""} onChange=${choose("tenant")} />` : null}
+      ${isOperator() ? html`<input aria-label="Tenant" placeholder="Any tenant" ...${typed("tenant")} />` : null}
       <div class="moments">
         <label class="moment">From <input type="datetime-local" value=${query.get("from") ?? ""} onChange=${choose("from")} /></label>
         <label class="moment">before <input type="datetime-local" aria-label="Before" value=${query.get("to") ?? ""} onChange=${choose("to")} /></label>
