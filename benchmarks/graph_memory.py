@@ -25,8 +25,8 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple, Self
 
-from coatcheck.surfaces.graphs.analysis import Graph, SourceFile, analyse
-from coatcheck.surfaces.graphs.analysis.languages import language_of
+from coatcheck.codegraph import Graph, SourceFile, analyse
+from coatcheck.codegraph.languages import language_of
 
 MB = 1_000_000
 FILE_BYTES = 250_000

@@ -27,10 +27,10 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.surfaces.graphs.analysis.ground_truth import PROGRAMS, programs
+from tests.codegraph.ground_truth import PROGRAMS, programs
 
-from coatcheck.surfaces.graphs.analysis import EdgeKind, SourceFile, analyse
-from coatcheck.surfaces.graphs.analysis.languages import language_of, parser_of
+from coatcheck.codegraph import EdgeKind, SourceFile, analyse
+from coatcheck.codegraph.languages import language_of, parser_of
 
 Clock = Callable[[], float]
 

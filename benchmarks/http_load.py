@@ -19,7 +19,7 @@ from collections import deque
 from typing import Any, cast
 
 from benchmarks.environments import ROOT
-from coatcheck.cli.running import new_event_loop
+from coatcheck.cli.server.runtime import new_event_loop
 
 TIMEOUT_S = 120
 

@@ -27,25 +27,25 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from coatcheck import App
-from coatcheck.cli.ingest import ENDINGS
-from coatcheck.cli.running import new_event_loop, open_engine
+from coatcheck.cli.commands.ingest import ENDINGS
+from coatcheck.cli.server.runtime import new_event_loop, open_engine
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.ids import UlidGenerator
 from coatcheck.model.job import Job
 from coatcheck.model.upload import Upload
 from coatcheck.settings import Settings
-from coatcheck.surfaces.ingest.chunking import chunk
+from coatcheck.surfaces.ingest.chunker import chunk
+from coatcheck.surfaces.ingest.constants import BATCH, KIND
 from coatcheck.surfaces.ingest.document import DocumentRequest
 from coatcheck.surfaces.ingest.embedding.base import Embedder, passage_text
 from coatcheck.surfaces.ingest.embedding.open import open_embedder
 from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
 from coatcheck.surfaces.ingest.index.base import Index, NewDocument, document_id
 from coatcheck.surfaces.ingest.index.open import open_index
-from coatcheck.surfaces.ingest.reading import read
+from coatcheck.surfaces.ingest.intake import small_text
+from coatcheck.surfaces.ingest.readers import read
 from coatcheck.surfaces.ingest.surface import IngestSurface
-from coatcheck.surfaces.ingest.taking_in import small_text
-from coatcheck.surfaces.ingest.words import BATCH, KIND
 from coatcheck.worker.worker import Worker
 
 WARM = "The first document is there so that everything is loaded.\n"

@@ -14,8 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from coatcheck.surfaces.ingest.chunking import chunk
-from coatcheck.surfaces.ingest.reading import read
+from coatcheck.surfaces.ingest.chunker import chunk
+from coatcheck.surfaces.ingest.readers import read
 
 WORDS = "Every coat that is handed in at the door gets a ticket with a number of its own. " * 35
 

@@ -23,9 +23,9 @@ import apsw
 
 from benchmarks import jobs, stepping
 from benchmarks.peers import protocol
-from coatcheck.cli.running import new_event_loop, open_engine, run_process
+from coatcheck.cli.server.runtime import new_event_loop, open_engine, run_process
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.connection import connect
 from coatcheck.worker.worker import Worker

@@ -10,7 +10,7 @@ from typing import Any
 from benchmarks.peers import protocol
 from coatcheck import App, Context
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 
 
 async def nothing(number: int) -> int:

@@ -22,8 +22,8 @@ from coatcheck import App, Context
 from coatcheck.egress.guard import Guard
 from coatcheck.egress.outbound import Outbound
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.model.webhook import new_secret, signature
 from coatcheck.store.sqlite.store import SQLiteStore
 

@@ -17,12 +17,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from coatcheck import App, Context
-from coatcheck.engine.submission import Submission
-from coatcheck.http.body import read_json
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.endpoint import JSON, Answer, Body, Endpoint
-from coatcheck.http.problem import Refusal
-from coatcheck.http.surface import Surface
-from coatcheck.http.surface_calls import find_for, submit_for
+from coatcheck.http.errors import Refusal
+from coatcheck.http.request.body import read_json
+from coatcheck.http.surfaces.base import Surface
+from coatcheck.http.surfaces.submit import find_for, submit_for
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
 

@@ -21,7 +21,7 @@ from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 
 from coatcheck import Coatcheck
-from coatcheck.wrapping.django_user import signed_in
+from coatcheck.middleware.django_user import signed_in
 
 settings.configure(
     SECRET_KEY="an example: make your own",

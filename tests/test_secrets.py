@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from coatcheck.crypto.secret_refs import resolve, resolver_for
 from coatcheck.errors import ConfigurationError
-from coatcheck.secrets import resolve, resolver_for
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
 
@@ -140,7 +140,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         described.mkdir(parents=True)
         (described / "METADATA").write_text("Metadata-Version: 2.1\nName: trial-secrets\n")
         (described / "entry_points.txt").write_text(
-            "[coatcheck.secrets]\ntrial = trial_secrets:read\n"
+            "[coatcheck.crypto.secret_refs]\ntrial = trial_secrets:read\n"
         )
         (site / "trial_secrets.py").write_text(f"def read(reference):\n    {body}\n")
         monkeypatch.syspath_prepend(str(site))

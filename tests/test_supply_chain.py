@@ -15,7 +15,7 @@ import pytest
 from coatcheck.errors import ConfigurationError
 from coatcheck.surfaces.ingest.embedding import weights
 from coatcheck.surfaces.render.drawing import d2_binary
-from coatcheck.surfaces.render.drawing.mistakes import EngineMissing
+from coatcheck.surfaces.render.drawing.errors import EngineMissing
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted((ROOT / "requirements").glob("*.txt"))

@@ -11,8 +11,8 @@ from typing import Any
 
 from benchmarks.crash.pipeline import Pipeline, batches_of
 from coatcheck import App, Context
-from coatcheck.cli.running import open_engine
-from coatcheck.engine.submission import Submission
+from coatcheck.cli.server.runtime import open_engine
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.settings import Settings
 from coatcheck.store.base import JobFilter

@@ -20,8 +20,8 @@ from pathlib import Path
 from benchmarks import jobs
 from benchmarks.plan import Plan
 from benchmarks.results import Bar, Measure, Row, percentile
-from coatcheck.cli.running import open_engine
-from coatcheck.engine.submission import Submission
+from coatcheck.cli.server.runtime import open_engine
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.ids import UlidGenerator, first_ulid_at
 from coatcheck.model.job import NewJob
 from coatcheck.model.state import State

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.peers.protocol import payload
 from benchmarks.plan import Plan
 from benchmarks.results import Measure, Row
-from coatcheck.cli.running import SWITCH_INTERVAL_S, new_event_loop
+from coatcheck.cli.server.runtime import SWITCH_INTERVAL_S, new_event_loop
 from coatcheck.ids import UlidGenerator
 from coatcheck.model.job import NewJob
 from coatcheck.store.sqlite.store import SQLiteStore

@@ -25,9 +25,9 @@ from benchmarks import stepping
 from benchmarks.peers import postgres, protocol
 from benchmarks.serving import cpu_seconds
 from coatcheck import App, Context
-from coatcheck.cli.running import new_event_loop, open_engine, run_process
+from coatcheck.cli.server.runtime import new_event_loop, open_engine, run_process
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.settings import Settings
 from coatcheck.worker.worker import Worker
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
         UnknownKind,
         Unreachable,
     )
+    from coatcheck.middleware.middleware import Coatcheck
     from coatcheck.model.upload import Upload
-    from coatcheck.worker.context import Context
-    from coatcheck.wrapping.middleware import Coatcheck
+    from coatcheck.worker.steps.context import Context
 
 __all__ = [
     "App",
@@ -116,8 +116,8 @@ _PLACES = {
         "Unreachable",
     ),
     "coatcheck.model.upload": ("Upload",),
-    "coatcheck.worker.context": ("Context",),
-    "coatcheck.wrapping.middleware": ("Coatcheck",),
+    "coatcheck.worker.steps.context": ("Context",),
+    "coatcheck.middleware.middleware": ("Coatcheck",),
 }
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 

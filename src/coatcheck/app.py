@@ -15,8 +15,10 @@ from typing import Any, Literal, Protocol, TypeVar, get_args, overload
 from pydantic_core import to_json
 
 from coatcheck.clock import SystemClock, from_rfc3339
-from coatcheck.engine.schedules import check_definition
-from coatcheck.engine.submission import Submission, prepare
+from coatcheck.crypto.encryption import Keyring
+from coatcheck.crypto.secret_refs import resolve
+from coatcheck.engine.schedules.schedules import check_definition
+from coatcheck.engine.submit.submission import Submission, prepare
 from coatcheck.errors import ConfigurationError, InvalidInput
 from coatcheck.ids import UlidGenerator
 from coatcheck.model.confinement import Confinement
@@ -28,15 +30,13 @@ from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
 from coatcheck.model.size import Size, size_in_bytes
-from coatcheck.model.wording import Wording
-from coatcheck.sealing import Keyring
-from coatcheck.secrets import resolve
+from coatcheck.model.webhook_format import Wording
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 class Declares(Protocol):
-    """A surface, as far as an app knows one: see coatcheck.http.surface."""
+    """A surface, as far as an app knows one: see coatcheck.http.surfaces.base."""
 
     @property
     def name(self) -> str:

@@ -11,10 +11,10 @@ import pytest
 
 from coatcheck.blobs.base import Bucket, Patience
 from coatcheck.blobs.blobs import Blobs
+from coatcheck.blobs.encrypted import SealedBucket
 from coatcheck.blobs.objects import PART_BYTES, ObjectBucket
-from coatcheck.blobs.sealed import SealedBucket
+from coatcheck.crypto.encryption import Keyring
 from coatcheck.errors import BlobGone, BlobStoreUnavailable
-from coatcheck.sealing import Keyring
 
 from .conftest import BUCKET
 from .faulty import Faulty, faulty_proxy

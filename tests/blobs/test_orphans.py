@@ -12,8 +12,8 @@ import pytest
 from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.keeping import RESERVED_MS
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
+from coatcheck.engine.payloads.payloads import RESERVED_MS
 from coatcheck.settings import Settings
 from coatcheck.store.base import JobFilter
 from coatcheck.store.open import store_for
@@ -25,7 +25,7 @@ import asyncio, json, sys
 from coatcheck import App, Context
 from coatcheck.blobs.open import blobs_for
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.settings import load_settings
 from coatcheck.store.open import store_for
 

@@ -25,8 +25,8 @@ from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.objects import ObjectBucket
 from coatcheck.blobs.open import bucket_for
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.keeping import RESERVED_MS
-from coatcheck.engine.signed_uploads import COMPLETED_WITHIN_MS
+from coatcheck.engine.payloads.payloads import RESERVED_MS
+from coatcheck.engine.payloads.signed_uploads import COMPLETED_WITHIN_MS
 from coatcheck.errors import NotFound
 from coatcheck.http.app import create_http_app
 from coatcheck.model.payload import BlobName

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from coatcheck.cli.demo import ANNOUNCEMENT
+from coatcheck.cli.demo.command import ANNOUNCEMENT
 
 COMMAND = (sys.executable, "-m", "coatcheck")
 # Nothing here takes this long; a test that waits longer has failed.

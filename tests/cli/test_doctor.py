@@ -12,7 +12,7 @@ import pytest
 from coatcheck.cli.doctor import parts
 from coatcheck.cli.doctor.findings import Level
 from coatcheck.sandbox import Strength, sandbox_in_force
-from coatcheck.sandbox.in_force import users_in_force
+from coatcheck.sandbox.detect import users_in_force
 from coatcheck.sandbox.lockdown import Walls
 from coatcheck.store.sqlite.schema import MIGRATIONS
 from tests.cli.diagnosis import diagnose, of_area

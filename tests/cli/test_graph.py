@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from coatcheck.cli.api import Api
+from coatcheck.surfaces.graphs.constants import LARGEST_SOURCE
+from coatcheck.surfaces.graphs.diagrams import MOST_MODULES, as_dot, as_mermaid
 from coatcheck.surfaces.graphs.module_graph import module_graph
-from coatcheck.surfaces.graphs.pictures import MOST_MODULES, as_dot, as_mermaid
-from coatcheck.surfaces.graphs.words import LARGEST_SOURCE
 from tests.cli.processes import Running
 from tests.cli.shell import Shell, write_files
 
@@ -118,6 +118,6 @@ def test_what_all_names_begin_with_is_not_in_the_picture() -> None:
 
 
 def test_what_is_packed_is_what_is_read() -> None:
-    from coatcheck.surfaces.graphs.analysis.source import LARGEST_FILE  # noqa: PLC0415
+    from coatcheck.codegraph.source import LARGEST_FILE  # noqa: PLC0415
 
     assert LARGEST_SOURCE == LARGEST_FILE

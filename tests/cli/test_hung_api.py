@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from coatcheck.cli.api_probe import MISSES, ApiProbe
+from coatcheck.cli.server.api_probe import MISSES, ApiProbe
 from tests.cli.proc_files import children_of
 from tests.cli.processes import PATIENCE_S, running
 

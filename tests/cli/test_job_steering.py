@@ -9,7 +9,7 @@ import click
 import pytest
 
 from coatcheck import Client
-from coatcheck.cli.moments import read_since
+from coatcheck.cli.output.time_format import read_since
 from tests.cli.shell import Shell
 
 MISSING = "01ARZ3NDEKTSV4RRFFQ69G5FAV"

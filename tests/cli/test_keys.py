@@ -11,8 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from coatcheck.crypto.pepper import Pepper, pepper_for
 from coatcheck.errors import ConfigurationError
-from coatcheck.pepper import Pepper, pepper_for
 from coatcheck.settings import Settings
 from tests.cli.processes import run_to_end
 from tests.docs.test_examples import serving

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.cli.packing import Packed, pack
+from coatcheck.cli.files.pack import Packed, pack
 
 
 def write(folder: Path, *names: str) -> None:

@@ -15,8 +15,8 @@ import httpx2
 import pytest
 
 from coatcheck import Client
-from coatcheck.cli.demo import ANNOUNCEMENT
-from coatcheck.cli.demo_surfaces import QUESTION
+from coatcheck.cli.demo.command import ANNOUNCEMENT
+from coatcheck.cli.demo.surfaces import QUESTION
 from tests.cli.proc_files import children_of, listening_ports
 from tests.cli.processes import COMMAND, PATIENCE_S, environment, run_to_end, running
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from coatcheck.cli.moments import read_moment, read_seconds, read_since, short
-from coatcheck.cli.tables import Column, cut, lay_out
-from coatcheck.cli.terminal import plain, pretty
+from coatcheck.cli.output.tables import Column, cut, lay_out
+from coatcheck.cli.output.terminal import plain, pretty
+from coatcheck.cli.output.time_format import read_moment, read_seconds, read_since, short
 
 COMMAND = click.Command("any")
 CONTEXT = click.Context(COMMAND)

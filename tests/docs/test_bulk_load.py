@@ -12,7 +12,7 @@ import pytest
 from examples.bulk_load import Load, app
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Job
 from coatcheck.model.state import State

@@ -147,7 +147,7 @@ def test_every_example_is_run_and_listed() -> None:
     found = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".mjs")}
     # The schedule in tests/docs/test_examples.py.
     run = {"approval.py", "fan_out.py", "agent.py", "own_surface.py", "nightly_schedule.py"}
-    run |= {"slow_fastapi.py", "slow_django.py"}  # tests/wrapping/test_examples.py
+    run |= {"slow_fastapi.py", "slow_django.py"}  # tests/middleware/test_examples.py
     run |= {"bulk_load.py"}  # tests/docs/test_bulk_load.py
     run |= {"worker.mjs"}  # tests/docs/test_examples.py, tests/http/test_node_worker.py
     assert found == run

@@ -400,7 +400,7 @@ def test_every_python_block_is_run_by_one_of_these() -> None:
     run |= {"draw.py"}  # tests/surfaces/render/drawing/test_page.py
     run |= {"desk.py"}  # tests/docs/test_assistant_example.py
     run |= {"hand_in_directly.py"}  # tests/blobs/test_signed.py
-    run |= {"before.py", "after.py", "hook.py", "once.py"}  # tests/wrapping/test_how_to.py
+    run |= {"before.py", "after.py", "hook.py", "once.py"}  # tests/middleware/test_how_to.py
     # tests/docs/test_durable_examples.py
     run |= {"orders.py", "trial.py", "decide.py", "pictures.py", "invoices.py", "mend.py"}
     named = {

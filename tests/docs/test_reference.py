@@ -14,7 +14,7 @@ from coatcheck.cli.main import COMMANDS
 from coatcheck.engine import explain
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
-from coatcheck.http.problem import CODES, STATUS
+from coatcheck.http.errors import CODES, STATUS
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.settings import PREFIX, Settings
 from coatcheck.store.sqlite.store import SQLiteStore

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck import Client
-from coatcheck.surfaces.tasks.running import CommandPolicy
+from coatcheck.surfaces.tasks.runners import CommandPolicy
 from tests.debian import program_of
 from tests.surfaces.render.drawing.conftest import IN_A_BROWSER, INSTALLING_S
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from coatcheck.engine.submission import as_submitted
+from coatcheck.engine.submit.submission import as_submitted
 from coatcheck.errors import Gone, StoreUnavailable
 from coatcheck.model.job import DEFAULT_TENANT, Job, NewJob
 from coatcheck.model.state import State

@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.engine.lanes import (
+from coatcheck.engine.webhooks.concurrency import (
     AT_ONCE,
     FOR_FIRST_CALLS,
     KNOWN_S,

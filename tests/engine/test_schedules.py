@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from coatcheck import App, Context
-from coatcheck.engine import ticking
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.schedules import scheduler
 from coatcheck.errors import (
     Conflict,
     InvalidPayload,
@@ -127,7 +127,7 @@ async def test_each_tick_becomes_one_job_however_many_engines_there_are(
 
 
 async def test_a_crowd_of_schedules_is_fired_to_the_last(engine: Engine, clock: HandClock) -> None:
-    names = [f"s{number:03d}" for number in range(2 * ticking.AT_ONCE + 7)]
+    names = [f"s{number:03d}" for number in range(2 * scheduler.AT_ONCE + 7)]
     for name in names:
         await engine.schedules.put(replace(HOURLY, name=name))
     clock.milliseconds += HOUR
@@ -262,7 +262,7 @@ class FailingOnce:
 async def test_an_outage_of_the_store_is_waited_out(
     store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticking, "RETRY_S", 0.01)
+    monkeypatch.setattr(scheduler, "RETRY_S", 0.01)
     failing: Any = FailingOnce(store)
     engine = Engine(failing, declare().kinds)
     await engine.schedules.put(Definition("soon", "tidy", Timing(every_ms=1_000)))

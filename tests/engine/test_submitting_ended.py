@@ -11,10 +11,10 @@ import pytest
 from coatcheck import App, Context
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
-from coatcheck.engine.access import Admission
+from coatcheck.engine.auth import Admission
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission, prepare
-from coatcheck.engine.throughput import Ended as EndedInMinute
+from coatcheck.engine.maintenance.throughput import Ended as EndedInMinute
+from coatcheck.engine.submit.submission import Submission, prepare
 from coatcheck.errors import Conflict, NotFound, QuotaExceeded, Suspended
 from coatcheck.model.access import Quotas
 from coatcheck.model.job import Failure, Lease, NewJob

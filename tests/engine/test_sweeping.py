@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.clock import SystemClock
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.store.sqlite.store import SQLiteStore
 
 pytestmark = pytest.mark.anyio

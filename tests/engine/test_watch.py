@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from coatcheck.engine import watch as module
-from coatcheck.engine.watch import Watch
+from coatcheck.engine import waiters as module
+from coatcheck.engine.waiters import Watch
 from coatcheck.errors import Gone, StoreUnavailable
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State

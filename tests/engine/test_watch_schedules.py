@@ -10,8 +10,8 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.engine import watch as module
-from coatcheck.engine.watch import Watch
+from coatcheck.engine import waiters as module
+from coatcheck.engine.waiters import Watch
 from coatcheck.errors import CoatcheckError
 from coatcheck.model.job import DEFAULT_TENANT
 from tests.engine.changing import ChangingStore, key, turns

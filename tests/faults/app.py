@@ -14,7 +14,7 @@ from pathlib import Path
 
 from coatcheck import App, Context, Fail, Retry
 from coatcheck.testing.checker import BEGAN, RAN, RETURNED, EffectLog
-from coatcheck.worker.probe import Probe, no_probe
+from coatcheck.worker.failpoints import Probe, no_probe
 
 app = App()
 

@@ -7,8 +7,8 @@ import time
 
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import as_submitted
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
+from coatcheck.engine.submit.submission import as_submitted
 from coatcheck.settings import Settings
 from coatcheck.testing.checker import Submit
 from coatcheck.worker.worker import Worker

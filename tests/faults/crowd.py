@@ -6,7 +6,7 @@ import asyncio
 import signal
 from collections import Counter
 
-from coatcheck.engine.submission import as_submitted
+from coatcheck.engine.submit.submission import as_submitted
 from coatcheck.model.state import State
 from coatcheck.testing.checker import Submit
 

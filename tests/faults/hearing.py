@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from coatcheck.clock import SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.model.job import NewJob
 from coatcheck.model.kind import Kind
 from coatcheck.model.webhook import PREFIX, Callback

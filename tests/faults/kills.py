@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 
-from coatcheck.worker.probe import CHECKPOINTS, POINTS
+from coatcheck.worker.failpoints import CHECKPOINTS, POINTS
 
 from .launcher import Launcher
 from .place import Place

@@ -14,14 +14,14 @@ from typing import Any, cast
 
 from coatcheck.clock import SystemClock
 from coatcheck.egress.guard import Guard
-from coatcheck.engine import delivering
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
+from coatcheck.engine.webhooks import dispatcher
 from coatcheck.errors import StoreUnavailable
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
 from coatcheck.testing.checker import EffectLog, Run, Submit, Violation, read_records, violations_of
-from coatcheck.worker import outage
+from coatcheck.worker import store_retry
 from coatcheck.worker.worker import Worker
 
 from .app import app
@@ -77,8 +77,8 @@ class FailingStore:
 async def fail_on_every_call(place: Place, *, seed: int, times: int, first_does: bool) -> Tally:
     """Run the same few jobs again and again, failing one call later each time."""
     stage, began = Stage("store error on the Nth call", place, NO_PROCESSES, seed), time.monotonic()
-    vars(outage).update(FIRST_PAUSE_S=PAUSE_S, LONGEST_PAUSE_S=5 * PAUSE_S)
-    vars(delivering).update(RETRY_S=PAUSE_S)
+    vars(store_retry).update(FIRST_PAUSE_S=PAUSE_S, LONGEST_PAUSE_S=5 * PAUSE_S)
+    vars(dispatcher).update(RETRY_S=PAUSE_S)
     async with stage.open():
         store, owed = FailingStore(stage.store), set[tuple[str, str]]()
         engine = Engine(cast("Store", store), app.kinds, SystemClock(), guard=Guard(HERE))

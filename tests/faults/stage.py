@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from coatcheck.clock import SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission, prepare
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
+from coatcheck.engine.submit.submission import Submission, prepare
 from coatcheck.errors import Conflict, StoreUnavailable
 from coatcheck.model.job import DEFAULT_TENANT, Job, NewJob
 from coatcheck.model.state import State

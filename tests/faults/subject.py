@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coatcheck import App
-from coatcheck.cli import running
-from coatcheck.cli.running import api_process, new_event_loop, open_engine, run_process
-from coatcheck.engine import opening
+from coatcheck.cli.server import runtime
+from coatcheck.cli.server.runtime import api_process, new_event_loop, open_engine, run_process
+from coatcheck.engine import lifespan
 from coatcheck.logs import configure_logging
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
@@ -107,14 +107,14 @@ def be(order: Order, control: socket.socket, listening: socket.socket | None) ->
         run_process(_work(APPS[order.app], settings, points))
     else:
         assert listening is not None
-        vars(opening)["store_for"] = lambda settings: WatchedStore(store_for(settings), points)
+        vars(lifespan)["store_for"] = lambda settings: WatchedStore(store_for(settings), points)
         run_process(api_process(app, settings, listening, lambda _: points.say("ready")))
 
 
 async def _work(app: App, settings: Settings, points: Points) -> None:
     async with open_engine(app, settings) as engine:
         stop = asyncio.Event()
-        with running._on_stop_signal(stop.set):
+        with runtime._on_stop_signal(stop.set):
             worker = Worker(engine, settings, new_loop=new_event_loop, probe=points)
             await worker.run(stop, lambda: points.say("ready"))
 

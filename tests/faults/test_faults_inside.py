@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.engine import delivering
-from coatcheck.worker import outage
+from coatcheck.engine.webhooks import dispatcher
+from coatcheck.worker import store_retry
 
 from .clocks import jump
 from .disks import run_out_of_room, tear_tails
@@ -31,9 +31,9 @@ USED = frozenset(
 def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Handlers run here; pauses, folder and time zone are as before afterwards."""
     monkeypatch.setenv("FAULT_FOLDER", str(folder))
-    monkeypatch.setattr(outage, "FIRST_PAUSE_S", outage.FIRST_PAUSE_S)
-    monkeypatch.setattr(outage, "LONGEST_PAUSE_S", outage.LONGEST_PAUSE_S)
-    monkeypatch.setattr(delivering, "RETRY_S", delivering.RETRY_S)
+    monkeypatch.setattr(store_retry, "FIRST_PAUSE_S", store_retry.FIRST_PAUSE_S)
+    monkeypatch.setattr(store_retry, "LONGEST_PAUSE_S", store_retry.LONGEST_PAUSE_S)
+    monkeypatch.setattr(dispatcher, "RETRY_S", dispatcher.RETRY_S)
     zone = os.environ.get("TZ")
     yield
     if zone is None:

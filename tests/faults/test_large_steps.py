@@ -11,12 +11,12 @@ import pytest
 from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.keeping import RESERVED_MS
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.payloads.payloads import RESERVED_MS
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.state import State
 from coatcheck.settings import Settings
 from coatcheck.testing.checker import RAN, EffectLog, Run, Submit, check, read_records
-from coatcheck.worker.probe import CHECKPOINTS, STEP_STORED
+from coatcheck.worker.failpoints import CHECKPOINTS, STEP_STORED
 
 from .app import BULK, app
 from .launcher import Launcher

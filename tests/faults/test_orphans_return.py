@@ -9,12 +9,12 @@ import random
 import pytest
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.testing.checker import Bounds, Orphan, Run, Submit, check, read_records
 from coatcheck.testing.conformance.arrange import worker_info
-from coatcheck.worker.presence import BEATS_PER_LEASE
+from coatcheck.worker.heartbeat import BEATS_PER_LEASE
 
 from .app import app
 from .firing import ToldClock

@@ -8,10 +8,10 @@ import json
 import pytest
 
 from coatcheck.egress.guard import Guard
-from coatcheck.engine.delivering import LEASE_MS
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks.dispatcher import LEASE_MS
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.webhook import DeliveryState
 from coatcheck.store.webhooks import DeliveryFilter

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from coatcheck.engine.once import Once
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.event import EventType
 from coatcheck.model.job import DEFAULT_TENANT, Job
 from coatcheck.model.state import State
 from coatcheck.model.usage import Usage, bytes_of, hour_of
 from coatcheck.store.base import JobFilter, Store
 from coatcheck.testing.checker import Submit
-from coatcheck.worker.probe import CHECKPOINTS
+from coatcheck.worker.failpoints import CHECKPOINTS
 
 from .api_kills import kill_apis
 from .kills import STRIKES, kill_one

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from coatcheck.blobs.open import blobs_for
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
-from coatcheck.http.surface import Surface
+from coatcheck.http.surfaces.base import Surface
 from coatcheck.mcp.surface import McpSurface
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore

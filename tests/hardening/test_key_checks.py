@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from coatcheck.clock import SystemClock
-from coatcheck.engine import access
-from coatcheck.engine.access import Doorkeeper
+from coatcheck.engine import auth
+from coatcheck.engine.auth import Doorkeeper
 from coatcheck.errors import Unauthorized
 from coatcheck.store.sqlite.store import SQLiteStore
 
@@ -68,7 +68,7 @@ async def test_every_wrong_key_costs_one_digest_and_one_comparison(
             assert (await keeper.admit(right)).tenant == "acme"
         for what, token in wrong.items():
             watched = Watched()
-            monkeypatch.setattr(access, "hmac", watched)
+            monkeypatch.setattr(auth, "hmac", watched)
             with pytest.raises(Unauthorized, match="there is no such key"):
                 await keeper.admit(token)
             assert watched.calls == ["digest", "compare"], what

@@ -16,14 +16,14 @@ from starlette.responses import JSONResponse, Response
 
 from coatcheck import App
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
-from coatcheck.http.caller import check_kind, tenant_of
+from coatcheck.http.auth.caller import check_kind, tenant_of
 from coatcheck.http.endpoint import JSON, Answer, Endpoint, KindRule, OpensTo, Parameter
 from coatcheck.http.routes import ENDPOINTS
-from coatcheck.http.surface import Surface
+from coatcheck.http.surfaces.base import Surface
 from coatcheck.model.access import Scope
 from coatcheck.model.schedule import Definition, Timing
 from coatcheck.surfaces.tasks.task import Task, put_task

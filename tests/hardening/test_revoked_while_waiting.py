@@ -19,10 +19,10 @@ from starlette.types import Message
 from coatcheck import App
 from coatcheck.engine import confirmation
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.http.caller import tenant_of
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.endpoint import JSON, Answer, Endpoint, KindRule
-from coatcheck.http.surface import Surface
+from coatcheck.http.surfaces.base import Surface
 from coatcheck.model.access import Scope, TenantStatus
 from coatcheck.model.job import Failure
 from coatcheck.model.outcome import GaveUp, Succeeded

@@ -13,7 +13,7 @@ import httpx2
 from pydantic import JsonValue
 
 from coatcheck import App, Context
-from coatcheck.cli.running import open_engine, surfaces_of
+from coatcheck.cli.server.runtime import open_engine, surfaces_of
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.http.endpoint import Endpoint

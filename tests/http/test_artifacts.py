@@ -13,7 +13,7 @@ import pytest
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.app import create_http_app
 from coatcheck.model.job import Lease
 from coatcheck.model.outcome import Succeeded

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 from starlette.exceptions import HTTPException
 
-from coatcheck.http.body import DEPTH_LIMIT, parse_json
+from coatcheck.http.request.body import DEPTH_LIMIT, parse_json
 from tests.http.arrange import JSON, StoredJobs
 from tests.http.problems import read_problem
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from coatcheck.http import batches as module
+from coatcheck.http.jobs import batches as module
 from coatcheck.store.base import BATCH_LIMIT
 from tests.http.arrange import JSON, StoredJobs
 from tests.http.problems import read_problem

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from coatcheck.http.body import JSON_LIMIT
+from coatcheck.http.request.body import JSON_LIMIT
 from tests.http.arrange import JSON, StoredJobs
 from tests.http.problems import read_problem
 

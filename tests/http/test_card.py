@@ -11,10 +11,10 @@ from starlette.applications import Starlette
 
 from coatcheck import App
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.app import create_http_app
-from coatcheck.http.card_view import PlannedStep
-from coatcheck.http.surface import Surface
+from coatcheck.http.jobs.card_view import PlannedStep
+from coatcheck.http.surfaces.base import Surface
 from coatcheck.model.access import Scope
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Failure, Job, Lease, Progress

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
 from tests.http.arrange import StoppedClock, Submit
 from tests.http.problems import read_problem
 

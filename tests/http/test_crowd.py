@@ -13,7 +13,7 @@ import pytest
 from starlette.applications import Starlette
 
 from coatcheck.engine.engine import Engine
-from coatcheck.http import job_query
+from coatcheck.http.request import query
 from coatcheck.model.job import Progress
 from coatcheck.model.outcome import Succeeded
 from coatcheck.store.base import Report, Settlement
@@ -54,7 +54,7 @@ def reads(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_query, "LONGEST_WAIT_S", 3_600)
+    monkeypatch.setattr(query, "LONGEST_WAIT_S", 3_600)
     monkeypatch.setattr(streams, "PATIENCE_S", PATIENCE_S)
 
 
@@ -151,7 +151,7 @@ async def test_a_heartbeat_reads_nothing(
     reads: Counter[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("coatcheck.http.stream.HEARTBEAT_S", 0.002)
+    monkeypatch.setattr("coatcheck.http.jobs.events.HEARTBEAT_S", 0.002)
     job = await submit("echo")
     async with Stream(app, job["id"]) as stream:
         await stream.next_told()

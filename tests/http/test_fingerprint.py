@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from coatcheck.http.idempotency import once_for
+from coatcheck.http.request.idempotency import once_for
 
 
 def keyed(path: str) -> Request:

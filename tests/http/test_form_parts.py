@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from starlette.exceptions import HTTPException
 
-from coatcheck.http.multipart import AROUND, FormField, FormFile, read_parts
+from coatcheck.http.request.multipart import AROUND, FormField, FormFile, read_parts
 
 pytestmark = pytest.mark.anyio
 

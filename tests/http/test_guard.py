@@ -8,7 +8,7 @@ import pytest
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
-from coatcheck.http.guard import is_loopback, refuse_without_keys
+from coatcheck.http.auth.loopback import is_loopback, refuse_without_keys
 from tests.http.arrange import JSON, StoredJobs, connect
 from tests.http.problems import read_problem
 

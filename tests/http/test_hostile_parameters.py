@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.endpoint import Endpoint
 from tests.http.every_surface import WholeApi, whole_api
 

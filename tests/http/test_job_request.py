@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coatcheck.errors import InvalidPayload
-from coatcheck.http.job_request import read_submission
+from coatcheck.http.jobs.models import read_submission
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 scalars = (

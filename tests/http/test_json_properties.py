@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from starlette.exceptions import HTTPException
 
 from coatcheck.engine.engine import Engine
-from coatcheck.http.body import parse_json
+from coatcheck.http.request.body import parse_json
 from coatcheck.model.outcome import Succeeded
 from coatcheck.store.base import Settlement
 from tests.http.arrange import JSON, Submit

@@ -12,9 +12,9 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from coatcheck.engine import access
+from coatcheck.engine import auth
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.app import create_http_app
 from coatcheck.model.access import Scope
 from coatcheck.model.event import EventType, NewEvent
@@ -135,7 +135,7 @@ async def test_keys_are_compared_in_constant_time_under_the_pepper(
         compared.append((one, other))
         return compare(one, other)
 
-    monkeypatch.setattr("coatcheck.engine.access.hmac.compare_digest", watched)
+    monkeypatch.setattr("coatcheck.engine.auth.hmac.compare_digest", watched)
     digest = hmac.digest(PEPPER, key.encode(), "sha256")
     for given in (key, key, key[:-2] + "zz"[:2].replace("z", "0"), "ck_000000000000_" + "0" * 64):
         await http.post("/v1/jobs", json=JOB, headers=with_key(given))
@@ -238,7 +238,7 @@ async def test_what_is_remembered_is_bounded_in_number_and_time(
     clock: StoppedClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(access, "MOST_REMEMBERED", 2)
+    monkeypatch.setattr(auth, "MOST_REMEMBERED", 2)
     keys = [await make_key(engine) for _ in range(3)]
     for key in keys:
         await http.post("/v1/jobs", json=JOB, headers=with_key(key))
@@ -370,7 +370,7 @@ async def test_usage_is_told_by_hour_and_kind(engine: Engine, http: httpx2.Async
 async def test_a_stream_ends_when_its_key_is_revoked_however_much_there_is_to_tell(
     engine: Engine, app: Starlette, claimer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coatcheck.http.stream.HEARTBEAT_S", 0.0)
+    monkeypatch.setattr("coatcheck.http.jobs.events.HEARTBEAT_S", 0.0)
     key = await make_key(engine)
     job = await engine.submit(Submission("echo", tenant="acme"))
     [claim] = (await engine.claim(claimer, ["echo"], 1)).claims

@@ -10,7 +10,7 @@ import pytest
 
 from coatcheck import App, Context
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import InvalidPayload
 from coatcheck.model.job import Job
 from coatcheck.model.outcome import Released

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from coatcheck.engine import many
+from coatcheck.engine import bulk
 from coatcheck.engine.engine import Engine
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.http.arrange import NOW, StoppedClock, Submit
@@ -35,7 +35,7 @@ async def states(http: httpx2.AsyncClient) -> list[str]:
 async def test_jobs_are_counted_then_cancelled_page_by_page(
     http: httpx2.AsyncClient, submit: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many, "PAGE", 2)
+    monkeypatch.setattr(bulk, "PAGE", 2)
     for n in range(5):
         await submit("echo", n, labels={"team": "a"})
     await submit("echo", "other")

@@ -12,11 +12,11 @@ from starlette.responses import PlainTextResponse, Response
 from coatcheck import App
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
-from coatcheck.http import miss_limit
 from coatcheck.http.app import create_http_app
+from coatcheck.http.auth import guess_limit
+from coatcheck.http.auth.guess_limit import MISSES_PER_MINUTE, MISSES_PER_MINUTE_IN_ALL, MissLimit
 from coatcheck.http.endpoint import Answer, Endpoint, OpensTo
-from coatcheck.http.miss_limit import MISSES_PER_MINUTE, MISSES_PER_MINUTE_IN_ALL, MissLimit
-from coatcheck.http.surface import Surface
+from coatcheck.http.surfaces.base import Surface
 from tests.hardening.surfaces import every_surface
 from tests.http.arrange import StoppedClock
 
@@ -138,8 +138,8 @@ async def test_without_a_proxy_nobody_claims_to_be_another(clients: Clients) -> 
 async def test_what_is_remembered_is_bounded(
     clock: StoppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(miss_limit, "MOST_CLIENTS", 3)
-    monkeypatch.setattr(miss_limit, "MOST_KNOWN_MISSES", 3)
+    monkeypatch.setattr(guess_limit, "MOST_CLIENTS", 3)
+    monkeypatch.setattr(guess_limit, "MOST_KNOWN_MISSES", 3)
     limit = MissLimit(clock)
     limited = limit.around(follow)
     for number in range(10):

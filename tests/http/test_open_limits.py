@@ -14,10 +14,10 @@ from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.open_requests import RequestLimits
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.app import create_http_app
 from coatcheck.http.endpoint import Endpoint, OpensTo
-from coatcheck.http.jobs import submit_job
+from coatcheck.http.jobs.handlers import submit_job
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.http.arrange import JSON, StoppedClock, connect
 from tests.http.every_surface import whole_api

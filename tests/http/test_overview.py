@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.metrics import Metrics
-from coatcheck.engine.throughput import MINUTE_MS, Throughput
+from coatcheck.engine.maintenance.metrics import Metrics
+from coatcheck.engine.maintenance.throughput import MINUTE_MS, Throughput
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import Failure
 from coatcheck.model.outcome import Cancelled, GaveUp, Released, Succeeded

@@ -13,9 +13,9 @@ import uvicorn
 from starlette.applications import Starlette
 
 from coatcheck.engine.engine import Engine
-from coatcheck.http import patience
-from coatcheck.http.framing import HEAD_BYTES
-from coatcheck.http.patience import PatientProtocol
+from coatcheck.http.protocol import timeouts
+from coatcheck.http.protocol.strict import HEAD_BYTES
+from coatcheck.http.protocol.timeouts import PatientProtocol
 from tests.http.arrange import Submit
 
 pytestmark = pytest.mark.anyio
@@ -71,7 +71,7 @@ class Served:
 
     def close_silent(self) -> asyncio.Task[None]:
         watched = self._server.server_state.connections
-        return asyncio.create_task(patience.close_silent(watched, patience_s=0.05))
+        return asyncio.create_task(timeouts.close_silent(watched, patience_s=0.05))
 
 
 def _no_signals() -> Any:

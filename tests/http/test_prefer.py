@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from coatcheck.engine.engine import Engine
-from coatcheck.http.prefer import read_preference
+from coatcheck.http.request.prefer import read_preference
 from coatcheck.model.job import Job
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import StoredJobs

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from coatcheck.http.asked import QuickHeaders
+from coatcheck.http.request.fast_request import QuickHeaders
 
 NAMES = ["accept", "prefer", "idempotency-key", "x-é"]
 

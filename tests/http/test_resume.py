@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from coatcheck.engine import many
+from coatcheck.engine import bulk
 from coatcheck.engine.engine import Engine
 from tests.http.arrange import StoppedClock, Submit
 from tests.http.durable import end_of, steps_of
@@ -131,7 +131,7 @@ async def test_jobs_are_chosen_by_state_queue_label_and_time(
 async def test_many_jobs_are_resumed_page_by_page(
     http: httpx2.AsyncClient, submit: Submit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(many, "PAGE", 2)
+    monkeypatch.setattr(bulk, "PAGE", 2)
     jobs = [await submit("echo", n) for n in range(7)]
     for job in jobs:
         await http.post(f"/v1/jobs/{job['id']}/cancel")

@@ -9,8 +9,8 @@ import httpx2
 import pytest
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.estimates import LONGEST_S, REFRESH_S, SHORTEST_S
-from coatcheck.engine.metrics import RUN_TIME
+from coatcheck.engine.maintenance.metrics import RUN_TIME
+from coatcheck.engine.submit.estimates import LONGEST_S, REFRESH_S, SHORTEST_S
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.worker import WorkerInfo
 from tests.engine.changing import turns

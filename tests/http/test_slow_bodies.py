@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from coatcheck.http import body as module
+from coatcheck.http.request import body as module
 from tests.http.arrange import JSON, StoredJobs
 from tests.http.problems import read_problem
 

@@ -11,7 +11,7 @@ import pytest
 from starlette.applications import Starlette
 
 from coatcheck.engine.engine import Engine
-from coatcheck.http import stream as module
+from coatcheck.http.jobs import events as module
 from coatcheck.model.event import Event, EventType, NewEvent
 from coatcheck.model.job import Lease, Progress
 from coatcheck.model.outcome import Succeeded

@@ -10,7 +10,7 @@ import pytest
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.open_requests import RequestLimits
-from coatcheck.engine.tenant_bounds import FRESH_S
+from coatcheck.engine.submit.tenant_bounds import FRESH_S
 from coatcheck.http.app import create_http_app
 from coatcheck.store.base import Store
 from tests.http.arrange import StoppedClock, connect

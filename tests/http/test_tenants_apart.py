@@ -13,8 +13,8 @@ from starlette.applications import Starlette
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.http.app import create_http_app
 from coatcheck.http.endpoint import Endpoint, OpensTo
 from coatcheck.http.routes import ENDPOINTS

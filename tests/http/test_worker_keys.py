@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.endpoint import Endpoint, OpensTo
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.model.access import Scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coatcheck import App, Context, Fail, JobFailed
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.state import State
 from coatcheck.model.step import Op, StepState
 from coatcheck.testing import FakeClock, run_inline

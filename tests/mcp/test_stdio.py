@@ -233,5 +233,8 @@ async def test_a_client_that_does_not_listen_ends_it(url: str) -> None:
 
 def test_neither_the_command_nor_a_server_that_nobody_asks_needs_the_library() -> None:
     without = "import sys; sys.modules.update(mcp=None, mcp_types=None); "
-    needed = "import coatcheck.cli.mcp, coatcheck.cli.processes, coatcheck.cli.doctor.command"
+    needed = (
+        "import coatcheck.cli.commands.mcp, coatcheck.cli.server.processes, "
+        "coatcheck.cli.doctor.command"
+    )
     subprocess.run([sys.executable, "-c", without + needed], check=True)

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from coatcheck import App, Context, Fail, Upload
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.model.job import Job
 from coatcheck.settings import Settings
 from coatcheck.worker.worker import Worker

@@ -9,7 +9,7 @@ from pathlib import Path
 from coatcheck import App, Context, Fail
 from coatcheck.blobs.open import blobs_for
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.job import Job
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for

@@ -10,16 +10,16 @@ from pathlib import Path
 
 from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
+from coatcheck.crypto.encryption import MAGIC, keyring_for
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.resealing import Resealed, Resealing
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.maintenance.rekey import Resealed, Resealing
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.schedule import Definition, Timing
-from coatcheck.sealing import MAGIC, keyring_for
 from coatcheck.settings import Settings
+from coatcheck.store.encrypted_secrets import secret_keys_for
 from coatcheck.store.open import store_for
-from coatcheck.store.sealed_secrets import secret_keys_for
 
 from .canary import WORD, declare, sing
 

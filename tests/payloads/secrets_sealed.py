@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pytest
 
+from coatcheck.crypto.encryption import OF_PEPPER, PREFIX
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.errors import KeyMissing
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.webhook import OWN, Secret, new_secret
-from coatcheck.sealing import OF_PEPPER, PREFIX
 from coatcheck.settings import Settings
 from coatcheck.store.open import _plain_store
 

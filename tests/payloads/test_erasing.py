@@ -13,11 +13,11 @@ import pytest
 
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.errors import Gone
 from coatcheck.http.app import create_http_app
 from coatcheck.model.job import DEFAULT_TENANT
-from coatcheck.store.sqlite import erasing
+from coatcheck.store.sqlite import secure_delete
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.store.webhooks import DeliveryFilter
 from tests.http.arrange import connect
@@ -78,7 +78,7 @@ async def test_after_deletions_nothing_is_left_and_the_receipts_say_so(
 async def test_a_reader_that_stands_in_the_way_is_told_of(
     store: SQLiteStore, blobs: Blobs, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasing, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(secure_delete, "PATIENCE_S", 0.0)
     engine = Engine(store, declare().kinds, blobs=blobs)
     ended = await sing(engine, tmp_path / "scratch", others=1)
     reader = apsw.Connection(str(data / "jobs.db"))
@@ -118,7 +118,7 @@ async def test_deleting_goes_on_while_others_write(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(erasing, "PATIENCE_S", 60.0)  # the machine may have other work, too
+    monkeypatch.setattr(secure_delete, "PATIENCE_S", 60.0)  # the machine may have other work, too
     engine = Engine(store, declare().kinds, blobs=blobs)
     ended = await sing(engine, tmp_path / "scratch")
     busy = True

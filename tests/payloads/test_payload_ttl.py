@@ -6,10 +6,10 @@ import pytest
 
 from coatcheck import App, Context
 from coatcheck.blobs.blobs import Blobs
-from coatcheck.engine.again import Fork
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
+from coatcheck.engine.resume_fork import Fork
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import InputGone
 from coatcheck.model.job import DEFAULT_TENANT, Failure
 from coatcheck.model.outcome import GaveUp

@@ -12,13 +12,13 @@ import apsw
 import pytest
 
 from coatcheck.blobs.blobs import Blobs
+from coatcheck.blobs.encrypted import SealedBucket
 from coatcheck.blobs.files import FileBucket
-from coatcheck.blobs.sealed import SealedBucket
 from coatcheck.clock import SystemClock
-from coatcheck.engine.resealing import NOBODY_S, NOTES, Resealing
+from coatcheck.crypto.encryption import PIECE, Keyring
+from coatcheck.engine.maintenance.rekey import NOBODY_S, NOTES, Resealing
 from coatcheck.errors import Conflict
 from coatcheck.model.job import DEFAULT_TENANT
-from coatcheck.sealing import PIECE, Keyring
 from coatcheck.settings import Settings
 from coatcheck.testing.checker.dump import dump_sqlite
 from tests.cli.processes import run_to_end

@@ -12,23 +12,23 @@ from typing import cast
 import pytest
 
 from coatcheck.blobs.blobs import Blobs
+from coatcheck.blobs.encrypted import SealedBucket
 from coatcheck.blobs.files import FileBucket
 from coatcheck.blobs.open import blobs_for
-from coatcheck.blobs.sealed import SealedBucket
+from coatcheck.crypto.encryption import PIECE, PREFIX, Keyring
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.errors import BlobDamaged, ConfigurationError, KeyMissing, KeyReused
 from coatcheck.model.artifact import small_file
 from coatcheck.model.event import EventType, NewEvent
 from coatcheck.model.job import Failure, NewJob, Progress
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.sealing import PIECE, PREFIX, Keyring
 from coatcheck.settings import Settings
 from coatcheck.store.base import Ended, Report, Store
+from coatcheck.store.encrypted import SealedStore
 from coatcheck.store.open import store_for
-from coatcheck.store.sealed import SealedStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.conformance import StoreConformance
 from tests.store.template import migrated

@@ -10,12 +10,12 @@ from typing import cast
 
 import pytest
 
+from coatcheck.crypto.encryption import Keyring
+from coatcheck.crypto.pepper import Pepper
 from coatcheck.errors import ConfigurationError, KeyMissing
-from coatcheck.pepper import Pepper
-from coatcheck.sealing import Keyring
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
-from coatcheck.store.sealed_secrets import SealedSecrets, SecretKeys
+from coatcheck.store.encrypted_secrets import SealedSecrets, SecretKeys
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.checker.dump import dump_sqlite
 from coatcheck.testing.conformance.webhooks import EndpointConformance

@@ -28,7 +28,7 @@ import asyncpg
 
 from coatcheck.store.base import Topic
 from coatcheck.store.postgres import database
-from coatcheck.store.postgres.claims import Claims
+from coatcheck.store.postgres.claimer import Claims
 from coatcheck.store.postgres.store import PostgresStore
 from tests.postgres.at_rest import check
 from tests.postgres.scenarios import SCENARIOS, Scenario

@@ -14,7 +14,7 @@ from coatcheck.model.step import Op, StepId, child_ended, event_sent
 from coatcheck.store.base import Idempotency
 from coatcheck.store.postgres import jobs
 from coatcheck.store.postgres.store import PostgresStore
-from coatcheck.store.resealing import Change
+from coatcheck.store.rekey import Change
 from coatcheck.testing.conformance.arrange import (
     NOW,
     OTHER_WORKER,

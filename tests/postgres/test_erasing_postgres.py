@@ -10,7 +10,7 @@ import pytest
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.webhooks import DeliveryFilter

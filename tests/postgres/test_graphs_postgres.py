@@ -11,7 +11,7 @@ from coatcheck import App
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.http.app import create_http_app
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.base import JobFilter

@@ -12,8 +12,8 @@ import pytest
 
 from coatcheck.model.outcome import Errored, Released, Succeeded
 from coatcheck.store.base import Settlement, Topic
-from coatcheck.store.postgres import lanes
-from coatcheck.store.postgres.lanes import Lanes
+from coatcheck.store.postgres import claim_cursor
+from coatcheck.store.postgres.claim_cursor import Lanes
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
     BOOM,
@@ -28,8 +28,8 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 async def always_slow(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes, "PATIENCE", 1e9)
-    monkeypatch.setattr(lanes, "LONGEST_S", 3_600.0)
+    monkeypatch.setattr(claim_cursor, "PATIENCE", 1e9)
+    monkeypatch.setattr(claim_cursor, "LONGEST_S", 3_600.0)
     store._claims.lanes = Lanes(slow_s=-60.0, slow_looks=1)
     await store.register_worker(worker_info(WORKER))
 
@@ -130,7 +130,7 @@ async def test_what_another_process_queues_again_is_found_when_the_lanes_are_old
 async def test_who_waits_is_woken_when_the_lanes_are_old(
     store: PostgresStore, other: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes, "LONGEST_S", 0.3)
+    monkeypatch.setattr(claim_cursor, "LONGEST_S", 0.3)
     job, another = new_job(), new_job()
     await store.submit(another, NOW)
     await claim(store, 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import KeyMissing
 from coatcheck.settings import Settings
 from coatcheck.store.base import JobFilter

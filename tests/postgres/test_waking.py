@@ -11,7 +11,7 @@ from coatcheck.model.outcome import Succeeded, Waiting
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import child_ended
 from coatcheck.store.base import Settlement
-from coatcheck.store.postgres import jobs, waiting
+from coatcheck.store.postgres import jobs, waiters
 from coatcheck.store.postgres.jobs import After, key_of
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
@@ -60,9 +60,9 @@ async def test_a_job_that_begins_to_wait_while_another_is_woken_is_woken_as_well
                 await begin_to_wait(parents[1], waits[1])
             return rows
 
-    wake = waiting.wake_those_who_wait_for
+    wake = waiters.wake_those_who_wait_for
     monkeypatch.setattr(
-        waiting,
+        waiters,
         "wake_those_who_wait_for",
         lambda db, *rest: wake(Between(db), *rest),
     )

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.wrapping.gate import Gate
-from tests.wrapping.server import serving
+from tests.middleware.gate import Gate
+from tests.middleware.server import serving
 
-APP = "tests.wrapping.apps.fastapi_app:app"
+APP = "tests.middleware.apps.fastapi_app:app"
 ANNA = {"Authorization": "Bearer anna"}
 
 

@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator, Sequence
 
 from coatcheck.app import App
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission, prepare
+from coatcheck.engine.submit.submission import Submission, prepare
 from coatcheck.model.event import EventType
 from coatcheck.model.job import DEFAULT_TENANT, NewJob
 from coatcheck.model.state import State
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
 from coatcheck.testing.checker import Run, Submit, check, read_records
-from coatcheck.worker.context import Context
+from coatcheck.worker.steps.context import Context
 from coatcheck.worker.worker import Worker
 
 SETTINGS = Settings(concurrency=8, lease_s=60, drain_s=5, grace_s=5)

@@ -14,7 +14,7 @@ from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeede
 from coatcheck.model.step import Step
 from coatcheck.store.base import NO_LIMITS, Report, Settlement, Topic
 from coatcheck.store.postgres.store import PostgresStore
-from coatcheck.store.resealing import Change, Place
+from coatcheck.store.rekey import Change, Place
 from coatcheck.testing.conformance.arrange import (
     NOW,
     TENANT,

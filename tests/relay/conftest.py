@@ -16,12 +16,12 @@ import uvicorn
 
 from coatcheck import App
 from coatcheck.blobs.open import blobs_for
-from coatcheck.cli.running import new_event_loop
+from coatcheck.cli.server.runtime import new_event_loop
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
-from coatcheck.http.patience import PatientProtocol
-from coatcheck.http.surface import Surface
+from coatcheck.http.protocol.timeouts import PatientProtocol
+from coatcheck.http.surfaces.base import Surface
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker

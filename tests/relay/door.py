@@ -10,25 +10,25 @@ from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.submitting import Submitted
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.submit.submit import Submitted
 from coatcheck.errors import NotFound
-from coatcheck.http.caller import tenant_of
+from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.endpoint import ANY, Answer, Endpoint
-from coatcheck.http.surface import Surface
-from coatcheck.http.surface_calls import submitted_for
+from coatcheck.http.surfaces.base import Surface
+from coatcheck.http.surfaces.submit import submitted_for
 from coatcheck.model.job import Job
-from coatcheck.relay.answering import Manners, Reception, wait_of
 from coatcheck.relay.call import StoredAnswer, StoredCall
-from coatcheck.relay.forking import forks_of
+from coatcheck.relay.credentials import OWNER, Secrecy
+from coatcheck.relay.fork import forks_of
+from coatcheck.relay.handler import CallTerms, relay_call
 from coatcheck.relay.headers import Pairs, pairs_of
 from coatcheck.relay.http_upstream import HttpUpstream
-from coatcheck.relay.relaying import CallTerms, relay_call
-from coatcheck.relay.secrecy import OWNER, Secrecy
-from coatcheck.relay.serving import answer_kept
-from coatcheck.relay.taking import Keeps, take
+from coatcheck.relay.intake import Keeps, take
+from coatcheck.relay.replay import answer_kept
+from coatcheck.relay.responder import Manners, Reception, wait_of
 from coatcheck.relay.upstream import Upstream
-from coatcheck.worker.context import Context
+from coatcheck.worker.steps.context import Context
 
 KIND = "call"
 METHODS = ("GET", "POST", "PUT", "DELETE")

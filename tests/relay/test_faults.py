@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import BlobStoreUnavailable
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
-from coatcheck.relay import rendezvous
+from coatcheck.relay import socket_folder
 from coatcheck.relay.call import Head
 from coatcheck.relay.upstream import Incoming, Outgoing
 from coatcheck.store.base import JobFilter
@@ -87,7 +87,7 @@ async def test_one_who_takes_nothing_is_given_up_and_the_job_goes_on(serve: Serv
 async def test_without_a_line_the_answer_comes_when_it_is_complete(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rendezvous, "PLACES", ())
+    monkeypatch.setattr(socket_folder, "PLACES", ())
     async with service(says(body=b"complete")) as up, serve(Door(lambda: up.url)) as running:
         answer = await running.http.post("/up/x")
         assert (answer.status_code, answer.content) == (200, b"complete")

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 
 from coatcheck import App, Coatcheck
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import ConfigurationError, InvalidPayload
 from coatcheck.http.app import create_http_app
 from coatcheck.mcp.surface import McpSurface
@@ -21,8 +21,8 @@ from coatcheck.model.job import DEFAULT_TENANT, Claim, Lease
 from coatcheck.model.job import OWNER_LABEL as OWNER
 from coatcheck.store.base import JobFilter
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.surfaces.foreman.constants import KIND as FOREMAN_KIND
 from coatcheck.surfaces.foreman.surface import ForemanSurface
-from coatcheck.surfaces.foreman.words import KIND as FOREMAN_KIND
 from coatcheck.surfaces.proxy.rule import read_rules
 from coatcheck.surfaces.proxy.surface import ProxySurface
 from tests.http.arrange import connect

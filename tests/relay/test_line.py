@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from coatcheck.relay import rendezvous
+from coatcheck.relay import socket_folder
 from coatcheck.relay.call import Head
-from coatcheck.relay.dialling import dial
-from coatcheck.relay.line import Expected, Switchboard, UpstreamBroke
-from coatcheck.relay.wire import LineBroken, Said, frame
+from coatcheck.relay.client_socket import dial
+from coatcheck.relay.frames import LineBroken, Said, frame
+from coatcheck.relay.server_socket import Expected, Switchboard, UpstreamBroke
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +72,7 @@ async def test_nobody_is_there_any_more() -> None:
 async def test_a_key_that_is_lost_is_made_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(rendezvous, "folder", lambda: tmp_path)
+    monkeypatch.setattr(socket_folder, "folder", lambda: tmp_path)
     board = Switchboard()
     for _ in range(2):
         waiting = await board.expect(JOB)
@@ -81,9 +81,9 @@ async def test_a_key_that_is_lost_is_made_anew(
         assert line is not None
         line.close()
         waiting.hang_up()
-        key = tmp_path / rendezvous.KEY
+        key = tmp_path / socket_folder.KEY
         assert key.stat().st_mode & 0o077 == 0
-        rendezvous.remove_dead(tmp_path)
+        socket_folder.remove_dead(tmp_path)
         key.unlink()  # as something that clears temporary files would
 
 
@@ -115,10 +115,10 @@ async def test_a_worker_that_says_it_broke_and_one_that_is_lost() -> None:
 @pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, frame(Said.END)])
 async def test_garbage_in_place_of_a_head_is_no_answer(garbage: bytes) -> None:
     waiting = await expected()
-    place = rendezvous.folder()
+    place = socket_folder.folder()
     assert place is not None
     reader, writer = await asyncio.open_unix_connection(place / waiting.socket)
-    ticket = rendezvous.ticket_of(place, waiting.socket, JOB)
+    ticket = socket_folder.ticket_of(place, waiting.socket, JOB)
     assert ticket is not None
     writer.write(frame(Said.TICKET, ticket.encode()))
     await reader.read(1)
@@ -147,15 +147,15 @@ async def test_a_folder_that_others_can_enter_is_not_used(
     short = tempfile.TemporaryDirectory(dir="/tmp")
     request.addfinalizer(short.cleanup)
     tmp_path = Path(short.name)
-    monkeypatch.setattr(rendezvous, "PLACES", (lambda: str(tmp_path),))
-    found = rendezvous.folder()
+    monkeypatch.setattr(socket_folder, "PLACES", (lambda: str(tmp_path),))
+    found = socket_folder.folder()
     assert found is not None
     assert found.stat().st_mode & 0o777 == 0o700
     found.chmod(0o755)
-    assert rendezvous.folder() is None
+    assert socket_folder.folder() is None
     found.rmdir()
     found.symlink_to(tmp_path)
-    assert rendezvous.folder() is None
+    assert socket_folder.folder() is None
 
 
 async def test_sockets_of_the_dead_are_removed(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ async def test_sockets_of_the_dead_are_removed(tmp_path: Path) -> None:
     server = await asyncio.start_unix_server(lambda _r, w: w.close(), tmp_path / "listens")
     dead = await asyncio.start_unix_server(lambda _r, w: w.close(), tmp_path / "dead")
     dead.close()
-    rendezvous.remove_dead(tmp_path)
+    socket_folder.remove_dead(tmp_path)
     assert (tmp_path / "listens").exists()
     assert not (tmp_path / "dead").exists()
     server.close()
@@ -185,7 +185,7 @@ def test_who_dials_as_the_loop_ends_is_hung_up_on() -> None:
         async def be_dialled() -> None:
             waiting = await Watched().expect(JOB)
             assert waiting is not None
-            place = rendezvous.folder()
+            place = socket_folder.folder()
             assert place is not None
             other.connect(str(place / waiting.socket))
             await came.wait()

@@ -25,16 +25,16 @@ from coatcheck import Coatcheck
 from coatcheck.engine.engine import Engine
 from coatcheck.http.endpoint import Endpoint
 from coatcheck.http.routes import ENDPOINTS
-from coatcheck.http.surface import Surface
-from coatcheck.http.surface_jobs import endpoint_for
+from coatcheck.http.surfaces.base import Surface
+from coatcheck.http.surfaces.jobs import endpoint_for
 from coatcheck.mcp.surface import McpSurface
 from coatcheck.model.access import Scope
 from coatcheck.surfaces.foreman.surface import ForemanSurface
 from coatcheck.surfaces.proxy.rule import read_rules
 from coatcheck.surfaces.proxy.surface import ProxySurface
 from tests.http.test_tenants_apart import BODIES
+from tests.middleware.inside import calling
 from tests.relay.conftest import Serve
-from tests.wrapping.inside import calling
 
 pytestmark = pytest.mark.anyio
 

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
+from coatcheck.crypto.encryption import PREFIX, Keyring
 from coatcheck.errors import BlobDamaged
 from coatcheck.relay.call import InlineBody, StoredAnswer
-from coatcheck.relay.secrecy import Binding, Secrecy
-from coatcheck.sealing import PREFIX, Keyring
+from coatcheck.relay.credentials import Binding, Secrecy
 
 SECRET = "Bearer s3cret"
 MINE = Binding("acme", "rule", "job", "owner")

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import httpx2
 import pytest
 
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.crypto.encryption import PREFIX, Keyring
+from coatcheck.crypto.pepper import pepper_for
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
-from coatcheck.pepper import pepper_for
-from coatcheck.relay import rendezvous
-from coatcheck.relay.secrecy import OWNER
-from coatcheck.sealing import PREFIX, Keyring
+from coatcheck.relay import socket_folder
+from coatcheck.relay.credentials import OWNER
 from coatcheck.settings import Settings
 from coatcheck.store.base import JobFilter
 from coatcheck.surfaces.proxy.rule import read_rules
@@ -196,9 +196,9 @@ async def test_the_ticket_of_a_connection_is_nowhere_to_be_seen(staged: Any) -> 
                 jobs = (await cast.admin.get("/v1/jobs")).json()["jobs"]
         job_id = jobs[0]["id"]
         shown = (await cast.caller.get(f"/v1/jobs/{job_id}/input")).json()
-        place = rendezvous.folder()
+        place = socket_folder.folder()
         assert place is not None
-        ticket = rendezvous.ticket_of(place, shown["line"], job_id)
+        ticket = socket_folder.ticket_of(place, shown["line"], job_id)
         assert ticket is not None
         worker = await key_of(cast.server.engine, "default", Scope.WORK)
         async with client_of(cast.server.url, Authorization=f"Bearer {worker}") as remote:

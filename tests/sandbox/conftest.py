@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from coatcheck.sandbox import Limits, Reach, Strength, confine
-from coatcheck.sandbox.in_force import why_not
+from coatcheck.sandbox.detect import why_not
 from coatcheck.sandbox.runtime import PROGRAMS
 from tests.debian import program_of
 

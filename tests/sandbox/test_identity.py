@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.sandbox import Limits, Reach, Strength, confine
-from coatcheck.sandbox import in_force as looking
+from coatcheck.sandbox import detect as looking
 from coatcheck.sandbox.identity import SETTING, UidRange, is_open_to_all, uid_range
 from coatcheck.settings import Settings
 from tests.sandbox.conftest import Attempt

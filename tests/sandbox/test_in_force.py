@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.sandbox import Limits, Reach, Strength, confine, sandbox_in_force
-from coatcheck.sandbox import in_force as looking
+from coatcheck.sandbox import detect as looking
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""No program takes more than its share, and none outlives its keeper."""
+"""No program takes more than its share, and none outlives its supervisor."""
 
 from __future__ import annotations
 
@@ -208,12 +208,12 @@ def test_ending_the_keeper_ends_the_program(strength: Strength, folder: Path) ->
         limits=Limits(seconds=60),
         strength=strength,
     )
-    with subprocess.Popen(confined.argv, **confined.options, stdout=subprocess.PIPE) as keeper:
-        assert keeper.stdout is not None
-        assert keeper.stdout.readline() == b"up\n"
-        keeper.send_signal(signal.SIGTERM)
-        assert keeper.stdout.read() == b"bye\n"
-    assert keeper.returncode == 3
+    with subprocess.Popen(confined.argv, **confined.options, stdout=subprocess.PIPE) as supervisor:
+        assert supervisor.stdout is not None
+        assert supervisor.stdout.readline() == b"up\n"
+        supervisor.send_signal(signal.SIGTERM)
+        assert supervisor.stdout.read() == b"bye\n"
+    assert supervisor.returncode == 3
 
 
 def test_a_killed_keeper_takes_the_program_with_it(strength: Strength, folder: Path) -> None:
@@ -225,12 +225,12 @@ def test_a_killed_keeper_takes_the_program_with_it(strength: Strength, folder: P
     )
     with subprocess.Popen(
         confined.argv, **confined.options, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as keeper:
-        assert keeper.stdout is not None
-        assert keeper.stdout.readline() == b"up\n"
-        os.killpg(keeper.pid, signal.SIGKILL)
-        assert keeper.stdout.read() == b""
-    assert keeper.returncode == -signal.SIGKILL
+    ) as supervisor:
+        assert supervisor.stdout is not None
+        assert supervisor.stdout.readline() == b"up\n"
+        os.killpg(supervisor.pid, signal.SIGKILL)
+        assert supervisor.stdout.read() == b""
+    assert supervisor.returncode == -signal.SIGKILL
 
 
 STARTER = """
@@ -254,7 +254,7 @@ def test_who_is_left_by_a_killed_process_ends_and_cleans_up(
         assert starter.stdout.readline() == b"up\n"
         assert (folder / "made").exists()
         starter.kill()
-        # The pipe closes when the program and its keeper have ended.
+        # The pipe closes when the program and its supervisor have ended.
         assert starter.stdout.read() == b""
     assert not folder.exists()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.sandbox import Strength
-from coatcheck.sandbox.in_force import users_in_force
+from coatcheck.sandbox.detect import users_in_force
 from tests.sandbox.conftest import Attempt
 
 # Calls by number reach what a C library would refuse or do in another way. Prints each that worked.

@@ -15,8 +15,8 @@ from coatcheck.model.job import DEFAULT_TENANT, NewJob
 from coatcheck.store.base import JobFilter
 from coatcheck.store.sqlite import batches
 from coatcheck.store.sqlite.connection import connect
-from coatcheck.store.sqlite.operation import Operation, Transaction
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.store.sqlite.transaction import Operation, Transaction
 from tests.store.another_process import NOW, new_job
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ import pytest
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.store.sqlite.connection import connect
-from coatcheck.store.sqlite.quickness import QUICK_SECONDS
+from coatcheck.store.sqlite.inline_commit import QUICK_SECONDS
 from coatcheck.store.sqlite.reader import Reader
 
 pytestmark = pytest.mark.anyio

@@ -9,12 +9,12 @@ import apsw
 import pytest
 
 from coatcheck.model.limit import Limit
-from coatcheck.store.sqlite import claiming
-from coatcheck.store.sqlite.operation import Transaction
+from coatcheck.store.fairness import Turns
+from coatcheck.store.sqlite import claim
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.store.turns import Turns
+from coatcheck.store.sqlite.transaction import Transaction
 from coatcheck.testing.conformance.arrange import NOW, WORKER
 
 from .limited_process import check, fill, run_processes
@@ -69,10 +69,10 @@ def test_a_claim_never_walks_over_a_lane(held: str) -> None:
             steps += 1
             return False
 
-        first = claiming.claim(tx, turns, WORKER, kinds, 1, NOW, limits, {}).claims
+        first = claim.claim(tx, turns, WORKER, kinds, 1, NOW, limits, {}).claims
         assert len(first) == 1
         connection.set_progress_handler(count, 1)
-        claims = claiming.claim(tx, turns, WORKER, kinds, 4, NOW, limits, {}).claims
+        claims = claim.claim(tx, turns, WORKER, kinds, 4, NOW, limits, {}).claims
         connection.set_progress_handler(None)
         expected = {"a key": 1, "a kind": 4, "a queue": 0, "another tenant": 4}[held]
         assert len(claims) == expected

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.model.job import DEFAULT_TENANT, NewJob, Terms
-from coatcheck.store.sqlite import jobs, merged
+from coatcheck.store.sqlite import bulk_insert, jobs
 from coatcheck.store.sqlite import writer as writer_module
-from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.store.sqlite.transaction import Transaction
 from coatcheck.testing.conformance.arrange import NOW, new_job
 
 pytestmark = pytest.mark.anyio
@@ -58,8 +58,8 @@ def test_merged_or_not_the_rows_are_the_same(batch: list[NewJob]) -> None:
         for job in batch:
             jobs.submit(tx, job, NOW)
 
-    assert all(merged.can_be_merged(job) for job in batch)
-    together = merged.merge([merged.Incoming(job, NOW) for job in batch])
+    assert all(bulk_insert.can_be_merged(job) for job in batch)
+    together = bulk_insert.merge([bulk_insert.Incoming(job, NOW) for job in batch])
     assert rows_after(together) == rows_after(one_by_one)
 
 
@@ -74,20 +74,20 @@ def test_merged_or_not_the_rows_are_the_same(batch: list[NewJob]) -> None:
     ids=["labels", "public id", "limit key", "deadline"],
 )
 def test_what_the_merged_statements_cannot_write_is_not_merged(fields: dict[str, Any]) -> None:
-    assert not merged.can_be_merged(new_job(**fields))
+    assert not bulk_insert.can_be_merged(new_job(**fields))
 
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many submits each merged operation stands for."""
     seen: list[int] = []
-    merge = merged.merge
+    merge = bulk_insert.merge
 
-    def noting(incoming: list[merged.Incoming]) -> Any:
+    def noting(incoming: list[bulk_insert.Incoming]) -> Any:
         seen.append(len(incoming))
         return merge(incoming)
 
-    monkeypatch.setattr(merged, "merge", noting)
+    monkeypatch.setattr(bulk_insert, "merge", noting)
     return seen
 
 

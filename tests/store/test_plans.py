@@ -17,7 +17,7 @@ import pytest
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
-from coatcheck.store.sqlite.listing import list_query
+from coatcheck.store.sqlite.list_query import list_query
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
 

@@ -11,7 +11,7 @@ import pytest
 
 from coatcheck.store.base import JobFilter
 from coatcheck.store.queries import Queries
-from coatcheck.store.sqlite.listing import list_query
+from coatcheck.store.sqlite.list_query import list_query
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
 

@@ -129,7 +129,7 @@ async def test_a_commit_before_the_first_poll_is_not_missed(
         assert committed.wait(LONG)
         return connect(*arguments, **fields)
 
-    monkeypatch.setattr("coatcheck.store.sqlite.wake.connect", connect_late)
+    monkeypatch.setattr("coatcheck.store.sqlite.wakeups.connect", connect_late)
     with AnotherProcess("submit", database) as other:
         assert await asyncio.to_thread(other.says) == "open"
         signal = store.subscribe(Topic.WORK)

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from coatcheck.store.sqlite.connection import connect
-from coatcheck.store.sqlite.wal_room import (
+from coatcheck.store.sqlite.wal_preallocation import (
     FEW_PAGES,
     LEAST_PAGES,
     PAGE_BYTES,

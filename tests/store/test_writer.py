@@ -11,10 +11,10 @@ import pytest
 
 from coatcheck.errors import Conflict, StoreError, StoreUnavailable
 from coatcheck.store.base import Topic
-from coatcheck.store.sqlite import quickness
+from coatcheck.store.sqlite import inline_commit
 from coatcheck.store.sqlite import writer as writer_module
 from coatcheck.store.sqlite.locks import FileLock
-from coatcheck.store.sqlite.operation import Operation, Transaction, Urgency
+from coatcheck.store.sqlite.transaction import Operation, Transaction, Urgency
 from coatcheck.store.sqlite.writer import Writer
 from tests.store.another_process import AnotherProcess
 
@@ -433,11 +433,11 @@ async def test_who_is_alone_on_its_loop_commits_there_if_turns_are_quick(
     quick_s: float,
     most: int,
 ) -> None:
-    monkeypatch.setattr(quickness, "QUICK_SECONDS", quick_s)
-    monkeypatch.setattr(quickness, "FIRST_PAUSE_SECONDS", 3_600.0)
+    monkeypatch.setattr(inline_commit, "QUICK_SECONDS", quick_s)
+    monkeypatch.setattr(inline_commit, "FIRST_PAUSE_SECONDS", 3_600.0)
     await writer.write(note("ours"), Urgency.WORKER)
     await _turn_is_over()
-    writer._quick = quickness.Quickness()
+    writer._quick = inline_commit.Quickness()
     here = await asyncio.to_thread(asyncio.run, _write_alone(writer))
     # One that was slow leaves the others to the thread.
     assert here == [number < most for number in range(5)]
@@ -447,7 +447,7 @@ async def test_who_is_alone_on_its_loop_commits_there_if_turns_are_quick(
 async def test_those_who_come_together_leave_the_commit_to_the_thread(
     writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quickness, "QUICK_SECONDS", 3_600.0)
+    monkeypatch.setattr(inline_commit, "QUICK_SECONDS", 3_600.0)
     writer._quick._again_at = 0.0
     await writer.write(note("ours"), Urgency.WORKER)
     await _turn_is_over()
@@ -469,8 +469,8 @@ async def test_one_alone_is_committed_on_our_loop_if_turns_are_quick(
     quick_s: float,
     most: int,
 ) -> None:
-    monkeypatch.setattr(quickness, "QUICK_SECONDS", quick_s)
-    monkeypatch.setattr(quickness, "FIRST_PAUSE_SECONDS", 3_600.0)
+    monkeypatch.setattr(inline_commit, "QUICK_SECONDS", quick_s)
+    monkeypatch.setattr(inline_commit, "FIRST_PAUSE_SECONDS", 3_600.0)
     committed_by: list[int] = []
     lock = FileLock(database.with_suffix(".lock"))
     writer = Writer(database, lock, lambda _: committed_by.append(threading.get_ident()))
@@ -486,7 +486,7 @@ async def test_one_alone_is_committed_on_our_loop_if_turns_are_quick(
 async def test_a_fault_of_one_that_is_alone_is_dealt_with_in_the_thread(
     writer: Writer, notes: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quickness, "QUICK_SECONDS", 3_600.0)
+    monkeypatch.setattr(inline_commit, "QUICK_SECONDS", 3_600.0)
     writer._quick._again_at = 0.0
     await writer.write(note("there"), Urgency.WORKER)
     ran: list[bool] = []
@@ -543,7 +543,7 @@ async def test_the_log_is_written_back_while_nobody_else_has_the_connection(
         met = not over.is_set()
         return f"{note(text)(tx)} {met}"
 
-    monkeypatch.setattr(quickness, "QUICK_SECONDS", 3_600.0)
+    monkeypatch.setattr(inline_commit, "QUICK_SECONDS", 3_600.0)
     writer._quick._again_at = 0.0
     await writer.write(note("first"), Urgency.WORKER)
     monkeypatch.setattr(Writer, "_checkpoint", linger)

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from coatcheck.cli.demo import ANNOUNCEMENT
+from coatcheck.cli.demo.command import ANNOUNCEMENT
 from tests.cli.processes import COMMAND, Lines, environment
 from tests.debian import program_of
 

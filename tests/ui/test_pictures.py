@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from coatcheck.clock import SystemClock
-from coatcheck.engine.throughput import MINUTE_MS, Throughput
+from coatcheck.engine.maintenance.throughput import MINUTE_MS, Throughput
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.http.arrange import StoppedClock
 

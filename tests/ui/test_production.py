@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from coatcheck.surfaces.ingest.words import BATCH
+from coatcheck.surfaces.ingest.constants import BATCH
 from tests.cli.processes import run_to_end, running
 from tests.surfaces.ingest.embedding_server import EmbeddingServer
 from tests.surfaces.ingest.texts import long_text

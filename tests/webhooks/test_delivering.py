@@ -11,8 +11,8 @@ import pytest
 from standardwebhooks import WebhookVerificationError
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.model.job import DEFAULT_TENANT, Job
 from coatcheck.model.webhook import SCHEDULE_S, Delivery, DeliveryState
 from coatcheck.store.webhooks import DeliveryFilter
@@ -254,7 +254,7 @@ async def test_everything_due_is_delivered_beside_one_that_runs(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is asked for while a call is noted may be due only after the answer was read."""
-    monkeypatch.setattr("coatcheck.engine.delivering.SCHEDULE_S", (0,) * 5)
+    monkeypatch.setattr("coatcheck.engine.webhooks.dispatcher.SCHEDULE_S", (0,) * 5)
     claim, note = engine.store.claim_deliveries, engine.store.note_deliveries
     noted = asyncio.Event()
 

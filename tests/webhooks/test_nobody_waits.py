@@ -17,13 +17,13 @@ import pytest
 
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.base import Store
 from coatcheck.store.postgres.store import PostgresStore
-from coatcheck.store.sqlite.operation import Urgency
 from coatcheck.store.sqlite.store import SQLiteStore
+from coatcheck.store.sqlite.transaction import Urgency
 from tests.webhooks.conftest import app, delivering
 from tests.webhooks.receiver import Answer, Receiver, receiving
 
@@ -55,8 +55,8 @@ async def engine(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Engine]:
     # However slow the machine is, no call is given up: what is told is told beside the silent ones.
-    monkeypatch.setattr("coatcheck.engine.delivering.TIMEOUT_S", 10 * LONG)
-    monkeypatch.setattr("coatcheck.engine.delivering.LEASE_MS", 1_200_000)
+    monkeypatch.setattr("coatcheck.engine.webhooks.dispatcher.TIMEOUT_S", 10 * LONG)
+    monkeypatch.setattr("coatcheck.engine.webhooks.dispatcher.LEASE_MS", 1_200_000)
     store: Store = request.getfixturevalue(request.param)
     await store.open()
     engine = Engine(store, app.kinds, guard=Guard("127.0.0.1"))

@@ -20,19 +20,19 @@ from coatcheck import App, Context
 from coatcheck.clock import Clock, SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.egress.outbound import Outbound
-from coatcheck.engine import delivering as module
-from coatcheck.engine.delivering import Deliverer, wait_for_event
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks import dispatcher as module
+from coatcheck.engine.webhooks.dispatcher import Deliverer, wait_for_event
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.model.job import DEFAULT_TENANT, Job
 from coatcheck.model.webhook import JITTER, SCHEDULE_S, Delivery, DeliveryState
-from coatcheck.model.wording import Told, Worded
+from coatcheck.model.webhook_format import Told, Worded
 from coatcheck.store.base import Store
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.store.webhooks import DeliveryFilter, Noted
-from coatcheck.surfaces.foreman.telling import SCHEDULE_S as FOREMAN_SCHEDULE_S
+from coatcheck.surfaces.foreman.webhooks import SCHEDULE_S as FOREMAN_SCHEDULE_S
 from tests.postgres.schemas import Schemas
 from tests.store.template import migrated
 from tests.webhooks.conftest import MovedClock, StoppedClock

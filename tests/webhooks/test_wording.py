@@ -12,11 +12,11 @@ import pytest
 from coatcheck import App, Context
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.webhooks import WebhookAsked
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.engine.webhooks.endpoints import WebhookAsked
 from coatcheck.model.job import DEFAULT_TENANT, Job
 from coatcheck.model.webhook import Delivery, DeliveryState
-from coatcheck.model.wording import Told, Worded
+from coatcheck.model.webhook_format import Told, Worded
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.store.webhooks import DeliveryFilter
 from tests.webhooks.conftest import MovedClock

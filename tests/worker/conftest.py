@@ -14,7 +14,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.worker.pace import Pace
+from coatcheck.worker.slots.prefetch import Pace
 from coatcheck.worker.worker import Worker
 from tests.store.template import migrated
 

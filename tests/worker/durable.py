@@ -9,7 +9,7 @@ from dataclasses import replace
 from coatcheck import App
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Job
 from coatcheck.model.kind import Backoff

@@ -14,7 +14,7 @@ from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.settings import Settings
 from coatcheck.store.base import Ended
 from coatcheck.testing.conformance.arrange import new_job
-from coatcheck.worker.processes.at_hand import AtHand
+from coatcheck.worker.processes.warm_process import AtHand
 
 from .meeting import Life, Meeting
 from .process_app import app

@@ -14,9 +14,9 @@ import pytest
 from coatcheck import App, Context
 from coatcheck import clock as clocks
 from coatcheck.model.job import Claim, Lease, Terms
-from coatcheck.worker.backlog import Backlog
-from coatcheck.worker.execution import Execution
-from coatcheck.worker.operations import Question
+from coatcheck.worker.attempts.execution import Execution
+from coatcheck.worker.slots.slots import Backlog
+from coatcheck.worker.steps.effects import Question
 
 app = App()
 

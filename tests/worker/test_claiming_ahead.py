@@ -17,13 +17,13 @@ import pytest
 from coatcheck import App, Context
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import Claimed, JobFilter, Settlement, Store
-from coatcheck.worker.pace import MOST_AHEAD, PATIENCE_S, Pace
+from coatcheck.worker.slots.prefetch import MOST_AHEAD, PATIENCE_S, Pace
 from coatcheck.worker.worker import Worker
 
 from .conftest import SETTINGS, working

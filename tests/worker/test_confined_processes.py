@@ -14,7 +14,7 @@ import pytest
 from coatcheck import App
 from coatcheck.blobs.open import blobs_for
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.confinement import Confinement
 from coatcheck.model.kind import Kind

@@ -9,13 +9,13 @@ import pytest
 
 from coatcheck import App, Context, Fail
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.once import Once
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import InvalidPayload, JobFailed, KeyReused
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
-from coatcheck.worker.operations import ChildJob
+from coatcheck.worker.steps.effects import ChildJob
 
 from .conftest import working
 from .durable import result_of

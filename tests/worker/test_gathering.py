@@ -11,12 +11,12 @@ import pytest
 
 from coatcheck import App, Context, Fail, JobCancelled, JobFailed
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import JobError
 from coatcheck.model.state import State
 from coatcheck.model.step import Op, Step, StepState
 from coatcheck.store.base import BATCH_LIMIT
-from coatcheck.worker.operations import ChildJob
+from coatcheck.worker.steps.effects import ChildJob
 
 from .both_stores import store
 from .conftest import SETTINGS, working

@@ -11,9 +11,9 @@ import pytest
 
 from coatcheck import App, Context
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.state import Reason, State
-from coatcheck.worker.interrupts import Interrupted
+from coatcheck.worker.attempts.interrupts import Interrupted
 
 from .conftest import SETTINGS, working
 from .test_running_jobs import run

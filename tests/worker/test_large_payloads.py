@@ -15,11 +15,11 @@ from coatcheck import App, Context
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.clock import SystemClock
-from coatcheck.engine.again import Fork
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.keeping import RESERVED_MS
-from coatcheck.engine.once import Once
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.payloads.payloads import RESERVED_MS
+from coatcheck.engine.resume_fork import Fork
+from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import BlobStoreUnavailable
 from coatcheck.model.outcome import Released
 from coatcheck.model.payload import INLINE_BYTES, is_reference

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from coatcheck import App, Context, Fail
-from coatcheck.engine.again import Fork
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.resume_fork import Fork
 from coatcheck.errors import NotFound
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.payload import INLINE_BYTES, is_reference
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op
 from coatcheck.store.base import Store
-from coatcheck.worker.operations import ReadPayload, asked
+from coatcheck.worker.steps.effects import ReadPayload, asked
 
 from . import process_app
 from .conftest import working

@@ -13,7 +13,7 @@ from coatcheck import App, Context
 from coatcheck.engine.engine import Engine
 from coatcheck.model.payload import INLINE_BYTES
 from coatcheck.store.base import Report, Store
-from coatcheck.worker.operations import QUICK_MS
+from coatcheck.worker.steps.effects import QUICK_MS
 
 from .conftest import working
 from .durable import lose, result_of, submit

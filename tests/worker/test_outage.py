@@ -10,11 +10,11 @@ import pytest
 
 from coatcheck import App, Context
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
-from coatcheck.worker.outage import Poll
+from coatcheck.worker.store_retry import Poll
 
 from .conftest import SETTINGS, working
 

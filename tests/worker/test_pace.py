@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coatcheck.worker.pace import AHEAD_S, LATELY_S, MOST_AHEAD, SHORT_S, Pace
+from coatcheck.worker.slots.prefetch import AHEAD_S, LATELY_S, MOST_AHEAD, SHORT_S, Pace
 
 SLOTS = 16
 

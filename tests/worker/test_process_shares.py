@@ -13,12 +13,12 @@ import pytest
 
 from coatcheck import App
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.share import HeldSlots, Share
 from coatcheck.model.state import State
 from coatcheck.store.base import Claimed, Store
 from coatcheck.testing.conformance.arrange import new_job
-from coatcheck.worker.lane import slots_and_share
+from coatcheck.worker.slots.pool import slots_and_share
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import worker_info
 

@@ -12,7 +12,7 @@ import pytest
 
 from coatcheck import App
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter, Settlement

@@ -13,7 +13,7 @@ import pytest
 
 from coatcheck import App
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Progress
 from coatcheck.model.state import Reason, State

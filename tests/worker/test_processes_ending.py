@@ -10,7 +10,7 @@ import pytest
 
 from coatcheck import App
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.state import Reason, State
 
 from . import process_app

@@ -15,8 +15,8 @@ import pytest
 from coatcheck import App
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.state import Reason, State
 from tests.cli.proc_files import children_of
 from tests.cli.processes import Running, running
@@ -148,7 +148,7 @@ async def test_a_script_cannot_be_a_process(tmp_path: Path) -> None:
     script.write_text(
         "import asyncio\n"
         "from coatcheck import App, Context\n"
-        "from coatcheck.cli.running import worker_process\n"
+        "from coatcheck.cli.server.runtime import worker_process\n"
         "from coatcheck.settings import Settings\n"
         "app = App()\n"
         "@app.job(isolation='process')\n"

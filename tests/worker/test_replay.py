@@ -9,8 +9,8 @@ from collections import Counter
 import pytest
 
 from coatcheck import App, Context, Fail, Retry
-from coatcheck.engine.again import Fork
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.resume_fork import Fork
 from coatcheck.errors import UnknownKind
 from coatcheck.model.event import EventType
 from coatcheck.model.state import State

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from coatcheck import App, Context, Fail, Retry
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
 from coatcheck.store.base import Store

@@ -11,9 +11,9 @@ import pytest
 from coatcheck.model.job import Lease
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.store.base import Settlement
-from coatcheck.worker import settling as module
-from coatcheck.worker.probe import no_probe
-from coatcheck.worker.settling import Settling
+from coatcheck.worker.attempts import completer as module
+from coatcheck.worker.attempts.completer import Settling
+from coatcheck.worker.failpoints import no_probe
 
 pytestmark = pytest.mark.anyio
 

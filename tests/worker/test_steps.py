@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from coatcheck import App, Context, Retry
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission, prepare
+from coatcheck.engine.submit.submission import Submission, prepare
 from coatcheck.errors import StepFailed
 from coatcheck.model.event import EventType
 from coatcheck.model.kind import Backoff

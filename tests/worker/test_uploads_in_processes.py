@@ -11,10 +11,10 @@ import pytest
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.job import Lease
 from coatcheck.store.base import Store
-from coatcheck.worker.scratch import Scratch
+from coatcheck.worker.attempts.scratch import Scratch
 
 from . import process_app
 from .conftest import working

@@ -48,7 +48,7 @@ for d in sorted(root.rglob("*"), reverse=True):
 # 2. dotted names, one pass, longest first
 names = sorted(mod, key=len, reverse=True)
 dotted = re.compile(r"(?<![\w.\0])(" + "|".join(map(re.escape,names)) + r")(?![\w])")
-# 3. paths in prose: `http/door.py`
+# 3. paths in prose: `http/auth/middleware.py`
 paths = {}
 for a, b in moves:
     if a.endswith(".py"):

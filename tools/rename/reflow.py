@@ -2,7 +2,7 @@
 import json,subprocess,sys,pathlib,re,textwrap
 repo=pathlib.Path(sys.argv[1])
 for _ in range(2):
-    out=subprocess.run([str(repo/".venv/bin/ruff"),"check","--select","E501","--output-format","json","."],cwd=repo,capture_output=True,text=True).stdout
+    out=subprocess.run(["/work/main/.venv/bin/ruff","check","--select","E501","--output-format","json","."],cwd=repo,capture_output=True,text=True).stdout
     by={}
     for e in json.loads(out): by.setdefault(e["filename"],[]).append(e["location"]["row"])
     for f,rows in by.items():

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from coatcheck.blobs.base import PIECE, Address, BlobWriter, Bucket, Patience, Written
-from coatcheck.blobs.sealed import SealedBucket
+from coatcheck.blobs.encrypted import SealedBucket
 from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, TooLarge
 
 T = TypeVar("T")

@@ -7,12 +7,12 @@ from urllib.parse import unquote, urlsplit
 
 from coatcheck.blobs.base import Bucket
 from coatcheck.blobs.blobs import Blobs
+from coatcheck.blobs.encrypted import SealedBucket
 from coatcheck.blobs.files import FileBucket
 from coatcheck.blobs.objects import ObjectBucket
-from coatcheck.blobs.sealed import SealedBucket
+from coatcheck.crypto.encryption import keyring_for
+from coatcheck.crypto.secret_refs import resolve
 from coatcheck.errors import ConfigurationError
-from coatcheck.sealing import keyring_for
-from coatcheck.secrets import resolve
 from coatcheck.settings import Settings
 
 _OBJECTS = ("s3", "az", "gs")

@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
-from coatcheck.cli import exits
-from coatcheck.cli.exits import ApiError
+from coatcheck.cli import exit_codes
+from coatcheck.cli.exit_codes import ApiError
 from coatcheck.client.address import DEFAULT_URL, find_address
-from coatcheck.client.answers import read_object
 from coatcheck.client.driver import Driver
-from coatcheck.client.steps import send
+from coatcheck.client.effects import send
+from coatcheck.client.responses import read_object
 from coatcheck.client.wire import JSON, Lost, Request
 from coatcheck.errors import (
     CoatcheckError,
@@ -38,13 +38,13 @@ TIMEOUT_S = 30.0
 PAGE = 200
 # The first that fits decides.
 _EXIT_CODES: tuple[tuple[type[CoatcheckError], int], ...] = (
-    (InvalidInput, exits.USAGE),
-    (KeyReused, exits.USAGE),
-    (Unauthorized, exits.NOT_ALLOWED),
-    (NotFound, exits.NOT_FOUND),
-    (Overloaded, exits.UNREACHABLE),
-    (StoreUnavailable, exits.UNREACHABLE),
-    (Unreachable, exits.UNREACHABLE),
+    (InvalidInput, exit_codes.USAGE),
+    (KeyReused, exit_codes.USAGE),
+    (Unauthorized, exit_codes.NOT_ALLOWED),
+    (NotFound, exit_codes.NOT_FOUND),
+    (Overloaded, exit_codes.UNREACHABLE),
+    (StoreUnavailable, exit_codes.UNREACHABLE),
+    (Unreachable, exit_codes.UNREACHABLE),
 )
 
 Json = dict[str, Any]
@@ -65,7 +65,7 @@ class Api:
         try:
             address = find_address(url, api_key or "")
         except ConfigurationError as error:
-            raise ApiError(str(error), exits.USAGE) from None
+            raise ApiError(str(error), exit_codes.USAGE) from None
         self.shown_url = address.shown
         self._driver = Driver(address)
 
@@ -85,7 +85,7 @@ class Api:
     def submit(self, body: Json, key: str) -> Json:
         """Hand a job in, once under a key."""
         if not key.isprintable() or not key.isascii():
-            raise ApiError("an idempotency key is printable ASCII", exits.USAGE)
+            raise ApiError("an idempotency key is printable ASCII", exit_codes.USAGE)
         return self._call(_post("/v1/jobs", body, key), "id")
 
     def job(self, job_id: str, *, wait: float = 0, explain: bool = False) -> Json:
@@ -291,21 +291,21 @@ class Api:
             raise NoAnswer(
                 f"cannot reach a server at {self.shown_url} ({got.reason}); is it running "
                 "(`coatcheck serve`), and is the address right (--url, COATCHECK_URL)?",
-                exits.UNREACHABLE,
+                exit_codes.UNREACHABLE,
             )
         try:
             return read_object(got, holds)
         except UnexpectedAnswer as error:
             if got.status < 300:
                 said = f"what answers at {self.shown_url} is not Coatcheck"
-                raise ApiError(said, exits.UNREACHABLE) from None
-            raise ApiError(str(error), exits.FAILED) from None
+                raise ApiError(said, exit_codes.UNREACHABLE) from None
+            raise ApiError(str(error), exit_codes.FAILED) from None
         except CoatcheckError as error:
             found = (code for kind, code in _EXIT_CODES if isinstance(error, kind))
             words = str(error)
             if got.status == 401:
                 words += "; give a key with --api-key or COATCHECK_API_KEY"
-            raise ApiError(words, next(found, exits.FAILED)) from None
+            raise ApiError(words, next(found, exit_codes.FAILED)) from None
 
 
 def _post(path: str, body: Any, key: str | None = None) -> Request:

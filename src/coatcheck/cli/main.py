@@ -13,39 +13,39 @@ from importlib import import_module
 
 import click
 
-from coatcheck.cli import exits
-from coatcheck.cli.completion import COMPLETE_VARIABLE, PROGRAM
-from coatcheck.cli.exits import ApiError
-from coatcheck.cli.terminal import complain
+from coatcheck.cli import exit_codes
+from coatcheck.cli.commands.completion import COMPLETE_VARIABLE, PROGRAM
+from coatcheck.cli.exit_codes import ApiError
+from coatcheck.cli.output.terminal import complain
 from coatcheck.errors import CoatcheckError, StoreUnavailable
 
 # The module of each command, and what it is called there.
 COMMANDS = {
-    "serve": ("serving", "serve"),
-    "worker": ("serving", "worker"),
-    "migrate": ("serving", "migrate"),
-    "demo": ("demo", "demo"),
+    "serve": ("commands.serve", "serve"),
+    "worker": ("commands.serve", "worker"),
+    "migrate": ("commands.serve", "migrate"),
+    "demo": ("demo.command", "demo"),
     "doctor": ("doctor.command", "doctor"),
-    "backup": ("backup", "backup"),
-    "reseal": ("reseal", "reseal"),
-    "submit": ("submit", "submit"),
-    "watch": ("watching", "watch"),
-    "jobs": ("jobs", "jobs"),
-    "kinds": ("kinds", "kinds"),
-    "queues": ("queues", "queues"),
-    "schedules": ("schedules", "schedules"),
-    "webhooks": ("webhooks", "webhooks"),
-    "render": ("render", "render"),
-    "graph": ("graph", "graph"),
-    "ingest": ("ingest", "ingest"),
-    "search": ("search", "search"),
-    "fetch-model": ("fetch_model", "fetch_model"),
-    "exec": ("execute", "execute"),
-    "audit": ("audit", "audit"),
-    "keys": ("keys", "keys"),
-    "tenants": ("tenants", "tenants"),
-    "mcp": ("mcp", "mcp"),
-    "completion": ("completion", "completion"),
+    "backup": ("commands.backup", "backup"),
+    "reseal": ("commands.rekey", "reseal"),
+    "submit": ("commands.submit", "submit"),
+    "watch": ("commands.watch", "watch"),
+    "jobs": ("commands.jobs", "jobs"),
+    "kinds": ("commands.kinds", "kinds"),
+    "queues": ("commands.queues", "queues"),
+    "schedules": ("commands.schedules", "schedules"),
+    "webhooks": ("commands.webhooks", "webhooks"),
+    "render": ("commands.render", "render"),
+    "graph": ("commands.graph", "graph"),
+    "ingest": ("commands.ingest", "ingest"),
+    "search": ("commands.search", "search"),
+    "fetch-model": ("commands.fetch_model", "fetch_model"),
+    "exec": ("commands.execute", "execute"),
+    "audit": ("commands.audit", "audit"),
+    "keys": ("commands.keys", "keys"),
+    "tenants": ("commands.tenants", "tenants"),
+    "mcp": ("commands.mcp", "mcp"),
+    "completion": ("commands.completion", "completion"),
 }
 
 
@@ -109,15 +109,15 @@ def main() -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         _abandon_stdout()
-        sys.exit(exits.FAILED)
+        sys.exit(exit_codes.FAILED)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EIO):
             raise
         _abandon_stdout()
         complain(f"cannot write the output: {error.strerror}")
-        sys.exit(exits.FAILED)
+        sys.exit(exit_codes.FAILED)
     except click.exceptions.Abort:
-        sys.exit(exits.INTERRUPTED)
+        sys.exit(exit_codes.INTERRUPTED)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -126,11 +126,11 @@ def main() -> None:
         sys.exit(error.exit_code)
     except StoreUnavailable as error:
         complain(str(error))
-        sys.exit(exits.EXIT_TEMPORARY)
+        sys.exit(exit_codes.EXIT_TEMPORARY)
     except CoatcheckError as error:
         complain(str(error))
-        sys.exit(exits.EXIT_CONFIGURATION)
-    sys.exit(code if isinstance(code, int) else exits.OK)
+        sys.exit(exit_codes.EXIT_CONFIGURATION)
+    sys.exit(code if isinstance(code, int) else exit_codes.OK)
 
 
 def _abandon_stdout() -> None:

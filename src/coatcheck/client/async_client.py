@@ -15,12 +15,12 @@ from coatcheck.client.address import Address, find_address
 from coatcheck.client.async_driver import AsyncDriver
 from coatcheck.client.calls import Calls, JobFilter, Page
 from coatcheck.client.client import ANSWER_TIMEOUT_S, DEFAULT_TIMEOUT_S, RETRY_FOR_S
-from coatcheck.client.downloading import into
+from coatcheck.client.download import into
 from coatcheck.client.event import Event
 from coatcheck.client.handle import Handle, ResultT
 from coatcheck.client.new_job import JobOptions, NewJob
 from coatcheck.client.results import UNTYPED, read_type
-from coatcheck.client.retrying import Patience
+from coatcheck.client.retry import Patience
 from coatcheck.client.schedules import ScheduleOptions
 from coatcheck.client.webhooks import AsyncWebhooks
 from coatcheck.model.upload import Upload

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import httpx2
 
 from coatcheck.client.address import Address
+from coatcheck.client.connection_errors import lost
 from coatcheck.client.driver import LIMITS, answer, build
-from coatcheck.client.losses import lost
-from coatcheck.client.steps import Emit, Open, Pause, Read, Send, Step, Steps
+from coatcheck.client.effects import Emit, Open, Pause, Read, Send, Step, Steps
 from coatcheck.client.wire import Answer, Lost
 
 T = TypeVar("T")

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import IO, Any, TypedDict
 from urllib.parse import quote
 
-from coatcheck.client.answers import JOB_MEMBERS, read_json, read_object
-from coatcheck.client.downloading import download
-from coatcheck.client.following import Keep, follow
+from coatcheck.client.download import download
+from coatcheck.client.effects import Emit, Steps
+from coatcheck.client.follow import Keep, follow
 from coatcheck.client.new_job import NewJob, write_batch, write_job, write_json
-from coatcheck.client.retrying import Patience
+from coatcheck.client.responses import JOB_MEMBERS, read_json, read_object
+from coatcheck.client.retry import Patience
 from coatcheck.client.schedules import ScheduleCalls, trigger_path
-from coatcheck.client.steps import Emit, Steps
-from coatcheck.client.waiting import Pieces, wait_for_end
+from coatcheck.client.wait import Pieces, wait_for_end
 from coatcheck.client.webhook_calls import WebhookCalls
 from coatcheck.client.wire import JSON, Request
 from coatcheck.errors import Gone, InvalidInput, Unreachable

@@ -17,13 +17,13 @@ from pydantic import TypeAdapter
 
 from coatcheck.client.address import Address, find_address
 from coatcheck.client.calls import Calls, JobFilter, Page
-from coatcheck.client.downloading import into
+from coatcheck.client.download import into
 from coatcheck.client.driver import Driver
 from coatcheck.client.event import Event
 from coatcheck.client.handle import Handle, ResultT
 from coatcheck.client.new_job import JobOptions, NewJob
 from coatcheck.client.results import UNTYPED, read_type
-from coatcheck.client.retrying import Patience
+from coatcheck.client.retry import Patience
 from coatcheck.client.schedules import ScheduleOptions
 from coatcheck.client.webhooks import Webhooks
 from coatcheck.model.upload import Upload

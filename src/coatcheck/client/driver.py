@@ -12,8 +12,8 @@ import httpx2
 
 from coatcheck.blobs.blobs import pieces_of
 from coatcheck.client.address import Address
-from coatcheck.client.losses import lost
-from coatcheck.client.steps import Emit, Open, Pause, Read, Send, Step, Steps
+from coatcheck.client.connection_errors import lost
+from coatcheck.client.effects import Emit, Open, Pause, Read, Send, Step, Steps
 from coatcheck.client.wire import Answer, Lost, Request
 
 T = TypeVar("T")

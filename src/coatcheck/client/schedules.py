@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any, Literal, TypedDict
 from urllib.parse import quote
 
-from coatcheck.client.answers import read_object
+from coatcheck.client.effects import Steps
 from coatcheck.client.new_job import NewJob, write_schedule
-from coatcheck.client.retrying import Patience
-from coatcheck.client.steps import Steps
+from coatcheck.client.responses import read_object
+from coatcheck.client.retry import Patience
 from coatcheck.client.wire import JSON, Request
 
 Shown = dict[str, Any]

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
-from coatcheck.client.answers import read_object
+from coatcheck.client.effects import Steps, send
 from coatcheck.client.new_job import write_json
-from coatcheck.client.retrying import Patience
-from coatcheck.client.steps import Steps, send
+from coatcheck.client.responses import read_object
+from coatcheck.client.retry import Patience
 from coatcheck.client.wire import JSON, Request
 
 Shown = dict[str, Any]

@@ -7,8 +7,8 @@ request also makes a `Confirmation` for it:
 - Code that waits on behalf of a request expires it when the wait is over (`expire_confirmation`):
   waits for jobs and events, claims, and calls that are answered by a worker.
 - Before anything of the answer is sent, `ensure` asks again unless the confirmation is fresh. The
-  HTTP server does that for every answer (http/door.py), so an endpoint cannot forget it, and a wait
-  that expires nothing is still bounded by `FRESH_S`.
+  HTTP server does that for every answer (http/auth/middleware.py), so an endpoint cannot forget it,
+  and a wait that expires nothing is still bounded by `FRESH_S`.
 
 Invariant: nothing is answered after a wait, or later than `FRESH_S` after the last confirmation
 (`STREAM_FRESH_S` once the answer has begun), unless the caller was confirmed again since.

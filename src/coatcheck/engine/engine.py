@@ -10,31 +10,32 @@ from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
 from coatcheck.egress.guard import Guard
 from coatcheck.egress.outbound import Outbound
-from coatcheck.engine import again, many, submitting
-from coatcheck.engine.access import Admission, Doorkeeper, Pepper
-from coatcheck.engine.admitting import Admitting
-from coatcheck.engine.again import Fork, Forked, Resumed
-from coatcheck.engine.delivering import Deliverer
-from coatcheck.engine.estimates import Estimates
+from coatcheck.engine import bulk, resume_fork
+from coatcheck.engine.auth import Admission, Doorkeeper, Pepper
+from coatcheck.engine.bulk import DoneToSome, Only, every_job
+from coatcheck.engine.event_reader import Feed
 from coatcheck.engine.explain import FARTHEST, Because, what_holds
-from coatcheck.engine.feed import Feed
-from coatcheck.engine.keeping import Keeping
-from coatcheck.engine.large_steps import with_results_shown, with_steps_stored
-from coatcheck.engine.many import DoneToSome, Only, every_job
-from coatcheck.engine.metrics import Metrics
-from coatcheck.engine.once import Once
+from coatcheck.engine.maintenance.metrics import Metrics
 from coatcheck.engine.open_requests import OpenPerTenant, RequestLimits
-from coatcheck.engine.places import Places
-from coatcheck.engine.quota import QuotaBook
-from coatcheck.engine.remote import RemoteWork
-from coatcheck.engine.schedules import Schedules, submission_of
-from coatcheck.engine.submission import Submission, as_submitted, prepare
-from coatcheck.engine.submitting import Submitted
-from coatcheck.engine.tenant_bounds import QueueNameLimit
-from coatcheck.engine.ticking import Ticker
-from coatcheck.engine.uploads import Uploads
-from coatcheck.engine.watch import Watch
-from coatcheck.engine.webhooks import Webhooks
+from coatcheck.engine.payloads.large_steps import with_results_shown, with_steps_stored
+from coatcheck.engine.payloads.payloads import Keeping
+from coatcheck.engine.payloads.uploads import Uploads
+from coatcheck.engine.remote_workers import RemoteWork
+from coatcheck.engine.resources import Places
+from coatcheck.engine.resume_fork import Fork, Forked, Resumed
+from coatcheck.engine.schedules.scheduler import Ticker
+from coatcheck.engine.schedules.schedules import Schedules, submission_of
+from coatcheck.engine.submit import submit
+from coatcheck.engine.submit.admission import Admitting
+from coatcheck.engine.submit.estimates import Estimates
+from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.quotas import QuotaBook
+from coatcheck.engine.submit.submission import Submission, as_submitted, prepare
+from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.tenant_bounds import QueueNameLimit
+from coatcheck.engine.waiters import Watch
+from coatcheck.engine.webhooks.dispatcher import Deliverer
+from coatcheck.engine.webhooks.endpoints import Webhooks
 from coatcheck.errors import InvalidInput, NotFound, StoreError
 from coatcheck.ids import UlidGenerator
 from coatcheck.model.event import Event
@@ -56,7 +57,7 @@ from coatcheck.store.base import (
     Settlement,
     Store,
 )
-from coatcheck.store.turns import names_in_lanes
+from coatcheck.store.fairness import names_in_lanes
 
 if TYPE_CHECKING:
     from coatcheck.blobs.blobs import Blobs
@@ -139,22 +140,20 @@ class Engine:
     async def accept(self, submission: Submission) -> NewJob:
         """Do the same, and return only what was written."""
         if not tracing.is_on():
-            job, _ = await submitting.submit(self, submission, None)
+            job, _ = await submit.submit(self, submission, None)
             return job
         with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
-            job, _ = await submitting.submit(
-                self, submission._replace(traceparent=traceparent), None
-            )
+            job, _ = await submit.submit(self, submission._replace(traceparent=traceparent), None)
             return job
 
     async def submit_once(self, submission: Submission, once: Once) -> Submitted:
         """Submit a job unless one was submitted under this key before; return that one then."""
         with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
             traced = submission._replace(traceparent=traceparent)
-            job, earlier = await submitting.submit(self, traced, once)
+            job, earlier = await submit.submit(self, traced, once)
         if earlier is None:
             return Submitted([as_submitted(job)], replayed=False)
-        return await submitting.replayed(self, earlier, once, job.tenant)
+        return await submit.replayed(self, earlier, once, job.tenant)
 
     async def submit_ended(
         self, job: NewJob, ended: Ended, admission: Admission | None = None
@@ -162,7 +161,7 @@ class Engine:
         """Make a job durable that was checked and run here, and has ended; it is counted like one
         that a worker ran. A payload that is kept apart does not go this way: raises ValueError.
         """
-        await submitting.submit_ended(self, job, ended, admission)
+        await submit.submit_ended(self, job, ended, admission)
 
     async def trigger(
         self,
@@ -191,14 +190,14 @@ class Engine:
         self, submissions: Sequence[Submission], once: Once | None = None
     ) -> Submitted:
         """Check every job, then make all of them durable, or none; return them in order."""
-        jobs, earlier = await submitting.submit_batch(self, submissions, once)
+        jobs, earlier = await submit.submit_batch(self, submissions, once)
         if earlier is not None and once is not None:
-            return await submitting.replayed(self, earlier, once, jobs[0].tenant)
-        return Submitted(await submitting.apart(jobs, _all_as_submitted, jobs), replayed=False)
+            return await submit.replayed(self, earlier, once, jobs[0].tenant)
+        return Submitted(await submit.apart(jobs, _all_as_submitted, jobs), replayed=False)
 
     async def accept_batch(self, submissions: Sequence[Submission]) -> list[NewJob]:
         """Do the same, and return only what was written."""
-        jobs, _ = await submitting.submit_batch(self, submissions, None)
+        jobs, _ = await submit.submit_batch(self, submissions, None)
         return jobs
 
     async def submit_family(
@@ -213,9 +212,9 @@ class Engine:
         ids = self.new_id.consecutive(len(children) + 1)
         # The parent comes last, so that its children are there when it is.
         submissions = [*children, parent_of(ids[:-1])]
-        jobs, earlier = await submitting.submit_batch(self, submissions, once, ids, is_family=True)
+        jobs, earlier = await submit.submit_batch(self, submissions, once, ids, is_family=True)
         if earlier is not None and once is not None:
-            found = await submitting.replayed(self, earlier, once, jobs[0].tenant)
+            found = await submit.replayed(self, earlier, once, jobs[0].tenant)
             return found._replace(jobs=found.jobs[-1:])
         return Submitted([as_submitted(jobs[-1])], replayed=False)
 
@@ -332,31 +331,31 @@ class Engine:
 
     async def resume(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Resumed:
         """Queue a job again that failed or was cancelled; any other is left as it is."""
-        return await again.resume(self, tenant, job_id)
+        return await resume_fork.resume(self, tenant, job_id)
 
     async def resume_all(
         self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
     ) -> DoneToSome:
         """Resume the newest jobs that a filter finds, a bounded number; or only count them."""
-        return await again.resume_some(self, which, only, dry_run=dry_run)
+        return await resume_fork.resume_some(self, which, only, dry_run=dry_run)
 
     async def cancel_all(
         self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
     ) -> DoneToSome:
         """Cancel the newest jobs that a filter finds, a bounded number; or only count them."""
-        return await many.cancel_some(self, which, only, dry_run=dry_run)
+        return await bulk.cancel_some(self, which, only, dry_run=dry_run)
 
     async def delete_all(
         self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
     ) -> DoneToSome:
         """Delete the newest jobs that a filter finds, a bounded number; or only count them."""
-        return await many.delete_some(self, which, only, dry_run=dry_run)
+        return await bulk.delete_some(self, which, only, dry_run=dry_run)
 
     async def fork(
         self, asked: Fork, once: Once | None = None, tenant: str = DEFAULT_TENANT
     ) -> Forked:
         """Make a new job that begins with the steps of another, up to one of them."""
-        return await again.fork(self, tenant, asked, once)
+        return await resume_fork.fork(self, tenant, asked, once)
 
     async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Receipt:
         """Remove a job that has ended, and all that belongs to it."""

@@ -13,7 +13,7 @@ from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op, Step, StepState
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import QueueStatus, Stands, Store
-from coatcheck.store.turns import kind_in_lanes
+from coatcheck.store.fairness import kind_in_lanes
 
 if TYPE_CHECKING:
     from coatcheck.engine.engine import Engine

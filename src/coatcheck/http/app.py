@@ -17,20 +17,20 @@ from starlette.routing import Route
 
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError, ConfigurationError
-from coatcheck.http import surface_jobs
-from coatcheck.http.caller import authorize, is_authorized
-from coatcheck.http.checks import check_request
-from coatcheck.http.door import Door, OpenCalls
+from coatcheck.http.auth.caller import authorize, is_authorized
+from coatcheck.http.auth.guess_limit import MissLimit
+from coatcheck.http.auth.middleware import Door, OpenCalls
+from coatcheck.http.auth.readers import check_named_job
 from coatcheck.http.endpoint import Endpoint, Handler, OpensTo
-from coatcheck.http.jobs import submit_job
-from coatcheck.http.miss_limit import MissLimit
-from coatcheck.http.open_requests import LimitOpenRequests
+from coatcheck.http.error_format import Shapes, answer_error
+from coatcheck.http.errors import Shape
+from coatcheck.http.jobs.handlers import submit_job
 from coatcheck.http.openapi import openapi
-from coatcheck.http.problem import Shape
-from coatcheck.http.readers import check_named_job
+from coatcheck.http.protocol.open_requests import LimitOpenRequests
+from coatcheck.http.request.negotiation import check_request
 from coatcheck.http.routes import ENDPOINTS
-from coatcheck.http.shapes import Shapes, answer_error
-from coatcheck.http.surface import Surface
+from coatcheck.http.surfaces import jobs
+from coatcheck.http.surfaces.base import Surface
 
 # What pages of other origins may read beside the body.
 EXPOSED = (
@@ -89,7 +89,7 @@ def _endpoints_of(surfaces: Mapping[str, Surface]) -> list[Endpoint]:
     found = [each for surface in surfaces.values() for each in surface.endpoints]
     showing = {name: surface for name, surface in surfaces.items() if surface.shows_jobs}
     if showing:
-        found.append(surface_jobs.endpoint_for(showing))
+        found.append(jobs.endpoint_for(showing))
     return found
 
 
@@ -98,7 +98,7 @@ def _shapes_of(surfaces: Mapping[str, Surface]) -> Shapes:
         prefix: surface.refuse for surface in surfaces.values() for prefix in surface.prefixes
     }
     if any(surface.shows_jobs for surface in surfaces.values()):
-        by_prefix[surface_jobs.PREFIX] = surface_jobs.refuse
+        by_prefix[jobs.PREFIX] = jobs.refuse
     return Shapes(by_prefix)
 
 

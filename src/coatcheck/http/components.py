@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from coatcheck.http.access_schemas import access_components
-from coatcheck.http.audit_routes import audit_components
+from coatcheck.http.access.audit_endpoints import audit_components
+from coatcheck.http.access.schemas import access_components
 from coatcheck.http.endpoint import Schema
-from coatcheck.http.job_schemas import job_components
-from coatcheck.http.operating_schemas import operating_components
-from coatcheck.http.schedule_schemas import schedule_components
-from coatcheck.http.webhook_schemas import webhook_components
-from coatcheck.http.work_schemas import work_components
+from coatcheck.http.jobs.schemas import job_components
+from coatcheck.http.schedules.schemas import schedule_components
+from coatcheck.http.server.schemas import operating_components
+from coatcheck.http.webhooks.schemas import webhook_components
+from coatcheck.http.workers.schemas import work_components
 
 
 def components() -> dict[str, Schema]:

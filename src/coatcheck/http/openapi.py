@@ -15,9 +15,9 @@ from typing import Any
 from coatcheck.errors import InvalidPayload
 from coatcheck.http.components import components
 from coatcheck.http.endpoint import TENANT, Answer, Endpoint, OpensTo, Parameter, Schema, ref
-from coatcheck.http.problem import MEDIA_TYPE as PROBLEM
-from coatcheck.http.schemas import COUNT, FILE_NAME, ID, KEY_ID, NAME, TEXT
-from coatcheck.http.webhook_routes import told
+from coatcheck.http.errors import MEDIA_TYPE as PROBLEM
+from coatcheck.http.json_schema import COUNT, FILE_NAME, ID, KEY_ID, NAME, TEXT
+from coatcheck.http.webhooks.endpoints import told
 from coatcheck.model.kind import Kind
 
 # What can happen to any call: a bad parameter, no key or one that is not for this, a tenant that

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from coatcheck.http.access_routes import ACCESS
-from coatcheck.http.artifact_routes import ARTIFACTS
-from coatcheck.http.audit_routes import AUDIT
+from coatcheck.http.access.audit_endpoints import AUDIT
+from coatcheck.http.access.endpoints import ACCESS
 from coatcheck.http.endpoint import Endpoint
-from coatcheck.http.job_routes import JOBS
-from coatcheck.http.operating_routes import OPERATING, PAGES
-from coatcheck.http.schedule_routes import SCHEDULES
-from coatcheck.http.steering_routes import STEERING
-from coatcheck.http.upload_routes import UPLOADS
-from coatcheck.http.webhook_routes import WEBHOOKS
-from coatcheck.http.work_routes import WORK
+from coatcheck.http.files.artifact_endpoints import ARTIFACTS
+from coatcheck.http.files.upload_endpoints import UPLOADS
+from coatcheck.http.jobs.endpoints import JOBS
+from coatcheck.http.jobs.step_endpoints import STEERING
+from coatcheck.http.schedules.endpoints import SCHEDULES
+from coatcheck.http.server.endpoints import OPERATING, PAGES
+from coatcheck.http.webhooks.endpoints import WEBHOOKS
+from coatcheck.http.workers.endpoints import WORK
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     *(*JOBS, *ARTIFACTS, *UPLOADS, *STEERING, *WORK, *SCHEDULES, *WEBHOOKS),

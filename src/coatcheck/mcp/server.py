@@ -15,8 +15,8 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from coatcheck.http.body import JSON_LIMIT
-from coatcheck.mcp.calling import Calls
+from coatcheck.http.request.body import JSON_LIMIT
+from coatcheck.mcp.calls import Calls
 from coatcheck.mcp.tasks import EXTENSION, TaskParams, Tasks, UpdateParams
 
 INSTRUCTIONS = (

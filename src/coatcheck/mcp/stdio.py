@@ -24,9 +24,9 @@ from typing import Any
 
 from coatcheck.client.address import Address
 from coatcheck.client.async_driver import AsyncDriver
+from coatcheck.client.effects import Emit, Pause, Steps, open_stream, read_stream
 from coatcheck.client.event_stream import EventStream
-from coatcheck.client.retrying import Patience, is_answer
-from coatcheck.client.steps import Emit, Pause, Steps, open_stream, read_stream
+from coatcheck.client.retry import Patience, is_answer
 from coatcheck.client.wire import JSON, Answer, Lost, Request
 from coatcheck.mcp.names import IDEMPOTENCY_KEY, INTERNAL_ERROR, INVALID_REQUEST, PATH
 

@@ -18,14 +18,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
-from coatcheck.http.body import read_json
-from coatcheck.http.caller import caller_of
+from coatcheck.http.auth.caller import caller_of
+from coatcheck.http.auth.loopback import Sender, is_own_page_or_allowed
 from coatcheck.http.endpoint import JSON, TRACEPARENT, Answer, Body, Endpoint, OpensTo, Schema
-from coatcheck.http.guard import Sender, is_own_page_or_allowed
-from coatcheck.http.job_view import dumps
-from coatcheck.http.problem import Refusal
-from coatcheck.http.stream import EVENT_STREAM
-from coatcheck.http.surface import Part, Surface
+from coatcheck.http.errors import Refusal
+from coatcheck.http.jobs.events import EVENT_STREAM
+from coatcheck.http.jobs.views import dumps
+from coatcheck.http.request.body import read_json
+from coatcheck.http.surfaces.base import Part, Surface
 from coatcheck.mcp.names import INTERNAL_ERROR, INVALID_REQUEST, PATH, SURFACE
 from coatcheck.settings import Settings
 

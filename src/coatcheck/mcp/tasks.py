@@ -33,9 +33,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.errors import CoatcheckError, NotFound, Unauthorized
-from coatcheck.mcp.asking import Asked, Context, asked_by
+from coatcheck.mcp.caller import Asked, Context, asked_by
 from coatcheck.mcp.names import SURFACE
-from coatcheck.mcp.showing import describe, ended
+from coatcheck.mcp.views import describe, ended
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
 from coatcheck.model.state import State

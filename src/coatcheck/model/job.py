@@ -19,7 +19,8 @@ from coatcheck.model.webhook import Callback
 DEFAULT_TENANT = "default"
 DEFAULT_QUEUE = "default"
 API_SURFACE = "api"
-# Names whose job it is within its tenant, for jobs that are for one caller only (http/readers.py).
+# Names whose job it is within its tenant, for jobs that are for one caller only
+# (http/auth/readers.py).
 OWNER_LABEL = "relay.owner"
 
 

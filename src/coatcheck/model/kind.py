@@ -20,7 +20,7 @@ from coatcheck.model.confinement import Confinement
 from coatcheck.model.job import DEFAULT_QUEUE, Job, Terms
 from coatcheck.model.limit import LONGEST_KEY, Limit
 from coatcheck.model.upload import NOTED
-from coatcheck.model.wording import Wording
+from coatcheck.model.webhook_format import Wording
 
 # Digits of a number that Python, for one, reads back.
 LONGEST_NUMBER = 4_300

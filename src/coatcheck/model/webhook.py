@@ -61,7 +61,9 @@ class Callback(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An address that is told. `lane` is what shares its slowness: see engine/delivering.py."""
+    """An address that is told. `lane` is what shares its slowness: see
+    engine/webhooks/dispatcher.py.
+    """
 
     tenant: str
     id: str

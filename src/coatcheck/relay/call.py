@@ -72,14 +72,14 @@ class StoredCall(BaseModel):
     size: int = Field(default=0, ge=0)  # of the body
     # What the caller has named this request; else the job's id does.
     idempotency_key: HeaderValue | None = None
-    # Headers that are credentials, encrypted for this job alone (secrecy.py).
+    # Headers that are credentials, encrypted for this job alone (relay/credentials.py).
     credentials: Internal[str | None] = None
     # The mark of the caller's credential: the answer is for nobody else, and encrypted.
     owner: Internal[str | None] = None
     # Earlier versions said only whether there is an owner.
     owned: Internal[bool] = False
     # The socket of the process in which the caller waits. It is dialled with a ticket that is made
-    # from the job's id and a key outside of the database (rendezvous.py).
+    # from the job's id and a key outside of the database (relay/socket_folder.py).
     line: Internal[Annotated[SocketName | None, BeforeValidator(_socket_name)]] = None
 
     @property

@@ -4,13 +4,13 @@
     subprocess.run(confined.argv, **confined.options, input=source, capture_output=True)
 
 `confine` starts nothing: it returns what `subprocess` or `asyncio` needs to. What they start is a
-small process of ours, the *keeper* (`keeper.py`), which starts the program in one of three
-strengths, the best that this machine has (`in_force.py`):
+small process of ours, the *supervisor* (`sandbox/supervisor.py`), which starts the program in one
+of three strengths, the best that this machine has (`sandbox/detect.py`):
 
 1. **landlock**: Landlock and seccomp, by `sandlock` (the extra `sandbox`; Linux 6.7 or newer).
    Files, sockets, signals, processes and memory are all held, without root and without namespaces.
 2. **bubblewrap**: namespaces of its own with nothing in them but what is bound. Processes and
-   memory are counted by the keeper, twenty times a second.
+   memory are counted by the supervisor, twenty times a second.
 3. **rlimits**: limits only. It bounds what a mistake can use up. It is no wall: the program reads
    what this user reads and calls whom it likes. `sandbox_in_force()` says so, and logs it.
 
@@ -24,24 +24,24 @@ If the server runs as root, each program has a uid of its own (`identity.py`), t
 that it may write to are given for good; `users_in_force()` tells. Not so if something that it may
 reach is closed to other users: then it runs under the server's uid, without capabilities.
 
-Who ends what: SIGTERM to the keeper is passed on to all of the program's processes, and after
+Who ends what: SIGTERM to the supervisor is passed on to all of the program's processes, and after
 `GRACE_S` whatever is left is killed, also what has moved to a session of its own. The same happens
 when `seconds` are over, when the program has ended and left others behind, and when the thread that
-has started the keeper is gone (so start it from one that waits for it). The keeper dies with
-SIGKILL too, and takes the program with it, but nobody then looks for what it had left behind: send
-SIGTERM first.
+has started the supervisor is gone (so start it from one that waits for it). The supervisor dies
+with SIGKILL too, and takes the program with it, but nobody then looks for what it had left behind:
+send SIGTERM first.
 
 Exit codes are the program's own; 128+n when signal n ended it (137: also by a limit), 124 when time
 ran out, 126 and 127 when it could not be started, 125 when the sandbox could not be made; in that
 case nothing of the program has run.
 """
 
+from coatcheck.sandbox.backends import Strength
+from coatcheck.sandbox.command import Confined
 from coatcheck.sandbox.confine import confine
-from coatcheck.sandbox.confined import Confined
+from coatcheck.sandbox.detect import InForce, sandbox_in_force, users_in_force
 from coatcheck.sandbox.exposure import refuse_exposed_files
-from coatcheck.sandbox.in_force import InForce, sandbox_in_force, users_in_force
 from coatcheck.sandbox.reach import Limits, Reach
-from coatcheck.sandbox.strength import Strength
 
 __all__ = [
     "Confined",

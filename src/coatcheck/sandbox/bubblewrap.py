@@ -12,7 +12,7 @@ from pathlib import Path
 from coatcheck.sandbox import runtime
 from coatcheck.sandbox.reach import Reach
 
-# Where the keeper leaves the seccomp filter to be read.
+# Where the supervisor leaves the seccomp filter to be read.
 FILTER_DESCRIPTOR = 10
 
 

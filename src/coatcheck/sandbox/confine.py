@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coatcheck.sandbox.confined import Confined, confined_command
+from coatcheck.sandbox.backends import Strength
+from coatcheck.sandbox.command import Confined, confined_command
+from coatcheck.sandbox.detect import sandbox_in_force, users_in_force
 from coatcheck.sandbox.identity import is_enterable_by_all, is_open_to_all
-from coatcheck.sandbox.in_force import sandbox_in_force, users_in_force
 from coatcheck.sandbox.reach import Limits, Reach
-from coatcheck.sandbox.strength import Strength
 
 
 def confine(

@@ -1,7 +1,7 @@
 """The disk space that a program uses, including files that it has deleted and still holds open.
 
-The keeper imports this file without the rest of Coatcheck. Nothing here follows a link or changes a
-file: the program may rename and replace whatever is being looked at.
+The supervisor imports this file without the rest of Coatcheck. Nothing here follows a link or
+changes a file: the program may rename and replace whatever is being looked at.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _add(files: _Files, found: os.stat_result) -> None:
 
 
 def _refuse_hidden(folder: str, error: OSError) -> None:
-    """Refuse a folder that the program can fill and the keeper cannot list."""
+    """Refuse a folder that the program can fill and the supervisor cannot list."""
     if error.errno == errno.ENAMETOOLONG:
         raise TooMuchDisk("folders nested deeper than a path is long") from error
     if error.errno == errno.EACCES:

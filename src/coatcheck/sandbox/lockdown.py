@@ -1,8 +1,9 @@
 """Confine the calling process for good, by Landlock and seccomp, without a program in between.
 
-`confine` (confine.py) starts a program below a keeper. A process that runs one job after the other
-cannot be started that way: it is a Python process of ours, which talks to its worker over a socket
-and locks itself down before it imports a parser. Everything that it starts inherits the walls.
+`confine` (confine.py) starts a program below a supervisor. A process that runs one job after the
+other cannot be started that way: it is a Python process of ours, which talks to its worker over a
+socket and locks itself down before it imports a parser. Everything that it starts inherits the
+walls.
 
 What holds after `lock_down`, in the order in which it is applied:
 

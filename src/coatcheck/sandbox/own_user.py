@@ -1,8 +1,8 @@
-"""A uid for one program, when the keeper runs as root.
+"""A uid for one program, when the supervisor runs as root.
 
-The keeper imports this file without the rest of Coatcheck. A uid is claimed by binding an abstract
-socket that is named after it: the kernel releases the name with the process, so two programs never
-share a uid, and nothing has to be cleaned up. The group id is the same number.
+The supervisor imports this file without the rest of Coatcheck. A uid is claimed by binding an
+abstract socket that is named after it: the kernel releases the name with the process, so two
+programs never share a uid, and nothing has to be cleaned up. The group id is the same number.
 """
 
 from __future__ import annotations

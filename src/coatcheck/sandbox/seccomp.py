@@ -166,7 +166,7 @@ _WHICH = {"setpriority": 0, "ioprio_set": 1}
 
 # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _CLONE_NAMESPACES = 0x7E020000
-_PR_SET_DUMPABLE = 4  # the keeper reads /proc/PID/fd to count deleted files
+_PR_SET_DUMPABLE = 4  # the supervisor reads /proc/PID/fd to count deleted files
 _IOCTLS = (
     0x40086602,  # FS_IOC_SETFLAGS
     0x40046602,  # FS_IOC32_SETFLAGS

@@ -5,7 +5,7 @@ Who may do what:
 - Anyone may `submit`, read, `cancel`, `sweep`. A submit that returned is durable; one that raised
   StoreUnavailable may or may not have happened, and can be repeated with the same id.
 - Whoever has run a job before it was written submits it as it ended (`submit_ended`).
-- A worker writes to a job only through the lease it got: `coatcheck.store.working` says how.
+- A worker writes to a job only through the lease it got: `coatcheck.store.workers` says how.
 - A handler that waits gives its job up with the outcome `Waiting`. The job is queued again when
   its time has come (a claim sees to that), or all of one of the groups it waits for is there.
 
@@ -33,10 +33,10 @@ from coatcheck.store.files import FileStore
 from coatcheck.store.migrations import Migration
 from coatcheck.store.queues import QueueStatus, QueueStore
 from coatcheck.store.records import RecordStore
-from coatcheck.store.resealing import ResealingStore
+from coatcheck.store.rekey import ResealingStore
 from coatcheck.store.schedules import ScheduleStore
 from coatcheck.store.webhooks import WebhookStore
-from coatcheck.store.working import (
+from coatcheck.store.workers import (
     NO_LIMITS,
     NO_VERSIONS,
     Claimed,

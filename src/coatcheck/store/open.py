@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
+from coatcheck.crypto.encryption import keyring_for
+from coatcheck.crypto.secret_refs import resolve, resolver_for
 from coatcheck.errors import ConfigurationError
-from coatcheck.sealing import keyring_for
-from coatcheck.secrets import resolve, resolver_for
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
-from coatcheck.store.sealed import SealedStore
-from coatcheck.store.sealed_secrets import SealedSecrets, secret_keys_for
+from coatcheck.store.encrypted import SealedStore
+from coatcheck.store.encrypted_secrets import SealedSecrets, secret_keys_for
 from coatcheck.store.sqlite.store import SQLiteStore
 
 _HINT = (

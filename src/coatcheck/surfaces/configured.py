@@ -8,7 +8,7 @@ import os
 from typing import Any
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.surface import Surface
+from coatcheck.http.surfaces.base import Surface
 from coatcheck.settings import Settings, read_table, read_tables
 
 

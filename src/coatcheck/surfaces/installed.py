@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from coatcheck.app import App
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.surface import NotAskedFor, Surface
+from coatcheck.http.surfaces.base import NotAskedFor, Surface
 
 GROUP = "coatcheck.surfaces"
 

@@ -26,7 +26,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from coatcheck.app import App
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Failure, Progress
 from coatcheck.model.state import Reason, State

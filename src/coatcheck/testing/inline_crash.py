@@ -13,9 +13,9 @@ from coatcheck.clock import Clock
 from coatcheck.model.job import Claim
 from coatcheck.model.kind import Kind
 from coatcheck.model.step import Step
-from coatcheck.worker.context import Context
-from coatcheck.worker.driving import Port
-from coatcheck.worker.operations import Operation
+from coatcheck.worker.steps.context import Context
+from coatcheck.worker.steps.effects import Operation
+from coatcheck.worker.steps.step_runner import Port
 
 
 class Crash(BaseException):

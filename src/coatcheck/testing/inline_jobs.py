@@ -1,7 +1,7 @@
 """The jobs of an inline run, in memory: one after the other, on a clock that jumps to the next.
 
 What happens to a job is decided where it is decided for every store (`coatcheck.model.transition`);
-what its handler asks for is answered as its worker would (`coatcheck.worker.answers`).
+what its handler asks for is answered as its worker would (`coatcheck.worker.steps.requests`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from coatcheck.blobs.blobs import pieces_of
-from coatcheck.engine.submission import Submission, prepare_with_uploads
+from coatcheck.engine.submit.submission import Submission, prepare_with_uploads
 from coatcheck.errors import CoatcheckError, NotFound
 from coatcheck.ids import UlidGenerator
 from coatcheck.model import transition as rules
@@ -34,9 +34,8 @@ from coatcheck.model.step import Message, Step, child_ended
 from coatcheck.model.transition import NEVER, Standing
 from coatcheck.store.base import Report
 from coatcheck.testing.inline_crash import CrashPoint, InlineContext
-from coatcheck.worker.attempt import run_async, run_blocking
-from coatcheck.worker.driving import Port
-from coatcheck.worker.operations import (
+from coatcheck.worker.attempts.attempt import run_async, run_blocking
+from coatcheck.worker.steps.effects import (
     Child,
     Children,
     FetchUpload,
@@ -50,6 +49,7 @@ from coatcheck.worker.operations import (
     Spawn,
     TakePlace,
 )
+from coatcheck.worker.steps.step_runner import Port
 
 
 class FakeClock:

@@ -24,9 +24,9 @@ from coatcheck.model.job import Lease, NewJob
 from coatcheck.model.outcome import Waiting
 from coatcheck.model.step import child_ended, event_sent
 from coatcheck.store.base import Report, Settlement
-from coatcheck.testing.draws import DRAFTS, KINDS
 from coatcheck.testing.expected import ENDED, Key
 from coatcheck.testing.plain_machine import PlainMachine
+from coatcheck.testing.random_draws import DRAFTS, KINDS
 
 _untils = st.sampled_from([None, None, 40, 3_000])
 

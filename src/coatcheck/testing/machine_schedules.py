@@ -22,8 +22,8 @@ from coatcheck.model.job import NewJob
 from coatcheck.model.schedule import Definition, Schedule, Timing
 from coatcheck.store.base import Store
 from coatcheck.store.schedules import DueSchedules, Firing
-from coatcheck.testing.draws import DRAFTS, KINDS, TENANTS
 from coatcheck.testing.expected import ExpectedStore, Key
+from coatcheck.testing.random_draws import DRAFTS, KINDS, TENANTS
 
 T = TypeVar("T")
 

@@ -27,7 +27,15 @@ from coatcheck.model.outcome import GaveUp, Outcome, Succeeded, Waiting
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import Deleted, Earlier, Ended, Idempotency, Report, Settlement, Store
 from coatcheck.testing.comparison import compare
-from coatcheck.testing.draws import (
+from coatcheck.testing.expected import (
+    ENDED,
+    GONE_IS_KNOWN_FOR,
+    ExpectedJob,
+    ExpectedStore,
+    Key,
+)
+from coatcheck.testing.machine_schedules import ScheduleRules
+from coatcheck.testing.random_draws import (
     DRAFTS,
     ENDS,
     KINDS,
@@ -38,14 +46,6 @@ from coatcheck.testing.draws import (
     START,
     leave,
 )
-from coatcheck.testing.expected import (
-    ENDED,
-    GONE_IS_KNOWN_FOR,
-    ExpectedJob,
-    ExpectedStore,
-    Key,
-)
-from coatcheck.testing.machine_schedules import ScheduleRules
 
 T = TypeVar("T")
 

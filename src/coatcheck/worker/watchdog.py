@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from coatcheck.worker.runners import AsyncRunner
+from coatcheck.worker.attempts.runners import AsyncRunner
 
 log = logging.getLogger(__name__)
 

@@ -5,19 +5,21 @@ that blocks, hangs or eats the processor delays neither heartbeats nor settles.
 
 The life of a worker:
 
-1. It registers under an id that is new at every start, and heartbeats from then on (presence.py).
-2. It claims when it is woken (a job was submitted, a slot came free, a delayed job is due) and as
-   a net every few seconds, apart for processes and for the rest, which have slots of their own
-   (lane.py). A claim takes at most as many jobs as there are free slots, unless they have lately
-   been very short (pace.py), and only of kinds it has. What has no slot yet waits in
-   line for one (backlog.py), and is given back if that takes too long. A job that would fail if
-   the worker died never waits there: it must not fail without having been started.
+1. It registers under an id that is new at every start, and heartbeats from then on
+   (worker/heartbeat.py).
+2. It claims when it is woken (a job was submitted, a slot came free, a delayed job is due) and as a
+   net every few seconds, apart for processes and for the rest, which have slots of their own
+   (worker/slots/pool.py). A claim takes at most as many jobs as there are free slots, unless they
+   have lately been very short (worker/slots/prefetch.py), and only of kinds it has. What has no
+   slot yet waits in line for one (worker/slots/slots.py), and is given back if that takes too long.
+   A job that would fail if the worker died never waits there: it must not fail without having been
+   started.
 3. Each job that has started has a timer. When it runs out, when the job is cancelled, or when the
    worker must stop, the handler is *interrupted*: told to stop, and given a grace period. One in a
    process is then killed. Others cannot be, and are left behind: the job is settled without them,
    and their slot stays taken until they really return.
 4. While the store is down it keeps what its handlers have finished and tries again, with a pause
-   that grows (outage.py); nothing is lost unless the process is.
+   that grows (worker/store_retry.py); nothing is lost unless the process is.
 5. When it learns that it was taken for lost, its jobs belong to others. It forgets what waits,
    interrupts what it runs, writes nothing more about either, and registers anew.
 6. Told to stop, it claims no more and gives back what waits, lets its jobs finish for the drain
@@ -41,20 +43,27 @@ from coatcheck.model.job import Claim, Lease
 from coatcheck.model.outcome import Released
 from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement, Topic
-from coatcheck.worker.answers import Answers
-from coatcheck.worker.execution import Execution
-from coatcheck.worker.interrupts import Interrupt
-from coatcheck.worker.lane import Lane, lanes_of
-from coatcheck.worker.outage import Poll, persist
-from coatcheck.worker.pace import PATIENCE_S, Pace
-from coatcheck.worker.presence import Presence
-from coatcheck.worker.probe import Probe, no_probe
+from coatcheck.worker.attempts.completer import Settling
+from coatcheck.worker.attempts.execution import Execution
+from coatcheck.worker.attempts.interrupts import Interrupt
+from coatcheck.worker.attempts.reports import Reports
+from coatcheck.worker.attempts.runners import (
+    AsyncRunner,
+    Ended,
+    Finished,
+    NewLoop,
+    Runner,
+    ThreadRunner,
+)
+from coatcheck.worker.attempts.scratch import Scratch
+from coatcheck.worker.attempts.settlement import count, settlements_of
+from coatcheck.worker.failpoints import Probe, no_probe
+from coatcheck.worker.heartbeat import Presence
 from coatcheck.worker.processes.pool import ProcessRunner
-from coatcheck.worker.reports import Reports
-from coatcheck.worker.runners import AsyncRunner, Ended, Finished, NewLoop, Runner, ThreadRunner
-from coatcheck.worker.scratch import Scratch
-from coatcheck.worker.settling import Settling
-from coatcheck.worker.verdict import count, settlements_of
+from coatcheck.worker.slots.pool import Lane, lanes_of
+from coatcheck.worker.slots.prefetch import PATIENCE_S, Pace
+from coatcheck.worker.steps.requests import Answers
+from coatcheck.worker.store_retry import Poll, persist
 from coatcheck.worker.watchdog import watch_for_blocking
 
 log = logging.getLogger(__name__)

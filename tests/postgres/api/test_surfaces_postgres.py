@@ -15,7 +15,7 @@ from coatcheck.blobs.open import blobs_for
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
-from coatcheck.http.surface import Surface
+from coatcheck.http.surfaces.base import Surface
 from coatcheck.settings import Settings
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.surfaces.foreman.surface import ForemanSurface

@@ -12,17 +12,17 @@ import httpx2
 import pytest
 
 from coatcheck import App
-from coatcheck.cli.running import open_engine
+from coatcheck.cli.server.runtime import open_engine
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.miss_limit import MISSES_PER_MINUTE
+from coatcheck.http.auth.guess_limit import MISSES_PER_MINUTE
 from coatcheck.model.access import TenantStatus
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
 from coatcheck.settings import Settings
 from coatcheck.store.base import JobFilter
-from coatcheck.surfaces.render import links, submitting
+from coatcheck.surfaces.render import links, submit
 from coatcheck.surfaces.render.surface import RenderSurface
 from tests.http.arrange import worker_info
 
@@ -263,7 +263,7 @@ async def test_an_id_that_is_taken_is_chosen_again(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # R10
     chosen = iter(["00000001", "00000001", "00000002"])
-    monkeypatch.setattr(submitting, "token_hex", lambda _: next(chosen))
+    monkeypatch.setattr(submit, "token_hex", lambda _: next(chosen))
     async with serve(RenderSurface({}), works=False) as (http, _):
         assert await handed_in(http) == "job_00000001"
         assert await handed_in(http) == "job_00000002"

@@ -18,7 +18,7 @@ from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter, Topic
 from coatcheck.surfaces.render.diagram import QUEUE
 from coatcheck.surfaces.render.surface import RenderSurface
-from coatcheck.worker.processes.at_hand import AtHand
+from coatcheck.worker.processes.warm_process import AtHand
 
 from .conftest import Serve
 

@@ -15,7 +15,7 @@ import pytest
 
 from coatcheck.engine.engine import Engine
 from coatcheck.model.step import Step
-from coatcheck.surfaces.tasks.running import Runner
+from coatcheck.surfaces.tasks.runners import Runner
 from coatcheck.surfaces.tasks.surface import TaskSurface
 from tests.cli.processes import COMMAND, environment
 from tests.surfaces.tasks.kubernetes.conftest import MakeRunner, config, fake, make_runner

@@ -15,7 +15,7 @@ import pytest
 
 from coatcheck import App
 from coatcheck.blobs.open import blobs_for
-from coatcheck.cli.running import new_event_loop
+from coatcheck.cli.server.runtime import new_event_loop
 from coatcheck.egress.guard import Guard
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app

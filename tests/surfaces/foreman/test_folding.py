@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coatcheck.surfaces.foreman.folding import EVENTS, JSON, NDJSON, Folded, fold, last_line_of
+from coatcheck.surfaces.foreman.stream_merge import EVENTS, JSON, NDJSON, Folded, fold, last_line_of
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.surface import NotAskedFor
+from coatcheck.http.surfaces.base import NotAskedFor
 from coatcheck.model.names import is_name
 from coatcheck.surfaces.foreman.models import canonical, queue_of
 from coatcheck.surfaces.foreman.settings import ForemanSettings

@@ -1,6 +1,6 @@
 """Where every seat is taken, those who stand share the looking."""
 
-from coatcheck.surfaces.foreman.standing import LATEST_S, SOONEST_S, Standing
+from coatcheck.surfaces.foreman.busy_backoff import LATEST_S, SOONEST_S, Standing
 
 
 class Watch:

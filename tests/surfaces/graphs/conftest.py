@@ -17,9 +17,9 @@ import pytest
 
 from coatcheck import App
 from coatcheck.blobs.open import blobs_for
-from coatcheck.cli.running import new_event_loop
+from coatcheck.cli.server.runtime import new_event_loop
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.http.app import create_http_app
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore

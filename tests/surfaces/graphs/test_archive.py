@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.surfaces.graphs.archive import Archive, Limits
-from coatcheck.surfaces.graphs.archive_error import ArchiveError
+from coatcheck.archives.archive import Archive, Limits
+from coatcheck.archives.errors import ArchiveError
 
 from .zips import PROGRAM, declared, flagged, link, method, twice, with_mode, zipped
 

@@ -15,7 +15,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from coatcheck.model.access import TenantStatus
 from coatcheck.model.upload import LARGEST_UPLOAD
 from coatcheck.store.base import JobFilter
-from coatcheck.surfaces.graphs.words import GraphKind
+from coatcheck.surfaces.graphs.constants import GraphKind
 from tests.http.arrange import worker_info
 
 from .conftest import Graphs, Serve

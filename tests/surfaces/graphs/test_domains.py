@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from coatcheck.surfaces.graphs.analysis import Edge, EdgeKind, Graph, Node, NodeKind
+from coatcheck.codegraph import Edge, EdgeKind, Graph, Node, NodeKind
 from coatcheck.surfaces.graphs.communities import communities
 from coatcheck.surfaces.graphs.domains import domains_of
 

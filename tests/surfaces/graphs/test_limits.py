@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from coatcheck import App
+from coatcheck.codegraph.summarizer import SMALL_BYTES
 from coatcheck.model.event import Event, EventType
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.settings import load_settings
 from coatcheck.store.base import JobFilter
 from coatcheck.surfaces.graphs import settings
-from coatcheck.surfaces.graphs.analysis.summarising import SMALL_BYTES
-from coatcheck.surfaces.graphs.showing import status_of
 from coatcheck.surfaces.graphs.surface import GraphSurface
-from coatcheck.worker.lane import lanes_of
-from coatcheck.worker.pace import Pace
+from coatcheck.surfaces.graphs.views import status_of
+from coatcheck.worker.slots.pool import lanes_of
+from coatcheck.worker.slots.prefetch import Pace
 from tests.http.arrange import worker_info
 
 from .conftest import Graphs, Serve, import_first

@@ -13,8 +13,8 @@ import pytest
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.surfaces.graphs import settings
+from coatcheck.surfaces.graphs.domain_names import ask_for_name, tidied
 from coatcheck.surfaces.graphs.domains import Domain, renamed
-from coatcheck.surfaces.graphs.naming import ask_for_name, tidied
 from coatcheck.surfaces.graphs.settings import GraphSettings, NamingSettings
 
 from .conftest import Serve

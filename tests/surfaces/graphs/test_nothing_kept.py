@@ -19,7 +19,7 @@ from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker import worker as worker_module
-from coatcheck.worker.scratch import LOCK
+from coatcheck.worker.attempts.scratch import LOCK
 from tests.cli.processes import COMMAND, environment
 from tests.http.arrange import worker_info
 from tests.payloads.canary import WORD, found_in

@@ -14,7 +14,7 @@ import pytest
 from coatcheck import App
 from coatcheck.blobs.open import blobs_for
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.sweep import Sweeper
+from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.http.app import create_http_app
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store

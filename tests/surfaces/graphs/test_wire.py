@@ -10,8 +10,8 @@ import pytest
 import uvicorn
 
 from coatcheck.http.app import create_http_app
-from coatcheck.http.patience import PatientProtocol
-from coatcheck.surfaces.graphs import polling
+from coatcheck.http.protocol.timeouts import PatientProtocol
+from coatcheck.surfaces.graphs import empty_body
 from coatcheck.surfaces.graphs.surface import GraphSurface
 
 from .conftest import Graphs, Serve, until
@@ -108,7 +108,7 @@ async def test_an_empty_body_keeps_the_connection(serve: Serve) -> None:
 async def test_a_body_that_is_too_long_to_wait_for(serve: Serve) -> None:
     async with serve(works=False) as graphs, connected(graphs) as here:
         await graphs.post("call", zipped())
-        await here.send(f"Content-Length: {polling.MOST_BYTES + 1}", body=b"x" * 1000)
+        await here.send(f"Content-Length: {empty_body.MOST_BYTES + 1}", body=b"x" * 1000)
         status, headers, _ = await here.answer()
         assert (status, headers["connection"]) == (202, "close")
         assert await here.has_ended()
@@ -117,7 +117,7 @@ async def test_a_body_that_is_too_long_to_wait_for(serve: Serve) -> None:
 async def test_one_without_a_length_is_cut_off(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(polling, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(empty_body, "MOST_BYTES", 100_000)
     async with serve(works=False) as graphs, connected(graphs) as here:
         await graphs.post("call", zipped())
         await here.send(
@@ -131,7 +131,7 @@ async def test_one_without_a_length_is_cut_off(
 async def test_one_that_does_not_come_is_not_waited_for(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(polling, "LONGEST_S", 0.01)
+    monkeypatch.setattr(empty_body, "LONGEST_S", 0.01)
     async with serve(works=False) as graphs, connected(graphs) as here:
         await graphs.post("call", zipped())
         await here.send("Content-Length: 1000", body=b"x")

@@ -15,14 +15,14 @@ from typing import Any
 import httpx2
 
 from coatcheck import App
-from coatcheck.cli.running import new_event_loop, open_engine
+from coatcheck.cli.server.runtime import new_event_loop, open_engine
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.model.kind import Backoff, Isolation
 from coatcheck.settings import Settings
+from coatcheck.surfaces.ingest.constants import KIND
 from coatcheck.surfaces.ingest.surface import IngestSurface
-from coatcheck.surfaces.ingest.words import KIND
-from coatcheck.worker.probe import Probe, no_probe
+from coatcheck.worker.failpoints import Probe, no_probe
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import connect
 

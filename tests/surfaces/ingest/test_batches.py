@@ -6,7 +6,7 @@ import pytest
 
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.base import JobFilter
-from coatcheck.surfaces.ingest.words import BATCH_KIND, KIND
+from coatcheck.surfaces.ingest.constants import BATCH_KIND, KIND
 from tests.http.problems import read_problem
 
 from .conftest import Serve

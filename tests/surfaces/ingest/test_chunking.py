@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coatcheck.surfaces.ingest.chunking import MOST, TARGET, chunk
-from coatcheck.surfaces.ingest.values import Chunk, Extracted
+from coatcheck.surfaces.ingest.chunker import MOST, TARGET, chunk
+from coatcheck.surfaces.ingest.stages import Chunk, Extracted
 
 SENTENCE = "Every coat gets a ticket with a number of its own, and is found by it. "
 FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "markdown", "text", "email", "code")

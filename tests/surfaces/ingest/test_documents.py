@@ -17,7 +17,7 @@ import pytest
 from coatcheck.model.event import EventType
 from coatcheck.settings import Settings
 from coatcheck.store.base import JobFilter
-from coatcheck.surfaces.ingest.taking_in import SMALL_IN_ALL
+from coatcheck.surfaces.ingest.intake import SMALL_IN_ALL
 from tests.http.problems import read_problem
 
 from .conftest import Serve

@@ -13,7 +13,7 @@ import pytest
 from coatcheck.egress.guard import Guard
 from coatcheck.errors import Fail, Retry
 from coatcheck.settings import Settings
-from coatcheck.surfaces.ingest.fetching import fetch_document
+from coatcheck.surfaces.ingest.fetch import fetch_document
 from tests.http.problems import read_problem
 
 from .embedding_server import EmbeddingServer

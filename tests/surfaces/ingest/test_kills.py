@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
-from coatcheck.engine.submission import Submission
+from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.upload import Upload
+from coatcheck.surfaces.ingest.constants import BATCH, KIND
 from coatcheck.surfaces.ingest.document import DocumentRequest
-from coatcheck.surfaces.ingest.words import BATCH, KIND
 
 from .conftest import Serve
 from .embedding_server import EmbeddingServer

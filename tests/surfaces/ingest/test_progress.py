@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from coatcheck.surfaces.ingest.words import BATCH
+from coatcheck.surfaces.ingest.constants import BATCH
 
 from .conftest import Serve
 from .embedding_server import EmbeddingServer

@@ -11,7 +11,7 @@ import pytest
 from coatcheck.model.access import Scope
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.base import JobFilter
-from coatcheck.surfaces.ingest.words import KIND, MOST_FILES
+from coatcheck.surfaces.ingest.constants import KIND, MOST_FILES
 from tests.http.problems import read_problem
 
 from .conftest import Serve

@@ -15,7 +15,7 @@ from coatcheck import App
 from coatcheck.ids import UlidGenerator
 from coatcheck.model.kind import Isolation
 from coatcheck.settings import Settings
-from coatcheck.surfaces.ingest.words import KIND
+from coatcheck.surfaces.ingest.constants import KIND
 
 from .embedding_server import EmbeddingServer
 from .greeting import greet

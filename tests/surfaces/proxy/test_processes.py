@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from coatcheck.cli.exits import EXIT_CONFIGURATION
+from coatcheck.cli.exit_codes import EXIT_CONFIGURATION
 from tests.cli.diagnosis import diagnose, of_area
 from tests.cli.proc_files import children_of
 from tests.cli.processes import Running, poll_until, run_to_end, running

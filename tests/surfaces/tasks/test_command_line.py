@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coatcheck.surfaces.tasks.running import InvalidCommand, check_arguments, read_command_line
+from coatcheck.surfaces.tasks.runners import InvalidCommand, check_arguments, read_command_line
 
 
 @pytest.mark.parametrize(

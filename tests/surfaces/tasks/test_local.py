@@ -15,8 +15,8 @@ import pytest
 import uvloop
 
 from coatcheck.sandbox import Limits
-from coatcheck.surfaces.tasks.running import Command, LocalRunner, Ran, RunnerError
-from coatcheck.surfaces.tasks.running.folder import Folder, remove_leftovers
+from coatcheck.surfaces.tasks.runners import Command, LocalRunner, Ran, RunnerError
+from coatcheck.surfaces.tasks.runners.folder import Folder, remove_leftovers
 
 pytestmark = pytest.mark.anyio
 
@@ -289,7 +289,7 @@ def test_a_folder_goes_whatever_is_in_it(folders: Path) -> None:
 def test_what_a_killed_process_leaves_is_removed_and_what_is_in_use_is_not(folders: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
-        "from coatcheck.surfaces.tasks.running.folder import Folder\n"
+        "from coatcheck.surfaces.tasks.runners.folder import Folder\n"
         "made = Folder(Path(sys.argv[1]))\n"
         "(made.path / 'left').mkdir()\n"
         "print(made.path, flush=True); sys.stdin.read()\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.surfaces.tasks.running import CommandPolicy
+from coatcheck.surfaces.tasks.runners import CommandPolicy
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
-from coatcheck.cli.moments import short
+from coatcheck.cli.output.time_format import short
 
 AREA = "clock"
 # Between the two looks the wall clock may run ahead or behind by this much.

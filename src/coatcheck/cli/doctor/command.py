@@ -11,7 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from coatcheck.cli import exits
+from coatcheck.cli import exit_codes
 from coatcheck.cli.doctor.blobs import look_at_blobs
 from coatcheck.cli.doctor.clock import check_clock, look
 from coatcheck.cli.doctor.disk import check_disk
@@ -19,13 +19,13 @@ from coatcheck.cli.doctor.files import check_files
 from coatcheck.cli.doctor.findings import Finding, Level, ok, problem
 from coatcheck.cli.doctor.limits import check_limits
 from coatcheck.cli.doctor.parts import check_parts
-from coatcheck.cli.doctor.patience import NoAnswer, ask
 from coatcheck.cli.doctor.server import check_server
 from coatcheck.cli.doctor.settings import differing, shown
 from coatcheck.cli.doctor.state import check_inside
 from coatcheck.cli.doctor.store import StoreView, look_at_store
+from coatcheck.cli.doctor.timeout import NoAnswer, ask
 from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, SETTING_OPTIONS, options
-from coatcheck.cli.terminal import out, plain, print_json
+from coatcheck.cli.output.terminal import out, plain, print_json
 from coatcheck.errors import CoatcheckError
 from coatcheck.sandbox.identity import SETTING as SANDBOX_UIDS
 from coatcheck.settings import Settings, load_settings
@@ -132,9 +132,11 @@ def _finish(as_json: bool, values: dict[str, Any], findings: list[Finding]) -> N
         out().print(f"\n{problems} problem(s), {warnings} warning(s)")
     sys.stdout.flush()
     if any(finding.advice == _STUCK for finding in findings):
-        os._exit(exits.FAILED)  # a thread was left behind, which an orderly exit would wait for
+        os._exit(
+            exit_codes.FAILED
+        )  # a thread was left behind, which an orderly exit would wait for
     if problems:
-        sys.exit(exits.FAILED)
+        sys.exit(exit_codes.FAILED)
 
 
 def _print(finding: Finding) -> None:

@@ -13,7 +13,7 @@ import apsw
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
 from coatcheck.cli.doctor.sandbox import check_sandbox
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.surface import Part
+from coatcheck.http.surfaces.base import Part
 from coatcheck.mcp.surface import McpSurface
 from coatcheck.sandbox.lockdown import walls_here
 from coatcheck.settings import Settings

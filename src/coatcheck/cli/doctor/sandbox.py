@@ -8,9 +8,9 @@ from pathlib import Path
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
 from coatcheck.sandbox import Limits, Strength, sandbox_in_force
+from coatcheck.sandbox.detect import users_in_force
 from coatcheck.sandbox.exposure import exposed_files
 from coatcheck.sandbox.identity import is_enterable_by_all
-from coatcheck.sandbox.in_force import users_in_force
 from coatcheck.sandbox.seccomp import deny_filter
 from coatcheck.settings import Settings
 

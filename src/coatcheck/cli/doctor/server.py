@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coatcheck.cli import exits
+from coatcheck.cli import exit_codes
 from coatcheck.cli.api import Api, ApiError, NoAnswer
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
 
@@ -20,7 +20,7 @@ def check_server(url: str, shown: str, api_key: str | None, *, asked_for: bool) 
         advice = "start one with coatcheck serve MODULE:APP, or name another with --url"
         return (problem if asked_for else warning)(AREA, f"nothing answers at {shown}", advice)
     except ApiError as error:
-        advice = "see its log" if error.exit_code == exits.UNREACHABLE else "correct --url"
+        advice = "see its log" if error.exit_code == exit_codes.UNREACHABLE else "correct --url"
         return problem(AREA, f"{shown} answers: {error}", advice)
     except (LookupError, TypeError):
         return problem(AREA, f"what answers at {shown} is not Coatcheck", "correct --url")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coatcheck.client.address import without_password
-from coatcheck.secrets import resolver_for
+from coatcheck.crypto.secret_refs import resolver_for
 from coatcheck.settings import Settings
 
 # Addresses that may hold a password.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from coatcheck.cli.doctor.findings import Finding, ok, warning
-from coatcheck.cli.moments import now, short
+from coatcheck.cli.output.time_format import now, short
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter, QueueStatus, SeenWorker, Store

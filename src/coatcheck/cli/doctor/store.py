@@ -12,8 +12,8 @@ import apsw
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
 from coatcheck.cli.doctor.state import Inside, read_inside
+from coatcheck.crypto.secret_refs import resolve
 from coatcheck.errors import CoatcheckError, ConfigurationError, StoreUnavailable
-from coatcheck.secrets import resolve
 from coatcheck.settings import Settings
 from coatcheck.store.migrations import Migration, pending
 from coatcheck.store.open import store_for

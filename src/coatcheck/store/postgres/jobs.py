@@ -27,8 +27,8 @@ from coatcheck.model.transition import Standing, Transition
 from coatcheck.model.usage import moved
 from coatcheck.store.base import NO_WORKER, Ended, Report, Settlement, Topic
 from coatcheck.store.postgres import access, blobs, records, webhooks
+from coatcheck.store.postgres.column_encoding import as_texts, in_columns
 from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.postgres.transport import as_texts, in_columns
 from coatcheck.store.rows import (
     NEW_JOB_COLUMNS,
     STANDING_FIELDS,

@@ -14,10 +14,10 @@ from typing import Any
 
 from coatcheck.model.job import Job
 from coatcheck.store.base import QueueStatus
+from coatcheck.store.fairness import kind_in_lanes, priority_in_lanes
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rows import read_queue
-from coatcheck.store.turns import kind_in_lanes, priority_in_lanes
 
 
 class PostgresQueues(ABC):

@@ -41,20 +41,20 @@ from coatcheck.store.base import (
     Topic,
 )
 from coatcheck.store.migrations import Migration
-from coatcheck.store.postgres import claiming, housekeeping, jobs, recording, steering
+from coatcheck.store.postgres import commands, fast_checkpoint, fast_claim, jobs, retention
 from coatcheck.store.postgres.access import PostgresAccess, the_one_epoch
+from coatcheck.store.postgres.after_commit import Following
 from coatcheck.store.postgres.audit import PostgresAudit
-from coatcheck.store.postgres.claims import Claims
+from coatcheck.store.postgres.claimer import Claims
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.files import PostgresFiles
-from coatcheck.store.postgres.following import Following
-from coatcheck.store.postgres.keys import Keyed, submit_once
-from coatcheck.store.postgres.listing import list_query
+from coatcheck.store.postgres.idempotency import Keyed, submit_once
+from coatcheck.store.postgres.list_query import list_query
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.queues import PostgresQueues
 from coatcheck.store.postgres.records import PostgresRecords
-from coatcheck.store.postgres.resealing import PostgresResealing
+from coatcheck.store.postgres.rekey import PostgresResealing
 from coatcheck.store.postgres.schedules import PostgresSchedules
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
@@ -288,7 +288,7 @@ class PostgresStore(
         """Send an event to a job."""
         job = (tenant, (await self.get(tenant, job_id)).id)
         await self._database.run(
-            lambda db: steering.send(db, self._sql, job, name, data, now, key, most),
+            lambda db: commands.send(db, self._sql, job, name, data, now, key, most),
             repeatable=key is not None,
         )
         self._woke()
@@ -297,7 +297,7 @@ class PostgresStore(
     async def resume(self, tenant: str, job_id: str, now: int) -> Job:
         """Queue a job again that failed or was cancelled."""
         job = (tenant, (await self.get(tenant, job_id)).id)
-        row = await self._database.run(lambda db: steering.resume(db, self._sql, job, now))
+        row = await self._database.run(lambda db: commands.resume(db, self._sql, job, now))
         self._woke()
         return await self.get(*job) if row is None else read_job(row)
 
@@ -311,14 +311,14 @@ class PostgresStore(
     ) -> None:
         """Make a job durable that begins with steps of another."""
         await self._database.run(
-            lambda db: steering.fork(db, self._sql, source, before, job, now, copies)
+            lambda db: commands.fork(db, self._sql, source, before, job, now, copies)
         )
         self._taken_in([job])
 
     async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
         """Remove a job that has ended."""
         job = await self.get(tenant, job_id)
-        deleted = await self._database.run(lambda db: steering.delete(db, self._sql, job, now))
+        deleted = await self._database.run(lambda db: commands.delete(db, self._sql, job, now))
         self._notifications.publish({Topic.CHANGES})
         return deleted
 
@@ -400,12 +400,12 @@ class PostgresStore(
         self._taken_in([child for _, said in reports for child in said.children])
         return answers
 
-    async def _record(self, said: recording.Said, now: int) -> dict[Lease, int] | None:
-        handed, sql, record = self._claims.handed, self._sql, recording.record_one_as_claimed
-        laid_out = recording.lay_out_step(handed, said)
+    async def _record(self, said: fast_checkpoint.Said, now: int) -> dict[Lease, int] | None:
+        handed, sql, record = self._claims.handed, self._sql, fast_checkpoint.record_one_as_claimed
+        laid_out = fast_checkpoint.lay_out_step(handed, said)
         if laid_out is None:
-            record = recording.record_as_claimed
-            laid_out = recording.lay_out_steps(handed, said)
+            record = fast_checkpoint.record_as_claimed
+            laid_out = fast_checkpoint.lay_out_steps(handed, said)
             if laid_out is None:
                 return None
         return await self._database.run(
@@ -415,7 +415,7 @@ class PostgresStore(
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
         """End attempts."""
         written = await self._database.run(
-            lambda db: claiming.settle_as_claimed(
+            lambda db: fast_claim.settle_as_claimed(
                 db, self._sql, self._claims.handed, self._claims.lanes, settlements, now
             ),
             transaction=False,
@@ -440,7 +440,7 @@ class PostgresStore(
 
     async def sweep(self, now: int) -> Swept:
         """Do what is due, a bounded amount."""
-        most = housekeeping.AT_ONCE
+        most = retention.AT_ONCE
         expired = await self._end(
             await self._database.fetch(self._sql.past_deadline, now, most), rules.expired, now
         )
@@ -459,7 +459,7 @@ class PostgresStore(
         ]
         dropped = await self._database.execute(self._sql.drop_old_inputs, now, most)
         deleted, self._swept_to = await self._database.run(
-            lambda db: housekeeping.delete_old(db, self._sql, self._swept_to, now)
+            lambda db: retention.delete_old(db, self._sql, self._swept_to, now)
         )
         done = (expired, overran, int(dropped.rpartition(" ")[2]), deleted, len(missed))
         more = most in done or any(cascading)

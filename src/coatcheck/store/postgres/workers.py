@@ -1,4 +1,4 @@
-"""Workers on PostgreSQL: who is there, and what each holds. See `coatcheck.store.working`."""
+"""Workers on PostgreSQL: who is there, and what each holds. See `coatcheck.store.workers`."""
 
 from __future__ import annotations
 

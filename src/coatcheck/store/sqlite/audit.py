@@ -5,9 +5,9 @@ from __future__ import annotations
 from coatcheck.model.audit import AuditEntry
 from coatcheck.store.audit import AuditFilter
 from coatcheck.store.rows import audit_values, read_audit
-from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transaction import Transaction, Urgency
 from coatcheck.store.sqlite.writer import Writer
 
 

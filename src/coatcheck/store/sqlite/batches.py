@@ -28,8 +28,8 @@ from coatcheck.model.upload import StoredUpload
 from coatcheck.model.webhook import Callback
 from coatcheck.store.base import Earlier, Idempotency
 from coatcheck.store.sqlite import blobs, jobs
-from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transaction import Transaction, Urgency
 from coatcheck.store.sqlite.writer import Writer
 
 SLICE = 100

@@ -10,8 +10,8 @@ from coatcheck.model.job import Lease, NewJob
 from coatcheck.model.payload import NOBODY, BlobName, blobs_in
 from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Topic
-from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transaction import Transaction
 
 
 def reserve(tx: Transaction, blob: BlobName, remove_at: int) -> None:

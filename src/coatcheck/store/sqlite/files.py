@@ -9,9 +9,9 @@ from coatcheck.model.job import Lease
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.upload import StoredUpload
 from coatcheck.store.sqlite import blobs, jobs
-from coatcheck.store.sqlite.operation import Urgency
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transaction import Urgency
 from coatcheck.store.sqlite.writer import Writer
 
 

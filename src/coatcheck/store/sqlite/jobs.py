@@ -40,8 +40,8 @@ from coatcheck.store.rows import (
     step_row,
 )
 from coatcheck.store.sqlite import blobs, records, webhooks
-from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transaction import Transaction
 from coatcheck.store.sqlite.transitions import begin_waiting, cascade, find, wake, write
 
 STALE_WRITES = "stale_writes"

@@ -5,8 +5,8 @@ never held up.
 
 A *glance*, at a few rows that are found by their keys, takes less time than waking the thread and
 being woken by it. The loop does it itself where nobody else reads, as long as glances are quick:
-where one had to wait for the disk, the thread has them for a while (quickness.py). What fails there
-is left to the thread as well, which may wait for whoever is in the way.
+where one had to wait for the disk, the thread has them for a while (store/sqlite/inline_commit.py).
+What fails there is left to the thread as well, which may wait for whoever is in the way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import apsw
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.store.sqlite.connection import BUSY_TIMEOUT_MS, connect, translate
-from coatcheck.store.sqlite.quickness import Quickness
+from coatcheck.store.sqlite.inline_commit import Quickness
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from dataclasses import astuple
 from coatcheck.model.audit import AuditEntry
 from coatcheck.model.record import Record
 from coatcheck.store.sqlite import audit as audit_log
-from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transaction import Transaction, Urgency
 from coatcheck.store.sqlite.writer import Writer
 
 

@@ -14,9 +14,9 @@ from coatcheck.store.rows import read_schedule, schedule_row
 from coatcheck.store.schedules import DueSchedules, Firing
 from coatcheck.store.sqlite import audit as audit_log
 from coatcheck.store.sqlite import jobs
-from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transaction import Transaction, Urgency
 from coatcheck.store.sqlite.transitions import find
 from coatcheck.store.sqlite.writer import Writer
 

@@ -1,6 +1,7 @@
 """SQLiteStore: the Store protocol on one file. Here are the verbs on jobs; the other parts stand in
 modules named as those of the protocol. What it runs on is told where it is done: group commit in
-writer.py, wake-ups in wake.py, locks and life signs in locks.py, large batches in batches.py.
+writer.py, wake-ups in store/sqlite/wakeups.py, locks and life signs in locks.py, large batches in
+batches.py.
 """
 
 from __future__ import annotations
@@ -39,35 +40,35 @@ from coatcheck.store.base import (
     Swept,
     Topic,
 )
+from coatcheck.store.fairness import Turns
 from coatcheck.store.migrations import Migration
 from coatcheck.store.rows import read_event, read_job, read_step
 from coatcheck.store.sqlite import (
     batches,
-    claiming,
-    erasing,
-    housekeeping,
+    bulk_insert,
+    claim,
     jobs,
-    merged,
+    retention,
+    secure_delete,
     transitions,
 )
 from coatcheck.store.sqlite.access import SQLiteAccess, check_epoch
 from coatcheck.store.sqlite.audit import SQLiteAudit
 from coatcheck.store.sqlite.files import SQLiteFiles
-from coatcheck.store.sqlite.listing import list_query
+from coatcheck.store.sqlite.list_query import list_query
 from coatcheck.store.sqlite.locks import FileLock, LifeSigns
-from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.queues import SQLiteQueues
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.records import SQLiteRecords
-from coatcheck.store.sqlite.resealing import SQLiteResealing
+from coatcheck.store.sqlite.rekey import SQLiteResealing
 from coatcheck.store.sqlite.schedules import SQLiteSchedules
 from coatcheck.store.sqlite.schema import migrate_file
 from coatcheck.store.sqlite.statements import SQL
-from coatcheck.store.sqlite.wake import Wakeups
+from coatcheck.store.sqlite.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.wakeups import Wakeups
 from coatcheck.store.sqlite.webhooks import SQLiteWebhooks
 from coatcheck.store.sqlite.workers import SQLiteWorkers
 from coatcheck.store.sqlite.writer import Writer
-from coatcheck.store.turns import Turns
 
 # So many jobs are read at a glance.
 FEW = 4
@@ -108,7 +109,7 @@ class SQLiteStore(
         self._lock = FileLock(self._run_folder / "write.lock")
         self._life = LifeSigns(self._run_folder / "workers")
         self._wakeups = Wakeups(self._path, self._run_folder, self._new_id(), self._poll_s)
-        self._writer = Writer(self._path, self._lock, self._wakeups.publish, merged.merge)
+        self._writer = Writer(self._path, self._lock, self._wakeups.publish, bulk_insert.merge)
         self._reader = Reader(self._path)
         self._is_open = True
 
@@ -149,8 +150,8 @@ class SQLiteStore(
             return None
 
         merges = None
-        if once is None and merged.can_be_merged(job):
-            merges = merged.Incoming(job, now, epoch)
+        if once is None and bulk_insert.can_be_merged(job):
+            merges = bulk_insert.Incoming(job, now, epoch)
         return await self._writer.write(submit, Urgency.SUBMIT, merges)
 
     async def submit_ended(
@@ -322,7 +323,7 @@ class SQLiteStore(
             )
             self._counted |= counted
         return await self._writer.write(
-            lambda tx: claiming.claim(
+            lambda tx: claim.claim(
                 tx, self._turns, worker_id, kinds, limit, now, limits, versions, held
             ),
             Urgency.WORKER,
@@ -356,13 +357,13 @@ class SQLiteStore(
 
     async def sweep(self, now: int) -> Swept:
         """Do what is due, a bounded amount."""
-        old, abandoned = now - housekeeping.TOMBSTONES_KEPT_MS, now - batches.ABANDONED_AFTER_MS
+        old, abandoned = now - retention.TOMBSTONES_KEPT_MS, now - batches.ABANDONED_AFTER_MS
         times = (now, old, abandoned, now - rules.OVERRUN_MS)
         found = await self._reader.one(SQL.anything_to_sweep, times)
         if not found[0]:
             return Swept()
         finished = await batches.finish_accepted(self._writer, now)
-        swept = await self._writer.write(lambda tx: housekeeping.sweep(tx, now), Urgency.BULK)
+        swept = await self._writer.write(lambda tx: retention.sweep(tx, now), Urgency.BULK)
         return swept._replace(batches=int(finished), more=swept.more or finished)
 
     async def erase(self) -> bool:
@@ -370,7 +371,9 @@ class SQLiteStore(
         found = await self._reader.one(SQL.unerased)
         if not found[0]:
             return True
-        return await asyncio.to_thread(erasing.erase, self._path, self._run_folder / "write.lock")
+        return await asyncio.to_thread(
+            secure_delete.erase, self._path, self._run_folder / "write.lock"
+        )
 
     async def count(self, deltas: Mapping[str, int]) -> None:
         """Add to the counters."""

@@ -24,8 +24,8 @@ from coatcheck.model.usage import moved
 from coatcheck.store.base import Topic
 from coatcheck.store.rows import STANDING_FIELDS, read_standing, standing_row
 from coatcheck.store.sqlite import webhooks
-from coatcheck.store.sqlite.operation import Transaction
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transaction import Transaction
 
 # How many children are cancelled with their parent at a time.
 CASCADE_AT_ONCE = 200

@@ -17,9 +17,9 @@ from coatcheck.store.rows import (
     write_log,
 )
 from coatcheck.store.sqlite import audit as audit_log
-from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transaction import Transaction, Urgency
 from coatcheck.store.sqlite.writer import Writer
 from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, Noted
 

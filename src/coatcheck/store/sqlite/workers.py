@@ -1,4 +1,4 @@
-"""Workers on SQLite: who is there, and what each holds. See `coatcheck.store.working`."""
+"""Workers on SQLite: who is there, and what each holds. See `coatcheck.store.workers`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from coatcheck.store.base import Held, SeenWorker
 from coatcheck.store.rows import read_worker
 from coatcheck.store.sqlite import jobs
 from coatcheck.store.sqlite.locks import LifeSigns
-from coatcheck.store.sqlite.operation import Transaction, Urgency
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transaction import Transaction, Urgency
 from coatcheck.store.sqlite.writer import Writer
 
 

@@ -26,7 +26,7 @@ the thread has all of the turn: the way over our own loop and back would cost mo
 Two threads that wake each other cost as much as a fast disk's sync. So a turn with one operation in
 it is the loop's that asked for it, commit and all, as long as turns are quick: nobody else on that
 loop was ready. Those who get ready meanwhile come in one turn, which is the thread's: a loop that
-is busy waits for no commit but now and then one. quickness.py says when they are.
+is busy waits for no commit but now and then one. store/sqlite/inline_commit.py says when they are.
 
 What can fail, and what happens then:
 
@@ -58,10 +58,10 @@ import apsw
 from coatcheck.errors import StoreUnavailable
 from coatcheck.store.base import Topic
 from coatcheck.store.sqlite.connection import BUSY_TIMEOUT_MS, connect, is_ours, translate
+from coatcheck.store.sqlite.inline_commit import Quickness
 from coatcheck.store.sqlite.locks import FileLock
-from coatcheck.store.sqlite.operation import Operation, Ticket, Transaction, Urgency
-from coatcheck.store.sqlite.quickness import Quickness
-from coatcheck.store.sqlite.wal_room import WalRoom
+from coatcheck.store.sqlite.transaction import Operation, Ticket, Transaction, Urgency
+from coatcheck.store.sqlite.wal_preallocation import WalRoom
 
 T = TypeVar("T")
 

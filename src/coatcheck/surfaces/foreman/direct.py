@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from coatcheck.relay.call import Head
 from coatcheck.relay.headers import end_to_end, for_upstream, pairs_of, raw_of
 from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
-from coatcheck.surfaces.foreman.refusing import error
+from coatcheck.surfaces.foreman.errors import error
 from coatcheck.surfaces.foreman.targets import Target, Targets, TargetsAway
 
 # What a target is told of the caller.

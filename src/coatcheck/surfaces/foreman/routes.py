@@ -21,9 +21,9 @@ from coatcheck.http.endpoint import (
 )
 from coatcheck.model.access import Scope
 from coatcheck.surfaces.foreman import upstream_paths as paths
-from coatcheck.surfaces.foreman.calls import ForemanCalls
-from coatcheck.surfaces.foreman.folding import EVENTS, NDJSON
-from coatcheck.surfaces.foreman.words import KIND
+from coatcheck.surfaces.foreman.constants import KIND
+from coatcheck.surfaces.foreman.handlers import ForemanCalls
+from coatcheck.surfaces.foreman.stream_merge import EVENTS, NDJSON
 
 TAG = "foreman"
 # Below these the errors are Ollama's; `/jobs` is shared with other surfaces.

@@ -11,24 +11,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.app import App
-from coatcheck.http.problem import Refusal
-from coatcheck.http.surface import NotAskedFor, Part, Surface
+from coatcheck.crypto.pepper import pepper_for
+from coatcheck.http.errors import Refusal
+from coatcheck.http.surfaces.base import NotAskedFor, Part, Surface
 from coatcheck.model.job import Job
-from coatcheck.pepper import pepper_for
-from coatcheck.relay.forking import forks_of
-from coatcheck.relay.secrecy import Secrecy
-from coatcheck.relay.serving import answer_kept
+from coatcheck.relay.credentials import Secrecy
+from coatcheck.relay.fork import forks_of
+from coatcheck.relay.replay import answer_kept
 from coatcheck.settings import Settings
-from coatcheck.surfaces.foreman import refusing
+from coatcheck.surfaces.foreman import errors
 from coatcheck.surfaces.foreman.call import ModelCall
-from coatcheck.surfaces.foreman.calls import ForemanCalls
+from coatcheck.surfaces.foreman.constants import KIND, SURFACE
+from coatcheck.surfaces.foreman.handlers import ForemanCalls
+from coatcheck.surfaces.foreman.job import handler_with
 from coatcheck.surfaces.foreman.models import queue_of
 from coatcheck.surfaces.foreman.routes import PREFIXES, endpoints_for
 from coatcheck.surfaces.foreman.settings import URL, ForemanSettings
 from coatcheck.surfaces.foreman.targets import Targets
-from coatcheck.surfaces.foreman.telling import ForemanWording
-from coatcheck.surfaces.foreman.words import KIND, SURFACE
-from coatcheck.surfaces.foreman.working import handler_with
+from coatcheck.surfaces.foreman.webhooks import ForemanWording
 
 # Beyond the call itself: to find a target, to have the model loaded, to write the answer down.
 SPARE_S = 60
@@ -82,7 +82,7 @@ class ForemanSurface(Surface):
 
     def refuse(self, refusal: Refusal, path: str) -> Response:
         """Write a refusal as Ollama does."""
-        return refusing.refuse(refusal, path)
+        return errors.refuse(refusal, path)
 
     async def show(self, request: Request, job: Job) -> Response:
         """Show a job."""

@@ -35,7 +35,7 @@ from coatcheck.errors import (
     UnexpectedAnswer,
     Unreachable,
 )
-from coatcheck.surfaces.graphs.words import PREFIX, GraphKind
+from coatcheck.surfaces.graphs.constants import PREFIX, GraphKind
 
 TIMEOUT_S = 15 * 60.0
 ATTEMPTS = 90

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from coatcheck.surfaces.graphs.analysis import Graph
+from coatcheck.codegraph import Graph
 from coatcheck.surfaces.graphs.communities import communities
 from coatcheck.surfaces.graphs.module_graph import ModuleGraph, module_graph
 

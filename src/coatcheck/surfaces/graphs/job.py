@@ -20,17 +20,17 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from coatcheck.archives.archive import Archive, Entry
+from coatcheck.archives.errors import ArchiveError
+from coatcheck.codegraph import Graph, NoRoomError, Skipped, SourceFile, analyse
 from coatcheck.errors import CoatcheckError, Fail
 from coatcheck.model.upload import Upload
-from coatcheck.surfaces.graphs.analysis import Graph, NoRoomError, Skipped, SourceFile, analyse
-from coatcheck.surfaces.graphs.archive import Archive, Entry
-from coatcheck.surfaces.graphs.archive_error import ArchiveError
+from coatcheck.surfaces.graphs.constants import ARTIFACT, LARGEST_SOURCE, GraphKind
+from coatcheck.surfaces.graphs.domain_names import MOST_FILES, NAME_DOMAIN, NAMING
 from coatcheck.surfaces.graphs.domains import Domain, domains_of, renamed
-from coatcheck.surfaces.graphs.naming import MOST_FILES, NAME_DOMAIN, NAMING
+from coatcheck.surfaces.graphs.json_writer import write_graph
 from coatcheck.surfaces.graphs.settings import DISK, GraphSettings
-from coatcheck.surfaces.graphs.words import ARTIFACT, LARGEST_SOURCE, GraphKind
-from coatcheck.surfaces.graphs.writing import write_graph
-from coatcheck.worker.context import Context
+from coatcheck.worker.steps.context import Context
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coatcheck.http.endpoint import IDEMPOTENCY_KEY, JSON, TRACEPARENT, Answer, Body, Endpoint
-from coatcheck.surfaces.graphs.calls import call_for
+from coatcheck.surfaces.graphs.constants import KIND, PREFIX, GraphKind
+from coatcheck.surfaces.graphs.handlers import call_for
 from coatcheck.surfaces.graphs.settings import GraphSettings
-from coatcheck.surfaces.graphs.words import KIND, PREFIX, GraphKind
 
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from coatcheck.codegraph import LARGEST
+from coatcheck.crypto.secret_refs import resolve
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.size import size_in_bytes
-from coatcheck.secrets import resolve
 from coatcheck.surfaces.environment import whole_number
-from coatcheck.surfaces.graphs.analysis import LARGEST
 
 NAMING_URL = "COATCHECK_GRAPHS_NAMING_URL"
 NAMING_MODEL = "COATCHECK_GRAPHS_NAMING_MODEL"

@@ -9,15 +9,15 @@ from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
 from coatcheck.clock import SystemClock, to_rfc3339
-from coatcheck.http.problem import Refusal
-from coatcheck.http.surface import Part, Surface
+from coatcheck.http.errors import Refusal
+from coatcheck.http.surfaces.base import Part, Surface
 from coatcheck.logs import correlation_id
 from coatcheck.model.confinement import Confinement
+from coatcheck.surfaces.graphs.constants import KIND, PREFIX, QUEUE, SURFACE
+from coatcheck.surfaces.graphs.domain_names import NamingService
 from coatcheck.surfaces.graphs.job import graph
-from coatcheck.surfaces.graphs.naming import NamingService
 from coatcheck.surfaces.graphs.routes import endpoints_for
 from coatcheck.surfaces.graphs.settings import DISK, NAMING_URL, GraphSettings
-from coatcheck.surfaces.graphs.words import KIND, PREFIX, QUEUE, SURFACE
 
 # What runs longer has lost its way.
 TIMEOUT = "30m"

@@ -10,15 +10,15 @@ made those jobs: whoever could name others would read what their key is not for.
 from __future__ import annotations
 
 from coatcheck.errors import Fail, JobCancelled, JobFailed
+from coatcheck.surfaces.ingest.constants import KIND, SURFACE
 from coatcheck.surfaces.ingest.document import (
     BatchedDocument,
     BatchIngested,
     BatchRequest,
     Ingested,
 )
-from coatcheck.surfaces.ingest.words import KIND, SURFACE
-from coatcheck.worker.context import Context
-from coatcheck.worker.operations import ChildJob
+from coatcheck.worker.steps.context import Context
+from coatcheck.worker.steps.effects import ChildJob
 
 
 async def ingest_batch(ctx: Context, asked: BatchRequest) -> BatchIngested:

@@ -16,13 +16,13 @@ from pydantic import (
 
 from coatcheck.model.names import NAME_PATTERN
 from coatcheck.model.upload import Upload
-from coatcheck.surfaces.ingest.values import Problem
-from coatcheck.surfaces.ingest.words import (
+from coatcheck.surfaces.ingest.constants import (
     DEFAULT_COLLECTION,
     LONGEST_METADATA,
     LONGEST_NAME,
     MOST_METADATA,
 )
+from coatcheck.surfaces.ingest.stages import Problem
 
 CollectionName = Annotated[str, StringConstraints(pattern=f"^{NAME_PATTERN}$")]
 

@@ -47,7 +47,8 @@ from coatcheck.errors import (
     Retry,
     StoreUnavailable,
 )
-from coatcheck.surfaces.ingest.chunking import chunk as split
+from coatcheck.surfaces.ingest.chunker import chunk as split
+from coatcheck.surfaces.ingest.constants import BATCH
 from coatcheck.surfaces.ingest.document import DocumentRequest, Ingested
 from coatcheck.surfaces.ingest.embedding.base import Embedder, passage_text
 from coatcheck.surfaces.ingest.embedding.open import open_embedder
@@ -60,13 +61,12 @@ from coatcheck.surfaces.ingest.exchange import (
     unpack,
     unpack_vectors,
 )
-from coatcheck.surfaces.ingest.fetching import Fetched, file_name_of
+from coatcheck.surfaces.ingest.fetch import Fetched, file_name_of
 from coatcheck.surfaces.ingest.index.base import PassageKey, Vector, document_id
-from coatcheck.surfaces.ingest.index.staging import passage_key
+from coatcheck.surfaces.ingest.index.staged import passage_key
 from coatcheck.surfaces.ingest.settings import IngestSettings
-from coatcheck.surfaces.ingest.values import Chunk, Extracted
-from coatcheck.surfaces.ingest.words import BATCH
-from coatcheck.worker.context import Context
+from coatcheck.surfaces.ingest.stages import Chunk, Extracted
+from coatcheck.worker.steps.context import Context
 
 log = logging.getLogger(__name__)
 
@@ -278,7 +278,7 @@ def _embedder_here() -> Embedder | None:
 def _read(source: _Source) -> Extracted:
     # The parsers are for the process of a document alone: no API and no worker loads them.
     try:
-        from coatcheck.surfaces.ingest.reading import Unreadable, read  # noqa: PLC0415
+        from coatcheck.surfaces.ingest.readers import Unreadable, read  # noqa: PLC0415
     except ModuleNotFoundError as error:
         words = f"reading documents needs {error.name}: pip install 'coatcheck[ingest]'"
         raise Fail(ConfigurationError.code, words) from None

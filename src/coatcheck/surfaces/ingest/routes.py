@@ -13,13 +13,13 @@ from coatcheck.http.endpoint import (
     as_json,
     ref,
 )
-from coatcheck.http.job_query import LARGEST_PAGE
-from coatcheck.http.schemas import COUNT, NAME, TEXT, TIME, listed, maybe, whole
-from coatcheck.surfaces.ingest.calls import Calls
+from coatcheck.http.json_schema import COUNT, NAME, TEXT, TIME, listed, maybe, whole
+from coatcheck.http.request.query import LARGEST_PAGE
+from coatcheck.surfaces.ingest.constants import KIND, LONGEST_NAME, MOST_FILES
+from coatcheck.surfaces.ingest.handlers import Calls
 from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, MOST_RESULTS, Mode
-from coatcheck.surfaces.ingest.submitting import ingest
-from coatcheck.surfaces.ingest.taking_in import IngestRequest
-from coatcheck.surfaces.ingest.words import KIND, LONGEST_NAME, MOST_FILES
+from coatcheck.surfaces.ingest.intake import IngestRequest
+from coatcheck.surfaces.ingest.submit import ingest
 
 TAG = "documents"
 _METADATA: Schema = {"type": "object", "additionalProperties": TEXT}

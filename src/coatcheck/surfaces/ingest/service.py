@@ -28,6 +28,7 @@ from coatcheck.errors import (
     StoreUnavailable,
 )
 from coatcheck.model.confinement import ServedJob
+from coatcheck.surfaces.ingest.constants import BATCH
 from coatcheck.surfaces.ingest.document import DocumentRequest, Ingested
 from coatcheck.surfaces.ingest.embedding.base import Embedder, as_signals, passage_text
 from coatcheck.surfaces.ingest.exchange import (
@@ -38,7 +39,7 @@ from coatcheck.surfaces.ingest.exchange import (
     unpack,
     unpack_vectors,
 )
-from coatcheck.surfaces.ingest.fetching import fetch_document
+from coatcheck.surfaces.ingest.fetch import fetch_document
 from coatcheck.surfaces.ingest.index.base import (
     EmbedderMismatch,
     Index,
@@ -50,11 +51,10 @@ from coatcheck.surfaces.ingest.index.base import (
     check_embedder,
     document_id,
 )
-from coatcheck.surfaces.ingest.index.staging import passage_key
+from coatcheck.surfaces.ingest.index.staged import passage_key
 from coatcheck.surfaces.ingest.opened import Opened
 from coatcheck.surfaces.ingest.settings import IngestSettings
-from coatcheck.surfaces.ingest.values import Chunk
-from coatcheck.surfaces.ingest.words import BATCH
+from coatcheck.surfaces.ingest.stages import Chunk
 
 # Staged passages are removed after this long: their job does not come back.
 SWEPT_AFTER_MS = 24 * 3_600_000

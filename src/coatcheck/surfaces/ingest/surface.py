@@ -7,21 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from coatcheck.app import App
-from coatcheck.http.card_view import PlannedStep
-from coatcheck.http.surface import Part, Surface
+from coatcheck.http.jobs.card_view import PlannedStep
+from coatcheck.http.surfaces.base import Part, Surface
 from coatcheck.model.confinement import Confinement
 from coatcheck.model.job import Job
 from coatcheck.settings import Settings
 from coatcheck.surfaces.ingest.batch import ingest_batch
-from coatcheck.surfaces.ingest.calls import Calls
-from coatcheck.surfaces.ingest.embedding.settings import EMBEDDER
-from coatcheck.surfaces.ingest.embedding.weights import FETCH_COMMAND, find_weights
-from coatcheck.surfaces.ingest.job import ingest_document
-from coatcheck.surfaces.ingest.opened import Opened
-from coatcheck.surfaces.ingest.routes import endpoints_for
-from coatcheck.surfaces.ingest.service import DocumentService
-from coatcheck.surfaces.ingest.settings import STEP_SECONDS, IngestSettings
-from coatcheck.surfaces.ingest.words import (
+from coatcheck.surfaces.ingest.constants import (
     BATCH,
     BATCH_KIND,
     FROM_URL,
@@ -30,6 +22,14 @@ from coatcheck.surfaces.ingest.words import (
     SOURCE_LABEL,
     SURFACE,
 )
+from coatcheck.surfaces.ingest.embedding.settings import EMBEDDER
+from coatcheck.surfaces.ingest.embedding.weights import FETCH_COMMAND, find_weights
+from coatcheck.surfaces.ingest.handlers import Calls
+from coatcheck.surfaces.ingest.job import ingest_document
+from coatcheck.surfaces.ingest.opened import Opened
+from coatcheck.surfaces.ingest.routes import endpoints_for
+from coatcheck.surfaces.ingest.service import DocumentService
+from coatcheck.surfaces.ingest.settings import STEP_SECONDS, IngestSettings
 
 # A document of thousands of pages, embedded without a graphics card.
 TIMEOUT = "6h"

@@ -12,8 +12,8 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.model.duration import milliseconds
 from coatcheck.model.names import NAME_RULE, is_name
-from coatcheck.relay.relaying import CallTerms, OnHangup
-from coatcheck.relay.taking import Keeps
+from coatcheck.relay.handler import CallTerms, OnHangup
+from coatcheck.relay.intake import Keeps
 from coatcheck.surfaces.proxy.pattern import ANY, Pattern
 
 SURFACE = "proxy"

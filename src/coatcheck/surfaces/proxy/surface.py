@@ -20,19 +20,19 @@ from coatcheck.http.endpoint import (
     as_json,
     ref,
 )
-from coatcheck.http.surface import Part, Surface
+from coatcheck.http.surfaces.base import Part, Surface
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
 from coatcheck.relay.call import StoredAnswer, StoredCall
-from coatcheck.relay.forking import forks_of
+from coatcheck.relay.credentials import Secrecy
+from coatcheck.relay.fork import forks_of
+from coatcheck.relay.handler import KEEP_S, relay_call
 from coatcheck.relay.http_upstream import HttpUpstream
-from coatcheck.relay.relaying import KEEP_S, relay_call
-from coatcheck.relay.secrecy import Secrecy
-from coatcheck.relay.taking import leads_elsewhere
+from coatcheck.relay.intake import leads_elsewhere
 from coatcheck.settings import Settings
-from coatcheck.surfaces.proxy.calls import ProxyCalls
+from coatcheck.surfaces.proxy.handlers import ProxyCalls
 from coatcheck.surfaces.proxy.rule import SURFACE, Rule
-from coatcheck.worker.context import Context
+from coatcheck.worker.steps.context import Context
 
 # Beyond what a call and keeping its answer may take: to fetch its body. The worker's own timer is a
 # net below; it must not strike while a call is under way that must not be made twice.

@@ -22,7 +22,7 @@ from coatcheck.surfaces.render.drawing import (
     engine_names,
 )
 from coatcheck.surfaces.render.settings import ENGINE
-from coatcheck.worker.context import Context
+from coatcheck.worker.steps.context import Context
 
 KIND = "render"
 SURFACE = "render"

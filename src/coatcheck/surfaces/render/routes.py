@@ -13,10 +13,10 @@ from coatcheck.http.endpoint import (
     OpensTo,
     Parameter,
 )
-from coatcheck.http.surface_jobs import ERROR
-from coatcheck.surfaces.render.calls import MODES, RenderCalls
+from coatcheck.http.surfaces.jobs import ERROR
 from coatcheck.surfaces.render.diagram import KIND
 from coatcheck.surfaces.render.drawing import LONGEST_SOURCE, Format, Output
+from coatcheck.surfaces.render.handlers import MODES, RenderCalls
 
 _TEXT = {"type": "string"}
 _LINK = {

@@ -10,20 +10,20 @@ from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
 from coatcheck.engine.engine import Engine
-from coatcheck.http.problem import Refusal
-from coatcheck.http.surface import Part, Surface
+from coatcheck.http.errors import Refusal
+from coatcheck.http.surfaces.base import Part, Surface
 from coatcheck.model.confinement import Confinement
 from coatcheck.model.job import Job
 from coatcheck.settings import Settings
-from coatcheck.surfaces.render.calls import RenderCalls
 from coatcheck.surfaces.render.diagram import KIND, QUEUE, SURFACE, fork_input, render
 from coatcheck.surfaces.render.drawing import Format, engine_names, engines_in_force
 from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine
 from coatcheck.surfaces.render.drawing.chromium.engine import PROGRAM
+from coatcheck.surfaces.render.handlers import RenderCalls
 from coatcheck.surfaces.render.links import LinkSweep
 from coatcheck.surfaces.render.routes import endpoints_for
 from coatcheck.surfaces.render.settings import ENGINE, RenderSettings
-from coatcheck.surfaces.render.showing import job_view
+from coatcheck.surfaces.render.views import job_view
 
 
 class RenderSurface(Surface):

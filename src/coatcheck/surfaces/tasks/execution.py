@@ -3,7 +3,7 @@
 A command may do anything once, and nobody knows what it did before its worker died; so on this
 machine it is not run again, nor is one that a stopping worker has interrupted. In a cluster it goes
 on without us: the worker that comes next finds what was started under the execution's name, and
-waits for that (`notes.py` says what becomes of it where it finds nothing).
+waits for that (`surfaces/tasks/run_log.py` says what becomes of it where it finds nothing).
 
 How it went is the job's result. A command that failed or took too long fails its job, and what it
 said stays with the job as an artifact.
@@ -17,8 +17,9 @@ from dataclasses import replace
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from coatcheck.errors import Fail
-from coatcheck.surfaces.tasks.notes import Notes
-from coatcheck.surfaces.tasks.running import (
+from coatcheck.surfaces.tasks.constants import RAN
+from coatcheck.surfaces.tasks.run_log import Notes
+from coatcheck.surfaces.tasks.runners import (
     Command,
     CommandPolicy,
     InvalidCommand,
@@ -27,10 +28,9 @@ from coatcheck.surfaces.tasks.running import (
     RunnerError,
     check_arguments,
 )
-from coatcheck.surfaces.tasks.running.names import job_name
-from coatcheck.surfaces.tasks.running.runner import ClusterUnreachable
-from coatcheck.surfaces.tasks.words import RAN
-from coatcheck.worker.context import Context
+from coatcheck.surfaces.tasks.runners.names import job_name
+from coatcheck.surfaces.tasks.runners.runner import ClusterUnreachable
+from coatcheck.worker.steps.context import Context
 
 # The codes of failures that are the command's own.
 EXITED, TIMED_OUT, REFUSED = "exited", "timeout", "refused"

@@ -15,9 +15,9 @@ from coatcheck.http.endpoint import (
     Parameter,
     Schema,
 )
-from coatcheck.surfaces.tasks.calls import TaskCalls
+from coatcheck.surfaces.tasks.constants import KIND
+from coatcheck.surfaces.tasks.handlers import TaskCalls
 from coatcheck.surfaces.tasks.task import LARGEST_PAGE, LAST_PAGE
-from coatcheck.surfaces.tasks.words import KIND
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer"}

@@ -12,18 +12,18 @@ from starlette.responses import JSONResponse, Response
 from coatcheck.app import App
 from coatcheck.clock import SystemClock, to_rfc3339
 from coatcheck.engine.engine import Engine
-from coatcheck.http.problem import Refusal
-from coatcheck.http.surface import Surface
+from coatcheck.http.errors import Refusal
+from coatcheck.http.surfaces.base import Surface
 from coatcheck.logs import correlation_id
 from coatcheck.sandbox import Limits, Strength, refuse_exposed_files, sandbox_in_force
 from coatcheck.settings import Settings
-from coatcheck.surfaces.tasks.calls import SURFACE, TaskCalls
+from coatcheck.surfaces.tasks.constants import KIND, QUEUE
 from coatcheck.surfaces.tasks.execution import handler_with
+from coatcheck.surfaces.tasks.handlers import SURFACE, TaskCalls
 from coatcheck.surfaces.tasks.routes import endpoints_for
-from coatcheck.surfaces.tasks.running import CommandPolicy, LocalRunner, Runner
-from coatcheck.surfaces.tasks.running.folder import remove_leftovers
+from coatcheck.surfaces.tasks.runners import CommandPolicy, LocalRunner, Runner
+from coatcheck.surfaces.tasks.runners.folder import remove_leftovers
 from coatcheck.surfaces.tasks.settings import TaskSettings
-from coatcheck.surfaces.tasks.words import KIND, QUEUE
 
 # Beyond what the command itself may take: to begin, to be ended, to be written down.
 SPARE_S = 60
@@ -68,7 +68,7 @@ class TaskSurface(Surface):
     def _runner(self) -> Runner:
         if self.settings.runner == "local":
             return LocalRunner(limits=Limits(seconds=self.settings.async_seconds))
-        from coatcheck.surfaces.tasks.running.kubernetes import (  # noqa: PLC0415 - optional
+        from coatcheck.surfaces.tasks.runners.kubernetes import (  # noqa: PLC0415 - optional
             KubernetesRunner,
             KubernetesSettings,
         )

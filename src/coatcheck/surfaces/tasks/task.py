@@ -10,13 +10,13 @@ from pydantic import Field
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.tenant_bounds import put_bounded
+from coatcheck.engine.submit.tenant_bounds import put_bounded
 from coatcheck.errors import NotFound
-from coatcheck.http.fields import Fields, check_fields
+from coatcheck.http.request.fields import Fields, check_fields
 from coatcheck.model.audit import Action, audited, changed_fields
 from coatcheck.model.record import Record
 from coatcheck.store.base import Store
-from coatcheck.surfaces.tasks.running import InvalidCommand, check_arguments, read_command_line
+from coatcheck.surfaces.tasks.runners import InvalidCommand, check_arguments, read_command_line
 
 COLLECTION = "tasks"
 # The largest page of tasks is a megabyte and a half.

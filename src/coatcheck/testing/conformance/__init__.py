@@ -25,35 +25,38 @@ from coatcheck.testing.conformance.access import AccessConformance
 from coatcheck.testing.conformance.audit import AuditConformance
 from coatcheck.testing.conformance.batches import BatchConformance
 from coatcheck.testing.conformance.blobs import BlobConformance
-from coatcheck.testing.conformance.cancelling import CancelConformance
-from coatcheck.testing.conformance.claiming import ClaimConformance
+from coatcheck.testing.conformance.cancellation import CancelConformance
+from coatcheck.testing.conformance.claims import ClaimConformance
 from coatcheck.testing.conformance.concurrency import ConcurrencyConformance
-from coatcheck.testing.conformance.counting import CountConformance
-from coatcheck.testing.conformance.deleting import DeleteConformance
-from coatcheck.testing.conformance.delivering import DeliveryConformance
-from coatcheck.testing.conformance.ended_at_once import EndedConformance
+from coatcheck.testing.conformance.counts import CountConformance
+from coatcheck.testing.conformance.deletion import DeleteConformance
+from coatcheck.testing.conformance.deliveries import DeliveryConformance
 from coatcheck.testing.conformance.families import FamilyConformance
+from coatcheck.testing.conformance.finished_jobs import EndedConformance
 from coatcheck.testing.conformance.idempotency import IdempotencyConformance
+from coatcheck.testing.conformance.job_lists import ListConformance
 from coatcheck.testing.conformance.large_steps import LargeStepConformance
-from coatcheck.testing.conformance.limiting import LimitConformance
-from coatcheck.testing.conformance.listing import ListConformance
+from coatcheck.testing.conformance.limits import LimitConformance
 from coatcheck.testing.conformance.outbox import OutboxConformance
-from coatcheck.testing.conformance.pinning import VersionConformance
+from coatcheck.testing.conformance.pins import VersionConformance
 from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
-from coatcheck.testing.conformance.reporting import ReportConformance
-from coatcheck.testing.conformance.resealing import ResealingConformance
-from coatcheck.testing.conformance.resuming import ForkConformance, ResumeConformance
+from coatcheck.testing.conformance.rekey import ResealingConformance
+from coatcheck.testing.conformance.reports import ReportConformance
+from coatcheck.testing.conformance.resume import ForkConformance, ResumeConformance
 from coatcheck.testing.conformance.schedules import ScheduleConformance
-from coatcheck.testing.conformance.settling import SettleConformance
-from coatcheck.testing.conformance.settling_many import SettleManyConformance
+from coatcheck.testing.conformance.settlement import SettleConformance
+from coatcheck.testing.conformance.settlement_batches import SettleManyConformance
 from coatcheck.testing.conformance.steps import StepConformance
-from coatcheck.testing.conformance.submitting import SubmitConformance
-from coatcheck.testing.conformance.sweeping import SweepConformance
+from coatcheck.testing.conformance.submission import SubmitConformance
+from coatcheck.testing.conformance.sweep import SweepConformance
 from coatcheck.testing.conformance.uploads import InputConformance, UploadConformance
-from coatcheck.testing.conformance.waiting import WaitConformance
-from coatcheck.testing.conformance.waiting_on import EventConformance, WaitForChildrenConformance
-from coatcheck.testing.conformance.waking import WakeConformance
+from coatcheck.testing.conformance.wait import WaitConformance
+from coatcheck.testing.conformance.wait_conditions import (
+    EventConformance,
+    WaitForChildrenConformance,
+)
+from coatcheck.testing.conformance.wakeups import WakeConformance
 from coatcheck.testing.conformance.webhooks import EndpointConformance
 from coatcheck.testing.conformance.workers import WorkerConformance
 

@@ -19,7 +19,7 @@ from coatcheck.testing.conformance.arrange import (
     new_job,
     states_of,
 )
-from coatcheck.testing.conformance.submitting import full_job
+from coatcheck.testing.conformance.submission import full_job
 
 # More than any store would write in one transaction.
 MANY = 1_050

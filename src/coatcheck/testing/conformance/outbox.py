@@ -23,7 +23,7 @@ from coatcheck.testing.conformance.arrange import (
     run_job,
     settle,
 )
-from coatcheck.testing.conformance.waking import wakes
+from coatcheck.testing.conformance.wakeups import wakes
 from coatcheck.testing.conformance.webhooks import (
     EVERYTHING,
     called_back,

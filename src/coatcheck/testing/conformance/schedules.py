@@ -23,7 +23,7 @@ from coatcheck.testing.conformance.arrange import (
     reclaim,
     settle,
 )
-from coatcheck.testing.conformance.waking import wakes
+from coatcheck.testing.conformance.wakeups import wakes
 
 EVERY = 60_000
 

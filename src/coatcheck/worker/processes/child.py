@@ -29,13 +29,11 @@ from coatcheck.model.kind import Backoff, Kind
 from coatcheck.model.outcome import Errored, GaveUp, Outcome
 from coatcheck.sandbox.lockdown import lock_down
 from coatcheck.settings import Settings
-from coatcheck.worker.attempt import OUT_OF_MEMORY, run_async, run_blocking
-from coatcheck.worker.context import Context
-from coatcheck.worker.interrupts import Interrupt
-from coatcheck.worker.operations import STEP_TIMEOUT
+from coatcheck.worker.attempts.attempt import OUT_OF_MEMORY, run_async, run_blocking
+from coatcheck.worker.attempts.interrupts import Interrupt
+from coatcheck.worker.processes.codec import WirePort
 from coatcheck.worker.processes.limits import with_limit
 from coatcheck.worker.processes.orphans import die_with_parent, kill_own_group
-from coatcheck.worker.processes.questions import WirePort
 from coatcheck.worker.processes.wire import (
     CHUNK,
     REPORT_EVERY_S,
@@ -47,6 +45,8 @@ from coatcheck.worker.processes.wire import (
     read_claim,
     report_fields,
 )
+from coatcheck.worker.steps.context import Context
+from coatcheck.worker.steps.effects import STEP_TIMEOUT
 
 log = logging.getLogger(__name__)
 

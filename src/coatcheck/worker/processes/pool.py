@@ -46,23 +46,23 @@ from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
 from coatcheck.settings import Settings
-from coatcheck.worker.attempt import PROCESS_DIED, claim_delay, outcome_of, read_apart
-from coatcheck.worker.execution import Execution
-from coatcheck.worker.failure import LONGEST_MESSAGE
-from coatcheck.worker.interrupts import Interrupted
-from coatcheck.worker.operations import STEP_TIMEOUT, ReadInput, step_timeout_message
+from coatcheck.worker.attempts.attempt import PROCESS_DIED, claim_delay, outcome_of, read_apart
+from coatcheck.worker.attempts.execution import Execution
+from coatcheck.worker.attempts.failure import LONGEST_MESSAGE
+from coatcheck.worker.attempts.interrupts import Interrupted
+from coatcheck.worker.attempts.runners import Finish, NewLoop
+from coatcheck.worker.attempts.scratch import Scratch
+from coatcheck.worker.processes.codec import read_question, write_answer
 from coatcheck.worker.processes.confined import Workspace
 from coatcheck.worker.processes.orphans import Guard
 from coatcheck.worker.processes.process import STOP_S, Process
-from coatcheck.worker.processes.questions import read_question, write_answer
 from coatcheck.worker.processes.wire import (
     Message,
     read_files,
     read_outcome,
     read_report,
 )
-from coatcheck.worker.runners import Finish, NewLoop
-from coatcheck.worker.scratch import Scratch
+from coatcheck.worker.steps.effects import STEP_TIMEOUT, ReadInput, step_timeout_message
 
 log = logging.getLogger(__name__)
 

@@ -28,8 +28,9 @@ From the process:
 - `done`: how the attempt ended, with all that was said and not reported yet, and the files that go
   with its end. The body is the result. `fit` is false where the process should not be used again.
 
-A handler's questions to its worker (questions.py) are `ask` from the process, with an id of its
-own, and `answer` with the same id. Each side reads all the time, whatever its handler does.
+A handler's questions to its worker (worker/processes/codec.py) are `ask` from the process, with an
+id of its own, and `answer` with the same id. Each side reads all the time, whatever its handler
+does.
 
 Nobody waits for the other to read: the worker's side is never blocked by a write, and the process
 has a thread that does nothing but read. So frames larger than what the kernel buffers can pass in

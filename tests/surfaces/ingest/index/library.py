@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from coatcheck.ids import UlidGenerator
 from coatcheck.surfaces.ingest.index.base import Found, Index, Mode, NewDocument, Query, document_id
-from coatcheck.surfaces.ingest.values import Chunk
+from coatcheck.surfaces.ingest.stages import Chunk
 
 DIMENSIONS = 24
 EMBEDDER = "words-of-tests"

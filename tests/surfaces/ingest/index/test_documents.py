@@ -13,7 +13,7 @@ from coatcheck.surfaces.ingest.index.base import (
     check_embedder,
     document_id,
 )
-from coatcheck.surfaces.ingest.index.staging import passage_key
+from coatcheck.surfaces.ingest.index.staged import passage_key
 
 from .conftest import Place
 from .library import (

@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.surfaces.ingest.index.base import Found, Mode, Query
 from coatcheck.surfaces.ingest.index.sqlite.index import SQLiteIndex
-from coatcheck.surfaces.ingest.index.sqlite.searching import Search
+from coatcheck.surfaces.ingest.index.sqlite.search import Search
 from coatcheck.surfaces.ingest.index.sqlite.threads import Threads
 
 from .library import EMBEDDER, Library, vector_of

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.sandbox import InForce, Strength
-from coatcheck.sandbox.in_force import why_not
+from coatcheck.sandbox.detect import why_not
 from coatcheck.surfaces.render.drawing import DrawingError, Format, Output, Picture
 from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine, browser, engine
 from coatcheck.surfaces.render.drawing.chromium.page import LOADED, Page

@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck.surfaces.render.drawing import DrawingError
 from coatcheck.surfaces.render.drawing.css import inert_css
-from coatcheck.surfaces.render.drawing.inert import inert
+from coatcheck.surfaces.render.drawing.sanitize import inert
 from tests.surfaces.render.drawing.looking import SVG
 
 OPEN = (

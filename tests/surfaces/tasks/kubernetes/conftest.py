@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
-from coatcheck.surfaces.tasks.running import Command, Ran
-from coatcheck.surfaces.tasks.running.kubernetes import KubernetesRunner, KubernetesSettings
-from coatcheck.surfaces.tasks.running.names import job_name
+from coatcheck.surfaces.tasks.runners import Command, Ran
+from coatcheck.surfaces.tasks.runners.kubernetes import KubernetesRunner, KubernetesSettings
+from coatcheck.surfaces.tasks.runners.names import job_name
 from tests.surfaces.tasks.kubernetes.fake import FakeCluster
 
 REAL = "KUBECONFIG" in os.environ

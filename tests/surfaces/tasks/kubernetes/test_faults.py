@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from starlette.responses import Response
 
-from coatcheck.surfaces.tasks.running import Ran
-from coatcheck.surfaces.tasks.running.kubernetes import KubernetesRunner
-from coatcheck.surfaces.tasks.running.runner import (
+from coatcheck.surfaces.tasks.runners import Ran
+from coatcheck.surfaces.tasks.runners.kubernetes import KubernetesRunner
+from coatcheck.surfaces.tasks.runners.runner import (
     ClusterFull,
     ClusterRefused,
     ClusterUnreachable,

@@ -6,9 +6,9 @@ import pytest
 from lightkube.resources.batch_v1 import Job
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.surfaces.tasks.running import Command
-from coatcheck.surfaces.tasks.running.kubernetes import KubernetesSettings
-from coatcheck.surfaces.tasks.running.kubernetes.manifest import job_manifest
+from coatcheck.surfaces.tasks.runners import Command
+from coatcheck.surfaces.tasks.runners.kubernetes import KubernetesSettings
+from coatcheck.surfaces.tasks.runners.kubernetes.manifest import job_manifest
 
 COMMAND = Command(("echo", "hello"), "execution-1")
 

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from lightkube.resources.networking_v1 import NetworkPolicy
 
-from coatcheck.surfaces.tasks.running import Command
-from coatcheck.surfaces.tasks.running.kubernetes import KubernetesSettings
-from coatcheck.surfaces.tasks.running.kubernetes.manifest import job_manifest
+from coatcheck.surfaces.tasks.runners import Command
+from coatcheck.surfaces.tasks.runners.kubernetes import KubernetesSettings
+from coatcheck.surfaces.tasks.runners.kubernetes.manifest import job_manifest
 from tests.surfaces.tasks.kubernetes.conftest import MakeRunner, command
 from tests.surfaces.tasks.kubernetes.fake import FakeCluster
 

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.surfaces.tasks.running.kubernetes import KubernetesRunner
-from coatcheck.surfaces.tasks.running.kubernetes.cluster import Cluster
-from coatcheck.surfaces.tasks.running.names import job_name
-from coatcheck.surfaces.tasks.running.runner import (
+from coatcheck.surfaces.tasks.runners.kubernetes import KubernetesRunner
+from coatcheck.surfaces.tasks.runners.kubernetes.cluster import Cluster
+from coatcheck.surfaces.tasks.runners.names import job_name
+from coatcheck.surfaces.tasks.runners.runner import (
     ImageInvalid,
     ImageUnavailable,
     NotScheduled,

@@ -1,4 +1,4 @@
--- What is kept in the blob store, and for which job (see engine/keeping.py).
+-- What is kept in the blob store, and for which job (see engine/payloads/payloads.py).
 --
 -- A row is written before the bytes are, so that no blob is ever without one. `remove_at` says when
 -- the blob may be removed: NULL, never while its job is there; 0, it is being removed; any other

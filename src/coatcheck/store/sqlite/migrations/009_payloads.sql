@@ -35,7 +35,7 @@ WHEN NEW.input_until = 0 AND NEW.state IN ('succeeded', 'failed', 'cancelled') B
   DELETE FROM payloads WHERE tenant = NEW.tenant AND job_id = NEW.id AND role = 'input';
 END;
 
--- How many removals may still be readable in the write-ahead log (see store/sqlite/erasing.py).
+-- How many removals may still be readable in the write-ahead log (see store/sqlite/secure_delete.py).
 CREATE TABLE unerased (
   id INTEGER PRIMARY KEY CHECK (id = 0),
   removals INTEGER NOT NULL

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from coatcheck.crypto.secret_refs import resolve
 from coatcheck.errors import ConfigurationError
-from coatcheck.secrets import resolve
 
 EMBEDDER = "INGEST_EMBEDDER"
 URL = "INGEST_EMBED_URL"

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from coatcheck.errors import Conflict
 from coatcheck.ids import derived_ulid
-from coatcheck.surfaces.ingest.values import Chunk
+from coatcheck.surfaces.ingest.stages import Chunk
 
 Vector = NDArray[np.float32]  # of one passage, or of one query
 Vectors = NDArray[np.float32]  # a row for each passage

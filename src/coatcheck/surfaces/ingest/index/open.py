@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from coatcheck.crypto.secret_refs import resolve
 from coatcheck.errors import ConfigurationError
-from coatcheck.secrets import resolve
 from coatcheck.settings import Settings
 from coatcheck.surfaces.ingest.index.base import Index
 

@@ -1,9 +1,9 @@
 """D2, drawn by its own program, which is given nothing but the source, and reaches nothing else.
 
-The program could read files and fetch addresses. So there are three walls: the source is looked
-at (`d2_source.py`); the program runs in the sandbox, with no folder, no network, and limits of time
-and memory; and of its SVG only what is harmless is kept (`inert.py`). Where there is no sandbox but
-limits, D2 is not drawn.
+The program could read files and fetch addresses. So there are three walls: the source is looked at
+(`d2_source.py`); the program runs in the sandbox, with no folder, no network, and limits of time
+and memory; and of its SVG only what is harmless is kept (`surfaces/render/drawing/sanitize.py`).
+Where there is no sandbox but limits, D2 is not drawn.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 from coatcheck.sandbox import Confined, Limits, Reach, Strength, confine, sandbox_in_force
 from coatcheck.surfaces.render.drawing.d2_binary import INSTALL_COMMAND, find_d2
 from coatcheck.surfaces.render.drawing.d2_source import refuse_reaching_out
-from coatcheck.surfaces.render.drawing.inert import inert
-from coatcheck.surfaces.render.drawing.mistakes import DrawingError, EngineMissing, mistake_at
+from coatcheck.surfaces.render.drawing.errors import DrawingError, EngineMissing, mistake_at
 from coatcheck.surfaces.render.drawing.picture import EngineInForce, Format, Output, Picture
+from coatcheck.surfaces.render.drawing.sanitize import inert
 
 LIMITS = Limits(seconds=20.0, memory_bytes=1024 * 1024 * 1024, processes=4, file_bytes=1024 * 1024)
 _LARGEST_PICTURE = 32 * 1024 * 1024
@@ -32,7 +32,7 @@ _NO_WALL = (
 _PLACE = re.compile(r"^(?:err: )?(?:failed to compile -: )?-:(\d+):(\d+): (.*)$", re.MULTILINE)
 _NO_PLACE = re.compile(r"^err: (?:failed to compile -: )?(.*)$", re.MULTILINE)
 
-# What the sandbox's keeper says by its exit code; others are the program's own.
+# What the sandbox's supervisor says by its exit code; others are the program's own.
 _TIMED_OUT = 124
 _NOT_STARTED = frozenset({125, 126, 127})
 _KILLED = 128
@@ -108,7 +108,7 @@ def _run(confined: Confined, source: str) -> bytes:
                 process.terminate()
                 raise
             if len(drawn) > _LARGEST_PICTURE:
-                process.terminate()  # the sandbox's keeper, which ends the program
+                process.terminate()  # the sandbox's supervisor, which ends the program
         if len(drawn) > _LARGEST_PICTURE:
             raise DrawingError(f"the picture has more than {_LARGEST_PICTURE} bytes")
         if process.returncode == 0:

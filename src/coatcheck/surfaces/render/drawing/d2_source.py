@@ -15,7 +15,7 @@ import re
 from enum import Enum, auto
 
 from coatcheck.surfaces.render.drawing.css import INLINE_IMAGE
-from coatcheck.surfaces.render.drawing.mistakes import mistake_at_offset
+from coatcheck.surfaces.render.drawing.errors import mistake_at_offset
 
 _BLOCK_STRING = re.compile(r"\|([^\w\s]*)")
 _BLOCK_COMMENT = re.compile(r'"""(?:.*?""")?', re.DOTALL)

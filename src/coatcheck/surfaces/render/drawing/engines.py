@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine
 from coatcheck.surfaces.render.drawing.d2 import D2Engine
-from coatcheck.surfaces.render.drawing.mermaid import MermanEngine
-from coatcheck.surfaces.render.drawing.mistakes import (
+from coatcheck.surfaces.render.drawing.errors import (
     DrawingError,
     EngineMissing,
     mistake_at_offset,
 )
+from coatcheck.surfaces.render.drawing.mermaid import MermanEngine
 from coatcheck.surfaces.render.drawing.picture import (
     LONGEST_SOURCE,
     Engine,

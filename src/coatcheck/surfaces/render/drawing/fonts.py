@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from coatcheck.surfaces.render.drawing.mistakes import EngineMissing
+from coatcheck.surfaces.render.drawing.errors import EngineMissing
 
 FAMILY = "Roboto"
 PACKAGE = "font-roboto"

@@ -9,16 +9,16 @@ import re
 import threading
 from typing import Any
 
-from coatcheck.surfaces.render.drawing.fonts import FAMILY, font_files
-from coatcheck.surfaces.render.drawing.inert import inert
-from coatcheck.surfaces.render.drawing.mistakes import (
+from coatcheck.surfaces.render.drawing.errors import (
     DrawingError,
     EngineMissing,
     mistake_at,
     mistake_at_offset,
 )
+from coatcheck.surfaces.render.drawing.fonts import FAMILY, font_files
 from coatcheck.surfaces.render.drawing.picture import EngineInForce, Format, Output, Picture
 from coatcheck.surfaces.render.drawing.raster import to_png
+from coatcheck.surfaces.render.drawing.sanitize import inert
 
 _TO_INSTALL = "pip install 'coatcheck[render]'"
 
@@ -123,7 +123,7 @@ class MermanEngine:
             # An optional part: only who uses it needs it.
             import merman  # noqa: PLC0415
 
-            from coatcheck.surfaces.render.drawing.measuring import FontMeasurer  # noqa: PLC0415
+            from coatcheck.surfaces.render.drawing.text_width import FontMeasurer  # noqa: PLC0415
         except ImportError as error:
             raise EngineMissing(f"Mermaid needs a library: {_TO_INSTALL}") from error
         font_files()

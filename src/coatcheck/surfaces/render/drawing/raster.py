@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from coatcheck.surfaces.render.drawing.errors import DrawingError, EngineMissing
 from coatcheck.surfaces.render.drawing.fonts import FAMILY, font_files, is_enough_for
-from coatcheck.surfaces.render.drawing.mistakes import DrawingError, EngineMissing
 
 # Larger than on the screen, so that small labels are sharp. The time that a PNG takes grows with
 # its pixels, so it is not twice as large; large diagrams get less.
@@ -21,9 +21,9 @@ _VIEW_BOX = re.compile(r'<svg\b[^>]*?\sviewBox="([^"]*)"')
 
 
 def to_png(svg: str, fonts: Sequence[Path] = ()) -> bytes:
-    """Draw an SVG that `inert.py` has written on white; raises DrawingError where it is too large.
+    """Draw a sanitized SVG on a white background; raise DrawingError if it is too large.
 
-    `fonts` are files of fonts that it names beside our own.
+    `fonts` are files of fonts that the SVG names, in addition to our own.
     The library would read files that an SVG names: nothing but what is inert may be handed in.
     """
     try:

@@ -20,13 +20,13 @@ from coatcheck.surfaces.ingest.index.base import (
     Vectors,
     document_id,
 )
-from coatcheck.surfaces.ingest.index.postgres import publishing
+from coatcheck.surfaces.ingest.index.postgres import publish
 from coatcheck.surfaces.ingest.index.postgres.schema import Statements, prepare
-from coatcheck.surfaces.ingest.index.postgres.searching import Search
-from coatcheck.surfaces.ingest.index.ranking import EXACT_UP_TO, SHORTLIST, check_query
+from coatcheck.surfaces.ingest.index.postgres.search import Search
+from coatcheck.surfaces.ingest.index.ranks import EXACT_UP_TO, SHORTLIST, check_query
 from coatcheck.surfaces.ingest.index.rows import read_document
-from coatcheck.surfaces.ingest.index.staging import to_stage, written_metadata
-from coatcheck.surfaces.ingest.values import Chunk
+from coatcheck.surfaces.ingest.index.staged import to_stage, written_metadata
+from coatcheck.surfaces.ingest.stages import Chunk
 
 
 class PostgresIndex:
@@ -136,7 +136,7 @@ class PostgresIndex:
     async def publish(self, document: NewDocument, version: str, passages: int, now: int) -> bool:
         """Make a version the document; False where a later one is it."""
         return await self._database.run(
-            lambda connection: publishing.publish(
+            lambda connection: publish.publish(
                 connection, self._sql, document, version, passages, now
             )
         )
@@ -153,7 +153,7 @@ class PostgresIndex:
     async def delete(self, tenant: str, document: str) -> bool:
         """Remove a document with its passages; False where there is none."""
         return await self._database.run(
-            lambda connection: publishing.delete(connection, self._sql, tenant, document)
+            lambda connection: publish.delete(connection, self._sql, tenant, document)
         )
 
     async def sweep(self, before: int) -> int:

@@ -25,14 +25,14 @@ from coatcheck.surfaces.ingest.index.base import (
     Vectors,
     document_id,
 )
-from coatcheck.surfaces.ingest.index.ranking import EXACT_UP_TO, SHORTLIST, check_query, signs
+from coatcheck.surfaces.ingest.index.ranks import EXACT_UP_TO, SHORTLIST, check_query, signs
 from coatcheck.surfaces.ingest.index.rows import read_document
-from coatcheck.surfaces.ingest.index.sqlite import publishing
+from coatcheck.surfaces.ingest.index.sqlite import publish
 from coatcheck.surfaces.ingest.index.sqlite.connection import SQL, connect, migrate
-from coatcheck.surfaces.ingest.index.sqlite.searching import Search
+from coatcheck.surfaces.ingest.index.sqlite.search import Search
 from coatcheck.surfaces.ingest.index.sqlite.threads import Threads
-from coatcheck.surfaces.ingest.index.staging import to_stage, written_metadata
-from coatcheck.surfaces.ingest.values import Chunk
+from coatcheck.surfaces.ingest.index.staged import to_stage, written_metadata
+from coatcheck.surfaces.ingest.stages import Chunk
 
 READERS = 2
 
@@ -145,7 +145,7 @@ class SQLiteIndex:
     async def publish(self, document: NewDocument, version: str, passages: int, now: int) -> bool:
         """Make a version the document; False where a later one is it."""
         stands = await self._writing.run(
-            lambda connection: publishing.publish(connection, document, version, passages, now)
+            lambda connection: publish.publish(connection, document, version, passages, now)
         )
         await self._writing.erase()
         return stands
@@ -166,7 +166,7 @@ class SQLiteIndex:
     async def delete(self, tenant: str, document: str) -> bool:
         """Remove a document with its passages; False where there is none."""
         was_there = await self._writing.run(
-            lambda connection: publishing.delete(connection, tenant, document)
+            lambda connection: publish.delete(connection, tenant, document)
         )
         await self._writing.erase()
         return was_there

@@ -40,9 +40,9 @@ class Threads:
         return await loop.run_in_executor(self._pool, self._run, transaction)
 
     async def erase(self) -> None:
-        """Empty the write-ahead log, where what was deleted still lies (store/sqlite/erasing.py).
+        """Truncate the write-ahead log, which still holds deleted rows.
 
-        Where somebody reads or writes just then, it is left to the next time.
+        If the database is in use, the next call does it. See store/sqlite/secure_delete.py.
         """
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._pool, self._erase)

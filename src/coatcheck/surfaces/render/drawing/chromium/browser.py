@@ -1,8 +1,8 @@
-"""One Chromium, from its start to its end, below the sandbox's keeper.
+"""One Chromium, from its start to its end, below the sandbox's supervisor.
 
-A thread starts the keeper and waits for it, as long as it lives: the kernel tells the keeper when
-that thread is gone, which it is when our process is, and the keeper then ends the browser and
-removes its profile. Where we end it ourselves, the thread removes the profile.
+A thread starts the supervisor and waits for it, as long as it lives: the kernel tells the
+supervisor when that thread is gone, which it is when our process is, and the supervisor then ends
+the browser and removes its profile. Where we end it ourselves, the thread removes the profile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEAP_MB = 768
 # The sandbox counts what is reserved, and Chromium reserves terabytes that it never touches. So the
 # two limits above are those that hold.
 _RESERVED_BYTES = 1 << 50
-# The keeper ends it after this long; `engine.py` has let it go long before.
+# The supervisor ends it after this long; `engine.py` has let it go long before.
 LONGEST_LIFE_S = 7200.0
 _LIMITS = Limits(
     seconds=LONGEST_LIFE_S,
@@ -42,7 +42,7 @@ _LIMITS = Limits(
     disk_bytes=1024 * 1024 * 1024,  # shared memory between its processes is in files
 )
 
-# The protocol is spoken on descriptors 3 and 4; the keeper hands on 0 and 1.
+# The protocol is spoken on descriptors 3 and 4; the supervisor hands on 0 and 1.
 _START = 'ulimit -d "$1" && shift && exec "$@" 3<&0 4>&1 </dev/null >/dev/null'
 
 _FLAGS = (
@@ -108,7 +108,7 @@ class Browser:
     def end(self) -> None:
         """Have it end; `wait` tells when it has."""
         self.pipe.close()
-        self.process.terminate()  # the keeper, which ends all of them
+        self.process.terminate()  # the supervisor, which ends all of them
 
     def wait(self) -> str:
         """Wait until nothing of it is left; return its last words."""
@@ -152,8 +152,10 @@ def _confined(program: str, folder: Path) -> Confined:
 
 
 def _end_strays(folder: Path) -> None:
-    """End what a keeper that was killed itself has left: some of a browser's processes stay even
-    when the browser is gone. Their command line names the profile, which nobody else has.
+    """Kill browser processes that a killed supervisor left behind.
+
+    Some of a browser's processes outlive the browser. Their command line names the profile, which
+    no other process uses.
     """
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

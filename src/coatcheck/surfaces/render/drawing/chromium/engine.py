@@ -21,13 +21,13 @@ from coatcheck.surfaces.render.drawing.chromium.page import (
     formula_fonts,
 )
 from coatcheck.surfaces.render.drawing.chromium.pipe import BrowserGone, TooLate
-from coatcheck.surfaces.render.drawing.chromium.reading import mistake_in
+from coatcheck.surfaces.render.drawing.chromium.source_location import mistake_in
+from coatcheck.surfaces.render.drawing.errors import DrawingError, EngineMissing
 from coatcheck.surfaces.render.drawing.fonts import font_files
-from coatcheck.surfaces.render.drawing.inert import inert
 from coatcheck.surfaces.render.drawing.mermaid import refuse_products, with_margin
-from coatcheck.surfaces.render.drawing.mistakes import DrawingError, EngineMissing
 from coatcheck.surfaces.render.drawing.picture import EngineInForce, Format, Output, Picture
 from coatcheck.surfaces.render.drawing.raster import to_png
+from coatcheck.surfaces.render.drawing.sanitize import inert
 
 PROGRAM = "COATCHECK_RENDER_CHROMIUM"
 # The one without windows needs half the memory of the others, and half their time to start.

@@ -1,0 +1,1 @@
+"""Reading archives that callers send; unsafe names and zip bombs are rejected first."""

@@ -1,0 +1,32 @@
+"""Commands that work on the database itself, beside whatever serves it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from coatcheck.clock import SystemClock
+from coatcheck.crypto.pepper import pepper_for
+from coatcheck.engine.auth import Doorkeeper
+from coatcheck.settings import load_settings
+from coatcheck.store.base import Store
+from coatcheck.store.open import store_for
+
+T = TypeVar("T")
+
+
+def with_doorkeeper(flags: dict[str, Any], work: Callable[[Doorkeeper, Store], Awaitable[T]]) -> T:
+    """Open the database that the flags and settings name, and do something to keys or tenants."""
+    settings = load_settings(flags)
+    pepper = pepper_for(settings)
+
+    async def run() -> T:
+        store = store_for(settings)
+        await store.open()
+        try:
+            return await work(Doorkeeper(store, SystemClock(), pepper.read_or_make), store)
+        finally:
+            await store.close()
+
+    return asyncio.run(run())

@@ -1,0 +1,91 @@
+"""`coatcheck audit`: who changed keys, tenants, webhooks, schedules and tasks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from coatcheck.cli.admin import with_doorkeeper
+from coatcheck.cli.options import JSON_OPTION, SETTING_OPTIONS, options
+from coatcheck.cli.output.tables import Column, print_table
+from coatcheck.cli.output.terminal import print_json
+from coatcheck.clock import SystemClock
+from coatcheck.engine.auth import Doorkeeper
+from coatcheck.http.access.audit import entry_view
+from coatcheck.ids import first_ulid_at
+from coatcheck.model.audit import Action, AuditEntry, Resource
+from coatcheck.model.duration import milliseconds
+from coatcheck.store.audit import AuditFilter
+from coatcheck.store.base import Store
+
+PAGE = 200
+ACTIONS = [str(action) for action in Action]
+RESOURCES = [str(resource) for resource in Resource]
+COLUMNS = (
+    *(Column("AT"), Column("ACTOR"), Column("ACTION"), Column("RESOURCE"), Column("TENANT", 1)),
+    Column("DETAIL", 2),
+)
+
+
+@click.command()
+@click.option("--tenant", help="Only this tenant's resources.")
+@click.option("--actor", help="Only changes by this key, or by anonymous, cli or app.")
+@click.option("--action", type=click.Choice(ACTIONS), help="Only this action.")
+@click.option(
+    "--resource",
+    type=click.Choice(RESOURCES),
+    help="Only this kind of resource.",
+)
+@click.option("--last", default="30d", show_default=True, metavar="DURATION", help="How far back.")
+@click.option(
+    "--limit", default=100, show_default=True, type=click.IntRange(1), help="At most so many."
+)
+@options(JSON_OPTION, *SETTING_OPTIONS)
+def audit(
+    tenant: str | None,
+    actor: str | None,
+    action: str | None,
+    resource: str | None,
+    last: str,
+    limit: int,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """List who changed keys, tenants, webhooks, schedules and tasks, newest first.
+
+    An actor is the id of a key; cli for this command line, anonymous for a server without keys, app
+    for an app that declares schedules.
+
+    \b
+    Examples:
+        coatcheck audit
+        coatcheck audit --tenant acme --resource key --last 90d
+        coatcheck audit --json | jq -r '.entries[] | [.at, .actor, .action] | @tsv'
+    """
+    since = first_ulid_at(SystemClock().now() - milliseconds(last, "--last"))
+    which = AuditFilter(tenant, actor, action, resource, since=since)
+
+    async def read(_: Doorkeeper, store: Store) -> list[AuditEntry]:
+        found: list[AuditEntry] = []
+        while len(found) < limit:
+            size = min(PAGE, limit - len(found))
+            before = found[-1].id if found else None
+            page = await store.list_audit(which._replace(before=before, limit=size))
+            found += page
+            if len(page) < size:
+                break
+        return found
+
+    shown = [entry_view(entry) for entry in with_doorkeeper(flags, read)]
+    if as_json:
+        print_json({"entries": shown})
+    else:
+        print_table(COLUMNS, [_row(entry) for entry in shown])
+
+
+def _row(entry: dict[str, Any]) -> tuple[str, ...]:
+    detail = json.dumps(entry["detail"]) if entry["detail"] else ""
+    named = (entry["at"], entry["actor"], entry["action"], entry["resource_id"])
+    return (*named, entry["tenant"], detail)

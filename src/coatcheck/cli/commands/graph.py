@@ -1,0 +1,193 @@
+"""`coatcheck graph`: a folder of code becomes the graph of it in a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coatcheck.cli import exit_codes
+from coatcheck.cli.api import Api
+from coatcheck.cli.commands.watch import TIMEOUT_OPTION, follow, print_outcome
+from coatcheck.cli.options import SERVER_OPTIONS, options
+from coatcheck.cli.output.terminal import complain, plain, say
+from coatcheck.client.client import Client
+
+KINDS = ("call", "dependency", "parse", "domain", "all")
+FORMATS = {".json": "json", ".dot": "dot", ".gv": "dot", ".svg": "svg"}
+MOST_SHOWN = 10
+
+
+@click.command()
+@click.argument(
+    "folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+@click.option("--kind", type=click.Choice(KINDS), default="all", help="What to know of it (all).")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(sorted(set(FORMATS.values()))),
+    help="The graph as JSON, or the modules for Graphviz or as a picture; by default, what the "
+    "name of the output says.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Where it goes (graph.json); - is stdout.")
+@options(TIMEOUT_OPTION, *SERVER_OPTIONS)
+def graph(
+    folder: Path,
+    kind: str,
+    format_: str | None,
+    output: str | None,
+    timeout: float | None,
+    url: str,
+    api_key: str | None,
+) -> None:
+    """Make a graph of the code in DIR: who calls, imports, defines and inherits what.
+
+    Sends what git would not ignore to a server that has the graphs surface (`coatcheck serve`
+    without an app is one), which keeps nothing of it. Then says which functions are called most,
+    and which modules import each other in a circle.
+
+    \b
+    Examples:
+        coatcheck graph src
+        coatcheck graph . -o modules.svg
+        coatcheck graph . --kind call -o - | jq '.stats'
+    """
+    how = format_ or _format_of(output)
+    where = output or f"graph.{how}"
+    with Api(url, api_key) as api, Client(url, api_key) as client:
+        job = _make(api, folder, kind, timeout, api_key)
+        found = json.loads(client.artifact(job["id"], job["result"]["artifact"]))
+    _write(found, how, where)
+    _tell(found, sys.stdout.write if where != "-" else sys.stderr.write)
+
+
+def _make(
+    api: Api, folder: Path, kind: str, timeout: float | None, api_key: str | None
+) -> dict[str, Any]:
+    """Send a folder, and return its job when it has succeeded."""
+    from coatcheck.cli.files.pack import pack  # noqa: PLC0415 - after a look at the options
+    from coatcheck.surfaces.graphs.client import GraphClient  # noqa: PLC0415
+
+    if not any(known["name"] == "graph" for known in api.kinds()["kinds"]):
+        complain(f"the server at {api.shown_url} has no graphs: serve it without an app")
+        sys.exit(exit_codes.FAILED)
+    with tempfile.TemporaryDirectory(prefix="coatcheck-graph-") as scratch:
+        path = Path(scratch) / "code.zip"
+        with path.open("wb") as file:
+            packed = pack(folder, file)
+        if not packed.files:
+            complain(f"there is nothing to make a graph of in {folder}")
+            sys.exit(exit_codes.USAGE)
+        left = "".join(f", {count:,} {why}" for why, count in packed.left_out.most_common())
+        say(
+            f"{packed.files:,} files, {packed.bytes:,} bytes"
+            + (f" (not{left[1:]})" if left else "")
+        )
+        # By the surface's own call: what it is sent is kept for an hour, whatever happens to us.
+        with GraphClient(api.url, api_key) as graphs:
+            job_id = graphs.hand_in(path, kind, f"cli-{uuid.uuid4()}")
+    job = follow(api, job_id, timeout)
+    if job["finished_at"] is None:
+        complain(f"job {job['id']} is still {job['state']}; it goes on")
+        sys.exit(exit_codes.TIMED_OUT)
+    if job["state"] != "succeeded":
+        sys.exit(print_outcome(job, raw=False))
+    return job
+
+
+def _write(found: dict[str, Any], how: str, where: str) -> None:
+    if how == "json":
+        content = json.dumps(found, ensure_ascii=False, indent=1).encode("utf-8", "replace")
+    else:
+        content = _drawn(found, how)
+    if where == "-":
+        sys.stdout.buffer.write(content + b"\n")
+        sys.stdout.buffer.flush()
+        return
+    try:
+        Path(where).write_bytes(content)
+    except OSError as error:
+        complain(f"cannot write {where}: {error.strerror}")
+        sys.exit(exit_codes.FAILED)
+    say(f"{where}  ({len(content):,} bytes)")
+
+
+def _drawn(found: dict[str, Any], how: str) -> bytes:
+    from coatcheck.surfaces.graphs.diagrams import (  # noqa: PLC0415
+        MOST_EDGES,
+        MOST_MODULES,
+        as_dot,
+        as_mermaid,
+    )
+    from coatcheck.surfaces.graphs.module_graph import module_graph  # noqa: PLC0415
+
+    modules = module_graph(found["nodes"], found["edges"])
+    if how == "dot":
+        return as_dot(modules).encode()
+    if len(modules.files) > MOST_MODULES or len(modules.uses) > MOST_EDGES:
+        complain(
+            f"{len(modules.files):,} modules with {len(modules.uses):,} edges are too many for a "
+            f"picture ({MOST_MODULES} and {MOST_EDGES} at most); take --format dot, or a part"
+        )
+        sys.exit(exit_codes.FAILED)
+    from coatcheck.surfaces.render.drawing import (  # noqa: PLC0415 - an extra of its own
+        DrawingError,
+        EngineMissing,
+        Format,
+        Output,
+        draw,
+    )
+
+    try:
+        return draw(as_mermaid(modules), Format.MERMAID, Output.SVG).content
+    except (DrawingError, EngineMissing) as error:
+        complain(f"the picture cannot be drawn: {error}")
+        sys.exit(exit_codes.FAILED)
+
+
+def _tell(found: dict[str, Any], write: Callable[[str], object]) -> None:
+    from coatcheck.surfaces.graphs.module_graph import (  # noqa: PLC0415
+        import_cycles,
+        module_graph,
+        most_called,
+    )
+
+    nodes, edges, stats = found["nodes"], found["edges"], found["stats"]
+    languages = ", ".join(f"{count:,} {name}" for name, count in stats["languages"].items())
+    write(f"{len(nodes):,} nodes and {len(edges):,} edges from {languages or 'no'} files\n")
+    called = most_called(nodes, edges, MOST_SHOWN)
+    if called:
+        write("\nCalled by most:\n")
+        for name, count in called:
+            write(f"  {count:>5}  {plain(name)}\n")
+    modules = module_graph(nodes, edges, frozenset({"imports"}))
+    circles = import_cycles(modules)
+    if circles:
+        write("\nModules that import each other in a circle:\n")
+        for circle in circles[:MOST_SHOWN]:
+            shown = ", ".join(plain(modules.names[file]) for file in circle[:MOST_SHOWN])
+            more = f" and {len(circle) - MOST_SHOWN} more" if len(circle) > MOST_SHOWN else ""
+            write(f"  {shown}{more}\n")
+        if len(circles) > MOST_SHOWN:
+            write(f"  and {len(circles) - MOST_SHOWN} circles more\n")
+    if found.get("domains"):
+        write("\nDomains:\n")
+        for domain in found["domains"][:MOST_SHOWN]:
+            write(f"  {len(domain['files']):>5}  {plain(domain['name'])}\n")
+
+
+def _format_of(output: str | None) -> str:
+    if output is None or output == "-":
+        return "json"
+    found = FORMATS.get(Path(output).suffix.lower())
+    if found is None:
+        known = ", ".join(FORMATS)
+        raise click.UsageError(f"what should {output} be? Say --format, or name it {known}")
+    return found

@@ -1,0 +1,227 @@
+"""`coatcheck jobs`: looking at jobs, and the few things one can do to them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from coatcheck.cli import exit_codes
+from coatcheck.cli.api import Api, Json
+from coatcheck.cli.commands.job_actions import fork, resume, send, steps
+from coatcheck.cli.commands.watch import print_outcome
+from coatcheck.cli.for_each_job import for_each, one_job, several_jobs
+from coatcheck.cli.options import (
+    JSON_OPTION,
+    SERVER_OPTIONS,
+    address_hint,
+    complete_kinds,
+    complete_queues,
+    label_pairs,
+    options,
+)
+from coatcheck.cli.output.job_pages import print_job, print_jobs
+from coatcheck.cli.output.terminal import complain, dumps, out, plain, print_json, print_value, say
+from coatcheck.cli.output.time_format import read_since
+from coatcheck.model.state import State
+
+LIMIT = 50
+
+
+@click.group()
+def jobs() -> None:
+    """List jobs, look at one, cancel, resume, fork, delete.
+
+    \b
+    Examples:
+        coatcheck jobs list --state failed --since 1h
+        coatcheck jobs show 01JD0Z3N6V8Q2T4W6Y8A0C2E4G
+        coatcheck jobs explain 01JD0Z3N6V8Q2T4W6Y8A0C2E4G
+        coatcheck jobs resume --failed --kind report --since yesterday
+    """
+
+
+for command in (steps, send, resume, fork):
+    jobs.add_command(command)
+
+
+@jobs.command("list")
+@click.option(
+    "--state", type=click.Choice([state.value for state in State]), help="Only jobs in this state."
+)
+@click.option("--kind", shell_complete=complete_kinds, help="Only jobs of this kind.")
+@click.option("--queue", shell_complete=complete_queues, help="Only jobs of this queue.")
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Only jobs with this label; given several times, with all of them.",
+)
+@click.option(
+    "--since",
+    callback=read_since,
+    metavar="TIME",
+    help="Only jobs submitted in the last 1h, since yesterday, or from 2030-01-31T09:00:00Z on.",
+)
+@click.option("--limit", type=click.IntRange(min=1), default=LIMIT, help=f"How many ({LIMIT}).")
+@click.option("--all", "everything", is_flag=True, help="All of them, whatever --limit says.")
+@options(JSON_OPTION, *SERVER_OPTIONS)
+def list_jobs(
+    labels: tuple[str, ...],
+    since: str | None,
+    limit: int,
+    everything: bool,
+    as_json: bool,
+    url: str,
+    api_key: str | None,
+    **filters: str | None,
+) -> None:
+    """List jobs, newest first.
+
+    \b
+    Examples:
+        coatcheck jobs list
+        coatcheck jobs list --state failed --since 1h
+        coatcheck jobs list --kind report --label customer=17 --limit 5
+        coatcheck jobs list --all --json | jq -r '.jobs[].id'
+    """
+    query = [(name, value) for name, value in filters.items() if value is not None]
+    query += [("label", f"{name}:{value}") for name, value in label_pairs(labels)]
+    if since is not None:
+        query.append(("created_after", since))
+    with Api(url, api_key) as api:
+        found = api.jobs(query, None if everything else limit)
+        if as_json:
+            _write_page(found)
+            return
+        listed = list(found)
+    print_jobs([job for job, _ in listed])
+    if listed and listed[-1][1] and sys.stdout.isatty():
+        say(f"These are the {len(listed)} newest; --limit or --all shows more.")
+
+
+@jobs.command()
+@one_job
+@options(JSON_OPTION, *SERVER_OPTIONS)
+def show(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
+    """Show all that is known of a job: its steps, its result or error.
+
+    \b
+    Examples:
+        coatcheck jobs show 01JD0Z3N6V8Q2T4W6Y8A0C2E4G
+        coatcheck jobs show 01JD0Z3N6V8Q2T4W6Y8A0C2E4G --json | jq .state
+    """
+    with Api(url, api_key) as api:
+        job = api.job(job_id)
+        taken = [] if as_json else api.steps(job_id)["steps"]
+    if as_json:
+        print_json(job)
+    else:
+        print_job(job, taken)
+
+
+@jobs.command()
+@one_job
+@options(JSON_OPTION, *SERVER_OPTIONS)
+def explain(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
+    """Say what a job is waiting for, and what would change that.
+
+    Names the worker that runs it, the pause, the delay, the jobs before it, or that no worker
+    has its kind.
+
+    \b
+    Examples:
+        coatcheck jobs explain 01JD0Z3N6V8Q2T4W6Y8A0C2E4G
+    """
+    with Api(url, api_key) as api:
+        job = api.job(job_id, explain=True)
+    reasons = job.get("explain", [])
+    if as_json:
+        print_json({"id": job["id"], "state": job["state"], "explain": reasons})
+        return
+    out().print(f"job {plain(job['id'])} is {job['state']}", soft_wrap=True)
+    for reason in reasons:
+        out().print(f"  {plain(reason['code'])}: {plain(reason['message'])}", soft_wrap=True)
+
+
+@jobs.command()
+@one_job
+@options(JSON_OPTION, *SERVER_OPTIONS)
+def result(job_id: str, as_json: bool, url: str, api_key: str | None) -> None:
+    """Print a job's result alone.
+
+    Does not wait: `coatcheck watch ID` does. The exit code is 6 while the job has not ended, 1
+    when it failed, 4 when it was cancelled.
+
+    \b
+    Examples:
+        coatcheck jobs result 01JD0Z3N6V8Q2T4W6Y8A0C2E4G
+        coatcheck jobs result 01JD0Z3N6V8Q2T4W6Y8A0C2E4G | jq .pages
+    """
+    with Api(url, api_key) as api:
+        job = api.job(job_id)
+    if job["state"] == "succeeded":
+        print_value(job["result"], raw=as_json)
+    elif job["finished_at"] is not None:
+        sys.exit(print_outcome(job, raw=as_json))
+    else:
+        hint = f"coatcheck watch {job_id}{address_hint(url)}"
+        complain(f"job {job_id} is {job['state']} and has no result yet; {hint} waits for it")
+        sys.exit(exit_codes.TIMED_OUT)
+
+
+@jobs.command()
+@several_jobs
+@options(JSON_OPTION, *SERVER_OPTIONS)
+def cancel(job_ids: tuple[str, ...], as_json: bool, url: str, api_key: str | None) -> None:
+    """Cancel jobs: those that wait at once, those that run as soon as their handler stops.
+
+    A job that has ended stays as it is.
+
+    \b
+    Examples:
+        coatcheck jobs cancel 01JD0Z3N6V8Q2T4W6Y8A0C2E4G
+        coatcheck jobs list --state queued --json --all | jq -r '.jobs[].id' |
+          xargs coatcheck jobs cancel
+    """
+
+    def words(job: Json) -> str:
+        if job["state"] == "cancelled":
+            return "cancelled"
+        if job["finished_at"] is not None:
+            return f"had {job['state']} before"
+        return "was told to stop"
+
+    with Api(url, api_key) as api:
+        for_each(job_ids, api.cancel, words, as_json)
+
+
+@jobs.command()
+@several_jobs
+@options(JSON_OPTION, *SERVER_OPTIONS)
+def delete(job_ids: tuple[str, ...], as_json: bool, url: str, api_key: str | None) -> None:
+    """Delete jobs that have ended, with their inputs, results and logs.
+
+    Cancel a job first where it has not ended.
+
+    \b
+    Examples:
+        coatcheck jobs delete 01JD0Z3N6V8Q2T4W6Y8A0C2E4G
+    """
+    with Api(url, api_key) as api:
+        for_each(job_ids, api.delete, lambda _: "deleted", as_json)
+
+
+def _write_page(found: Iterable[tuple[dict[str, Any], bool]]) -> None:
+    """Write jobs as one JSON document, each as it comes: there may be very many. Nothing is
+    written before the first answer has come.
+    """
+    before, more = '{"jobs":[', False
+    for job, more_follow in found:
+        sys.stdout.write(before + dumps(job))
+        before, more = ",", more_follow
+    opening = "" if before == "," else before
+    sys.stdout.write(f'{opening}],"more":{dumps(more)}}}\n')

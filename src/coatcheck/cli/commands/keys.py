@@ -1,0 +1,143 @@
+"""`coatcheck keys`: made, listed, revoked in the database itself, so that there can be a first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from coatcheck.cli.admin import with_doorkeeper
+from coatcheck.cli.options import JSON_OPTION, SETTING_OPTIONS, options
+from coatcheck.cli.output.tables import Column, print_table
+from coatcheck.cli.output.terminal import print_json
+from coatcheck.clock import SystemClock
+from coatcheck.errors import InvalidPayload
+from coatcheck.http.access.handlers import key_view
+from coatcheck.model.access import OPERATOR, ApiKey, Scope
+from coatcheck.model.audit import CLI
+from coatcheck.model.duration import milliseconds
+
+PAGE = 200
+USUAL_SCOPES = (Scope.READ, Scope.WRITE, Scope.CANCEL)
+COLUMNS = (
+    Column("ID"),
+    Column("TENANT"),
+    Column("SCOPES"),
+    Column("CREATED", 2),
+    Column("EXPIRES", 1),
+    Column("REVOKED"),
+    Column("LAST USED", 2),
+    Column("NOTE", 3),
+)
+
+
+@click.group()
+def keys() -> None:
+    """Make, list and revoke the keys that callers come with.
+
+    \b
+    Examples:
+        coatcheck keys create --tenant default --scope admin
+        coatcheck keys list
+        coatcheck keys revoke 0f4a91c2d37b
+    """
+
+
+@keys.command()
+@click.option("--tenant", default=OPERATOR, show_default=True, help="Whose key; made where new.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    metavar="SCOPE",
+    help="jobs:read, jobs:write, jobs:cancel (these three unless told), jobs:work or admin; "
+    "jobs:write:KIND for one kind only. Several times for several.",
+)
+@click.option("--note", default="", help="What it is for, for the list.")
+@click.option("--expires-in", metavar="DURATION", help="Such as 90d; never unless told.")
+@options(JSON_OPTION, *SETTING_OPTIONS)
+def create(
+    tenant: str,
+    scopes: tuple[str, ...],
+    note: str,
+    expires_in: str | None,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Make a key, and show it this once.
+
+    \b
+    Examples:
+        coatcheck keys create --tenant default --scope admin
+        coatcheck keys create --tenant acme --scope jobs:read --scope jobs:write:render --json
+        export COATCHECK_API_KEY=$(coatcheck keys create --tenant acme --json | jq -r .key)
+    """
+    expires_at = None
+    if expires_in is not None:
+        expires_at = SystemClock().now() + milliseconds(expires_in, "--expires-in")
+    try:
+        key, shown = with_doorkeeper(
+            flags,
+            lambda keeper, _: keeper.create_key(
+                tenant, scopes or USUAL_SCOPES, note=note, expires_at=expires_at, actor=CLI
+            ),
+        )
+    except InvalidPayload as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        print_json({"id": key.id, "key": shown, "tenant": key.tenant, "scopes": list(key.scopes)})
+        return
+    click.echo(shown)
+    click.echo(f"for tenant {tenant}: {', '.join(key.scopes)}. It is not shown again.", err=True)
+
+
+@keys.command("list")
+@click.option("--tenant", help="Only this tenant's.")
+@options(JSON_OPTION, *SETTING_OPTIONS)
+def list_keys(tenant: str | None, as_json: bool, **flags: Any) -> None:
+    """List the keys, also revoked ones.
+
+    \b
+    Examples:
+        coatcheck keys list
+        coatcheck keys list --tenant acme --json | jq -r '.keys[] | select(.revoked_at == null).id'
+    """
+
+    async def read(keeper: Any, _: Any) -> list[ApiKey]:
+        found: list[ApiKey] = []
+        while True:
+            page = await keeper.keys(tenant, found[-1].id if found else "", PAGE)
+            found += page
+            if len(page) < PAGE:
+                return found
+
+    shown = [key_view(key) for key in with_doorkeeper(flags, read)]
+    if as_json:
+        print_json({"keys": shown})
+        return
+    rows = [
+        (
+            *(key["id"], key["tenant"], " ".join(key["scopes"]), key["created_at"]),
+            *(key["expires_at"] or "", key["revoked_at"] or "", key["last_used_at"] or ""),
+            key["note"],
+        )
+        for key in shown
+    ]
+    print_table(COLUMNS, rows)
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@options(JSON_OPTION, *SETTING_OPTIONS)
+def revoke(key_id: str, as_json: bool, **flags: Any) -> None:
+    """End a key for good: from now on every server refuses it.
+
+    \b
+    Examples:
+        coatcheck keys revoke 0f4a91c2d37b
+    """
+    key = with_doorkeeper(flags, lambda keeper, _: keeper.revoke_key(key_id, actor=CLI))
+    if as_json:
+        print_json(key_view(key))
+        return
+    click.echo(f"key {key.id} of tenant {key.tenant} is revoked")

@@ -1,0 +1,66 @@
+"""`coatcheck kinds`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from coatcheck.cli.api import Api
+from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, options
+from coatcheck.cli.output.tables import Column, print_table
+from coatcheck.cli.output.terminal import print_json
+from coatcheck.cli.output.time_format import short
+
+
+@click.command()
+@options(JSON_OPTION, *SERVER_OPTIONS)
+def kinds(as_json: bool, url: str, api_key: str | None) -> None:
+    """List the kinds of jobs that the server takes, and what they take.
+
+    \b
+    Examples:
+        coatcheck kinds
+        coatcheck kinds --json | jq '.kinds[] | select(.name == "report") | .input_schema'
+    """
+    with Api(url, api_key) as api:
+        answer = api.kinds()
+    if as_json:
+        print_json(answer)
+        return
+    print_table(
+        (
+            Column("KIND"),
+            Column("QUEUE", 2),
+            Column("ATTEMPTS", 4),
+            Column("TIMEOUT", 3),
+            Column("INPUT", 1),
+        ),
+        [
+            (
+                kind["name"],
+                kind["queue"],
+                kind["max_attempts"],
+                short(kind["timeout_s"] * 1000),
+                describe(kind["input_schema"]),
+            )
+            for kind in answer["kinds"]
+        ],
+    )
+
+
+def describe(schema: dict[str, Any]) -> str:
+    """Say in a few words what fits a schema: its type, or the names of its members."""
+    if "$ref" in schema:
+        name = str(schema["$ref"]).rpartition("/")[2]
+        return describe(schema.get("$defs", {}).get(name, {"type": name}))
+    if "properties" in schema:
+        required = schema.get("required", [])
+        names = [name if name in required else f"{name}?" for name in schema["properties"]]
+        return f"{{{', '.join(names)}}}"
+    if "anyOf" in schema:
+        return " or ".join(describe(part) for part in schema["anyOf"])
+    if schema.get("type") == "array":
+        return f"[{describe(schema.get('items', {}))}]"
+    found = schema.get("type", "anything")
+    return " or ".join(found) if isinstance(found, list) else str(found)

@@ -1,0 +1,83 @@
+"""`coatcheck reseal`: what an older key has sealed is sealed with the new one."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from coatcheck.blobs.open import blobs_for
+from coatcheck.cli import exit_codes
+from coatcheck.cli.options import SETTING_OPTIONS, options
+from coatcheck.clock import SystemClock
+from coatcheck.crypto.encryption import Keyring, keyring_for
+from coatcheck.engine.maintenance.rekey import Resealed, Resealing
+from coatcheck.logs import configure_logging
+from coatcheck.settings import Settings, load_settings
+from coatcheck.store.encrypted_secrets import SecretKeys, secret_keys_for
+from coatcheck.store.open import store_for
+
+
+@click.command()
+@options(*SETTING_OPTIONS)
+def reseal(**flags: Any) -> None:
+    """Seal what is kept with the first of the encryption keys, so that the others can be dropped.
+
+    Servers and workers go on meanwhile; restart them with the new key first, else they go on
+    sealing with the old one. Broken off, it goes on where it was when it is started again. What was
+    kept before there was a key stays as it is, but for secrets of webhooks, which are sealed in any
+    case: without encryption keys under the pepper. It ends with 1 if something could not be opened.
+
+    \b
+    Examples:
+        COATCHECK_ENCRYPTION_KEYS=file:/run/secrets/keys coatcheck reseal
+        coatcheck reseal
+    """
+    settings = load_settings(flags)
+    configure_logging(settings)
+    keys = keyring_for(settings)
+    secrets = secret_keys_for(settings)
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as shown:
+        task = shown.add_task("sealing", total=None)
+
+        def progress(so_far: Resealed) -> None:
+            words = f"sealing: {so_far.texts:,} texts, {so_far.blobs:,} files"
+            shown.update(task, description=words)
+
+        done = asyncio.run(_run(settings, keys, secrets, progress))
+    if keys is None:
+        click.echo(
+            f"sealed under the pepper: {done.texts:,} secrets of webhooks; there are no encryption "
+            "keys (COATCHECK_ENCRYPTION_KEYS) for anything else"
+        )
+    else:
+        click.echo(
+            f"sealed anew with key {keys.first}: {done.texts:,} texts and {done.blobs:,} files "
+            f"(of {done.looked_at:,})"
+        )
+    if done.unreadable_messages:
+        click.echo(
+            f"{done.unreadable_messages:,} messages could not be decrypted and stay as they are; "
+            "the log names their jobs. They are damaged, or text that only looks encrypted"
+        )
+    if done.left:
+        click.echo(f"{done.left:,} could not be opened and stay as they are: {done.missing}")
+        sys.exit(exit_codes.FAILED)
+    click.echo("nothing that was found is sealed with another key")
+
+
+async def _run(
+    settings: Settings, keys: Keyring | None, secrets: SecretKeys, progress: Any
+) -> Resealed:
+    store, blobs = store_for(settings), blobs_for(settings)
+    await store.open()
+    try:
+        return await Resealing(store, blobs, keys, secrets, SystemClock(), progress).run()
+    finally:
+        await store.close()
+        blobs.close()

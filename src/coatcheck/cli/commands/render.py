@@ -1,0 +1,99 @@
+"""`coatcheck render`: a diagram in a file becomes a picture in a file."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import click
+
+from coatcheck.cli import exit_codes
+from coatcheck.cli.api import Api
+from coatcheck.cli.commands.watch import TIMEOUT_OPTION, follow, print_outcome
+from coatcheck.cli.options import SERVER_OPTIONS, options
+from coatcheck.cli.output.terminal import complain, say
+from coatcheck.client.client import Client
+
+FORMATS = {".mmd": "mermaid", ".mermaid": "mermaid", ".d2": "d2"}
+OUTPUTS = ("svg", "png")
+
+
+@click.command()
+@click.argument("file", metavar="FILE", type=click.Path(allow_dash=True, dir_okay=False))
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where the picture goes: .svg or .png (FILE.svg)."
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(sorted(set(FORMATS.values()))),
+    help="What the source is written in; by default, what the name of FILE says.",
+)
+@options(TIMEOUT_OPTION, *SERVER_OPTIONS)
+def render(
+    file: str,
+    output: str | None,
+    format_: str | None,
+    timeout: float | None,
+    url: str,
+    api_key: str | None,
+) -> None:
+    """Draw a diagram: Mermaid or D2 in FILE, a picture beside it.
+
+    FILE is - for what comes on stdin; -o - writes the picture to stdout. A server that has the
+    render surface draws it: `coatcheck serve` without an app is one.
+
+    \b
+    Examples:
+        coatcheck render flow.mmd
+        coatcheck render plan.d2 -o plan.png
+        echo 'graph LR; a-->b' | coatcheck render - --format mermaid -o - > ab.svg
+    """
+    source = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    picture = output or ("-" if file == "-" else f"{Path(file).with_suffix('.svg')}")
+    diagram = {
+        "source": source,
+        "format": format_ or _format_of(file),
+        "output": _kind_of(picture),
+    }
+    with Api(url, api_key) as api:
+        job = api.submit({"kind": "render", "input": diagram}, f"cli-{uuid.uuid4()}")
+        job = follow(api, job["id"], timeout)
+        if job["state"] != "succeeded":
+            sys.exit(_say_why_not(job, file))
+    with Client(url, api_key) as client:
+        name = job["result"]["artifact"]
+        if picture == "-":
+            sys.stdout.buffer.write(client.artifact(job["id"], name))
+        else:
+            client.download(job["id"], name, picture)
+            say(f"{picture}  ({job['result']['size']:,} bytes)")
+
+
+def _say_why_not(job: dict[str, Any], file: str) -> int:
+    if job["state"] == "failed" and job["error"]["code"] == "bad-source":
+        complain(f"{file}: {job['error']['message']}")  # in lines, the wrong one among them
+        return exit_codes.FAILED
+    if job["finished_at"] is None:
+        complain(f"job {job['id']} is still {job['state']}; it goes on")
+        return exit_codes.TIMED_OUT
+    return print_outcome(job, raw=False)
+
+
+def _format_of(file: str) -> str:
+    found = FORMATS.get(Path(file).suffix.lower())
+    if found is None:
+        known = ", ".join(FORMATS)
+        raise click.UsageError(f"is it Mermaid or D2? Say --format, or name it {known}")
+    return found
+
+
+def _kind_of(picture: str) -> str:
+    if picture == "-":
+        return "svg"
+    found = Path(picture).suffix.lower().removeprefix(".")
+    if found not in OUTPUTS:
+        raise click.UsageError(f"a picture is .svg or .png, not {picture}")
+    return found

@@ -1,0 +1,82 @@
+"""`coatcheck search`: what the documents of a collection say about something."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from coatcheck.cli import exit_codes
+from coatcheck.cli.api import Api
+from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, label_pairs, options
+from coatcheck.cli.output.terminal import complain, out, plain, print_json
+
+MODES = ("hybrid", "text", "vector")
+LONGEST_SHOWN = 600
+
+
+@click.command()
+@click.argument("text", metavar="TEXT")
+@click.option("--collection", default="default", metavar="NAME", help="Where to look (default).")
+@click.option("-k", "most", type=click.IntRange(1, 100), default=5, help="How many passages (5).")
+@click.option(
+    "--filter",
+    "wanted",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Only documents with this in their metadata; may be given several times.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(MODES),
+    default="hybrid",
+    help="Compare words, meanings (vector), or both (hybrid).",
+)
+@options(JSON_OPTION, *SERVER_OPTIONS)
+def search(
+    text: str,
+    collection: str,
+    most: int,
+    wanted: Sequence[str],
+    mode: str,
+    as_json: bool,
+    url: str,
+    api_key: str | None,
+) -> None:
+    """Find the passages of a collection that answer TEXT, best first.
+
+    Exit code 1 where nothing is found.
+
+    \b
+    Examples:
+        coatcheck search "how long are results kept" --collection docs
+        coatcheck search "invoice 4711" --mode text --filter year=2026 --json
+    """
+    filters = [("filter", f"{name}:{value}") for name, value in label_pairs(wanted)]
+    with Api(url, api_key) as api:
+        asked = [("q", text), ("k", str(most)), ("mode", mode), *filters]
+        found = api.search(collection, asked)
+    if as_json:
+        print_json(found)
+    else:
+        for number, passage in enumerate(found, 1):
+            _show(number, passage)
+    if not found:
+        complain("nothing was found")
+        sys.exit(exit_codes.FAILED)
+
+
+def _show(number: int, passage: dict[str, Any]) -> None:
+    console = out()
+    page = "" if passage["page"] is None else f", page {passage['page']}"
+    below = " > ".join(passage["headings"])
+    title = f"{number}. {passage['document']['name']}{page}" + (f"  {below}" if below else "")
+    console.print(plain(title), style="bold", soft_wrap=True)
+    text = passage["text"].strip()
+    if len(text) > LONGEST_SHOWN:
+        text = text[:LONGEST_SHOWN].rstrip() + " ..."
+    for line in text.splitlines():
+        console.print(f"   {plain(line)}", soft_wrap=True)
+    console.print("")

@@ -1,0 +1,164 @@
+"""`coatcheck serve`, `coatcheck worker` and `coatcheck migrate`: what runs beside the database.
+
+What an API or a worker needs is imported by the process that is one (processes.py): the supervisor
+starts them sooner, and stays small.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import socket
+import sys
+from typing import Any
+
+import click
+
+from coatcheck.cli.options import SETTING_OPTIONS, WORKER_OPTIONS, options
+from coatcheck.cli.server.api_probe import ApiProbe
+from coatcheck.cli.server.listen import listen
+from coatcheck.cli.server.parent import die_with_parent
+from coatcheck.cli.server.supervisor import Child, Supervisor
+from coatcheck.http.auth.loopback import is_loopback, refuse_without_keys
+from coatcheck.logs import configure_logging
+from coatcheck.settings import PREFIX, Settings, load_settings
+
+
+@click.command()
+@click.argument("app", metavar="[MODULE:APP]", required=False)
+@click.option("--host", help="Address to listen on (127.0.0.1).")
+@click.option("--port", type=int, help="Port to listen on (8080); 0 takes a free one.")
+@options(*SETTING_OPTIONS, *WORKER_OPTIONS)
+@click.option("--no-worker", is_flag=True, help="Only the API, as one plain process.")
+@click.option("--in-process", is_flag=True, help="API and worker in one process.")
+@click.option("--socket", "socket_fd", type=int, hidden=True)
+def serve(
+    app: str | None,
+    no_worker: bool,
+    in_process: bool,
+    supervisor_pipe: int | None,
+    socket_fd: int | None,
+    **flags: Any,
+) -> None:
+    """Serve an app: the HTTP API and a worker, as two supervised processes.
+
+    Without an app, the surfaces that are installed are served: diagrams, commands, and what other
+    packages bring. Rules of the config file ([[proxy]]) hand calls on to other services.
+
+    A handler that blocks, crashes or leaks takes down at most the worker, which is started again;
+    the API goes on answering. Stop with Ctrl-C: running jobs get time to finish
+    (COATCHECK_DRAIN_S), and what does not is given back to the queue.
+
+    \b
+    Examples:
+        coatcheck serve tasks:app
+        coatcheck serve shop/jobs.py:app --port 9000 --database sqlite:////var/lib/shop/jobs.db
+        coatcheck serve tasks:app --no-worker        # and elsewhere: coatcheck worker tasks:app
+        coatcheck serve                              # the built-in surfaces
+        coatcheck serve --config proxy.toml          # and the rules of a proxy
+    """
+    settings = _begin(flags, supervisor_pipe)
+    if socket_fd is not None:
+        listening = socket.socket(fileno=socket_fd)
+    else:
+        refuse_without_keys(
+            settings.host, has_keys=_has_keys(settings), everywhere=settings.is_production
+        )
+        listening = listen(settings.host, settings.port)
+    if no_worker or in_process:
+        from coatcheck.cli.server.processes import serve_here  # noqa: PLC0415 - see above
+
+        supervised = socket_fd is not None
+        serve_here(app, settings, listening, with_worker=in_process, beside_worker=supervised)
+        return
+    named = [] if app is None else [app]
+    listening.set_inheritable(True)
+    descriptor = listening.fileno()
+    supervisor = Supervisor(
+        [
+            Child(
+                "api",
+                ["serve", *named, "--no-worker", "--socket", str(descriptor)],
+                [descriptor],
+                ApiProbe(listening, settings.hang_s) if settings.hang_s else None,
+            ),
+            Child("worker", ["worker", *named]),
+        ],
+        environment={**os.environ, **_as_environment(settings)},
+        drain_s=settings.drain_s,
+    )
+    sys.exit(supervisor.run())
+
+
+@click.command()
+@click.argument("app", metavar="[MODULE:APP]", required=False)
+@options(*SETTING_OPTIONS, *WORKER_OPTIONS)
+def worker(app: str | None, supervisor_pipe: int | None, **flags: Any) -> None:
+    """Run jobs of an app, or of the installed surfaces; no port is opened.
+
+    Start as many as the machine carries, beside `coatcheck serve MODULE:APP --no-worker` or on
+    their own. SIGTERM stops claiming, lets running jobs finish for COATCHECK_DRAIN_S seconds, and
+    gives the rest back without consuming an attempt.
+
+    \b
+    Examples:
+        coatcheck worker tasks:app
+        coatcheck worker tasks:app --concurrency 4 --database postgresql://jobs@db.example/jobs
+    """
+    from coatcheck.cli.server.processes import work_here  # noqa: PLC0415 - see above
+
+    work_here(app, _begin(flags, supervisor_pipe))
+
+
+@click.command()
+@options(*SETTING_OPTIONS)
+def migrate(**flags: Any) -> None:
+    """Bring the database to the schema of this release.
+
+    Servers and workers do this at start; run it apart to do it before a deploy.
+
+    \b
+    Examples:
+        coatcheck migrate
+        coatcheck migrate --database sqlite:////var/lib/shop/jobs.db
+    """
+    from coatcheck.store.open import store_for  # noqa: PLC0415 - see above
+
+    settings = _begin(flags, None)
+    applied = asyncio.run(store_for(settings).migrate())
+    for migration in applied:
+        click.echo(f"applied {migration.number:03d} {migration.name}")
+    click.echo("the database is up to date")
+
+
+def _begin(flags: dict[str, Any], supervisor_pipe: int | None) -> Settings:
+    if supervisor_pipe is not None:
+        die_with_parent(supervisor_pipe)
+    settings = load_settings(flags)
+    configure_logging(settings)
+    # Whoever confines a program reads it there, in this process or in one that it starts.
+    os.environ[f"{PREFIX}SANDBOX_UIDS"] = settings.sandbox_uids
+    return settings
+
+
+def _has_keys(settings: Settings) -> bool:
+    """Look for keys, where that decides anything."""
+    if is_loopback(settings.host) and not settings.is_production:
+        return False
+    from coatcheck.store.open import store_for  # noqa: PLC0415 - see above
+
+    async def look() -> bool:
+        store = store_for(settings)
+        await store.open()
+        try:
+            return (await store.access()).has_keys
+        finally:
+            await store.close()
+
+    return asyncio.run(look())
+
+
+def _as_environment(settings: Settings) -> dict[str, str]:
+    values = dataclasses.asdict(settings)
+    return {PREFIX + name.upper(): str(value) for name, value in values.items()}

@@ -1,0 +1,183 @@
+"""`coatcheck tenants`: whose jobs there are, what they may have, what they have used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from coatcheck.cli.admin import with_doorkeeper
+from coatcheck.cli.options import JSON_OPTION, SETTING_OPTIONS, options
+from coatcheck.cli.output.tables import Column, print_pairs, print_table
+from coatcheck.cli.output.terminal import print_json
+from coatcheck.clock import SystemClock
+from coatcheck.engine.auth import Doorkeeper
+from coatcheck.errors import InvalidPayload
+from coatcheck.http.access.handlers import tenant_view, usage_view
+from coatcheck.model.access import Quotas, Tenant, TenantStatus
+from coatcheck.model.audit import CLI
+from coatcheck.model.duration import milliseconds
+from coatcheck.model.usage import Usage
+from coatcheck.store.base import Store
+
+PAGE = 200
+COLUMNS = (Column("TENANT"), Column("STATUS"), Column("SINCE", 2), Column("QUOTAS", 1))
+USED = (
+    *(Column("HOUR"), Column("KIND"), Column("SUBMITTED"), Column("SUCCEEDED")),
+    *(Column("FAILED"), Column("CANCELLED", 3), Column("RUNS", 2), Column("RUN MS", 1)),
+    Column("INPUT BYTES", 4),
+)
+
+one_tenant = click.argument("name", metavar="NAME")
+
+
+@click.group()
+def tenants() -> None:
+    """List tenants, say what they may have, suspend them, see what they use.
+
+    \b
+    Examples:
+        coatcheck tenants list
+        coatcheck tenants set acme --quota submits_per_minute=600 --quota jobs_waiting=10000
+        coatcheck tenants suspend acme
+        coatcheck tenants usage acme
+    """
+
+
+@tenants.command("list")
+@options(JSON_OPTION, *SETTING_OPTIONS)
+def list_tenants(as_json: bool, **flags: Any) -> None:
+    """List the tenants.
+
+    \b
+    Examples:
+        coatcheck tenants list
+    """
+
+    async def read(keeper: Doorkeeper, _: Store) -> list[Tenant]:
+        found: list[Tenant] = []
+        while True:
+            page = await keeper.tenants(found[-1].name if found else "", PAGE)
+            found += page
+            if len(page) < PAGE:
+                return found
+
+    shown = [tenant_view(tenant) for tenant in with_doorkeeper(flags, read)]
+    if as_json:
+        print_json({"tenants": shown})
+    else:
+        print_table(COLUMNS, [_row(tenant) for tenant in shown])
+
+
+@tenants.command("set")
+@one_tenant
+@click.option(
+    "--quota",
+    "quotas",
+    multiple=True,
+    metavar="NAME=N",
+    help=f"One of {', '.join(Quotas._fields)}; NAME= for no limit. The others stay.",
+)
+@options(JSON_OPTION, *SETTING_OPTIONS)
+def set_(name: str, quotas: tuple[str, ...], as_json: bool, **flags: Any) -> None:
+    """Make a tenant, or change its quotas.
+
+    \b
+    Examples:
+        coatcheck tenants set acme
+        coatcheck tenants set acme --quota submits_per_minute=600 --quota stored_bytes=
+    """
+    changes = dict(_read_quota(text) for text in quotas)
+
+    async def put(keeper: Doorkeeper, store: Store) -> Tenant:
+        there = await store.get_tenant(name)
+        limits = (there.quotas if there else Quotas())._replace(**changes)
+        return (await keeper.put_tenant(name, quotas=limits, actor=CLI))[0]
+
+    _change(flags, put, as_json)
+
+
+@tenants.command()
+@one_tenant
+@click.option("--unpaid", is_flag=True, help="Say 402 (it has not paid) instead of 403.")
+@options(JSON_OPTION, *SETTING_OPTIONS)
+def suspend(name: str, unpaid: bool, as_json: bool, **flags: Any) -> None:
+    """Refuse all keys of a tenant, at once; jobs it has handed in go on.
+
+    \b
+    Examples:
+        coatcheck tenants suspend acme
+        coatcheck tenants suspend acme --unpaid
+    """
+    status = TenantStatus.UNPAID if unpaid else TenantStatus.SUSPENDED
+    _set_status(name, status, as_json, flags)
+
+
+@tenants.command()
+@one_tenant
+@options(JSON_OPTION, *SETTING_OPTIONS)
+def activate(name: str, as_json: bool, **flags: Any) -> None:
+    """Take the keys of a tenant again.
+
+    \b
+    Examples:
+        coatcheck tenants activate acme
+    """
+    _set_status(name, TenantStatus.ACTIVE, as_json, flags)
+
+
+@tenants.command()
+@one_tenant
+@click.option("--last", default="24h", show_default=True, metavar="DURATION", help="How far back.")
+@options(JSON_OPTION, *SETTING_OPTIONS)
+def usage(name: str, last: str, as_json: bool, **flags: Any) -> None:
+    """Show what a tenant has used, by hour and kind.
+
+    \b
+    Examples:
+        coatcheck tenants usage acme --last 30d --json
+    """
+    until = SystemClock().now() + 1
+    since = max(0, until - milliseconds(last, "--last"))
+
+    async def read(keeper: Doorkeeper, store: Store) -> list[Usage]:
+        return await store.usage((await keeper.tenant(name)).name, since, until)
+
+    shown = [usage_view(used) for used in with_doorkeeper(flags, read)]
+    if as_json:
+        print_json({"usage": shown})
+        return
+    names = ("hour", "kind", "submitted", "succeeded", "failed", "cancelled", "runs", "run_ms")
+    print_table(USED, [[used[each] for each in (*names, "input_bytes")] for used in shown])
+
+
+def _set_status(name: str, status: TenantStatus, as_json: bool, flags: dict[str, Any]) -> None:
+    async def put(keeper: Doorkeeper, _: Store) -> Tenant:
+        await keeper.tenant(name)  # one that is not there is not made by a misspelling
+        return (await keeper.put_tenant(name, status=status, actor=CLI))[0]
+
+    _change(flags, put, as_json)
+
+
+def _change(flags: dict[str, Any], put: Any, as_json: bool) -> None:
+    try:
+        shown = tenant_view(with_doorkeeper(flags, put))
+    except InvalidPayload as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        print_json(shown)
+    else:
+        name, status, since, quotas = _row(shown)
+        print_pairs([("tenant", name), ("status", status), ("since", since), ("quotas", quotas)])
+
+
+def _read_quota(text: str) -> tuple[str, int | None]:
+    name, equals, value = text.partition("=")
+    if name not in Quotas._fields or not equals or not (value.isdecimal() or not value):
+        raise click.UsageError(f"write a quota as NAME=N, NAME one of {', '.join(Quotas._fields)}")
+    return name, int(value) if value else None
+
+
+def _row(tenant: dict[str, Any]) -> tuple[str, str, str, str]:
+    limits = [f"{name}={n}" for name, n in tenant["quotas"].items() if n is not None]
+    return tenant["name"], tenant["status"], tenant["created_at"], " ".join(limits)

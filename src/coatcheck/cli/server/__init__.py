@@ -1,0 +1,1 @@
+"""The processes behind `coatcheck serve` and `coatcheck worker`."""

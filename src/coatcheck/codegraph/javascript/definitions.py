@@ -1,0 +1,349 @@
+"""Reading functions and classes of JavaScript and TypeScript."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+
+from tree_sitter import Node
+
+from coatcheck.codegraph.javascript.expressions import (
+    CLASS_METHOD,
+    PROPERTY,
+    Expressions,
+)
+from coatcheck.codegraph.python.names import LONGEST_SIGNATURE, not_too_deep
+from coatcheck.codegraph.python.scopes import Scope
+from coatcheck.codegraph.python.summary import Class, Function, Place
+
+_SPACE = re.compile(r"\s+")
+_ARRAYS = {"Array", "ReadonlyArray", "Set", "Iterable", "Promise"}
+_ACCESS = {"accessibility_modifier", "readonly", "override_modifier"}
+
+
+class Definitions(Expressions):
+    """Reads definitions."""
+
+    # The last: a method of an object that is written out, as opposed to `if (...) {`.
+    telling = re.compile(
+        rb"=>|\b(?:class|function|import|require|exports?|module)\b"
+        rb"|\b(?!(?:if|for|while|switch|catch|with)\b)[\w$]+\s*\([^{}]*\)\s*[{:]"
+    )
+
+    def __init__(self, source: bytes) -> None:
+        super().__init__(source)
+        # What a parameter is taken apart into, when the body is read: (pattern, place).
+        self._patterns: dict[int, list[tuple[Node, Place]]] = {}
+
+    @abstractmethod
+    def block(self, node: Node) -> None:
+        """Read statements (statements.py)."""
+
+    # --- functions
+
+    def function(self, node: Node) -> Place:
+        """Read a function where it stands; its body waits."""
+        scope = self.scope
+        written = node.child_by_field_name("name")
+        name = self.pending_name
+        self.pending_name = None
+        if written is not None:
+            name = self.property_name(written)
+        if name is None:
+            scope.lambdas += 1
+            name = f"<lambda{scope.lambdas}>"
+        kind = "method" if scope.kind == "class" else "function"
+        definition = self.define(kind, name, node, self._signature(node, name))
+        inner = Scope("function", scope, definition, definition)
+        inner.owner = scope.owner
+        inner.function = len(self.summary.functions)
+        takes_this = scope.kind == "class" and node.type == "method_definition"
+        is_arrow = node.type == "arrow_function"
+        this = 0
+        if not is_arrow:
+            this = self.place()
+            inner.assigned["this"] = [this]
+            inner.bind("this", this)
+            if not takes_this and self.object_place:
+                self.copy(self.object_place, this)
+        inner.first_parameter = this or scope.first_parameter
+        result = self.place()
+        self.hint(node.child_by_field_name("return_type"), result)
+        positional, rest, defaults, keeps = self._parameters(node, inner, this)
+        if takes_this:
+            positional.insert(0, ("this", this))
+        self.summary.functions.append(
+            Function(
+                definition,
+                tuple(positional),
+                rest,
+                (),
+                0,
+                tuple(defaults),
+                result,
+                (),
+                tuple(keeps),
+                self.place() if self._is_generator(node) else 0,
+                any(child.type == "async" for child in node.children),
+                scope.owner if takes_this else -1,
+            )
+        )
+        self.scopes.append(inner)
+        self.waiting.append((node, inner))
+        place = self.place()
+        self.summary.function_values.append((place, inner.function))
+        return place
+
+    @staticmethod
+    def _is_generator(node: Node) -> bool:
+        return node.type.startswith("generator") or any(c.type == "*" for c in node.children)
+
+    def _parameters(
+        self, node: Node, inner: Scope, this: Place
+    ) -> tuple[list[tuple[str, Place]], Place, list[tuple[str, Place]], list[tuple[str, str]]]:
+        positional: list[tuple[str, Place]] = []
+        defaults: list[tuple[str, Place]] = []
+        keeps: list[tuple[str, str]] = []
+        rest = 0
+        for index, child in enumerate(self._written_parameters(node)):
+            pattern = child.child_by_field_name("pattern") or child
+            default = child.child_by_field_name("value")
+            if child.type == "assignment_pattern":
+                pattern = child.child_by_field_name("left") or child
+                default = child.child_by_field_name("right")
+            place = self.place()
+            if pattern.type == "rest_pattern" and pattern.named_children:
+                rest = place
+                self._bind_parameter(pattern.named_children[0], place, inner)
+                continue
+            name = self.text(pattern) if pattern.type == "identifier" else f"{{{index}}}"
+            if name == "this":
+                continue
+            self._bind_parameter(pattern, place, inner)
+            self.hint(child.child_by_field_name("type"), place)
+            positional.append((name, place))
+            if default is not None:
+                defaults.append((name, self.expression(default)))
+            if this and any(part.type in _ACCESS for part in child.children):
+                keeps.append((name, name))  # constructor(private name: Type)
+        return positional, rest, defaults, keeps
+
+    def _written_parameters(self, node: Node) -> list[Node]:
+        parameters = node.child_by_field_name("parameters")
+        if parameters is None:
+            alone = node.child_by_field_name("parameter")
+            return [alone] if alone is not None else []
+        return [child for child in parameters.named_children if child.type != "comment"]
+
+    def _bind_parameter(self, pattern: Node, place: Place, inner: Scope) -> None:
+        if pattern.type == "identifier":
+            inner.assigned[self.text(pattern)] = [place]
+            inner.bind(self.text(pattern), place)
+        else:
+            self._patterns.setdefault(inner.function, []).append((pattern, place))
+
+    def read_waiting(self) -> None:
+        """Read the bodies of the functions; those may leave others to read."""
+        while self.waiting:
+            node, scope = self.waiting.popleft()
+            self.scope = scope
+            self.depth = 0
+            for pattern, place in self._patterns.pop(scope.function, ()):
+                self.declare(pattern, place)
+            body = node.child_by_field_name("body")
+            if body is not None and self.says_something(body):
+                if body.type == "statement_block":
+                    self.block(body)
+                else:
+                    self.returned(self.expression(body))
+            self.settle(scope)
+
+    @abstractmethod
+    def declare(self, pattern: Node, value: Place) -> None:
+        """Declare the variables of a pattern (statements.py)."""
+
+    def returned(self, place: Place) -> None:
+        """Note what the function being read returns."""
+        if not place or self.scope.function < 0:
+            return
+        function = self.summary.functions[self.scope.function]
+        for index, (_, parameter) in enumerate(function.positional):
+            if parameter == place:
+                passes = (*function.passes, index)
+                self.summary.functions[self.scope.function] = function._replace(passes=passes)
+                return
+        self.copy(place, function.result)
+
+    def generator_values(self) -> Place:
+        """Return the place of what the function being read yields."""
+        if self.scope.function < 0:
+            return 0
+        return self.summary.functions[self.scope.function].yields
+
+    def _signature(self, node: Node, name: str) -> str:
+        """Write names and types as they are written; default values are not structure."""
+        parts = []
+        for child in self._written_parameters(node):
+            pattern = child.child_by_field_name("pattern") or child
+            if child.type == "assignment_pattern":
+                pattern = child.child_by_field_name("left") or child
+            annotation = child.child_by_field_name("type")
+            shown = self.text(annotation) if annotation is not None else ""
+            is_plain = pattern.type in {"identifier", "rest_pattern"}
+            parts.append((self.text(pattern) if is_plain else "{}") + shown)
+        returns = node.child_by_field_name("return_type")
+        result = self.text(returns) if returns is not None else ""
+        return _SPACE.sub(" ", f"{name}({', '.join(parts)}){result}")[:LONGEST_SIGNATURE]
+
+    # --- types
+
+    def hint(self, annotation: Node | None, place: Place) -> None:  # noqa: C901
+        """Say what a place is annotated with: believed where nothing else is known of it."""
+        if annotation is None or not place:
+            return
+        waiting = [annotation]
+        while waiting:
+            node = waiting.pop()
+            if node.type in {"type_annotation", "union_type", "parenthesized_type"}:
+                waiting.extend(node.named_children)
+            elif node.type == "type_identifier":
+                self.summary.hints.append((place, self.read_name(self.text(node))))
+            elif node.type == "nested_type_identifier":
+                first, *others = self.text(node).split(".")
+                loaded = self.read_name(first)
+                for other in others:
+                    loaded = self.load(loaded, other, node)
+                self.summary.hints.append((place, loaded))
+            elif node.type == "array_type":
+                self._hint_elements(node, place)
+            elif node.type == "generic_type":
+                name = node.child_by_field_name("name")
+                arguments = node.child_by_field_name("type_arguments")
+                if name is None or arguments is None:
+                    continue
+                if self.text(name) == "Promise":
+                    waiting.extend(arguments.named_children)
+                elif self.text(name) in _ARRAYS:
+                    self._hint_elements(arguments, place)
+                else:
+                    waiting.append(name)
+
+    @not_too_deep(None)
+    def _hint_elements(self, node: Node, place: Place) -> None:
+        """Hint what is in the brackets as the elements of a place."""
+        element = self.place()
+        for one in node.named_children[:1]:
+            self.hint(one, element)
+        holder = self.container("list", [(None, 0, element)])
+        self.summary.hints.append((place, -holder))
+
+    # --- classes
+
+    def class_(self, node: Node) -> Place:
+        """Read a class; fields are set on each instance."""
+        written = node.child_by_field_name("name")
+        name = self.text(written) if written is not None else self.pending_name
+        self.pending_name = None
+        outer = self.scope
+        if name is None:
+            outer.lambdas += 1
+            name = f"<class{outer.lambdas}>"
+        bases, shown = self._bases(node)
+        definition = self.define("class", name, node, f"{name}{shown}"[:LONGEST_SIGNATURE])
+        inner = Scope("class", outer, definition, outer.runner)
+        inner.owner = index = len(self.summary.classes)
+        self.scopes.append(inner)
+        self.summary.classes.append(Class(definition, (), 0, (), ()))
+        place = self.place()
+        self.summary.class_values.append((place, index))
+        this = self.place()
+        self.summary.instances.append((this, place))
+        inner.bind("this", this)
+        inner.captured["this"] = this
+        inner.first_parameter = this
+        self.scope = inner
+        body = node.child_by_field_name("body")
+        for member in body.named_children if body is not None else ():
+            self._member(member, this, place)
+        inner.assigned.pop("this", None)
+        self.settle(inner)
+        self.scope = outer
+        self.summary.classes[index] = Class(
+            definition,
+            tuple(base for base in bases if base),
+            0,
+            tuple((name, self.outside(inner, name)) for name in inner.assigned),
+            (),
+        )
+        return place
+
+    def _bases(self, node: Node) -> tuple[list[Place], str]:
+        bases: list[Place] = []
+        names: list[str] = []
+        for heritage in node.named_children:
+            if heritage.type != "class_heritage":
+                continue
+            for child in heritage.named_children:
+                if child.type == "implements_clause":
+                    continue
+                value = (
+                    child.child_by_field_name("value") if child.type == "extends_clause" else None
+                )
+                base = value or child
+                bases.append(self.expression(base))
+                if base.type in {"identifier", "member_expression"}:
+                    names.append(self.text(base))
+        return bases, f" extends {', '.join(names)}" if names else ""
+
+    def _member(self, node: Node, this: Place, cls: Place) -> None:
+        words = {child.type for child in node.children}
+        if node.type == "method_definition":
+            key = node.child_by_field_name("name")
+            if key is None:
+                return
+            name = self.property_name(key)
+            self._add_method("__init__" if name == "constructor" else name, node, words)
+        elif node.type in {"field_definition", "public_field_definition"}:
+            key = node.child_by_field_name("property") or node.child_by_field_name("name")
+            value = node.child_by_field_name("value")
+            if key is None:
+                return
+            name = self.property_name(key)
+            place = self.named(name, value) if value is not None else self.place()
+            annotated = self.place()
+            self.copy(place, annotated)
+            self.hint(node.child_by_field_name("type"), annotated)
+            target = cls if "static" in words else this
+            line = node.start_point.row + 1
+            self.summary.stores.append((target, name, annotated, self.scope.runner, line))
+        elif node.type == "class_static_block":
+            for child in node.named_children:
+                self.block(child)
+        elif node.type == "decorator":
+            self.expression(node.named_children[0])
+
+    def _add_method(self, name: str, node: Node, words: set[str]) -> None:
+        scope = self.scope
+        value = self.function(node)
+        runner, line = scope.runner, node.start_point.row + 1
+        if "set" in words:
+            before = scope.assigned.get(name, [])
+            if before:
+                setter = self.load(before[-1], "setter", node)
+                made = self.place()
+                self.summary.decorations.append((made, setter, value, runner, line))
+            return
+        if words & {"static", "get"}:
+            wrapper = self.outside(self.module, PROPERTY if "get" in words else CLASS_METHOD)
+            made = self.place()
+            self.summary.decorations.append((made, wrapper, value, runner, line))
+            value = made
+        scope.assigned[name] = [value]
+
+    def super_(self) -> Place:
+        """Return what `super` is here."""
+        if self.scope.owner < 0:
+            return 0
+        result = self.place()
+        self.summary.supers.append((result, self.scope.owner, self.read_name("this")))
+        return result

@@ -1,0 +1,90 @@
+"""Reading `match`: which names a pattern binds, and to what part of the subject."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tree_sitter import Node
+
+from coatcheck.codegraph.python.summary import Place
+
+if TYPE_CHECKING:
+    from coatcheck.codegraph.python.statements import Statements
+
+
+def read_match(reader: Statements, node: Node) -> None:
+    """Read the cases as branches."""
+    subjects = [reader.expression(child) for child in node.children_by_field_name("subject")]
+    body = node.child_by_field_name("body")
+    if body is None:
+        return
+    subject = subjects[0] if len(subjects) == 1 else 0
+    scope = reader.scope
+    ends = []
+    for case in body.named_children:
+        if case.type != "case_clause":
+            continue
+        mark = scope.mark()
+        for child in case.named_children:
+            if child.type == "case_pattern":
+                _bind_pattern(reader, child, subject)
+            elif child.type == "if_clause":
+                for part in child.named_children:
+                    reader.expression(part)
+        consequence = case.child_by_field_name("consequence")
+        if consequence is not None:
+            reader.block(consequence)
+        ends.append(scope.take(mark))
+    scope.merge([*ends, {}], reader.join)
+
+
+def _bind_pattern(reader: Statements, pattern: Node, subject: Place) -> None:  # noqa: C901
+    """Bind the names of a pattern; the parts of the subject that they name wait on a list."""
+    waiting: list[tuple[Node, Place]] = [(pattern, subject)]
+    line, runner = pattern.start_point.row + 1, reader.scope.runner
+    while waiting:
+        node, value = waiting.pop()
+        kind = node.type
+        children = [child for child in node.named_children if child.type != "comment"]
+        if kind in {"case_pattern", "union_pattern"}:
+            waiting.extend((child, value) for child in children)
+        elif kind == "dotted_name" and len(children) == 1:
+            name = reader.text(children[0])
+            if name != "_":
+                reader.scope.assign(name, value)
+        elif kind == "as_pattern" and len(children) == 2:
+            waiting.append((children[0], value))
+            reader.scope.assign(reader.text(children[1]), value)
+        elif kind in {"list_pattern", "tuple_pattern"}:
+            for index, child in enumerate(children):
+                element = reader.place() if value else 0
+                if value:
+                    reader.summary.items.append((element, value, index, -3, runner, line))
+                waiting.append((child, element))
+        elif kind == "class_pattern":
+            waiting.extend(_class_pattern(reader, children, value, line))
+        elif kind == "splat_pattern" and children:
+            reader.scope.assign(reader.text(children[0]), 0)
+
+
+def _class_pattern(
+    reader: Statements, children: list[Node], value: Place, line: int
+) -> list[tuple[Node, Place]]:
+    """Follow `Name(attribute=pattern)`: what is bound is the attribute."""
+    found: list[tuple[Node, Place]] = []
+    for child in children[1:]:
+        inner = child
+        if child.type == "case_pattern":
+            if not child.named_children:
+                continue  # `_` binds nothing
+            inner = child.named_children[0]
+        if inner.type == "keyword_pattern" and len(inner.named_children) == 2:
+            name, pattern = inner.named_children
+            place = reader.place() if value else 0
+            if value:
+                runner = reader.scope.runner
+                reader.summary.loads.append((place, value, reader.text(name), runner, line))
+            found.append((pattern, place))
+        else:
+            found.append((inner, 0))
+    return found

@@ -1,0 +1,382 @@
+"""Reading functions and classes: parameters, signatures, annotations, decorators.
+
+The body of a class runs where it stands and is read there. The body of a function runs later, when
+the names around it are all assigned, and is read when the scope around it is done.
+
+Where nobody asks for calls, a function is its definition and no more, unless there is something
+telling in it. What its names stand for matters only to the bases of classes that stand in it, and
+to others where it assigns to their names.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+
+from tree_sitter import Node
+
+from coatcheck.codegraph.python.expressions import Expressions
+from coatcheck.codegraph.python.names import LONGEST_SIGNATURE, not_too_deep
+from coatcheck.codegraph.python.scopes import Scope
+from coatcheck.codegraph.python.summary import Class, Function, Place
+
+_SPACE = re.compile(r"\s+")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
+# What is annotated with one of these holds elements of the type in the brackets.
+_HOLDERS = {
+    "list": "list", "List": "list", "Sequence": "list", "Iterable": "list", "Iterator": "list",
+    "Collection": "list", "set": "set", "Set": "set", "frozenset": "set", "deque": "list",
+    "tuple": "list", "Tuple": "list", "dict": "dict", "Dict": "dict", "Mapping": "dict",
+    "MutableMapping": "dict", "defaultdict": "dict", "Generator": "list",
+    "AsyncIterator": "list", "AsyncIterable": "list",
+}  # fmt: skip
+_ALTERNATIVES = {"Optional", "Union", "Final", "ClassVar", "Annotated", "Required", "NotRequired"}
+
+# Parameters that are their own signature.
+_PLAIN_PARAMETERS = re.compile(
+    r"\((?:(?:\*{0,2}[A-Za-z_]\w*|\*|/)(?:, (?:\*{0,2}[A-Za-z_]\w*|\*|/))*)?\)", re.ASCII
+)
+# Without these in it, what a function's names stand for matters to nobody.
+_NAMING = re.compile(rb"class\b|global\b")
+
+_NOTHING: list[Node] = []
+
+
+class Parameters:
+    """The parameters of a function, as they are gathered."""
+
+    def __init__(self) -> None:
+        self.positional: list[tuple[str, Place]] = []
+        self.keyword_only: list[tuple[str, Place]] = []
+        self.defaults: list[tuple[str, Place]] = []
+        self.rest: Place = 0
+        self.keywords: Place = 0
+        self.names: list[tuple[str, Place]] = []
+
+
+class Definitions(Expressions):
+    """Reads definitions."""
+
+    # Without `\b` before the words, which would take twice as long; `subclass` is read for nothing.
+    telling = re.compile(rb":=|class\b|def\b|lambda\b|import\b|global\b|nonlocal\b")
+
+    @abstractmethod
+    def block(self, node: Node) -> None:
+        """Read statements (statements.py)."""
+
+    def says_something(self, node: Node) -> bool:
+        """Tell whether a node has to be read, though it is only run.
+
+        In a loop every name that is read stands for what the loop may assign to it as well.
+        """
+        scope = self.scope
+        return super().says_something(node) or bool(scope.loops and not scope.is_outline)
+
+    # --- functions
+
+    def function(self, node: Node) -> Place:
+        """Read a `def` where it stands; its body waits."""
+        name = self.text(node.child_by_field_name("name") or node)
+        kind = "method" if self.scope.kind == "class" else "function"
+        definition = self.define(kind, name, node, self._signature(node, name))
+        return self._function(node, definition)
+
+    def lambda_(self, node: Node) -> Place:
+        """Read a lambda where it stands; its body waits."""
+        scope = self.scope
+        scope.lambdas += 1
+        definition = self.define("function", f"<lambda{scope.lambdas}>", node, None)
+        return self._function(node, definition)
+
+    def _function(self, node: Node, definition: int) -> Place:
+        if not self._has_more(node):
+            return self.place()
+        scope = self.scope
+        inner = Scope("function", scope, definition, definition)
+        inner.captured = dict(scope.local_names)
+        inner.owner = scope.owner
+        inner.function = len(self.summary.functions)
+        parameters = self._parameters(node.child_by_field_name("parameters"), inner)
+        first = parameters.positional[0][1] if parameters.positional else 0
+        inner.first_parameter = first if scope.kind == "class" else scope.first_parameter
+        result = self.place()
+        self._hint(node.child_by_field_name("return_type"), result)
+        self.summary.functions.append(
+            Function(
+                definition,
+                tuple(parameters.positional),
+                parameters.rest,
+                tuple(parameters.keyword_only),
+                parameters.keywords,
+                tuple(parameters.defaults),
+                result,
+                (),
+                (),
+                0,
+                bool(node.children) and node.children[0].type == "async",
+                scope.owner if scope.kind == "class" else -1,
+            )
+        )
+        self.scopes.append(inner)
+        self.waiting.append((node, inner))
+        place = self.place()
+        self.summary.function_values.append((place, inner.function))
+        return place
+
+    def _has_more(self, node: Node) -> bool:
+        """Tell whether there is more to a function than its definition."""
+        parts = (node.child_by_field_name(name) for name in ("body", "parameters"))
+        return self.with_calls or any(part and self.says_something(part) for part in parts)
+
+    def read_waiting(self) -> None:
+        """Read the bodies of the functions; those may leave others to read."""
+        while self.waiting:
+            node, scope = self.waiting.popleft()
+            self.scope = scope
+            self.depth = 0
+            body = node.child_by_field_name("body")
+            if body is not None and self.says_something(body):
+                scope.is_outline = not (
+                    self.with_calls or _NAMING.search(self.source, body.start_byte, body.end_byte)
+                )
+                if node.type == "lambda":
+                    self.returned(self.expression(body))
+                else:
+                    self.block(body)
+            self.settle(scope)
+
+    def returned(self, place: Place) -> None:
+        """Note what the function being read returns."""
+        if not place or self.scope.function < 0:
+            return
+        function = self.summary.functions[self.scope.function]
+        for index, (_, parameter) in enumerate(function.positional):
+            if parameter == place:
+                passes = (*function.passes, index)
+                self.summary.functions[self.scope.function] = function._replace(passes=passes)
+                return
+        self.copy(place, function.result)
+
+    def kept(self, base: Place, attribute: str, value: Place) -> bool:
+        """Note `self.attribute = parameter`; each call then keeps its own argument."""
+        scope = self.scope
+        if scope.function < 0 or base != scope.first_parameter:
+            return False
+        function = self.summary.functions[scope.function]
+        if function.owner < 0:
+            return False
+        for name, parameter in function.positional[1:] + function.keyword_only:
+            if parameter == value:
+                keeps = (*function.keeps, (attribute, name))
+                self.summary.functions[scope.function] = function._replace(keeps=keeps)
+                return True
+        return False
+
+    def generator_values(self) -> Place:
+        """Return the place of what the function being read yields."""
+        if self.scope.function < 0:
+            return 0
+        function = self.summary.functions[self.scope.function]
+        if not function.yields:
+            function = function._replace(yields=self.place())
+            self.summary.functions[self.scope.function] = function
+        return function.yields
+
+    def _parameters(self, node: Node | None, inner: Scope) -> Parameters:
+        found = Parameters()
+        keyword_only = False
+        for child in node.named_children if node is not None else ():
+            name, annotation, default, stars = self._parameter(child)
+            if name is None:
+                keyword_only = keyword_only or child.type == "keyword_separator"
+                continue
+            place = self.place()
+            inner.assigned[name] = [place]
+            inner.bind(name, place)
+            if stars == 1:
+                found.rest, keyword_only = place, True
+                continue
+            if stars == 2:
+                found.keywords = place
+                continue
+            (found.keyword_only if keyword_only else found.positional).append((name, place))
+            self._hint(annotation, place)
+            if default is not None:
+                found.defaults.append((name, self.passed(default)))
+        return found
+
+    def _parameter(self, node: Node) -> tuple[str | None, Node | None, Node | None, int]:
+        """Take a parameter apart: name, annotation, default, number of stars."""
+        annotation = node.child_by_field_name("type")
+        default = node.child_by_field_name("value")
+        name: Node | None = node
+        if node.type in {"default_parameter", "typed_default_parameter"}:
+            name = node.child_by_field_name("name")
+        elif node.type == "typed_parameter":
+            name = node.named_children[0]
+        stars = 0
+        if name is not None and name.type in {"list_splat_pattern", "dictionary_splat_pattern"}:
+            stars = 1 if name.type == "list_splat_pattern" else 2
+            name = name.named_children[0] if name.named_children else None
+        if name is None or name.type != "identifier":
+            return None, None, None, 0
+        return self.text(name), annotation, default, stars
+
+    def _signature(self, node: Node, name: str) -> str:
+        """Write names and annotations as they are written; default values are not structure."""
+        parts = []
+        parameters = node.child_by_field_name("parameters")
+        returns = node.child_by_field_name("return_type")
+        if parameters is not None and returns is None and not parameters.has_error:
+            written = self.text(parameters)
+            if _PLAIN_PARAMETERS.fullmatch(written):
+                return f"{name}{written}"[:LONGEST_SIGNATURE]
+        for child in parameters.named_children if parameters is not None else ():
+            if child.type in {"keyword_separator", "positional_separator"}:
+                parts.append(self.text(child))
+                continue
+            found, annotation, _, stars = self._parameter(child)
+            if found is not None:
+                shown = f": {self.text(annotation)}" if annotation is not None else ""
+                parts.append("*" * stars + found + shown)
+        result = f" -> {self.text(returns)}" if returns is not None else ""
+        return _SPACE.sub(" ", f"{name}({', '.join(parts)}){result}")[:LONGEST_SIGNATURE]
+
+    # --- annotations
+
+    def _hint(self, annotation: Node | None, place: Place) -> None:
+        """Say what a place is annotated with: believed where nothing else is known of it."""
+        if annotation is None or not place or not self.with_calls:
+            return
+        waiting = [annotation]
+        while waiting:
+            node = waiting.pop()
+            kind = node.type
+            if kind in {"type", "parenthesized_expression", "union_type", "binary_operator"}:
+                waiting.extend(node.named_children)
+            elif kind in {"identifier", "attribute"}:
+                self.summary.hints.append((place, self._annotated_class(self.text(node))))
+            elif kind == "string":
+                written = self.text(node).strip("'\"").strip()
+                for name in written.split("|"):
+                    if _DOTTED.match(name.strip()):
+                        class_place = self._annotated_class(name.strip())
+                        self.summary.hints.append((place, class_place))
+            elif kind in {"generic_type", "subscript"}:
+                waiting.extend(self._generic(node, place))
+
+    @not_too_deep(_NOTHING)
+    def _generic(self, node: Node, place: Place) -> list[Node]:
+        """Return the alternatives that `Optional[...]` names; for `list[...]` hint the elements."""
+        children = [child for child in node.named_children if child.type != "comment"]
+        if not children:
+            return []
+        name = self.text(children[0]).rpartition(".")[2]
+        arguments = [
+            argument
+            for child in children[1:]
+            for argument in (child.named_children if child.type == "type_parameter" else [child])
+        ]
+        if name in _ALTERNATIVES:
+            return arguments[:1] if name == "Annotated" else arguments
+        if name in _HOLDERS and arguments:
+            element = self.place()
+            kind = _HOLDERS[name]
+            self._hint(arguments[-1] if kind == "dict" else arguments[0], element)
+            holder = self.container(kind, [(None, 0, element)])
+            self.summary.hints.append((place, -holder))
+        return []
+
+    def _annotated_class(self, dotted: str) -> Place:
+        first, *rest = dotted.split(".")
+        place = self.read_name(first)
+        for attribute in rest:
+            if not place:
+                return 0
+            loaded = self.place()
+            self.summary.loads.append((loaded, place, attribute, self.scope.runner, 0))
+            place = loaded
+        return place
+
+    def annotated(self, annotation: Node | None, place: Place) -> None:
+        """Believe the annotation of a variable where its value says nothing."""
+        self._hint(annotation, place)
+
+    # --- classes
+
+    def class_(self, node: Node) -> Place:
+        """Read a class; its body runs here and now."""
+        name = self.text(node.child_by_field_name("name") or node)
+        bases: list[Place] = []
+        keywords: list[tuple[str | None, Place]] = []
+        superclasses = node.child_by_field_name("superclasses")
+        shown = ""
+        if superclasses is not None:
+            self.arguments(superclasses, bases, keywords)
+            shown = f"({', '.join(self._base_names(superclasses))})"
+        definition = self.define("class", name, node, f"{name}{shown}"[:LONGEST_SIGNATURE])
+        outer = self.scope
+        inner = Scope("class", outer, definition, outer.runner)
+        inner.captured = dict(outer.local_names)
+        inner.owner = index = len(self.summary.classes)
+        inner.first_parameter = 0
+        self.scopes.append(inner)
+        # Its methods refer to it by its index before it is complete.
+        self.summary.classes.append(Class(definition, (), 0, (), ()))
+        self.scope = inner
+        body = node.child_by_field_name("body")
+        fields: list[str] = []
+        if body is not None:
+            self.block(body)
+            fields = self._fields(body)
+        self.settle(inner)
+        self.scope = outer
+        self.summary.classes[index] = Class(
+            definition,
+            tuple(abs(base) for base in bases if base),
+            next((place for keyword, place in keywords if keyword == "metaclass"), 0),
+            tuple((name, self.outside(inner, name)) for name in inner.assigned),
+            tuple(fields),
+        )
+        place = self.place()
+        self.summary.class_values.append((place, index))
+        return place
+
+    def _base_names(self, superclasses: Node) -> list[str]:
+        return [
+            self.text(base)
+            for base in superclasses.named_children
+            if base.type in {"identifier", "attribute"}
+        ]
+
+    def _fields(self, body: Node) -> list[str]:
+        found = []
+        for statement in body.named_children:
+            inner = statement.named_children[0] if statement.named_children else statement
+            if inner.type == "assignment" and inner.child_by_field_name("type") is not None:
+                left = inner.child_by_field_name("left")
+                if left is not None and left.type == "identifier":
+                    found.append(self.text(left))
+        return found
+
+    # --- decorators
+
+    def decorated(self, node: Node) -> None:
+        """Read a decorated definition: the decorators apply from the inside out."""
+        decorators = [child for child in node.named_children if child.type == "decorator"]
+        definition = node.child_by_field_name("definition")
+        is_class = definition is not None and definition.type == "class_definition"
+        read = self.expression if is_class else self.passed
+        places = [read(child.named_children[0]) for child in decorators]
+        if definition is None:
+            return
+        value = self.class_(definition) if is_class else self.function(definition)
+        for decorator, place in zip(reversed(decorators), reversed(places), strict=True):
+            if place:
+                result = self.place()
+                line = decorator.start_point.row + 1
+                self.summary.decorations.append((result, place, value, self.scope.runner, line))
+                value = result
+        name = definition.child_by_field_name("name")
+        if name is not None:
+            self.scope.assign(self.text(name), value)

@@ -1,0 +1,1 @@
+"""Encryption at rest, the pepper, and references to secrets."""

@@ -1,0 +1,109 @@
+"""Opening an engine for a process that lives on: with its store and blobs, and its chores."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+from coatcheck.blobs.open import blobs_for
+from coatcheck.clock import SystemClock
+from coatcheck.crypto.pepper import pepper_for
+from coatcheck.crypto.secret_refs import resolve, resolver_for
+from coatcheck.egress.guard import Guard
+from coatcheck.engine.audit import AuditRetention
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.maintenance.sweep import Sweeper
+from coatcheck.engine.open_requests import limits_for
+from coatcheck.errors import ConfigurationError
+from coatcheck.model.kind import Kind
+from coatcheck.model.schedule import Definition
+from coatcheck.model.webhook import key_of
+from coatcheck.settings import Settings
+from coatcheck.store.open import store_for
+
+
+class Declared(Protocol):
+    """An app, as far as an engine knows one."""
+
+    @property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The declared kinds by name."""
+        ...
+
+    @property
+    def schedules(self) -> Mapping[str, Definition]:
+        """The declared schedules by name."""
+        ...
+
+
+@contextlib.asynccontextmanager
+async def open_engine(
+    app: Declared,
+    settings: Settings,
+    tidying: Sequence[Callable[[Engine], Awaitable[None]]] = (),
+) -> AsyncIterator[Engine]:
+    """Open the store; sweep it, fire schedules and deliver webhooks for as long as the engine is
+    in use. What is to be tidied with every sweep beside that, is given.
+    """
+    blobs = blobs_for(settings)  # says what is wrong with its address
+    guard = Guard(settings.egress_allow)
+    webhook_secret = _webhook_secret(settings)
+    store = store_for(settings)
+    await store.open()
+    clock = SystemClock()
+    engine = Engine(
+        store,
+        app.kinds,
+        clock,
+        lease_s=settings.lease_s,
+        blobs=blobs,
+        guard=guard,
+        webhook_secret=webhook_secret,
+        pepper=pepper_for(settings).read,
+        limits=limits_for(settings),
+    )
+    audit = AuditRetention(store, clock, settings.audit_days)
+    sweeper = Sweeper(
+        store,
+        clock,
+        lease_s=settings.lease_s,
+        sweep_s=settings.sweep_s,
+        keeping=engine.keeping,
+        chores=[audit.sweep, *(partial(tidy, engine) for tidy in tidying)],
+    )
+    tasks: list[asyncio.Task[None]] = []
+    try:
+        await engine.doorkeeper.confirm()
+        await engine.schedules.register(app.schedules.values())
+        chores = (
+            *(sweeper.run(), engine.ticker.run()),
+            *(engine.deliverer.run(), engine.metrics.run()),
+            engine.doorkeeper.uses.run(),
+        )
+        tasks += [asyncio.create_task(chore) for chore in chores]
+        yield engine
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        engine.release_waiters()
+        await store.close()
+        blobs.close()
+
+
+def _webhook_secret(settings: Settings) -> str:
+    given = settings.webhook_secret
+    if given and settings.is_production and resolver_for(given) is None:
+        raise ConfigurationError(
+            "webhook_secret: in production it is a reference, such as file:/run/secrets/webhooks"
+        )
+    secret = resolve(given)
+    try:
+        if secret:
+            key_of(secret)
+    except ValueError as error:
+        raise ConfigurationError(f"webhook_secret: {error}") from None
+    return secret

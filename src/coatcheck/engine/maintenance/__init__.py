@@ -1,0 +1,1 @@
+"""Background maintenance: the sweep, metrics, throughput and rekeying."""

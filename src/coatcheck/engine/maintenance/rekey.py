@@ -1,0 +1,235 @@
+"""Sealing anew what an older key has sealed, so that this key can be dropped.
+
+*Texts* are read some at a time and written over what was read (`store/rekey.py`). Only the places
+where the store writes envelopes are looked at, so user text that looks like one is no obstacle. A
+text that cannot be decrypted is logged, counted and skipped. What was kept before there was a key
+stays as it is, but for secrets of webhooks: those are sealed in any case
+(`store/encrypted_secrets.py`). Without encryption keys that is under the pepper, and all that is
+done.
+
+*A blob* is written anew under its own name: whoever is about to read it, such as a worker that has
+claimed its job, must find it there. It may be removed meanwhile, with its job; then its bytes must
+not come back. So it is noted first, and when it is written it is looked whether it is still wanted.
+A note that is found at the beginning is of a run that was broken off: what it names is looked at
+in the same way.
+
+Two runs at a time would write the same blobs, so a run holds a note of its own, renewed with each
+slice and each blob, that keeps another from beginning.
+
+Nothing is held up by any of this, and nothing is lost when it is broken off: what is done is done,
+and the next run finds the rest. Servers that still seal with the older key make more of it; they
+are to be restarted with the new one first.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coatcheck.clock import Clock
+from coatcheck.crypto.encryption import PREFIX, Keyring, is_envelope
+from coatcheck.errors import BlobDamaged, BlobGone, Conflict, KeyMissing
+from coatcheck.model.event import EventType
+from coatcheck.model.payload import BlobName
+from coatcheck.model.record import Record
+from coatcheck.model.webhook import SECRET_PREFIX
+from coatcheck.store.base import Store
+from coatcheck.store.encrypted_secrets import SecretKeys
+from coatcheck.store.rekey import SECRETS, Change, Place, Text
+
+if TYPE_CHECKING:
+    from coatcheck.blobs.blobs import Blobs
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 100
+NOWHERE = "\x01"  # in no text: JSON escapes it
+NOTES = "resealing"
+RUNS = "resealing-run"
+# Longer than the largest blob takes.
+HELD_MS = 600_000
+# No tenant can have this name: nobody finds the notes among their own.
+NOBODY_S = "-"
+
+Progress = Callable[["Resealed"], None]
+
+
+@dataclass
+class Resealed:
+    """How far it has come. `left` could not be opened: their key is missing, or they are damaged.
+    `unreadable_messages` could not be opened either, but may be user text that an older version
+    stored in clear: nothing follows from those.
+    """
+
+    texts: int = 0
+    blobs: int = 0
+    looked_at: int = 0
+    left: int = 0
+    missing: str = ""  # what was said of the first of these
+    unreadable_messages: int = 0
+
+
+class Resealing:
+    """Seals all that a store and its blobs keep with the first key, and secrets with theirs."""
+
+    def __init__(
+        self,
+        store: Store,
+        blobs: Blobs,
+        keys: Keyring | None,
+        secrets: SecretKeys | Keyring,
+        clock: Clock,
+        progress: Progress,
+    ) -> None:
+        self._store = store
+        self._blobs = blobs
+        self._keys = keys
+        self._secrets = secrets
+        self._clock = clock
+        self._progress = progress
+        self._run: Record | None = None
+        self.done = Resealed()
+
+    async def run(self) -> Resealed:
+        """Do all of it; raises Conflict while another run does."""
+        await self._hold()
+        try:
+            await self._all_secrets()
+            if self._keys is not None:
+                for place in self._store.places:
+                    if place != SECRETS:
+                        await self._texts_in(place, self._keys)
+                await self._look_after_notes()
+                await self._all_blobs()
+            await self._store.erase()  # what it was before is not left on the disk either
+        finally:
+            if self._run is not None:
+                await self._store.delete_record(NOBODY_S, RUNS, RUNS)
+        return self.done
+
+    async def _hold(self) -> None:
+        """Begin a run, or go on with it."""
+        now = self._clock.now()
+        run = Record(NOBODY_S, RUNS, RUNS, "{}", 0, now, now + HELD_MS)
+        version = 0 if self._run is None else self._run.version
+        self._run = await self._store.put_record(run, expected_version=version)
+        if self._run is None:
+            raise Conflict("another run does this, or was killed less than ten minutes ago")
+
+    # --- texts
+
+    async def _all_secrets(self) -> None:
+        def change(secret: Text) -> str:
+            tenant = str(secret.key[0])
+            return self._secrets.seal(self._secrets.open(secret.text, tenant), tenant)
+
+        await self._replace(SECRETS, SECRET_PREFIX, PREFIX, change)  # those in clear
+        await self._replace(SECRETS, PREFIX, f"{PREFIX}{self._secrets.first}:", change)
+
+    async def _texts_in(self, place: Place, keys: Keyring) -> None:
+        def change(text: Text) -> str:
+            tenant, *others = text.key
+            about = None
+            if place.table == "messages":  # compared as they are sealed, see `SealedStore.send`
+                job_id, name, _ = others
+                about = f"{job_id}\0{name}\0{text.beside[0]}"
+            if place.members and not text.text.startswith(PREFIX):
+                return self._with_members(place, text, keys)
+            return keys.reencrypt(text.text, str(tenant), about)
+
+        # Members in clear may hold anything, so a text is not passed over for what is in it.
+        lacking = NOWHERE if place.members else f"{PREFIX}{keys.first}:"
+        await self._replace(place, PREFIX, lacking, change)
+
+    def _with_members(self, place: Place, text: Text, keys: Keyring) -> str:
+        """Re-encrypt the members of a JSON object that are envelopes."""
+        if place.table == "events" and text.beside[0] != EventType.PROGRESS:
+            return text.text  # sealed as a whole, or in clear
+        fields = json.loads(text.text)
+        changed = False
+        for name in place.members:
+            value = fields.get(name)
+            if isinstance(value, str) and is_envelope(value):
+                try:
+                    fields[name] = keys.reencrypt(value, str(text.key[0]))
+                except (KeyMissing, BlobDamaged) as error:
+                    self.done.unreadable_messages += 1
+                    _log_unreadable(place, text, error)
+                changed = changed or fields[name] != value
+        return json.dumps(fields) if changed else text.text
+
+    async def _replace(
+        self, place: Place, having: str, lacking: str, change: Callable[[Text], str]
+    ) -> None:
+        after = None
+        while found := await self._store.texts(place, having, lacking, after, AT_ONCE):
+            changes = []
+            for text in found:
+                try:
+                    new = change(text)
+                except (KeyMissing, BlobDamaged) as error:
+                    self._leave(error)
+                    _log_unreadable(place, text, error)
+                else:
+                    if new != text.text:
+                        changes.append(Change(text.key, text.text, new))
+            if changes:
+                self.done.texts += await self._store.replace_texts(place, changes)
+            after = found[-1].key
+            await self._hold()
+            self._progress(self.done)
+
+    # --- blobs
+
+    async def _all_blobs(self) -> None:
+        after = None
+        while found := await self._store.blobs_after(after, AT_ONCE):
+            for blob in found:
+                await self._blob(blob)
+                self.done.looked_at += 1
+                self._progress(self.done)
+            after = found[-1]
+
+    async def _blob(self, blob: BlobName) -> None:
+        try:
+            if not await self._blobs.is_outdated(blob.key):
+                return
+            await self._hold()
+            await self._note(blob)
+            await self._blobs.reseal(blob.key)
+        except BlobGone:
+            return  # it is being written, or was removed
+        except (KeyMissing, BlobDamaged) as error:
+            self._leave(error)
+            return
+        self.done.blobs += 1
+        await self._drop_unless_wanted(blob)
+
+    async def _note(self, blob: BlobName) -> None:
+        note = Record(NOBODY_S, NOTES, blob.key, json.dumps(blob), 0, self._clock.now())
+        await self._store.put_record(note)
+
+    async def _drop_unless_wanted(self, blob: BlobName) -> None:
+        if not await self._store.has_blob(blob):
+            await self._blobs.delete(blob.key)
+        await self._store.delete_record(NOBODY_S, NOTES, blob.key)
+
+    async def _look_after_notes(self) -> None:
+        now = self._clock.now()
+        while notes := await self._store.list_records(NOBODY_S, NOTES, now):
+            for note in notes:
+                await self._drop_unless_wanted(BlobName(*json.loads(note.value)))
+
+    def _leave(self, error: Exception) -> None:
+        self.done.left += 1
+        self.done.missing = self.done.missing or str(error)
+
+
+def _log_unreadable(place: Place, text: Text, error: Exception) -> None:
+    # Tenant and id only: the rest of a key may be a secret's envelope.
+    tenant, id_ = text.key[:2]
+    fields = {"table": place.table, "column": place.column, "tenant": tenant, "id": id_}
+    log.warning("text not decrypted", extra={**fields, "why": str(error)})

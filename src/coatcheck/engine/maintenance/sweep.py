@@ -1,0 +1,122 @@
+"""The sweep: finding lost workers and doing what time has made due.
+
+Any number of processes sweep the same store, each on its own, none of them a leader. All they do
+is idempotent, and the store refuses what another has done first.
+
+A worker is lost when its process is known to be dead, or when its heartbeat count has not moved
+for a whole lease *on this sweeper's monotonic clock*, counted from when this sweeper first saw
+that count. So neither a jump of the wall clock nor a difference between two machines' clocks can
+lose a worker, and an orphaned job is back in its queue within one lease and two sweeps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+
+from coatcheck.clock import Clock
+from coatcheck.engine.payloads.payloads import Keeping
+from coatcheck.errors import StoreError
+from coatcheck.store.base import Store
+
+log = logging.getLogger(__name__)
+
+# What is to be done with every sweep, beside what the store and the blobs need.
+Chore = Callable[[], Awaitable[None]]
+
+
+class Sweeper:
+    """One process's sweep."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        lease_s: float,
+        sweep_s: float,
+        keeping: Keeping | None = None,
+        chores: Sequence[Chore] = (),
+    ) -> None:
+        self._store = store
+        self._keeping = keeping
+        self._chores = chores
+        self._clock = clock
+        self._lease_s = lease_s
+        self._sweep_s = sweep_s
+        # Worker id -> (its count when last seen to move, when that was seen).
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    async def run(self) -> None:
+        """Sweep until cancelled; an outage of the store is waited out."""
+        while True:
+            try:
+                await self.sweep()
+            except StoreError as error:
+                log.warning("the sweep could not be done", extra={"why": str(error)})
+            # Spread, so that many processes do not all come at once.
+            await asyncio.sleep(self._sweep_s * random.uniform(0.8, 1.0))  # noqa: S311 - no secret
+
+    async def sweep(self) -> None:
+        """Look once."""
+        await self._remove_lost_workers()
+        await self._sweep_store()
+        if self._keeping is not None:
+            await self._keeping.sweep()
+        for chore in self._chores:
+            await self._do(chore)
+        if not await self._store.erase():
+            log.warning("what was deleted is not erased yet; trying again")
+
+    async def _do(self, chore: Chore) -> None:
+        try:
+            await chore()
+        except StoreError:
+            raise
+        except Exception as error:
+            # Somebody else's code: it keeps neither the others nor the next sweep from theirs.
+            log.exception("a chore failed", exc_info=error)
+
+    async def _sweep_store(self) -> None:
+        while True:
+            swept = await self._store.sweep(self._clock.now())
+            if swept.expired or swept.deleted or swept.batches:
+                log.info(
+                    "swept",
+                    extra={
+                        "expired": swept.expired,
+                        "deleted": swept.deleted,
+                        "batches": swept.batches,
+                    },
+                )
+            if swept.expired:
+                await self._store.count({"jobs_expired": swept.expired})
+            if not swept.more:
+                return
+
+    async def _remove_lost_workers(self) -> None:
+        now = self._clock.monotonic()
+        seen: dict[str, tuple[int, float]] = {}
+        for info, known_dead in await self._store.workers():
+            beats, since = self._seen.get(info.id, (info.beats, now))
+            if beats != info.beats:
+                since = now
+            seen[info.id] = (info.beats, since)
+            if known_dead or now - since >= self._lease_s:
+                jobs = await self._store.remove_worker(info.id, info.beats, self._clock.now())
+                if jobs is None:
+                    continue  # it beat once more, or somebody else was faster
+                await self._store.count({"lapsed_leases": 1})
+                log.warning(
+                    "a worker was lost",
+                    extra={
+                        "worker": info.id,
+                        "host": info.host,
+                        "worker_pid": info.pid,
+                        "jobs": jobs,
+                        "known_dead": known_dead,
+                    },
+                )
+        self._seen = seen

@@ -1,0 +1,1 @@
+"""Large payloads: the blob store, uploads and signed uploads."""

@@ -1,0 +1,174 @@
+"""Files that a client writes to the blob store itself, at an address that was signed for it.
+
+1. The client says what it will write. A blob is noted for nobody, like any other before its bytes,
+   and what was said is written down under the id that the upload will have.
+2. It gets an address that only this blob can be written to, for `SIGNED_MS`, and writes the bytes.
+3. It says so. The blob store copies them to a place that nobody has an address of, noted in its
+   turn; they are read there once, counted and hashed. Where they are what was said, the upload is
+   made known like any other; else they are removed, and may be written again.
+
+The address can be written to as long as it is good, whatever has become of the upload. So what is
+kept is the copy, which cannot change after it was checked, and the row of the first blob stays
+until the address is good no more: whatever is written late is swept then, like what nobody ever
+says is complete. What was said is forgotten earlier, so that no copy is made of what is being
+removed.
+
+Of two who complete one upload at the same time, both make a copy, and the first to make it known
+counts; the other's is swept.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from coatcheck.clock import Clock
+from coatcheck.engine.payloads.payloads import RESERVED_MS, Keeping
+from coatcheck.engine.submit.tenant_bounds import put_bounded
+from coatcheck.errors import (
+    BlobGone,
+    Conflict,
+    InvalidPayload,
+    NoSignedUploads,
+    NotFound,
+    TooLarge,
+)
+from coatcheck.model.artifact import check_content_type
+from coatcheck.model.job import DEFAULT_TENANT
+from coatcheck.model.payload import NOBODY, BlobName
+from coatcheck.model.record import Record
+from coatcheck.model.upload import NO_SUCH_UPLOAD, UNUSED_KEPT_MS, StoredUpload, check_file_name
+from coatcheck.store.base import Store
+
+if TYPE_CHECKING:
+    from coatcheck.blobs.base import Written
+
+COLLECTION = "signed-uploads"
+# How long an address can be written to; and until when that can be completed.
+SIGNED_MS = 3_600_000
+COMPLETED_WITHIN_MS = RESERVED_MS // 2
+# How many a tenant may have begun and not completed.
+MOST_BEGUN = 10_000
+
+
+class Announced(NamedTuple):
+    """What a client is about to write; None where it does not know the SHA-256 yet."""
+
+    size: int
+    sha256: str | None = None
+    name: str | None = None
+    content_type: str | None = None
+
+
+class Signed(NamedTuple):
+    """Where a client may write a file itself, with which headers, until when."""
+
+    id: str
+    url: str
+    headers: Mapping[str, str]
+    expires_at: int
+
+
+class SignedUploads:
+    """The uploads of one store that were begun and are not complete."""
+
+    def __init__(
+        self, store: Store, keeping: Keeping, clock: Clock, new_id: Callable[[], str]
+    ) -> None:
+        self._store = store
+        self._keeping = keeping
+        self._clock = clock
+        self._new_id = new_id
+
+    async def begin(self, file: Announced, tenant: str = DEFAULT_TENANT) -> Signed:
+        """Return an address to write a file to; raises InvalidInput, and NoSignedUploads where the
+        blob store has none.
+        """
+        name = check_file_name(file.name)
+        media_type = check_content_type(file.content_type, name or "")
+        upload_id = self._new_id()
+        address = await self._keeping.sign(_written_at(upload_id), SIGNED_MS / 1000)
+        if address is None:
+            raise NoSignedUploads("this server's blob store signs no addresses; send the file here")
+        now = self._clock.now()
+        blob = BlobName(tenant, NOBODY, _written_at(upload_id))
+        await self._store.reserve_blob(blob, now + RESERVED_MS)
+        value = json.dumps(file._replace(name=name, content_type=media_type)._asdict())
+        until = now + COMPLETED_WITHIN_MS
+        record = Record(tenant, COLLECTION, upload_id, value, 0, now, until)
+        await put_bounded(self._store, record, MOST_BEGUN)
+        return Signed(upload_id, *address, now + SIGNED_MS)
+
+    async def find(self, upload_id: str, tenant: str) -> Announced | None:
+        """Return what was said of an upload that is not complete."""
+        found = await self._store.get_record(tenant, COLLECTION, upload_id, self._clock.now())
+        return None if found is None else Announced(**json.loads(found.value))
+
+    async def give_up(self, upload_id: str, tenant: str) -> bool:
+        """Forget an upload that is not complete, and what was written of it; False when there is
+        none.
+        """
+        if not await self._store.delete_record(tenant, COLLECTION, upload_id):
+            return False
+        await self._keeping.clear(_written_at(upload_id))
+        return True
+
+    async def complete(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> StoredUpload:
+        """Make known what a client has written; told twice is once. Raises NotFound, Conflict where
+        nothing was written yet, and InvalidPayload where it is not what was said.
+        """
+        file = await self.find(upload_id, tenant)
+        there = await self._store.get_upload(tenant, upload_id)
+        if file is None or there is not None:
+            return _known(there)
+        copy = BlobName(tenant, NOBODY, f"uploads/{upload_id}/{secrets.token_hex(16)}")
+        try:
+            written = await self._keeping.copy_apart(_written_at(upload_id), copy, file.size)
+        except BlobGone:
+            if await self.find(upload_id, tenant) is None:  # it was cleared by one who was faster
+                return _known(await self._store.get_upload(tenant, upload_id))
+            raise Conflict("nothing was written to the signed address yet") from None
+        except TooLarge:
+            said = f"more than {file.size:,} bytes"
+            raise await self._refusal(upload_id, "/size", said) from None
+        if written.size != file.size:
+            await self._keeping.remove([copy])
+            said = f"{written.size:,} bytes, not {file.size:,}"
+            raise await self._refusal(upload_id, "/size", said)
+        if file.sha256 not in (None, written.sha256):
+            await self._keeping.remove([copy])
+            raise await self._refusal(upload_id, "/sha256", "bytes of another SHA-256")
+        return await self._make_known(upload_id, file, copy, written)
+
+    async def _make_known(
+        self, upload_id: str, file: Announced, copy: BlobName, written: Written
+    ) -> StoredUpload:
+        tenant, now = copy.tenant, self._clock.now()
+        media_type = check_content_type(file.content_type, file.name or "")
+        upload = StoredUpload(
+            upload_id, file.name, media_type, *written, copy.key, now, now + UNUSED_KEPT_MS
+        )
+        if await self.find(upload_id, tenant) is None:  # another was faster, or it was given up
+            await self._keeping.remove([copy])
+        else:
+            await self._store.put_upload(tenant, upload)
+            await self._store.delete_record(tenant, COLLECTION, upload_id)
+            await self._keeping.clear(_written_at(upload_id))
+        return _known(await self._store.get_upload(tenant, upload_id))
+
+    async def _refusal(self, upload_id: str, pointer: str, said: str) -> InvalidPayload:
+        await self._keeping.clear(_written_at(upload_id))
+        words = f"{said} were written; it is removed, and can be written again"
+        return InvalidPayload(words, [(pointer, words)])
+
+
+def _written_at(upload_id: str) -> str:
+    return f"signed/{upload_id}"
+
+
+def _known(upload: StoredUpload | None) -> StoredUpload:
+    if upload is None:
+        raise NotFound(NO_SUCH_UPLOAD)
+    return upload

@@ -1,0 +1,117 @@
+"""Firing: making jobs of the ticks whose time has come.
+
+Every API and worker process does this, each on its own; `coatcheck.store.schedules` says why that
+makes one job of each tick. A process sleeps until the next tick of the kinds it has. It is woken
+when a schedule is made or changed, and looks from time to time all the same, since the wall clock
+may have jumped. Where there are no schedules that is all it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from coatcheck.clock import Clock
+from coatcheck.engine.maintenance.metrics import Metrics
+from coatcheck.engine.schedules.schedules import Schedules
+from coatcheck.errors import InvalidInput, StoreError
+from coatcheck.model.job import NewJob
+from coatcheck.model.schedule import Overlap, Schedule, due_at
+from coatcheck.store.base import Store, Topic
+from coatcheck.store.schedules import Firing
+
+log = logging.getLogger(__name__)
+
+# Schedules that are fired at once; their writes become few commits.
+AT_ONCE = 100
+# The longest sleep.
+NET_S = 30.0
+# After an outage of the store.
+RETRY_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ticker:
+    """One process's part in firing schedules."""
+
+    store: Store
+    schedules: Schedules
+    kinds: Collection[str]
+    clock: Clock
+    metrics: Metrics
+
+    async def run(self) -> None:
+        """Fire what becomes due until cancelled; an outage of the store is waited out."""
+        with contextlib.closing(self.store.subscribe(Topic.SCHEDULES)) as changed:
+            while True:
+                wait_s = NET_S
+                try:
+                    next_at = await self.fire_due()
+                except StoreError as error:
+                    log.warning("schedules could not be looked at", extra={"why": str(error)})
+                    wait_s = RETRY_S
+                else:
+                    if next_at is not None:
+                        wait_s = min(NET_S, max(0, next_at - self.clock.now()) / 1000)
+                await changed.wait(wait_s)
+
+    async def fire_due(self) -> int | None:
+        """Fire every tick whose time has come; return when the next one is due (None: never)."""
+        while True:
+            now = self.clock.now()
+            due, next_at = await self.store.due_schedules(list(self.kinds), now, AT_ONCE)
+            fired = await asyncio.gather(
+                *(self._fire(schedule, now) for schedule in due), return_exceptions=True
+            )
+            for failure in fired:
+                if isinstance(failure, BaseException):
+                    raise failure
+            if True not in fired:
+                return next_at
+
+    async def _fire(self, schedule: Schedule, now: int) -> bool:
+        """Do what a schedule has to do now; False where it has to be left as it is."""
+        try:
+            firing = self._decide(schedule, now)
+        except Exception:
+            # It must not keep the others from being fired, and may work on another machine.
+            log.exception("a schedule could not be fired", extra={"schedule": schedule.name})
+            return False
+        if firing is None:
+            return False
+        made = await self.store.fire_schedule(firing, now)
+        told = {"schedule": schedule.name, "kind": schedule.definition.kind}
+        if firing.problem is not None and made is not None:
+            log.error("a tick could not become a job", extra={**told, "why": firing.problem})
+        elif made:
+            self.metrics.submitted(schedule.definition.kind, made)
+            late = now - (firing.last_at or now)
+            log.info(
+                "schedule fired", extra={**told, "job_id": firing.jobs[-1].id, "late_ms": late}
+            )
+        elif made == 0:
+            log.info("a tick was passed over", extra=told)
+        return True
+
+    def _decide(self, schedule: Schedule, now: int) -> Firing | None:
+        due = due_at(schedule, now)
+        if due is None:
+            return None
+        jobs: list[NewJob] = []
+        problem = None
+        try:
+            jobs = [self.schedules.job_of(schedule, tick, now) for tick in due.ticks]
+        except InvalidInput as error:
+            problem = str(error)
+        return Firing(
+            seen=schedule,
+            revision=self.schedules.new_id(),
+            jobs=tuple(jobs),
+            next_at=due.next_at,
+            last_at=due.ticks[-1] if jobs else None,
+            unless_running=schedule.definition.overlap is Overlap.SKIP,
+            problem=problem,
+        )

@@ -1,0 +1,1 @@
+"""Submitting jobs: validation, idempotency keys, quotas and admission."""

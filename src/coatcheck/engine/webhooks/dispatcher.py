@@ -1,0 +1,397 @@
+"""Delivering: emptying the outbox, so that nobody waits for somebody else's receiver.
+
+Every API and worker process does this, each on its own; `coatcheck.store.webhooks` says why a
+message is never lost, and may come twice.
+
+Deliveries wait in *lanes*, and what is slow is slow for its lane alone: how many calls each lane
+and each tenant may have under way is decided in `coatcheck.engine.webhooks.concurrency`. A call
+takes 15 seconds at most, with everything.
+
+The loop sleeps until the earliest delivery is due. The store wakes it when a delivery is added, or
+when any process schedules a retry (`Topic.WEBHOOKS`); a poll every `NET_S` covers a lost wake-up.
+
+What became of calls is written in batches. Whoever is killed between a call and that write leaves
+the delivery to be handed out again when its lease is over.
+
+A job's own endpoint is told in the words of the surface the job came in by, if its kind brings any
+(`coatcheck.model.webhook_format`); everybody else gets Standard Webhooks.
+
+Nothing here touches a job: the worst that a receiver can do is to not hear of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+from coatcheck.clock import Clock
+from coatcheck.egress.outbound import Outbound
+from coatcheck.engine.maintenance.metrics import Metrics
+from coatcheck.engine.payloads.payloads import Keeping
+from coatcheck.engine.webhooks.concurrency import Lanes, Place
+from coatcheck.engine.webhooks.endpoints import Webhooks
+from coatcheck.errors import EgressDenied, EgressFailed, NotFound, StoreError
+from coatcheck.model.artifact import Artifact
+from coatcheck.model.event import Event
+from coatcheck.model.job import Job
+from coatcheck.model.webhook import (
+    GIVE_UP_AFTER_MS,
+    LOG_LENGTH,
+    OWN,
+    SCHEDULE_S,
+    Delivery,
+    DeliveryState,
+    Endpoint,
+    Try,
+    body_of,
+    delivery_id,
+    message_id,
+    next_try,
+    signature,
+)
+from coatcheck.model.webhook_format import Worded, Wording
+from coatcheck.store.base import Signal, Store, Topic
+from coatcheck.store.webhooks import DeliveryClaim, Health, Noted
+
+log = logging.getLogger(__name__)
+
+TIMEOUT_S = 15.0
+# Longer than any call, and than the write that follows it.
+LEASE_MS = 60_000
+# What became of so many calls is written together.
+WRITTEN_TOGETHER = 256
+# What is read of an answer; nothing is made of it.
+MOST_BYTES = 16_384
+# The longest sleep, and the pause after an outage of the store.
+NET_S = 30.0
+RETRY_S = 2.0
+# How long secrets are remembered. A new one is used beside the old for a day.
+SECRETS_S = 5.0
+USER_AGENT = "Coatcheck"
+
+
+async def wait_for_event(event: asyncio.Event, seconds: float) -> None:
+    """Return when the event is set or the time has passed."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+class _Unsigned(Exception):
+    """There is no secret to sign a delivery with."""
+
+
+class _Told:
+    """What a wording may look at."""
+
+    def __init__(self, store: Store, keeping: Keeping) -> None:
+        self._store = store
+        self._keeping = keeping
+
+    async def events_before(self, delivery: Delivery, most: int) -> list[Event]:
+        """Return the newest entries of the job's log before what a delivery tells of."""
+        tenant, job_id, seq, _ = delivery.key
+        found = await self._store.events(tenant, job_id, max(0, seq - 1 - most), most)
+        return [event for event in found if event.seq < seq]
+
+    async def stream(self, artifact: Artifact) -> AsyncIterator[bytes]:
+        """Open a file of the job."""
+        return await self._keeping.stream(artifact)
+
+
+class Deliverer:
+    """One process's part in delivering."""
+
+    def __init__(
+        self,
+        store: Store,
+        webhooks: Webhooks,
+        outbound: Outbound,
+        clock: Clock,
+        metrics: Metrics,
+        keeping: Keeping,
+        wordings: Mapping[str, Wording],
+        *,
+        spread: Callable[[], float] = random.random,
+        wait: Callable[[asyncio.Event, float], Awaitable[None]] = wait_for_event,
+    ) -> None:
+        self._store = store
+        self._webhooks = webhooks
+        self._outbound = outbound
+        self._clock = clock
+        self._metrics = metrics
+        self._keeping = keeping
+        self._wordings = wordings
+        self._spread = spread
+        self._wait = wait
+        self._calls: set[asyncio.Task[None]] = set()
+        self._lanes = Lanes(clock)
+        self._secrets: dict[tuple[str, str], tuple[float, list[str]]] = {}
+        self._unwritten: list[Noted] = []
+        # One at a time asks for what is due, and one writes, so that what is looked at between two
+        # of these is whole: nothing is claimed without a call, nor struck out unwritten.
+        self._claiming = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self._look = asyncio.Event()
+        self._written = asyncio.Event()
+
+    async def run(self) -> None:
+        """Deliver what becomes due until cancelled; an outage of the store is waited out."""
+        with contextlib.closing(self._store.subscribe(Topic.WEBHOOKS)) as woken:
+            helpers = [asyncio.create_task(self._listen(woken)), asyncio.create_task(self._write())]
+            try:
+                while True:
+                    self._look.clear()
+                    try:
+                        wait_s = await self._start_due()
+                    except StoreError as error:
+                        log.warning("webhooks could not be looked at", extra={"why": str(error)})
+                        wait_s = RETRY_S
+                    await self._wait(self._look, wait_s)
+            finally:
+                for task in (*helpers, *self._calls):
+                    task.cancel()
+                await asyncio.gather(*helpers, *self._calls, return_exceptions=True)
+                await self._write_the_rest()
+                await self.close()
+
+    async def close(self) -> None:
+        """Let go of the connections to receivers."""
+        await self._outbound.close()
+
+    async def deliver_due(self) -> None:
+        """Deliver everything that is due, and return when what became of it is written.
+
+        This holds beside `run()` too: what is due is asked for once more when all is written.
+        """
+        while True:
+            async with self._claiming:
+                at_rest = not self._calls and not self._unwritten
+                await self._claim_and_start()
+            if at_rest and not self._calls and not self._unwritten:
+                return
+            await asyncio.gather(*self._calls)
+            await self._flush()
+
+    async def _listen(self, woken: Signal) -> None:
+        while True:
+            await woken.wait()
+            self._look.set()
+
+    # --- starting calls
+
+    async def _start_due(self) -> float:
+        """Start the calls there is room for; return how long there is nothing more to start."""
+        async with self._claiming:
+            return await self._claim_and_start()
+
+    async def _claim_and_start(self) -> float:
+        now = self._clock.now()
+        lanes = await self._store.delivery_lanes()
+        allotted = self._lanes.allot(lane for lane in lanes if lane.due_at <= now)
+        if allotted:
+            wanted = {place.lane: most for place, most in allotted.items()}
+            claims = await self._store.claim_deliveries(now, now + LEASE_MS, wanted)
+            places = {place.lane: place for place in allotted}
+            for claimed in claims:
+                self._start(claimed, places[claimed.lane])
+            if claims:
+                return 0.0  # there may be more
+        # What another process was quicker to take may have held somebody back here.
+        wait_s = RETRY_S if allotted else NET_S
+        next_at = min((lane.due_at for lane in lanes if lane.due_at > now), default=None)
+        return wait_s if next_at is None else min(wait_s, (next_at - now) / 1000)
+
+    def _start(self, claimed: DeliveryClaim, place: Place) -> None:
+        self._lanes.take(place)
+        call = asyncio.create_task(self._call(claimed))
+        self._calls.add(call)
+        call.add_done_callback(lambda call: self._ended(call, place))
+
+    def _ended(self, call: asyncio.Task[None], place: Place) -> None:
+        self._calls.discard(call)
+        if self._lanes.leave(place):
+            self._look.set()
+
+    async def _call(self, claimed: DeliveryClaim) -> None:
+        noted = await self._deliver(claimed)
+        if noted is not None:
+            self._unwritten.append(noted)
+            self._written.set()
+
+    # --- one call
+
+    async def _deliver(self, claimed: DeliveryClaim) -> Noted | None:
+        delivery, endpoint = claimed.delivery, claimed.endpoint
+        now = self._clock.now()
+        if endpoint is None or endpoint.disabled_at is not None or claimed.kind is None:
+            why = "the webhook is deleted" if endpoint is None else "the webhook is disabled"
+            if delivery.key.endpoint != OWN:  # nobody is called in this lane: none can be silent
+                self._lanes.learn(claimed.lane, taken=True)
+            return self._over(delivery, DeliveryState.FAILED, Try(now, None, why, 0))
+        try:
+            wording = await self._wording_for(claimed)
+            worded = await self._words_of(claimed.kind, delivery, endpoint, wording)
+        except (NotFound, _Unsigned):  # deleted this very moment
+            tried = Try(now, None, "the webhook is deleted", 0)
+            return self._over(delivery, DeliveryState.FAILED, tried)
+        except StoreError as error:
+            log.warning("a webhook could not be worded", extra={"why": str(error)})
+            return None  # it is handed out again
+        if worded is None:
+            return self._over(delivery, DeliveryState.DELIVERED, Try(now, None, None, 0))
+        began = self._clock.monotonic()
+        status, error_text = await self._send(claimed, endpoint.url, worded)
+        took_ms = round((self._clock.monotonic() - began) * 1000)
+        tried = Try(now, status, error_text, took_ms)
+        return self._judge(claimed.lane, delivery, endpoint, tried, wording)
+
+    async def _wording_for(self, claimed: DeliveryClaim) -> tuple[Wording, Job] | None:
+        """Return the words of a job's surface, and the job; None where it is told as any other."""
+        wording = self._wordings.get(claimed.kind or "")
+        key = claimed.delivery.key
+        if wording is None or key.endpoint != OWN:
+            return None
+        job = await self._store.get(key.tenant, key.job_id)
+        if job.surface != wording.surface:
+            return None
+        return wording, await self._keeping.with_result(job)
+
+    async def _words_of(
+        self,
+        kind: str,
+        delivery: Delivery,
+        endpoint: Endpoint,
+        wording: tuple[Wording, Job] | None,
+    ) -> Worded | None:
+        if wording is not None:
+            words, job = wording
+            return await words.word(job, delivery, _Told(self._store, self._keeping))
+        secrets = await self._secrets_for(endpoint)
+        if not secrets:  # nothing goes out unsigned
+            raise _Unsigned
+        body = body_of(delivery, kind)
+        message, timestamp = message_id(delivery.key), self._clock.now() // 1000
+        return Worded(
+            body,
+            {
+                "webhook-id": message,
+                "webhook-timestamp": str(timestamp),
+                "webhook-signature": signature(secrets, message, timestamp, body),
+            },
+        )
+
+    async def _send(
+        self, claimed: DeliveryClaim, url: str, worded: Worded
+    ) -> tuple[int | None, str | None]:
+        headers = {
+            "content-type": "application/json",
+            "user-agent": USER_AGENT,
+            **worded.headers,
+        }
+        if claimed.traceparent is not None:
+            headers["traceparent"] = claimed.traceparent
+        try:
+            answer = await self._outbound.send(
+                "POST", url, headers, worded.body, timeout_s=TIMEOUT_S, most_bytes=MOST_BYTES
+            )
+        except (EgressDenied, EgressFailed) as error:
+            return None, str(error)
+        if 200 <= answer.status < 300:
+            return answer.status, None
+        what = "a redirect, which is not followed" if 300 <= answer.status < 400 else "refused"
+        return answer.status, f"answered {answer.status}: {what}"
+
+    def _judge(
+        self,
+        lane: str,
+        delivery: Delivery,
+        endpoint: Endpoint,
+        tried: Try,
+        wording: tuple[Wording, Job] | None,
+    ) -> Noted:
+        """Decide what becomes of a delivery and its endpoint after a call."""
+        self._lanes.learn(lane, taken=tried.error is None)
+        if tried.error is None:
+            health = None if endpoint.failing_since is None else Health(None)
+            return self._over(delivery, DeliveryState.DELIVERED, tried, health)
+        since = tried.at if endpoint.failing_since is None else endpoint.failing_since
+        health = None if endpoint.failing_since is not None else Health(since)
+        if tried.status == 410:
+            health = Health(since, tried.at, "it answered 410: gone")
+            return self._over(delivery, DeliveryState.FAILED, tried, health)
+        if endpoint.id != OWN and tried.at - since >= GIVE_UP_AFTER_MS:
+            health = Health(since, tried.at, "it has taken nothing for three days")
+        schedule_s = SCHEDULE_S if wording is None else wording[0].schedule_s
+        due_at = next_try(delivery.tries, self._clock.now(), self._spread(), schedule_s)
+        if due_at is None:
+            return self._over(delivery, DeliveryState.FAILED, tried, health)
+        return self._note(delivery, DeliveryState.PENDING, due_at, tried, health)
+
+    def _over(
+        self, delivery: Delivery, state: DeliveryState, tried: Try, health: Health | None = None
+    ) -> Noted:
+        return self._note(delivery, state, None, tried, health)
+
+    def _note(
+        self,
+        delivery: Delivery,
+        state: DeliveryState,
+        due_at: int | None,
+        tried: Try,
+        health: Health | None,
+    ) -> Noted:
+        outcome = "retried" if state is DeliveryState.PENDING else str(state)
+        self._metrics.delivered(outcome)
+        told = {
+            "delivery": delivery_id(delivery.key),
+            "job_id": delivery.key.job_id,
+            "attempt": delivery.attempts,
+            "status": tried.status,
+        }
+        if state is DeliveryState.DELIVERED:
+            log.debug("webhook delivered", extra=told)
+        else:
+            log.info("webhook not delivered", extra={**told, "why": tried.error, "then": outcome})
+        if health is not None and health.disabled_at is not None:
+            log.warning("webhook disabled", extra={**told, "why": health.disabled_why})
+        tries = (*delivery.log, tried)[-LOG_LENGTH:]
+        return Noted(delivery.key, delivery.attempts, state, due_at, tries, health)
+
+    async def _secrets_for(self, endpoint: Endpoint) -> list[str]:
+        place, now = (endpoint.tenant, endpoint.id), self._clock.monotonic()
+        known = self._secrets.get(place)
+        if known is None or now - known[0] > SECRETS_S:
+            if len(self._secrets) > 1_000:
+                self._secrets.clear()
+            known = now, await self._webhooks.signing(endpoint.id, endpoint.tenant)
+            self._secrets[place] = known
+        return known[1]
+
+    # --- writing what became of them
+
+    async def _write(self) -> None:
+        while True:
+            await self._written.wait()
+            self._written.clear()
+            try:
+                await self._flush()
+            except StoreError as error:
+                log.warning("webhooks could not be noted", extra={"why": str(error)})
+                await asyncio.sleep(RETRY_S)
+                self._written.set()
+
+    async def _flush(self) -> None:
+        async with self._writing:
+            while batch := self._unwritten[:WRITTEN_TOGETHER]:
+                await self._store.note_deliveries(batch)
+                del self._unwritten[: len(batch)]
+
+    async def _write_the_rest(self) -> None:
+        """Write what is known when this process stops; what cannot be written is sent again."""
+        with contextlib.suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(RETRY_S):
+                await self._flush()

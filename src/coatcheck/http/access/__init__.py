@@ -1,0 +1,1 @@
+"""The endpoints for keys, tenants and usage."""

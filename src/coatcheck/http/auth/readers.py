@@ -1,0 +1,85 @@
+"""Who may read a job.
+
+A job belongs to its tenant. Its surface may restrict it further (`Surface.check_reader`): a relayed
+call is for the caller that made it. The check runs before the handler of every endpoint whose path
+names a job (app.py), so that no handler has to remember it. Lists and bulk verbs skip jobs that the
+caller may not read. Such a job answers like an id that does not exist.
+
+- A job that has an owner, and whose surface is not served here, is closed: nobody here can tell who
+  the owner is.
+- An endpoint that manages a job and shows nothing of its payload (`Endpoint.for_operators`) is also
+  open to callers with `admin`, who have to be able to see and stop what runs.
+- Endpoints of workers are not restricted: a worker runs the jobs of every caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from starlette.requests import Request
+
+from coatcheck.engine.auth import Caller
+from coatcheck.engine.engine import Engine
+from coatcheck.errors import NotFound
+from coatcheck.http.endpoint import Endpoint
+from coatcheck.model.access import Scope
+from coatcheck.model.job import OWNER_LABEL, Job
+
+if TYPE_CHECKING:  # a surface is made of endpoints, and these look for their surface
+    from coatcheck.http.surfaces.base import Surface
+
+
+def surface_of(request: Request, job: Job) -> Surface | None:
+    """Return the surface of a job, if it is served here."""
+    surfaces: Mapping[str, Surface] = request.app.state.surfaces
+    return surfaces.get(job.surface)
+
+
+def may_read(request: Request, job: Job) -> bool:
+    """Tell whether the caller may read a job."""
+    if request.scope.get("coatcheck.reader_of") == job.id:
+        return True  # a wrapped app has checked its caller itself (middleware/job_routes.py)
+    surface = surface_of(request, job)
+    if surface is None:
+        return OWNER_LABEL not in job.labels
+    try:
+        surface.check_reader(request, job)
+    except NotFound:
+        return False
+    return True
+
+
+def may_manage(request: Request, job: Job) -> bool:
+    """Tell whether the caller may see that a job exists, and stop or delete it."""
+    caller: Caller = request.scope["coatcheck.caller"]
+    return caller.may(Scope.ADMIN) or may_read(request, job)
+
+
+def check_reader(request: Request, job: Job, job_id: str) -> None:
+    """Raise NotFound, as for an unknown id, unless the caller may read a job."""
+    if not may_read(request, job):
+        raise NotFound(f"there is no job {job_id}")
+
+
+async def check_named_job(request: Request, endpoint: Endpoint) -> None:
+    """Raise NotFound unless the caller may use this endpoint on the job that its path names."""
+    if endpoint.scope in (None, Scope.WORK):
+        return
+    job = await named_job(request)
+    if endpoint.for_operators and may_manage(request, job):
+        return
+    check_reader(request, job, request.path_params["job_id"])
+
+
+async def named_job(request: Request) -> Job:
+    """Return the job that the path names, read once per request, without a result that is kept
+    apart; raises NotFound, Gone.
+    """
+    scope = request.scope
+    if "coatcheck.job" not in scope:
+        engine: Engine = request.app.state.engine
+        job_id = request.path_params["job_id"]
+        scope["coatcheck.job"] = await engine.glance(job_id, scope["coatcheck.tenant"])
+    job: Job = scope["coatcheck.job"]
+    return job

@@ -1,0 +1,1 @@
+"""The endpoints for uploads and artifacts."""

@@ -1,0 +1,107 @@
+"""The part of the table of calls that takes files in before their job."""
+
+from __future__ import annotations
+
+from coatcheck.http.endpoint import (
+    ANY,
+    IDEMPOTENCY_KEY,
+    Answer,
+    Body,
+    Endpoint,
+    KindRule,
+    Parameter,
+    as_json,
+    ref,
+)
+from coatcheck.http.files import uploads
+from coatcheck.http.json_schema import TEXT
+
+_UPLOAD = as_json(ref("Upload"))
+_BYTES = {"type": "string", "format": "binary"}
+
+UPLOADS: tuple[Endpoint, ...] = (
+    Endpoint(
+        "POST",
+        "/v1/uploads",
+        uploads.upload,
+        "upload",
+        "Upload a file that a job will need",
+        "uploads",
+        {
+            200: Answer("The same file under the same key before.", _UPLOAD, ("Location",)),
+            201: Answer("It is durable, and waits for its job.", _UPLOAD, ("Location",)),
+        },
+        refusals=(408, 409, 413, 415, 422, 429),
+        parameters=(
+            IDEMPOTENCY_KEY,
+            Parameter("name", "The file's name; a form tells its own.", TEXT),
+        ),
+        body=Body(
+            "The file as it is, of any type, or a form with nothing but the file in it.",
+            {
+                ANY: _BYTES,
+                uploads.FORM: {
+                    "type": "object",
+                    "properties": {"file": _BYTES},
+                    "required": ["file"],
+                    "additionalProperties": False,
+                },
+            },
+            required=False,
+        ),
+        description=(
+            'Submit the job with `{"upload": "<id>"}` where its kind takes a file. The first job '
+            "that names it takes it over; it is removed if none does before `expires_at`."
+        ),
+        kind=KindRule.DECLARED,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/uploads/{upload_id}",
+        uploads.get_upload,
+        "getUpload",
+        "Look at a file that no job has taken over",
+        "uploads",
+        {200: Answer("What is known of it.", _UPLOAD)},
+        refusals=(404,),
+        kind=KindRule.DECLARED,
+    ),
+    Endpoint(
+        "DELETE",
+        "/v1/uploads/{upload_id}",
+        uploads.delete_upload,
+        "deleteUpload",
+        "Give a file up that no job has taken over",
+        "uploads",
+        {204: Answer("It is gone.", {})},
+        refusals=(404,),
+        kind=KindRule.DECLARED,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/signed-uploads",
+        uploads.sign_upload,
+        "signUpload",
+        "Get an address of the blob store to write a file to",
+        "uploads",
+        {201: Answer("PUT the bytes there, then complete it.", as_json(ref("SignedUpload")))},
+        refusals=(408, 409, 413, 415, 422, 429),
+        body=Body("What will be written.", as_json(ref("SignedRequest"))),
+        kind=KindRule.DECLARED,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/uploads/{upload_id}/complete",
+        uploads.complete_upload,
+        "completeUpload",
+        "Say that a file was written to its signed address",
+        "uploads",
+        {200: Answer("It was read and hashed, and waits for its job.", _UPLOAD)},
+        refusals=(404, 409, 422),
+        description=(
+            "409 while nothing was written there. Where it is of another size or SHA-256 than was "
+            "said it is removed (422), and can be written again."
+        ),
+        kind=KindRule.DECLARED,
+    ),
+)

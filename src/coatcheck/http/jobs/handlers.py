@@ -1,0 +1,231 @@
+"""The calls on jobs."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from coatcheck.clock import to_rfc3339
+from coatcheck.engine.engine import Engine
+from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.submission import Submission
+from coatcheck.http.auth.caller import admission_of, caller_of, check_kind, tenant_of
+from coatcheck.http.auth.readers import may_manage, named_job, surface_of
+from coatcheck.http.endpoint import JSON
+from coatcheck.http.errors import problem
+from coatcheck.http.jobs.models import read_submission
+from coatcheck.http.jobs.views import (
+    dumps,
+    failure_view,
+    job_json,
+    position_view,
+    submitted_json,
+)
+from coatcheck.http.request.body import read_json
+from coatcheck.http.request.cursor import write_cursor
+from coatcheck.http.request.fast_response import Written
+from coatcheck.http.request.idempotency import REPLAYED, once_for
+from coatcheck.http.request.prefer import Preference, read_preference
+from coatcheck.http.request.query import read_filter, read_flag, read_wait
+from coatcheck.logs import correlation_id
+from coatcheck.model.access import Scope
+from coatcheck.model.job import Job, NewJob
+from coatcheck.model.payload import is_reference, read_reference
+from coatcheck.model.state import State
+
+log = logging.getLogger(__name__)
+
+# W3C Trace Context: version ff and ids of zeros are invalid.
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+)
+
+
+async def submit_job(request: Request) -> Response:
+    """Take a job: 202 once it is durable, 200 when it has ended by the time of the answer."""
+    engine: Engine = request.app.state.engine
+    body = await read_json(request)
+    submission = admitted(
+        request,
+        read_submission(
+            body, correlation=correlation_id.get(), traceparent=read_traceparent(request)
+        ),
+    )
+    preference = read_preference(request)
+    once = once_for(request, body)
+    if preference.wait_s:
+        with engine.open_requests.hold(caller_of(request).tenant):
+            return await _submit_and_wait(engine, submission, once, preference)
+    if once is None:
+        return _accepted(engine, await engine.accept(submission), preference.headers)
+    return await _submit_and_wait(engine, submission, once, preference)
+
+
+async def _submit_and_wait(
+    engine: Engine, submission: Submission, once: Once | None, preference: Preference
+) -> Response:
+    if once is None:
+        job, replayed = await engine.submit(submission), False
+    else:
+        [job], replayed = await engine.submit_once(submission, once)
+    log.debug("submitted", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
+    if preference.wait_s and not job.state.is_terminal:
+        job = await engine.wait_on(job, preference.wait_s)
+    headers = {"Location": f"/v1/jobs/{job.id}", **preference.headers}
+    if replayed:
+        headers[REPLAYED] = "true"
+    return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)
+
+
+def admitted(request: Request, submission: Submission) -> Submission:
+    """Return a submission for the caller's tenant; raises where the key is not for its kind."""
+    check_kind(request, Scope.WRITE, submission.kind)
+    return submission._replace(
+        tenant=tenant_of(request), admission=admission_of(request, submission.kind)
+    )
+
+
+def _accepted(engine: Engine, job: NewJob, headers: dict[str, str]) -> Response:
+    if log.isEnabledFor(logging.DEBUG):
+        log.debug("submitted", extra={"job_id": job.id, "kind": job.kind})
+    body = submitted_json(job).encode()
+    return Written(
+        202,
+        body,
+        [
+            *((name.lower().encode(), value.encode()) for name, value in headers.items()),
+            (b"location", b"/v1/jobs/" + job.id.encode()),
+            (b"retry-after", b"%d" % engine.retry_after(job)),
+            (b"content-length", b"%d" % len(body)),
+            (b"content-type", b"application/json"),
+        ],
+    )
+
+
+async def get_job(request: Request) -> Response:
+    """Answer with a job, at once or, with `?wait=N`, when it has ended."""
+    engine: Engine = request.app.state.engine
+    query = request.query_params
+    job = await engine.wait_on(await named_job(request), read_wait(query))
+    extra = position_view(await engine.position(job))
+    if read_flag(query, "explain"):
+        reasons = [{"code": why.code, "message": why.message} for why in await engine.explain(job)]
+        extra["explain"] = reasons
+    body = job_json(job, extra)
+    tag = f'"{hashlib.blake2b(body.encode(), digest_size=12).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return answer_job(engine, job, 200, headers, body)
+
+
+async def list_jobs(request: Request) -> Response:
+    """Answer with a page of jobs, newest first, without their results. Jobs that are for another
+    caller are left out, so a page may hold fewer than asked for.
+    """
+    engine: Engine = request.app.state.engine
+    check_kind(request, Scope.READ, request.query_params.get("kind"))
+    which = read_filter(request.query_params, tenant_of(request))
+    # One more than asked for tells whether there is another page.
+    found = await engine.list_jobs(which._replace(limit=which.limit + 1))
+    page = found[: which.limit]
+    more = write_cursor(page[-1].id) if len(found) > which.limit else None
+    jobs = ",".join(job_json(job) for job in page if may_manage(request, job))
+    return Response(f'{{"jobs":[{jobs}],"next_cursor":{dumps(more)}}}', media_type=JSON)
+
+
+async def get_result(request: Request) -> Response:
+    """Answer with a job's result alone: 202 while there is none, 409 when there will be none."""
+    engine: Engine = request.app.state.engine
+    wait = read_wait(request.query_params)
+    job = await engine.wait_on(await named_job(request), wait)
+    match job.state:
+        case State.SUCCEEDED:
+            surface = surface_of(request, job)
+            if surface is not None and (own := await surface.result(request, job)) is not None:
+                return own
+            return await answer_payload(engine, request, job.result or "null")
+        case State.FAILED:
+            said = job.error.message if job.error else "no error was kept"
+            return problem(
+                409,
+                "job-failed",
+                f"job {job.id} failed: {said}",
+                extra={"error": failure_view(job.error), "reason": job.reason},
+            )
+        case State.CANCELLED:
+            return problem(409, "job-cancelled", f"job {job.id} was cancelled")
+    return answer_job(engine, job, 202)
+
+
+async def get_input(request: Request) -> Response:
+    """Answer with what a job was submitted with, for as long as that is kept."""
+    engine: Engine = request.app.state.engine
+    job = await named_job(request)
+    return await answer_payload(engine, request, await engine.store.input_of(job.tenant, job.id))
+
+
+async def answer_payload(engine: Engine, request: Request, result: str) -> Response:
+    """Answer with a JSON text as it is kept, wherever that is."""
+    if not is_reference(result):
+        return Response(result, media_type=JSON)
+    blob = read_reference(result)
+    headers = {"Content-Length": str(blob.size)}
+    pieces = await engine.keeping.stream(blob, stop=0 if request.method == "HEAD" else blob.size)
+    return StreamingResponse(pieces, 200, headers, JSON)
+
+
+async def cancel_job(request: Request) -> Response:
+    """Cancel a job: 200 when it is cancelled or had ended, 202 when its handler was told."""
+    engine: Engine = request.app.state.engine
+    job = await engine.cancel(request.path_params["job_id"], tenant_of(request))
+    log.info("cancel asked", extra={"job_id": job.id, "kind": job.kind})
+    return answer_job(engine, job, 200 if job.state.is_terminal else 202)
+
+
+async def delete_job(request: Request) -> Response:
+    """Delete a job that has ended, and answer with a receipt."""
+    engine: Engine = request.app.state.engine
+    deleted, at, erased = await engine.delete(request.path_params["job_id"], tenant_of(request))
+    log.info("deleted", extra={"job_id": deleted.job_id, "erased": erased})
+    receipt = {
+        "id": deleted.job_id,
+        "deleted_at": to_rfc3339(at),
+        "erased": erased,
+        "removed": {
+            "jobs": 1,
+            "payloads": deleted.payloads,
+            "events": deleted.events,
+            "steps": deleted.steps,
+            "artifacts": deleted.artifacts,
+            "deliveries": deleted.deliveries,
+            "uploads": deleted.uploads,
+            "blobs": deleted.blobs,
+            "messages": deleted.messages,
+        },
+    }
+    return Response(dumps(receipt), media_type=JSON)
+
+
+def read_traceparent(request: Request) -> str | None:
+    """Read the trace a request belongs to; what is malformed is as good as not there."""
+    given = request.headers.get("traceparent")
+    return given if given is not None and _TRACEPARENT.fullmatch(given) else None
+
+
+def answer_job(
+    engine: Engine,
+    job: Job,
+    status: int,
+    headers: dict[str, str] | None = None,
+    body: str | None = None,
+) -> Response:
+    """Answer with a job; while it has not ended, say when to ask again."""
+    headers = headers or {}
+    if not job.state.is_terminal:
+        headers["Retry-After"] = str(engine.retry_after(job))
+    return Response(job_json(job) if body is None else body, status, headers, JSON)

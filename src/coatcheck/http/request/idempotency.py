@@ -1,0 +1,62 @@
+"""The Idempotency-Key header: a request that is repeated under its key happens once.
+
+The key and what it stands for are written in one transaction, so there is no state in between:
+a crash leaves either both or nothing, and nobody ever waits for a reservation to run out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from coatcheck.engine.submit.idempotency import Once
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotency-Replayed"
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+_PRINTABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
+KEY_RULE = "one key of 1 to 255 printable ASCII characters"
+
+
+def is_key(text: str) -> bool:
+    """Tell whether a text can be a key."""
+    return _PRINTABLE.fullmatch(text) is not None
+
+
+def read_key(request: Request) -> str | None:
+    """Read the key, quoted or bare; one that cannot be a key is refused."""
+    given = request.headers.getlist(HEADER)
+    if not given:
+        return None
+    key = given[0].strip()
+    if len(key) >= 2 and key[0] == key[-1] == '"':
+        key = key[1:-1]
+    if len(given) > 1 or not is_key(key):
+        raise HTTPException(400, f"{HEADER} takes {KEY_RULE}")
+    return key
+
+
+def once_for(request: Request, body: Any) -> Once | None:
+    """Return the request's key with the fingerprint of method, path and canonical body."""
+    key = read_key(request)
+    if key is None:
+        return None
+    return once_under(key, request.method, request.scope["path"], body)
+
+
+def once_under(key: str, method: str, path: str, body: Any) -> Once:
+    """Return a key, however it was given, with the fingerprint of its request."""
+    return Once(key, f"{method} {path} {_digest(body)}")
+
+
+def _digest(body: Any) -> str:
+    if not isinstance(body, list):
+        return hashlib.sha256(_canonical(body).encode()).hexdigest()
+    # The same, piece by piece: one call for all of it would keep the interpreter from the loop.
+    pieces = ",".join([_canonical(entry) for entry in body])
+    return hashlib.sha256(f"[{pieces}]".encode()).hexdigest()

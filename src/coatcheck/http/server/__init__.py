@@ -1,0 +1,1 @@
+"""The endpoints about the server: kinds, queues, metrics and health."""

@@ -1,0 +1,107 @@
+"""The calls on queues: depth, limit, pause, resume."""
+
+from __future__ import annotations
+
+import logging
+from typing import Annotated, Any
+
+from pydantic import Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from coatcheck.clock import to_rfc3339
+from coatcheck.engine.engine import Engine
+from coatcheck.http.endpoint import JSON
+from coatcheck.http.jobs.views import dumps
+from coatcheck.http.request.cursor import read_cursor, write_cursor
+from coatcheck.http.request.fields import Fields, read_fields
+from coatcheck.http.request.query import read_number
+from coatcheck.model.names import NAME_RULE, is_name
+from coatcheck.store.base import QueueStatus
+
+log = logging.getLogger(__name__)
+
+LARGEST_QUEUE_PAGE = 1000
+
+
+async def list_queues(request: Request) -> Response:
+    """Answer with a page of the queues that a kind uses, that hold jobs, or that are paused."""
+    engine: Engine = request.app.state.engine
+    query = request.query_params
+    limit = read_number(query, "limit", LARGEST_QUEUE_PAGE, 1, LARGEST_QUEUE_PAGE)
+    after = "" if (cursor := query.get("cursor")) is None else read_cursor(cursor, is_name)
+    rest = [queue for queue in await engine.queues() if queue.name > after]
+    more = write_cursor(rest[limit - 1].name) if len(rest) > limit else None
+    page = [_view(queue) for queue in rest[:limit]]
+    return Response(dumps({"queues": page, "next_cursor": more}), media_type=JSON)
+
+
+async def get_queue(request: Request) -> Response:
+    """Answer with one queue."""
+    engine: Engine = request.app.state.engine
+    for queue in await engine.queues():
+        if queue.name == request.path_params["queue"]:
+            return Response(dumps(_view(queue)), media_type=JSON)
+    raise HTTPException(404, "no kind uses this queue, and it holds no jobs")
+
+
+async def pause_queue(request: Request) -> Response:
+    """Stop claims from a queue; what runs goes on."""
+    return await _set_paused(request, paused=True)
+
+
+async def resume_queue(request: Request) -> Response:
+    """Let a paused queue go on."""
+    return await _set_paused(request, paused=False)
+
+
+class QueueRequest(Fields):
+    """How a queue should be."""
+
+    # Said in any case: what is left out by mistake must not lift a limit.
+    concurrency: Annotated[int, Field(ge=1, le=1_000_000)] | None
+
+
+async def put_queue(request: Request) -> Response:
+    """Limit how many jobs of a queue run at once, or lift the limit."""
+    engine: Engine = request.app.state.engine
+    name = _name(request)
+    asked = await read_fields(request, QueueRequest)
+    await engine.limit_queue(name, asked.concurrency)
+    log.info("queue limited", extra={"queue": name, "concurrency": asked.concurrency})
+    return await _answer(engine, name)
+
+
+async def _set_paused(request: Request, *, paused: bool) -> Response:
+    engine: Engine = request.app.state.engine
+    name = _name(request)
+    await (engine.pause_queue(name) if paused else engine.resume_queue(name))
+    log.info("queue paused" if paused else "queue resumed", extra={"queue": name})
+    return await _answer(engine, name)
+
+
+def _name(request: Request) -> str:
+    name: str = request.path_params["queue"]
+    if not is_name(name):
+        raise HTTPException(400, f"this cannot be a queue's name: {NAME_RULE}")
+    return name
+
+
+async def _answer(engine: Engine, name: str) -> Response:
+    found = {queue.name: queue for queue in await engine.queues()}
+    empty = QueueStatus(name, False, 0, 0, 0, None)
+    return Response(dumps(_view(found.get(name, empty))), media_type=JSON)
+
+
+def _view(queue: QueueStatus) -> dict[str, Any]:
+    oldest = queue.oldest_ready
+    return {
+        "name": queue.name,
+        "paused": queue.paused,
+        "ready": queue.ready,
+        "delayed": queue.delayed,
+        "running": queue.running,
+        "concurrency": queue.concurrency,
+        "oldest_ready_at": None if oldest is None else to_rfc3339(oldest),
+    }

@@ -1,0 +1,1 @@
+"""The base of surfaces, and what they share."""

@@ -1,0 +1,1 @@
+"""The endpoints for workers in any language."""

@@ -1,0 +1,78 @@
+"""The end of a line where an answer comes from."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from coatcheck.relay import socket_folder
+from coatcheck.relay.call import Head
+from coatcheck.relay.frames import ACCEPTED, LONGEST, Said, frame, write_head
+
+DIAL_S = 2.0
+# One who takes nothing for this long counts as gone.
+STALL_S = 60.0
+
+
+class Dialled:
+    """A line to whoever waits for an answer. Saying something never fails: `is_open` tells."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stall_s: float
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._stall_s = stall_s
+        # Nothing is ever said in this direction, but that the other end is gone.
+        self._hung_up = asyncio.create_task(reader.read(1))
+        self.is_open = True
+
+    async def say(self, said: Said, content: bytes = b"") -> None:
+        """Say something, as fast as it is taken."""
+        if not self.is_open:
+            return
+        if self._hung_up.done():
+            self.close()
+            return
+        try:
+            self._writer.write(frame(said, content))
+            async with asyncio.timeout(self._stall_s):
+                await self._writer.drain()
+        except (OSError, TimeoutError):
+            self.close()
+
+    async def chunk(self, content: bytes) -> None:
+        """Pass on a piece of the body."""
+        for start in range(0, len(content), LONGEST):
+            await self.say(Said.CHUNK, content[start : start + LONGEST])
+
+    def close(self) -> None:
+        """Hang up: what was said is still delivered."""
+        self.is_open = False
+        self._hung_up.cancel()
+        self._writer.close()
+
+
+async def dial(
+    name: str | None, job_id: str, head: Head, stall_s: float = STALL_S
+) -> Dialled | None:
+    """Dial the process that waits for the answer of a job, and say how it begins; None if nobody
+    waits. `name` is that of its socket.
+    """
+    place = None if name is None else socket_folder.folder()
+    if name is None or place is None:
+        return None
+    path, ticket = place / name, socket_folder.ticket_of(place, name, job_id)
+    if ticket is None:
+        return None
+    with contextlib.suppress(OSError, TimeoutError):
+        async with asyncio.timeout(DIAL_S):
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(frame(Said.TICKET, ticket.encode()))
+            if await reader.read(1) != ACCEPTED:
+                writer.close()
+                return None
+        line = Dialled(reader, writer, stall_s)
+        await line.say(Said.HEAD, write_head(head))
+        return line
+    return None

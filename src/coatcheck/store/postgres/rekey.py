@@ -1,0 +1,73 @@
+"""Sealing anew on PostgreSQL: the verbs of `coatcheck.store.rekey`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from coatcheck.model.payload import BlobName
+from coatcheck.store.postgres.database import Database
+from coatcheck.store.postgres.statements import Statements, for_schema
+from coatcheck.store.rekey import COMMON, Change, Key, Place, Text
+
+
+class PostgresResealing:
+    """The part of the store that lets what it keeps be sealed anew."""
+
+    _database: Database
+    _sql: Statements
+
+    places = (
+        Place("jobs", ("tenant", "id"), "input"),
+        Place("jobs", ("tenant", "id"), "result"),
+        *COMMON,
+    )
+
+    async def texts(
+        self, place: Place, having: str, lacking: str, after: Key | None, limit: int
+    ) -> list[Text]:
+        """Read texts with one word and without another."""
+        columns = ", ".join(place.key)
+        marks = ", ".join(f"${number}" for number in range(4, 4 + len(place.key)))
+        behind = "" if after is None else f"AND ({columns}) > ({marks})"
+        # Names of tables and columns are ours, see `places`.
+        statement = (
+            f"SELECT {', '.join((*place.key, place.column, *place.beside))} "  # noqa: S608
+            f"FROM coatcheck.{place.table} "
+            f"WHERE strpos({place.column}, $1) > 0 AND strpos({place.column}, $2) = 0 {behind} "
+            f"ORDER BY {columns} LIMIT $3"
+        )
+        values = (having, lacking, limit, *(after or ()))
+        rows = await self._run("fetch", statement, *values)
+        width = len(place.key)
+        return [Text(row[:width], row[width], row[width + 1 :]) for row in map(tuple, rows)]
+
+    async def replace_texts(self, place: Place, changes: Sequence[Change]) -> int:
+        """Write texts over those that were read: one by one, so that nobody waits in a circle."""
+        this_row = " AND ".join(
+            f"{column} = ${number}" for number, column in enumerate(place.key, 3)
+        )
+        statement = (
+            f"UPDATE coatcheck.{place.table} SET {place.column} = $1 "  # noqa: S608
+            f"WHERE {this_row} AND {place.column} = $2"
+        )
+        written = 0
+        for change in changes:
+            told = await self._run("execute", statement, change.new, change.old, *change.key)
+            written += told == "UPDATE 1"
+        return written
+
+    async def blobs_after(self, after: BlobName | None, limit: int) -> list[BlobName]:
+        """List blobs that are not being removed."""
+        rows = await self._run("fetch", self._sql.blobs_after, *(after or ("", "", "")), limit)
+        return [BlobName(*row) for row in rows]
+
+    async def has_blob(self, blob: BlobName) -> bool:
+        """Tell whether a blob is there."""
+        return bool(await self._run("fetchval", self._sql.has_blob, *blob))
+
+    async def _run(self, how: str, statement: str, *values: Any) -> Any:
+        text = for_schema(statement, self._sql.schema)
+        return await self._database.run(
+            lambda db: getattr(db, how)(text, *values), transaction=False
+        )

@@ -1,0 +1,68 @@
+"""Sealing anew on SQLite: the verbs of `coatcheck.store.rekey`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coatcheck.model.payload import BlobName
+from coatcheck.store.rekey import COMMON, Change, Key, Place, Text
+from coatcheck.store.sqlite.reader import Reader
+from coatcheck.store.sqlite.statements import SQL
+from coatcheck.store.sqlite.transaction import Transaction, Urgency
+from coatcheck.store.sqlite.writer import Writer
+
+
+class SQLiteResealing:
+    """The part of the store that lets what it keeps be sealed anew."""
+
+    _writer: Writer
+    _reader: Reader
+
+    places = (Place("payloads", ("tenant", "job_id", "role"), "data"), *COMMON)
+
+    async def texts(
+        self, place: Place, having: str, lacking: str, after: Key | None, limit: int
+    ) -> list[Text]:
+        """Read texts with one word and without another."""
+        columns = ", ".join(place.key)
+        marks = ", ".join("?" * len(place.key))
+        behind = "" if after is None else f"AND ({columns}) > ({marks})"
+        # Names of tables and columns are ours, see `places`.
+        statement = (
+            f"SELECT {', '.join((*place.key, place.column, *place.beside))} FROM {place.table} "  # noqa: S608
+            f"WHERE instr({place.column}, ?) > 0 AND instr({place.column}, ?) = 0 {behind} "
+            f"ORDER BY {columns} LIMIT ?"
+        )
+        values = (having, lacking, *(after or ()), limit)
+        rows = await self._reader.all(statement, values)
+        width = len(place.key)
+        return [Text(row[:width], row[width], row[width + 1 :]) for row in rows]
+
+    async def replace_texts(self, place: Place, changes: Sequence[Change]) -> int:
+        """Write texts over those that were read."""
+        this_row = " AND ".join(f"{column} = ?" for column in place.key)
+        statement = (
+            f"UPDATE {place.table} SET {place.column} = ? "  # noqa: S608
+            f"WHERE {this_row} AND {place.column} = ?"
+        )
+
+        def replace(tx: Transaction) -> int:
+            written = 0
+            for change in changes:
+                tx.execute(statement, (change.new, *change.key, change.old))
+                written += tx.changed()
+            if written:
+                tx.execute(SQL.left_behind, (written,))  # what they were is still in the log
+            return written
+
+        return await self._writer.write(replace, Urgency.BULK)
+
+    async def blobs_after(self, after: BlobName | None, limit: int) -> list[BlobName]:
+        """List blobs that are not being removed."""
+        values = (*(after or ("", "", "")), limit)
+        return [BlobName(*row) for row in await self._reader.all(SQL.blobs_after, values)]
+
+    async def has_blob(self, blob: BlobName) -> bool:
+        """Tell whether a blob is there."""
+        [[found]] = await self._reader.all(SQL.has_blob, blob)
+        return bool(found)

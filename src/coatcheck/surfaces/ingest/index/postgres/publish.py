@@ -1,0 +1,71 @@
+"""The transactions that change what is found: a document comes, changes or goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coatcheck.surfaces.ingest.index.base import CollectionRow, NewDocument, check_embedder
+from coatcheck.surfaces.ingest.index.postgres.schema import Statements
+from coatcheck.surfaces.ingest.index.staged import check_staged, storable, written_metadata
+
+
+async def publish(
+    connection: Any, sql: Statements, new: NewDocument, version: str, passages: int, now: int
+) -> bool:
+    """Make what is staged of a version the document."""
+    collection, embedder, dimensions = await connection.fetchrow(
+        sql.lock_collection, new.tenant, new.collection, new.embedder, new.dimensions, now
+    )
+    before = await connection.fetchrow(sql.version, new.tenant, new.id)
+    if before is not None and before["version"] >= version:
+        await connection.execute(sql.discard, new.tenant, new.id, version)
+        return bool(before["version"] == version)
+    known = CollectionRow(new.collection, embedder, dimensions, 0, 0, 0)
+    check_embedder(known, new.embedder, new.dimensions)
+    staged = await connection.fetchrow(
+        sql.staged_whole, new.tenant, new.id, version, new.dimensions
+    )
+    check_staged(tuple(staged), passages, new.dimensions)
+    if before is not None:
+        await _forget_passages(connection, sql, before["key"])
+    key = await connection.fetchval(
+        sql.put_document,
+        new.tenant,
+        new.id,
+        collection,
+        new.name,
+        storable(new.title),
+        new.format,
+        new.language,
+        new.sha256,
+        new.size,
+        written_metadata(new.metadata),
+        version,
+        passages,
+        now,
+    )
+    await connection.execute(sql.put_passages, new.tenant, new.id, version, key, collection)
+    await connection.execute(sql.discard, new.tenant, new.id, version)
+    return True
+
+
+async def delete(connection: Any, sql: Statements, tenant: str, document: str) -> bool:
+    """Remove a document, and its collection if it was the last."""
+    collection = await connection.fetchval(sql.lock_collection_of, tenant, document)
+    row = await connection.fetchrow(sql.version, tenant, document)
+    if row is None:
+        return False
+    await _forget_passages(connection, sql, row["key"])
+    await connection.execute(sql.forget_document, row["key"])
+    await connection.execute(sql.forget_empty_collection, collection)
+    return True
+
+
+async def _forget_passages(connection: Any, sql: Statements, key: int) -> None:
+    await connection.execute(sql.forget_vectors, key)
+    await connection.execute(sql.forget_signs, key)
+    # Counted while they are there.
+    await connection.execute(sql.forget_last_words, key)
+    await connection.execute(sql.discount_words, key)
+    await connection.execute(sql.forget_words, key)
+    await connection.execute(sql.forget_passages, key)

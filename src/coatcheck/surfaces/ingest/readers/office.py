@@ -1,0 +1,220 @@
+"""Office files are zip archives of XML: what is looked at before any library opens one.
+
+*What it unpacks to* is added up from the archive's directory, and refused where it is too much or
+too much for its size. That is enough: whoever reads an entry takes no more of it than the directory
+says, and finds out by the sum where it lied. What is kept in memory as a tree is bounded closer.
+
+*Entities.* No Office file has a document type declaration, and all that an XML file can do to its
+reader (entities that grow, files and addresses that are fetched) begins with one. A part that has
+one is rejected. The libraries find parts by relationship and content type, so the name of a part
+says nothing about how it is read: every part is checked up to its first element. Expat and libxml2
+both check, as the libraries use both and libxml2 knows more encodings. Only pictures may have a
+declaration, as SVG does: no reader parses a part that is in the folder of media.
+
+*Number formats.* openpyxl matches them with a regular expression that takes quadratic time.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from codecs import BOM_UTF32_BE, BOM_UTF32_LE
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from xml.parsers import expat
+
+from lxml import etree
+
+from coatcheck.archives import errors
+from coatcheck.archives.archive import Limits, check_sizes
+from coatcheck.archives.errors import ArchiveError
+from coatcheck.archives.zip_directory import check_directory
+from coatcheck.surfaces.ingest.readers.errors import (
+    BOMB,
+    DAMAGED,
+    ENCRYPTED,
+    HOSTILE,
+    TOO_LARGE,
+    UNSUPPORTED,
+    Unreadable,
+)
+
+_LIMITS = Limits(entries=20_000, directory_bytes=8 * 1024 * 1024, total_bytes=1024 * 1024 * 1024)
+# A part that is held as a tree takes some ten times its size.
+_LARGEST_TREE = 64 * 1024 * 1024
+# These are streamed, the second into a list of strings.
+_LARGER = {"xl/worksheets/": _LIMITS.total_bytes, "xl/sharedStrings.xml": 256 * 1024 * 1024}
+_ENCRYPTED_FLAGS = 0x1 | 0x40 | 0x2000
+_PIECE = 65_536
+_CONTENT_TYPES = "[Content_Types].xml"
+_MEDIA = ("word/media/", "ppt/media/", "xl/media/")
+# Where openpyxl looks for number formats. Excel allows 255 characters for one.
+_STYLES = "xl/styles.xml"
+_FORMAT = "formatCode"
+_LONGEST_FORMAT = 1_000
+_CANNOT_BE_READ = (
+    *(expat.ExpatError, etree.LxmlError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError),
+    *(EOFError, LookupError, OSError, RuntimeError, ValueError),
+)
+_CODES = {errors.BOMB: BOMB, errors.TOO_MANY_ENTRIES: BOMB}
+_CODES[errors.TOO_LARGE] = TOO_LARGE
+
+_OTHERS = (
+    ("META-INF/container.xml", "an EPUB book: convert it to HTML or PDF"),
+    ("content.xml", "an OpenDocument file: save it as DOCX, PPTX, XLSX or PDF"),
+    ("Index/Document.iwa", "an iWork file: export it as DOCX, PPTX, XLSX or PDF"),
+    ("xl/workbook.bin", "a binary Excel workbook (.xlsb): save it as XLSX"),
+)
+_FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
+
+
+def office_format(path: Path) -> str:
+    """Return which Office format a zip archive is of, looked over; raises Unreadable."""
+    infos = _looked_over(path)
+    names = {info.filename for info in infos}
+    for name, what in _OTHERS:
+        if name in names:
+            raise Unreadable(UNSUPPORTED, f"this is {what}")
+    if _CONTENT_TYPES in names:
+        for folder, found in _FOLDERS.items():
+            if any(name.startswith(folder) for name in names):
+                _check_parts(path, infos)
+                return found
+    raise Unreadable(UNSUPPORTED, "this is a zip archive: send the files that are in it")
+
+
+def _looked_over(path: Path) -> list[zipfile.ZipInfo]:
+    try:
+        with path.open("rb") as file:
+            check_directory(file, _LIMITS.entries, _LIMITS.directory_bytes)
+        with zipfile.ZipFile(path) as archive:
+            infos = archive.infolist()
+        check_sizes(infos, path.stat().st_size, _LIMITS)
+    except ArchiveError as error:
+        raise Unreadable(_CODES.get(error.code, DAMAGED), f"a zip archive: {error}") from None
+    except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
+        raise Unreadable(DAMAGED, "the directory of this zip archive is damaged") from error
+    if any(info.flag_bits & _ENCRYPTED_FLAGS for info in infos):
+        raise Unreadable(ENCRYPTED, "the file is encrypted: send it without a password")
+    return infos
+
+
+def _check_parts(path: Path, infos: list[zipfile.ZipInfo]) -> None:
+    with zipfile.ZipFile(path) as archive:
+        is_picture = _pictures(archive)
+        for info in infos:
+            if is_picture(info.filename):
+                continue
+            declares = [check(archive, info) for check in (_expat_sees_type, _libxml_sees_type)]
+            if True in declares:
+                said = "a part of the file declares XML entities, which no Office file does"
+                raise Unreadable(HOSTILE, said)
+            is_xml = False in declares
+            larger = (most for name, most in _LARGER.items() if info.filename.startswith(name))
+            largest = next(larger, _LARGEST_TREE)
+            if is_xml and info.file_size > largest:
+                said = f"a part of the file is larger than {largest:,} bytes"
+                raise Unreadable(TOO_LARGE, said)
+            if info.filename == _STYLES:
+                _check_formats(archive, info)
+
+
+def is_media(part: str) -> bool:
+    """Tell whether a part is in a folder of media, where no reader looks for XML."""
+    return part.lstrip("/").lower().startswith(_MEDIA)
+
+
+def _pictures(archive: zipfile.ZipFile) -> Callable[[str], bool]:
+    """Return a test for parts that are pictures, by their folder and their content type."""
+    by_ending: dict[str, str] = {}
+    by_name: dict[str, str] = {}
+
+    def on_element(tag: str, attributes: dict[str, str]) -> None:
+        kind = attributes.get("ContentType", "").lower()
+        if tag.endswith("Default"):
+            by_ending[attributes.get("Extension", "").lower()] = kind
+        elif tag.endswith("Override"):
+            by_name[attributes.get("PartName", "").lower()] = kind
+
+    with suppress(*_CANNOT_BE_READ, KeyError):
+        _parse(archive, archive.getinfo(_CONTENT_TYPES), on_element)
+
+    def is_picture(name: str) -> bool:
+        lower = name.lower()
+        kind = by_name.get(f"/{lower}") or by_ending.get(lower.rpartition(".")[2], "")
+        return is_media(name) and kind.startswith("image/")
+
+    return is_picture
+
+
+def _parse(
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    on_element: Callable[[str, dict[str, str]], None],
+) -> None:
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = on_element
+    with archive.open(info) as part:
+        while piece := part.read(_PIECE):
+            parser.Parse(piece, False)
+
+
+class _Seen(Exception):
+    """Enough of a part was seen; with whether it declares a document type."""
+
+    def __init__(self, declares: bool) -> None:
+        super().__init__()
+        self.declares = declares
+
+
+def _expat_sees_type(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool | None:
+    """Tell whether a part declares a document type; None if expat cannot read it as XML."""
+
+    def on_declaration(*_: object) -> None:
+        raise _Seen(True)
+
+    def on_element(*_: object) -> None:
+        raise _Seen(False)
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = on_declaration
+    parser.StartElementHandler = on_element
+    try:
+        with archive.open(info) as part:
+            while piece := part.read(_PIECE):
+                parser.Parse(piece, False)
+    except _Seen as seen:
+        return seen.declares
+    except _CANNOT_BE_READ:
+        return None  # The library that reads the part reports it.
+    return None
+
+
+def _libxml_sees_type(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bool | None:
+    """Tell whether a part declares a document type; None if libxml2 cannot read it as XML."""
+    parser = etree.XMLPullParser(("start",), resolve_entities=False, no_network=True)
+    try:
+        with archive.open(info) as part:
+            while piece := part.read(_PIECE):
+                # libxml2 reads UTF-32 with a byte order mark as a whole, but not piece by piece.
+                parser.feed(piece.removeprefix(BOM_UTF32_LE).removeprefix(BOM_UTF32_BE))
+                for _, element in parser.read_events():
+                    return bool(element.getroottree().docinfo.doctype)
+    except _CANNOT_BE_READ:
+        return None
+    return None
+
+
+def _check_formats(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
+    """Reject number formats that are longer than any."""
+
+    def on_element(_: str, attributes: dict[str, str]) -> None:
+        for name, value in attributes.items():
+            if name.endswith(_FORMAT) and len(value) > _LONGEST_FORMAT:
+                said = f"a number format is longer than {_LONGEST_FORMAT:,} characters"
+                raise Unreadable(HOSTILE, said)
+
+    with suppress(*_CANNOT_BE_READ):
+        _parse(archive, info, on_element)

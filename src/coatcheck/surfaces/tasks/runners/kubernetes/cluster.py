@@ -1,0 +1,207 @@
+"""The few calls to the cluster's API that the runner makes, and what its refusals mean.
+
+`lightkube` says where the cluster is and who we are: kubeconfig files, the service account of a
+pod, tokens that rotate, client certificates. The calls are made here, since its own reading of logs
+takes lines of text where a command writes bytes, and its watch cannot be told how long to wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+from typing import Any, TypeVar
+
+import httpx2
+from lightkube.config import client_adapter
+from lightkube.config.kubeconfig import KubeConfig, SingleConfig
+from lightkube.config.models import User
+from lightkube.core.exceptions import ConfigError
+
+from coatcheck.errors import ConfigurationError
+from coatcheck.surfaces.tasks.runners.kubernetes.manifest import CONTAINER, LABEL
+from coatcheck.surfaces.tasks.runners.runner import (
+    ClusterFull,
+    ClusterRefused,
+    ClusterUnreachable,
+)
+
+Document = dict[str, Any]
+T = TypeVar("T")
+
+_CALL = httpx2.Timeout(10.0, connect=5.0)
+_STREAM = httpx2.Timeout(None, connect=5.0)
+
+
+class Transient(Exception):
+    """The API did not answer, or asked to be left alone for now."""
+
+
+class Absent(Exception):
+    """There is no such object."""
+
+
+class Present(Exception):
+    """There is such an object already."""
+
+
+class Cluster:
+    """One namespace of a cluster, for as long as one command runs."""
+
+    def __init__(self, namespace: str, config: SingleConfig | None, patience_s: float) -> None:
+        try:
+            config = config or KubeConfig.from_env().get()
+            if config is None:
+                raise ConfigurationError("there is no current context in the kubeconfig")
+            # A cluster may take whoever comes, such as one behind a proxy.
+            config = config._replace(user=config.user or User())
+            self._http = client_adapter.AsyncClient(
+                config, client_adapter.ConnectionParams(timeout=_CALL)
+            )
+        except (ConfigError, OSError) as error:
+            raise ConfigurationError(f"no cluster is configured: {error}") from error
+        self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._events = f"/api/v1/namespaces/{namespace}/events"
+        self._patience_s = patience_s
+
+    async def __aenter__(self) -> Cluster:
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        await self._http.aclose()
+
+    async def patiently(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call again while the API does not answer; in the end raises ClusterUnreachable."""
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + self._patience_s, 0.1
+        while True:
+            try:
+                return await call()
+            except Transient as error:
+                if loop.time() + pause > until:
+                    raise ClusterUnreachable(
+                        f"the cluster's API has not answered for {self._patience_s:g} s: {error}"
+                    ) from error
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 2.0)
+
+    async def create_job(self, job: Document) -> Document:
+        """Create a Job; raises Present where there is one of that name."""
+        return await self._call("POST", self._jobs, json=job)
+
+    async def job(self, name: str) -> Document:
+        """Return a Job; raises Absent."""
+        return await self._call("GET", f"{self._jobs}/{name}")
+
+    async def delete_job(self, name: str) -> None:
+        """Delete a Job and its pods, if there is one: it goes when they have gone."""
+        with suppress(Absent):
+            await self._call(
+                "DELETE", f"{self._jobs}/{name}", params={"propagationPolicy": "Foreground"}
+            )
+
+    async def pods(self, name: str) -> tuple[list[Document], str]:
+        """Return the pods of a Job, the newest last, and the version of the list."""
+        found = await self._call("GET", self._pods, params=_selected(name))
+        pods = sorted(found.get("items", []), key=lambda pod: _at(pod, "creationTimestamp"))
+        return pods, _at(found, "resourceVersion")
+
+    async def complaints(self, name: str) -> list[str]:
+        """Return why the pods of a Job could not be created, as the cluster's events tell it."""
+        selector = f"involvedObject.kind=Job,involvedObject.name={name},reason=FailedCreate"
+        found = await self._call("GET", self._events, params={"fieldSelector": selector})
+        return [event.get("message", "") for event in found.get("items", [])]
+
+    async def news(self, name: str, version: str, seconds: float) -> None:
+        """Return when something has happened to a Job's pods since a version, or after a while.
+
+        Returns as well when the watch breaks, is refused or ends: the caller looks anyway.
+        """
+        params = _selected(name) | {
+            "watch": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(max(1, round(seconds))),
+        }
+        try:
+            async with asyncio.timeout(seconds), self._stream(self._pods, params) as answer:
+                async for line in answer.aiter_lines():
+                    if line and json.loads(line).get("type") != "BOOKMARK":
+                        return
+        except TimeoutError:
+            return
+        except (Transient, Absent, ClusterRefused, ValueError):
+            pass
+        # It ended without news: not at once again, should the API do so every time.
+        await asyncio.sleep(min(seconds, 0.2))
+
+    @asynccontextmanager
+    async def log(self, pod: str, limit: int) -> AsyncGenerator[AsyncGenerator[bytes]]:
+        """Open the log of a pod's container from its beginning, followed until it ends."""
+        params = {"container": CONTAINER, "follow": "true", "limitBytes": str(limit)}
+        async with self._stream(f"{self._pods}/{pod}/log", params) as answer:
+            yield _bytes(answer)
+
+    async def _call(self, method: str, path: str, **request: Any) -> Document:
+        try:
+            answer = await self._http.request(method, path, **request)
+        except httpx2.RequestError as error:
+            raise Transient(type(error).__name__) from error
+        except ConfigError as error:
+            raise ClusterRefused(f"this server cannot say who it is: {error}") from error
+        _raise_for(answer)
+        try:
+            document: Document = answer.json()
+        except ValueError as error:
+            raise Transient("it answers with something that is not JSON") from error
+        return document
+
+    @asynccontextmanager
+    async def _stream(self, path: str, params: dict[str, str]) -> AsyncGenerator[httpx2.Response]:
+        try:
+            async with self._http.stream("GET", path, params=params, timeout=_STREAM) as answer:
+                if answer.is_error:
+                    await answer.aread()
+                    _raise_for(answer)
+                yield answer
+        except httpx2.RequestError as error:
+            raise Transient(type(error).__name__) from error
+
+
+async def _bytes(answer: httpx2.Response) -> AsyncGenerator[bytes]:
+    async for piece in answer.aiter_bytes():
+        yield piece
+
+
+def _selected(name: str) -> dict[str, str]:
+    return {"labelSelector": f"{LABEL}={name}"}
+
+
+def _at(document: Document, field: str) -> str:
+    return str(document.get("metadata", {}).get(field) or "")
+
+
+def _raise_for(answer: httpx2.Response) -> None:
+    code = answer.status_code
+    if code < 400:
+        return
+    try:
+        message = str(answer.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        message = f"it answers {code}"
+    if code >= 500 or code == 429:
+        raise Transient(message)
+    if code == 404 and "namespaces" not in message:
+        raise Absent(message)
+    if code == 409:
+        raise Present(message)
+    if code == 403 and "exceeded quota" in message:
+        raise ClusterFull(f"the cluster takes no more for now: {message}")
+    raise ClusterRefused(f"the cluster refuses this: {message}")

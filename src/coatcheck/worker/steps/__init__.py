@@ -1,0 +1,1 @@
+"""Durable steps: the context, the journal and the effects of a handler."""

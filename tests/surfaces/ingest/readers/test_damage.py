@@ -1,0 +1,68 @@
+"""Documents with bytes changed at random: each is read, or refused for a reason; nothing else."""
+
+from __future__ import annotations
+
+import io
+import random
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from coatcheck.surfaces.ingest.chunker import chunk
+from coatcheck.surfaces.ingest.readers import Unreadable, read
+
+from .documents import LINE, pdf, slides, word, workbook
+from .test_mail import letter
+from .test_slides import fill
+from .test_web import PAGE
+
+DOCUMENTS: dict[str, Callable[[], bytes]] = {
+    "pdf": lambda: pdf(LINE * 5, None, "Three", outline={"Three": 0}),
+    "docx": lambda: word(lambda document: document.add_heading("Title", 1)),
+    "pptx": lambda: slides(fill),
+    "xlsx": lambda: workbook({"A": [("a", 1), ("b", 2)], "B": [("c",)]}),
+    "html": PAGE.encode,
+    "eml": lambda: letter("Alle Mäntel", "<p>The same").as_bytes(),
+}
+
+
+def damaged(content: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(content)
+    for _ in range(chance.choice((1, 3, 20))):
+        at = chance.randrange(len(changed))
+        length = chance.randrange(1, 50)
+        match chance.randrange(3):
+            case 0:
+                changed[at] = chance.randrange(256)
+            case 1:
+                changed[at:at] = changed[at : at + length]
+            case _:
+                changed[at : at + length] = chance.randbytes(4)
+    return bytes(changed)
+
+
+def damaged_within(content: bytes, chance: random.Random) -> bytes:
+    """Return an Office file that is a good archive, with a part that is damaged."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(made, "w") as new:
+        parts = [name for name in old.namelist() if name.endswith((".xml", ".rels"))]
+        broken = chance.choice(parts)
+        for name in old.namelist():
+            part = old.read(name)
+            new.writestr(name, damaged(part, chance) if name == broken else part)
+    return made.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore")  # openpyxl tells of what it leaves out
+@pytest.mark.parametrize("ending", DOCUMENTS)
+def test_a_damaged_document_is_read_or_refused(tmp_path: Path, ending: str) -> None:
+    path, content, chance = tmp_path / "file", DOCUMENTS[ending](), random.Random(ending)
+    for turn in range(30):
+        within = ending in ("docx", "pptx", "xlsx") and turn % 2
+        path.write_bytes((damaged_within if within else damaged)(content, chance))
+        try:
+            chunk(read(path, f"file.{ending}"))
+        except Unreadable as error:
+            assert error.code.startswith("document-")
