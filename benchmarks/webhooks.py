@@ -19,11 +19,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from coatcheck import App, Context
-from coatcheck.egress.guard import Guard
-from coatcheck.egress.outbound import Outbound
+from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.outbound import OutboundClient
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.webhook import new_secret, signature
 from coatcheck.store.sqlite.store import SQLiteStore
 
@@ -63,7 +63,7 @@ async def _measure(messages: int, ports: list[int]) -> None:
 
 
 async def _bare(requests: int, port: int) -> tuple[float, float]:
-    outbound = Outbound(Guard("127.0.0.1"))
+    outbound = OutboundClient(EgressPolicy("127.0.0.1"))
     secret, body = new_secret(), b'{"type":"job.succeeded"}' * 10
 
     async def send_some() -> None:
@@ -84,7 +84,7 @@ async def _fan_out(jobs: int, ports: list[int]) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         engine = await _engine(folder)
         for port in ports:
-            await engine.webhooks.create(WebhookAsked(f"http://127.0.0.1:{port}/"))
+            await engine.webhooks.create(WebhookSpec(f"http://127.0.0.1:{port}/"))
         await _end_jobs(engine, [Submission("nothing")] * jobs)
         start, busy = time.monotonic(), time.process_time()
         await engine.deliverer.deliver_due()
@@ -97,11 +97,11 @@ async def _fan_out(jobs: int, ports: list[int]) -> tuple[float, float]:
 async def _beside_dead(jobs: int, ports: list[int]) -> float:
     with tempfile.TemporaryDirectory() as folder:
         engine = await _engine(folder)
-        dead = WebhookAsked(f"http://127.0.0.1:{ports[0]}/")
+        dead = WebhookSpec(f"http://127.0.0.1:{ports[0]}/")
         await _end_jobs(engine, [Submission("nothing", webhook=dead)] * jobs)
         sending = asyncio.create_task(engine.deliverer.run())
         await asyncio.sleep(1)  # it is busy with the dead one
-        alive = WebhookAsked(f"http://127.0.0.1:{ports[1]}/")
+        alive = WebhookSpec(f"http://127.0.0.1:{ports[1]}/")
         job = await engine.submit(Submission("nothing", webhook=alive))
         start = time.monotonic()
         await engine.cancel(job.id)
@@ -117,7 +117,7 @@ async def _beside_dead(jobs: int, ports: list[int]) -> float:
 async def _engine(folder: str) -> Engine:
     store = SQLiteStore(Path(folder) / "jobs.db")
     await store.open()
-    return Engine(store, app.kinds, guard=Guard("127.0.0.1"))
+    return Engine(store, app.kinds, guard=EgressPolicy("127.0.0.1"))
 
 
 async def _end_jobs(engine: Engine, submissions: list[Submission]) -> None:

@@ -18,8 +18,8 @@ from starlette.responses import JSONResponse, Response
 
 from coatcheck import App, Context
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.http.endpoint import JSON, Answer, Body, Endpoint
-from coatcheck.http.errors import Refusal
+from coatcheck.http.endpoint import JSON, Endpoint, EndpointBody, EndpointResponse
+from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.request.body import read_json
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.http.surfaces.submit import find_for, submit_for
@@ -73,9 +73,9 @@ class Reports(Surface):
             "orderReport",
             "Order a report",
             "reports",
-            {202: Answer("A ticket.", OBJECT)},
+            {202: EndpointResponse("A ticket.", OBJECT)},
             refusals=(408, 409, 413, 415, 422, 429),
-            body=Body("Which year.", OBJECT),
+            body=EndpointBody("Which year.", OBJECT),
             kind="report",
             refused_as=OBJECT,
         ),
@@ -86,7 +86,7 @@ class Reports(Surface):
             "lookAtReport",
             "Look at a report",
             "reports",
-            {200: Answer("How it is doing.", OBJECT)},
+            {200: EndpointResponse("How it is doing.", OBJECT)},
             kind="report",
             refused_as=OBJECT,
         ),
@@ -95,7 +95,7 @@ class Reports(Surface):
     def declare(self, app: App) -> None:
         app.job("report", timeout="10m", keep_succeeded="1d")(write_report)
 
-    def refuse(self, refusal: Refusal, path: str) -> Response:
+    def refuse(self, refusal: ErrorResponse, path: str) -> Response:
         return JSONResponse({"oops": refusal.detail}, refusal.status, refusal.headers)
 
 

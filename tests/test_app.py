@@ -12,7 +12,7 @@ from coatcheck.app import App, load_app
 from coatcheck.errors import ConfigurationError, InvalidPayload
 from coatcheck.model.handler import reference_of
 from coatcheck.model.limit import Limit, Rate
-from coatcheck.model.schedule import CatchUp, Definition, Overlap, Timing
+from coatcheck.model.schedule import CatchUp, Overlap, ScheduleDefinition, Timing
 
 
 class Letter(BaseModel):
@@ -303,13 +303,13 @@ def test_an_app_declares_schedules() -> None:
         overlap="skip",
     )
     assert app.schedules == {
-        "nightly": Definition(
+        "nightly": ScheduleDefinition(
             "nightly",
             "letters:send",
             Timing(cron="0 3 * * *", timezone="Europe/Berlin"),
             input='{"to":"ada"}',
         ),
-        "often": Definition(
+        "often": ScheduleDefinition(
             "often",
             "letters:send",
             Timing(every_ms=5_400_000, start_at=int(start.timestamp() * 1000)),

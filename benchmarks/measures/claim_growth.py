@@ -23,7 +23,7 @@ from benchmarks.results import Bar, Measure, Row, percentile
 from coatcheck.cli.server.runtime import open_engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.ids import UlidGenerator, first_ulid_at
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.model.state import State
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.settings import Settings
@@ -199,8 +199,8 @@ def _multiply(path: Path, template: str, copies: int) -> None:
         connection.wal_checkpoint()
 
 
-def _job() -> NewJob:
-    return NewJob(new_id(), KIND, '{"n":1}', created_at=_now(), run_at=_now())
+def _job() -> JobInsert:
+    return JobInsert(new_id(), KIND, '{"n":1}', created_at=_now(), run_at=_now())
 
 
 def _now() -> int:

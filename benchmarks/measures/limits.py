@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.plan import Plan
 from benchmarks.results import Bar, Measure, Row, percentile
 from coatcheck.ids import UlidGenerator
-from coatcheck.model.job import DEFAULT_TENANT, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, JobInsert
 from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.worker import WorkerInfo
@@ -146,9 +146,9 @@ async def _timed_claim(store: Store, variation: Variation) -> tuple[float, float
     return taken
 
 
-def _job(tenant: str = DEFAULT_TENANT, key: str | None = None) -> NewJob:
+def _job(tenant: str = DEFAULT_TENANT, key: str | None = None) -> JobInsert:
     now = _now()
-    return NewJob(
+    return JobInsert(
         new_id(), KIND, '{"n":1}', created_at=now, run_at=now, tenant=tenant, limit_key=key
     )
 

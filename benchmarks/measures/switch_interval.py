@@ -18,7 +18,7 @@ from benchmarks.plan import Plan
 from benchmarks.results import Measure, Row
 from coatcheck.cli.server.runtime import SWITCH_INTERVAL_S, new_event_loop
 from coatcheck.ids import UlidGenerator
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.store.sqlite.store import SQLiteStore
 
 COMPUTING = 2
@@ -73,7 +73,7 @@ async def _submit(path: Path, seconds: float) -> float:
     start, count = time.monotonic(), 0
     while time.monotonic() - start < seconds:
         now = time.time_ns() // 1_000_000
-        await store.submit(NewJob(new_id(), "job", str(payload(count)), now, now), now)
+        await store.submit(JobInsert(new_id(), "job", str(payload(count)), now, now), now)
         count += 1
     taken = time.monotonic() - start
     await store.close()

@@ -28,9 +28,9 @@ from coatcheck.model.job import API_SURFACE, DEFAULT_QUEUE, Terms
 from coatcheck.model.kind import ForkInput, Isolation, Kind, OnDrain, OnLost, OnOverrun
 from coatcheck.model.limit import Limit, read_rate
 from coatcheck.model.names import NAME_RULE, is_name
-from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
+from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Overlap, ScheduleDefinition, Timing
 from coatcheck.model.size import Size, size_in_bytes
-from coatcheck.model.webhook_format import Wording
+from coatcheck.model.webhook_format import WebhookFormat
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -55,7 +55,7 @@ class App:
 
     def __init__(self) -> None:
         self._kinds: dict[str, Kind] = {}
-        self._schedules: dict[str, Definition] = {}
+        self._schedules: dict[str, ScheduleDefinition] = {}
         self._surfaces: dict[str, Declares] = {}
         self._new_id = UlidGenerator()
 
@@ -65,7 +65,7 @@ class App:
         return MappingProxyType(self._kinds)
 
     @property
-    def schedules(self) -> Mapping[str, Definition]:
+    def schedules(self) -> Mapping[str, ScheduleDefinition]:
         """The declared schedules by name."""
         return MappingProxyType(self._schedules)
 
@@ -111,7 +111,7 @@ class App:
         payload_ttl: Duration | None = None,
         drop_input_on_end: bool = False,
         internal: bool = False,
-        wording: Wording | None = None,
+        wording: WebhookFormat | None = None,
         fork_input: ForkInput | None = None,
     ) -> Callable[[Handler], Handler]: ...
 
@@ -139,7 +139,7 @@ class App:
         payload_ttl: Duration | None = None,
         drop_input_on_end: bool = False,
         internal: bool = False,
-        wording: Wording | None = None,
+        wording: WebhookFormat | None = None,
         fork_input: ForkInput | None = None,
     ) -> Any:
         """Declare the decorated function as the handler of a kind, named like it unless told.
@@ -267,7 +267,7 @@ class App:
         if name in self._schedules:
             raise ConfigurationError(f"{what} is declared twice in this app")
         try:
-            definition = Definition(
+            definition = ScheduleDefinition(
                 name=name,
                 kind=kind if isinstance(kind, str) else self._kind_of(what, kind),
                 timing=Timing(

@@ -123,7 +123,7 @@ class PaymentRequired(Unauthorized):
     code = "payment-required"
 
 
-class Suspended(Unauthorized):
+class TenantSuspended(Unauthorized):
     """The tenant whose key this is has been suspended."""
 
     code = "suspended"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.blobs.base import PIECE, Bucket, Written
+from coatcheck.blobs.base import PIECE, BlobDigest, Bucket
 from coatcheck.blobs.blobs import Blobs, Source
 from coatcheck.blobs.objects import PART_BYTES
 from coatcheck.errors import BlobDamaged, BlobGone, TooLarge
@@ -30,8 +30,8 @@ async def stream_of(content: bytes, size: int = 100_000) -> AsyncIterator[bytes]
         yield content[start : start + size]
 
 
-def written(content: bytes) -> Written:
-    return Written(len(content), hashlib.sha256(content).hexdigest())
+def written(content: bytes) -> BlobDigest:
+    return BlobDigest(len(content), hashlib.sha256(content).hexdigest())
 
 
 async def read(blobs: Blobs, key: str, start: int, stop: int) -> bytes:

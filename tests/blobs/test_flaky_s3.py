@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 import boto3
 import pytest
 
-from coatcheck.blobs.base import Bucket, Patience
+from coatcheck.blobs.base import BlobRetryPolicy, Bucket
 from coatcheck.blobs.blobs import Blobs
-from coatcheck.blobs.encrypted import SealedBucket
+from coatcheck.blobs.encrypted import EncryptedBucket
 from coatcheck.blobs.objects import PART_BYTES, ObjectBucket
 from coatcheck.crypto.encryption import Keyring
 from coatcheck.errors import BlobGone, BlobStoreUnavailable
@@ -23,7 +23,7 @@ from .test_blobs import KEY, PLENTY, content_of, stream_of, written
 pytestmark = pytest.mark.anyio
 
 CONTENT = content_of(2 * PART_BYTES + 5)
-QUICK = Patience(first_pause_s=0.05, longest_pause_s=0.1)
+QUICK = BlobRetryPolicy(first_pause_s=0.05, longest_pause_s=0.1)
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def blobs(request: pytest.FixtureRequest, s3: str, proxy: Faulty) -> Iterator[Bl
     bucket: Bucket = ObjectBucket(s3, QUICK)
     if request.param == "sealed":
         key = base64.b64encode(bytes(32)).decode()
-        bucket = SealedBucket(bucket, Keyring.read(f"a={key}"))
+        bucket = EncryptedBucket(bucket, Keyring.read(f"a={key}"))
     blobs = Blobs(bucket)
     yield blobs
     blobs.close()
@@ -119,8 +119,8 @@ async def test_what_can_be_read_again_is_not_tried_nine_times(s3: str, proxy: Fa
 
 
 async def test_there_is_a_pause_before_the_next_try(s3: str, proxy: Faulty) -> None:  # G24
-    assert Patience() == (3, 1.0, 10.0)
-    blobs = Blobs(ObjectBucket(s3, Patience(first_pause_s=0.5, longest_pause_s=1.0)))
+    assert BlobRetryPolicy() == (3, 1.0, 10.0)
+    blobs = Blobs(ObjectBucket(s3, BlobRetryPolicy(first_pause_s=0.5, longest_pause_s=1.0)))
     proxy.faults = {"PUT part 1": ["503"]}
     began = time.monotonic()
     await blobs.put(KEY, stream_of(CONTENT), PLENTY)

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from coatcheck import App, Context, Upload
-from coatcheck.blobs.base import Written
+from coatcheck.blobs.base import BlobDigest
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.objects import ObjectBucket
 from coatcheck.blobs.open import bucket_for
@@ -219,7 +219,7 @@ async def test_who_completes_it_second_finds_the_first(
     await write(signed)
     copy_apart = engine.keeping.copy_apart
 
-    async def overtaken(key: str, blob: BlobName, most: int) -> Written:
+    async def overtaken(key: str, blob: BlobName, most: int) -> BlobDigest:
         monkeypatch.setattr(engine.keeping, "copy_apart", copy_apart)
         if faster == "before":
             await complete(http, signed)

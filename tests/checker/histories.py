@@ -6,11 +6,11 @@ import dataclasses
 import json
 from collections.abc import Callable
 
-from coatcheck.model.event import Event, EventType
+from coatcheck.model.event import EventType, JobEvent
 from coatcheck.model.job import Failure, Job, Terms
 from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded
 from coatcheck.model.transition import (
-    Standing,
+    JobStatus,
     Transition,
     cancel_asked,
     claimed,
@@ -28,7 +28,7 @@ from coatcheck.testing.checker import (
     Effect,
     JobRecord,
     Orphan,
-    Run,
+    RunRecord,
     Submit,
 )
 
@@ -48,14 +48,14 @@ class History:
         self.effects: list[Effect] = []
         self.orphans: list[Orphan] = []
         first = created(NOW, NOW)
-        self.standing: Standing = first.standing
-        self.events = [Event(1, EventType.STATE, NOW, first.event)]
+        self.standing: JobStatus = first.standing
+        self.events = [JobEvent(1, EventType.STATE, NOW, first.event)]
 
     def _apply(self, transition: Transition | None) -> History:
         assert transition is not None
         self.standing = transition.standing
         self.events.append(
-            Event(self.standing.last_event, EventType.STATE, self.now, transition.event)
+            JobEvent(self.standing.last_event, EventType.STATE, self.now, transition.event)
         )
         return self
 
@@ -75,7 +75,7 @@ class History:
         last = self.standing.last_event + 1
         self.standing = self.standing._replace(last_event=last)
         data = json.dumps({"message": "working", "fence": self.standing.fence})
-        self.events.append(Event(last, EventType.LOG, self.now, data))
+        self.events.append(JobEvent(last, EventType.LOG, self.now, data))
         return self
 
     def enter(self, label: str) -> History:
@@ -91,7 +91,7 @@ class History:
         self.standing = self.standing._replace(last_event=last)
         told = {"seq": last, "op": op, "name": name, "key": None, "occurrence": occurrence}
         data = json.dumps({**told, "state": "succeeded", "attempts": attempts})
-        self.events.append(Event(last, EventType.STEP, self.now, data))
+        self.events.append(JobEvent(last, EventType.STEP, self.now, data))
         return self
 
     def wake(self) -> History:
@@ -165,8 +165,8 @@ def eventful() -> list[History]:
     ]
 
 
-def run_of(*histories: History, **fields: object) -> Run:
-    run = Run(
+def run_of(*histories: History, **fields: object) -> RunRecord:
+    run = RunRecord(
         submits=[Submit(history.id) for history in histories],
         records=[history.record for history in histories],
         effects=[effect for history in histories for effect in history.effects],
@@ -176,13 +176,13 @@ def run_of(*histories: History, **fields: object) -> Run:
     return dataclasses.replace(run, **fields)  # type: ignore[arg-type]  # named fields of a Run
 
 
-def with_record(run: Run, job_id: str, change: Callable[[JobRecord], JobRecord]) -> Run:
+def with_record(run: RunRecord, job_id: str, change: Callable[[JobRecord], JobRecord]) -> RunRecord:
     """Return the same run with one job told differently."""
     records = [change(record) if record.id == job_id else record for record in run.records]
     return dataclasses.replace(run, records=records)
 
 
-def with_job(run: Run, job_id: str, **fields: object) -> Run:
+def with_job(run: RunRecord, job_id: str, **fields: object) -> RunRecord:
     """Return the same run with one row that differs."""
 
     def change(record: JobRecord) -> JobRecord:
@@ -194,8 +194,12 @@ def with_job(run: Run, job_id: str, **fields: object) -> Run:
 
 
 def with_events(
-    run: Run, job_id: str, change: Callable[[list[Event]], list[Event]], *, renumber: bool = False
-) -> Run:
+    run: RunRecord,
+    job_id: str,
+    change: Callable[[list[JobEvent]], list[JobEvent]],
+    *,
+    renumber: bool = False,
+) -> RunRecord:
     """Return the same run with one log that differs."""
 
     def changed(record: JobRecord) -> JobRecord:

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.model.event import Event, EventType
+from coatcheck.model.event import EventType, JobEvent
 from coatcheck.model.job import Terms
 from coatcheck.model.outcome import Waiting
 from coatcheck.model.state import State
 from coatcheck.testing.checker import (
     BEGAN,
     RETURNED,
-    Delivery,
     Effect,
     EffectLog,
     JobRecord,
     PromiseBroken,
-    Run,
+    ReceivedWebhook,
+    RunRecord,
     Submit,
     check,
     violations_of,
@@ -30,12 +30,12 @@ from coatcheck.testing.checker import (
 from .histories import NOW, History, eventful, run_of, with_events, with_job, with_record
 
 
-def broken(run: Run) -> set[str]:
+def broken(run: RunRecord) -> set[str]:
     """Return which promises a run breaks."""
     return {violation.promise for violation in violations_of(run)}
 
 
-def good() -> Run:
+def good() -> RunRecord:
     return run_of(*eventful())
 
 
@@ -93,7 +93,7 @@ def test_a_job_that_ended_without_an_attempt() -> None:
         state=State.FAILED, last_event=2, finished_at=1, expires_at=2
     )
     data = '{"state":"failed","attempt":0,"previous":"queued"}'
-    history.events.append(Event(2, EventType.STATE, 1, data))
+    history.events.append(JobEvent(2, EventType.STATE, 1, data))
     assert broken(run_of(history)) == {"P2"}
 
 
@@ -113,20 +113,20 @@ def test_a_job_left_in_the_queue_or_with_a_worker_that_is_gone() -> None:
 # --- P3
 
 
-def drop(index: int) -> Callable[[list[Event]], list[Event]]:
+def drop(index: int) -> Callable[[list[JobEvent]], list[JobEvent]]:
     return lambda events: events[:index] + events[index + 1 :]
 
 
-def repeat(index: int) -> Callable[[list[Event]], list[Event]]:
+def repeat(index: int) -> Callable[[list[JobEvent]], list[JobEvent]]:
     return lambda events: [*events[: index + 1], *events[index:]]
 
 
-def swap(index: int) -> Callable[[list[Event]], list[Event]]:
+def swap(index: int) -> Callable[[list[JobEvent]], list[JobEvent]]:
     return lambda e: [*e[:index], e[index + 1], e[index], *e[index + 2 :]]
 
 
-def say_otherwise(index: int, **changes: object) -> Callable[[list[Event]], list[Event]]:
-    def change(events: list[Event]) -> list[Event]:
+def say_otherwise(index: int, **changes: object) -> Callable[[list[JobEvent]], list[JobEvent]]:
+    def change(events: list[JobEvent]) -> list[JobEvent]:
         data = json.dumps({**json.loads(events[index].data), **changes})
         events[index] = dataclasses.replace(events[index], data=data)
         return events
@@ -134,7 +134,7 @@ def say_otherwise(index: int, **changes: object) -> Callable[[list[Event]], list
     return change
 
 
-def states_only(run: Run, job_id: str) -> list[int]:
+def states_only(run: RunRecord, job_id: str) -> list[int]:
     [record] = [record for record in run.records if record.id == job_id]
     return [n for n, event in enumerate(record.events) if event.type is EventType.STATE]
 
@@ -147,7 +147,7 @@ JOBS = "ABCDEFGH"
 def test_every_mutation_of_a_log_is_noticed(job_id: str, renumber: bool) -> None:
     run = good()
     states = states_only(run, job_id)
-    mutations: list[Callable[[list[Event]], list[Event]]] = []
+    mutations: list[Callable[[list[JobEvent]], list[JobEvent]]] = []
     for index in states:
         mutations += [drop(index), repeat(index), say_otherwise(index, attempt=9)]
         mutations += [say_otherwise(index, state=state) for state in _others(run, job_id, index)]
@@ -157,7 +157,7 @@ def test_every_mutation_of_a_log_is_noticed(job_id: str, renumber: bool) -> None
         assert broken(mutated), f"mutation {number} of {job_id} went unnoticed"
 
 
-def _others(run: Run, job_id: str, index: int) -> list[State]:
+def _others(run: RunRecord, job_id: str, index: int) -> list[State]:
     [record] = [record for record in run.records if record.id == job_id]
     said = json.loads(record.events[index].data)["state"]
     return [state for state in State if state != said]
@@ -182,7 +182,7 @@ def test_a_row_that_contradicts_its_log(fields: dict[str, object]) -> None:
 def test_a_second_end() -> None:
     history = History("A").claim().succeed()
     data = '{"state":"failed","attempt":1,"previous":"succeeded"}'
-    history.events.append(Event(4, EventType.STATE, history.now, data))
+    history.events.append(JobEvent(4, EventType.STATE, history.now, data))
     assert "P3" in broken(run_of(history))
 
 
@@ -196,7 +196,7 @@ def test_a_resumed_job_may_end_again() -> None:
         ),
         3,
     ):
-        history.events.append(Event(seq, EventType.STATE, history.now, data))
+        history.events.append(JobEvent(seq, EventType.STATE, history.now, data))
     history.standing = history.standing._replace(attempt=1, fence=1, last_event=5)
     check(run_of(history))
 
@@ -278,7 +278,7 @@ def test_a_log_line_of_a_stale_holder() -> None:
     ]
     assert broken(with_events(good(), "B", say_otherwise(index, fence=1))) == {"P5"}
     last = good().records[0].events[1]
-    said = Event(5, EventType.LOG, last.at, '{"message":"too late"}')
+    said = JobEvent(5, EventType.LOG, last.at, '{"message":"too late"}')
     late = with_events(good(), "A", lambda events: [*events, said])
     assert broken(with_job(late, "A", last_event=5)) == {"P5"}
 
@@ -300,13 +300,13 @@ def test_an_orphan_that_came_back_late_or_never() -> None:
 
 def test_deliveries_that_are_missing_or_change_their_id() -> None:
     owed = {("A", "job.succeeded"), ("B", "job.succeeded")}
-    first = Delivery("A", "job.succeeded", "m1")
-    second = Delivery("B", "job.succeeded", "m2")
+    first = ReceivedWebhook("A", "job.succeeded", "m1")
+    second = ReceivedWebhook("B", "job.succeeded", "m2")
     check(run_of(*eventful(), deliveries=[first, first, second], owed_deliveries=owed))
     for wrong in (
         [first],
-        [first, second, Delivery("A", "job.succeeded", "m3")],
-        [first, Delivery("B", "job.succeeded", "m1")],
+        [first, second, ReceivedWebhook("A", "job.succeeded", "m3")],
+        [first, ReceivedWebhook("B", "job.succeeded", "m1")],
     ):
         assert broken(run_of(*eventful(), deliveries=wrong, owed_deliveries=owed)) == {"P7"}
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from coatcheck import JobHandle
 from coatcheck.model.state import Reason, State
-from coatcheck.testing.checker import EffectLog, Run, Submit, check, read_records
+from coatcheck.testing.checker import EffectLog, RunRecord, Submit, check, read_records
 from tests.faults.place import Place
 from tests.faults.server import Server
 
@@ -99,4 +99,4 @@ async def _check(place: Place, jobs: Jobs, late: str) -> None:
     records = await read_records(store, submits)
     await store.close()
     assert late not in {record.id for record in records}
-    check(Run(submits, records, effects=EffectLog(place.folder / "effects").read()))
+    check(RunRecord(submits, records, effects=EffectLog(place.folder / "effects").read()))

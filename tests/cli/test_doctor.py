@@ -11,7 +11,7 @@ import pytest
 
 from coatcheck.cli.doctor import parts
 from coatcheck.cli.doctor.findings import Level
-from coatcheck.sandbox import Strength, sandbox_in_force
+from coatcheck.sandbox import SandboxBackend, sandbox_in_force
 from coatcheck.sandbox.detect import users_in_force
 from coatcheck.sandbox.lockdown import Walls
 from coatcheck.store.sqlite.schema import MIGRATIONS
@@ -60,7 +60,7 @@ def test_it_says_what_programs_run_under(tmp_path: Path) -> None:
         each for each in of_area(diagnose(tmp_path), "parts") if each[1].startswith("programs run")
     ]
     assert said.startswith(f"programs run under {here.strength}: {here.says}")
-    assert level == ("warning" if here.strength is Strength.RLIMITS else "ok")
+    assert level == ("warning" if here.strength is SandboxBackend.RLIMITS else "ok")
 
 
 def test_it_says_as_whom_programs_run_and_what_they_may_use(tmp_path: Path) -> None:

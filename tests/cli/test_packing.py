@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.cli.files.pack import Packed, pack
+from coatcheck.cli.files.pack import PackResult, pack
 
 
 def write(folder: Path, *names: str) -> None:
@@ -21,7 +21,7 @@ def write(folder: Path, *names: str) -> None:
         path.write_text(name)
 
 
-def packed(folder: Path) -> tuple[list[str], Packed]:
+def packed(folder: Path) -> tuple[list[str], PackResult]:
     made = io.BytesIO()
     found = pack(folder, made)
     with zipfile.ZipFile(made) as archive:

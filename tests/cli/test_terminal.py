@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from coatcheck.cli.output.tables import Column, cut, lay_out
+from coatcheck.cli.output.tables import TableColumn, cut, lay_out
 from coatcheck.cli.output.terminal import plain, pretty
 from coatcheck.cli.output.time_format import read_moment, read_seconds, read_since, short
 
@@ -63,7 +63,7 @@ def test_a_cut_text_is_no_wider_than_it_may_be(text: str, width: int) -> None:
     assert cell_len(cut(plain(text), width)) <= width
 
 
-COLUMNS = (Column("ID"), Column("KIND", 1), Column("STATE"), Column("WORDS", 2))
+COLUMNS = (TableColumn("ID"), TableColumn("KIND", 1), TableColumn("STATE"), TableColumn("WORDS", 2))
 ROW = ["01ARZ3NDEKTSV4RRFFQ69G5FAV", "report", "running", "a long message that goes on and on"]
 
 

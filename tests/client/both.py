@@ -16,7 +16,7 @@ import httpx2
 from coatcheck import AsyncClient, AsyncJobHandle, Client
 from coatcheck.client.async_driver import AsyncDriver
 from coatcheck.client.driver import Driver
-from coatcheck.client.webhooks import AsyncWebhooks
+from coatcheck.client.webhooks import AsyncWebhookClient
 from tests.cli.processes import PATIENCE_S
 
 Flavour = Literal["sync", "async"]
@@ -99,7 +99,7 @@ class _Blocking:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        if isinstance(found, AsyncWebhooks):
+        if isinstance(found, AsyncWebhookClient):
             return _Blocking(self._loop, found)
         if not callable(found):
             return found

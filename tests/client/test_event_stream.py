@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coatcheck.client.event_stream import EventStream, Message
+from coatcheck.client.event_stream import EventStreamParser, ServerSentEvent
 
 STREAM = (
     "\ufeffretry: 1500\n\n: still here\n\n"
@@ -19,16 +19,16 @@ STREAM = (
     "id: 4\ndata: never finished\n"
 ).encode()
 MESSAGES = [
-    Message("log", '{"said":"naïve 🎟️"}', "1"),
-    Message("state", "one\ntwo", "2"),
-    Message("message", "", "2"),
-    Message("message", "x", "3"),
+    ServerSentEvent("log", '{"said":"naïve 🎟️"}', "1"),
+    ServerSentEvent("state", "one\ntwo", "2"),
+    ServerSentEvent("message", "", "2"),
+    ServerSentEvent("message", "x", "3"),
 ]
 
 
 @given(st.sets(st.integers(0, len(STREAM))))
 def test_any_cuts_give_the_same_messages(cuts: set[int]) -> None:
-    stream = EventStream()
+    stream = EventStreamParser()
     places = [0, *sorted(cuts), len(STREAM)]
     pieces = [STREAM[begin:end] for begin, end in itertools.pairwise(places)]
 
@@ -38,4 +38,4 @@ def test_any_cuts_give_the_same_messages(cuts: set[int]) -> None:
 
 @given(st.binary())
 def test_no_bytes_are_too_strange(noise: bytes) -> None:
-    list(EventStream().feed(noise))
+    list(EventStreamParser().feed(noise))

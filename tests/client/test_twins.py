@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from coatcheck import AsyncClient, AsyncJobHandle, Client, JobHandle
-from coatcheck.client.webhooks import AsyncWebhooks, Webhooks
+from coatcheck.client.webhooks import AsyncWebhookClient, WebhookClient
 
-PAIRS = [(Client, AsyncClient), (JobHandle, AsyncJobHandle), (Webhooks, AsyncWebhooks)]
+PAIRS = [(Client, AsyncClient), (JobHandle, AsyncJobHandle), (WebhookClient, AsyncWebhookClient)]
 ITERATORS = {"events", "iterate"}
 
 

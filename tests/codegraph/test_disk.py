@@ -13,9 +13,9 @@ import pytest
 from coatcheck.codegraph.collector import without_collecting
 from coatcheck.codegraph.disk import column as columns
 from coatcheck.codegraph.disk.column import Disk, NoRoomError
-from coatcheck.codegraph.disk.lately import Read
+from coatcheck.codegraph.disk.lately import CachedRead
 from coatcheck.codegraph.disk.queues import Queue, Rows
-from coatcheck.codegraph.disk.runs import Runs
+from coatcheck.codegraph.disk.runs import IntLists
 from coatcheck.codegraph.disk.shelf import Shelf
 from coatcheck.codegraph.disk.tables import Keys, Table
 from coatcheck.codegraph.disk.words import Words
@@ -88,7 +88,7 @@ def test_a_disk_without_room_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("code", ["i", "q"])
 def test_runs_grow_and_go_without_getting_in_each_others_way(code: Literal["i", "q"]) -> None:
-    random, runs = Random(1), Runs(Disk(), code)
+    random, runs = Random(1), IntLists(Disk(), code)
     expected: dict[int, list[int]] = {}
     for number in range(5_000):
         if expected and random.random() < 0.7:
@@ -110,7 +110,7 @@ def test_runs_grow_and_go_without_getting_in_each_others_way(code: Literal["i", 
 
 
 def test_room_that_was_left_is_used_again() -> None:
-    runs = Runs(Disk())
+    runs = IntLists(Disk())
     for _ in range(3):
         run = runs.start(1, 2)
         for number in range(100):
@@ -227,7 +227,7 @@ def test_what_was_read_lately_is_not_read_again_and_is_not_much() -> None:
         reads.append(number)
         return -number
 
-    lately = Read(read)
+    lately = CachedRead(read)
     lately.most = 3
     assert [lately[number] for number in (1, 2, 1, 3, 3)] == [-1, -2, -1, -3, -3]
     assert reads == [1, 2, 3]

@@ -7,7 +7,7 @@ from coatcheck.codegraph.python.flow import (
     WIDEST_DATA,
     Flow,
 )
-from coatcheck.codegraph.python.objects import Kind
+from coatcheck.codegraph.python.objects import ObjectKind
 
 
 class Watched(Flow):
@@ -26,7 +26,7 @@ class Watched(Flow):
         self.watch(place, self.note, (len(self.names) - 1,))
 
     def functions(self, count: int) -> list[int]:
-        return [self.objects.make(Kind.FUNCTION, index) for index in range(count)]
+        return [self.objects.make(ObjectKind.FUNCTION, index) for index in range(count)]
 
 
 def test_a_value_goes_along_copies_and_is_told_once() -> None:
@@ -135,10 +135,10 @@ def test_a_place_holds_few_texts_and_then_some_text() -> None:
     flow = Watched()
     place = flow.place()
     for number in range(2 * WIDEST_DATA):
-        flow.add(place, flow.objects.make(Kind.CONSTANT, f"text {number}"))
+        flow.add(place, flow.objects.make(ObjectKind.CONSTANT, f"text {number}"))
     kinds = sorted(flow.objects.kind[value] for value in flow.held(place))
-    assert kinds == [Kind.CONSTANT] * MOST_CONSTANTS + [Kind.TYPED]
+    assert kinds == [ObjectKind.CONSTANT] * MOST_CONSTANTS + [ObjectKind.TYPED]
     for number in range(2 * WIDEST_DATA):
-        flow.add(place, flow.objects.make(Kind.CONTAINER, number))
+        flow.add(place, flow.objects.make(ObjectKind.CONTAINER, number))
     assert len(flow.held(place)) == WIDEST_DATA
     assert not flow.is_unknown(place)

@@ -10,7 +10,7 @@ from coatcheck.codegraph import SourceFile, analyse
 from coatcheck.codegraph.collector import without_collecting
 from coatcheck.codegraph.disk.column import Disk
 from coatcheck.codegraph.disk.shelf import Shelf
-from coatcheck.codegraph.python.archive import Archive
+from coatcheck.codegraph.python.archive import SourceArchive
 from coatcheck.codegraph.python.flow import Flow
 from coatcheck.codegraph.python.linker import Linker
 from coatcheck.codegraph.python.summary import PythonSummary, Shelved
@@ -44,7 +44,7 @@ def test_a_summary_comes_back_from_the_shelf_part_by_part() -> None:
 
 def test_what_is_not_drawn_is_let_go_of_once_it_is_linked() -> None:
     shelved = Shelved(Shelf(Disk()), summarise_one("main.py", PROGRAM).summary.pack())
-    linker = Linker(Archive({"main.py": shelved}, set()))
+    linker = Linker(SourceArchive({"main.py": shelved}, set()))
     linked = linker.link()
     assert vars(linker).keys() == KEPT
     assert [(target, line) for _, target, line in linked.calls] == [("functools.cache", 5)]

@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.codegraph import EdgeKind, Graph, SourceFile, analyse
 from coatcheck.codegraph import source as source_reading
-from coatcheck.codegraph.python.statements import Statements
+from coatcheck.codegraph.python.statements import PythonStatements
 from coatcheck.codegraph.source import LARGEST_FILE
 
 EVERYTHING = {"call", "dependency", "parse"}
@@ -74,14 +74,14 @@ def test_a_pattern_that_binds_nothing_is_read() -> None:
 
 
 def test_a_reader_that_fails_costs_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    file_of = Statements.file
+    file_of = PythonStatements.file
 
     def failing(reader: Any, root: Any) -> Any:
         if b"unheard of" in reader.source:
             raise IndexError
         return file_of(reader, root)
 
-    monkeypatch.setattr(Statements, "file", failing)
+    monkeypatch.setattr(PythonStatements, "file", failing)
     graph = graph_of(bad_dot_py=b"# unheard of\n", good_dot_py=CALLING.encode())
     assert skipped(graph) == {"bad.py": "the reader failed (IndexError)"}
     assert calls_by_name(graph) == {("good", "good.f")}

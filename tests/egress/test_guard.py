@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.target import read_target
 from coatcheck.errors import ConfigurationError, EgressDenied, EgressFailed
 from tests.egress.hostile import HARMLESS, HOSTILE, NAMES, resolve
@@ -19,7 +19,7 @@ def test_the_table_is_long() -> None:
 @pytest.mark.parametrize("url", HOSTILE)
 async def test_hostile_addresses_are_denied(url: str) -> None:
     with pytest.raises(EgressDenied) as denied:
-        await Guard(resolver=resolve).look(url)
+        await EgressPolicy(resolver=resolve).look(url)
     assert denied.value.problems
     inside = [address for addresses in NAMES.values() for address in addresses]
     assert not any(address in str(denied.value) for address in inside)
@@ -27,17 +27,17 @@ async def test_hostile_addresses_are_denied(url: str) -> None:
 
 @pytest.mark.parametrize("url", HARMLESS)
 async def test_harmless_ones_are_not(url: str) -> None:
-    await Guard(resolver=resolve).look(url)
+    await EgressPolicy(resolver=resolve).look(url)
 
 
 async def test_one_bad_address_among_good_ones_denies_them_all() -> None:
-    guard = Guard(resolver=resolve)
+    guard = EgressPolicy(resolver=resolve)
     with pytest.raises(EgressDenied):
         await guard.addresses(read_target("http://mixed.example/"))
 
 
 async def test_a_name_that_leads_nowhere_is_let_through_but_not_called() -> None:
-    guard = Guard(resolver=resolve)
+    guard = EgressPolicy(resolver=resolve)
     target = await guard.look("https://not-yet.example/hook")
     with pytest.raises(EgressFailed, match="resolved"):
         await guard.addresses(target)
@@ -57,7 +57,7 @@ async def test_a_name_that_leads_nowhere_is_let_through_but_not_called() -> None
     ],
 )
 async def test_an_operator_opens_doors(allow: str, url: str) -> None:
-    await Guard(allow, resolve).look(url)
+    await EgressPolicy(allow, resolve).look(url)
 
 
 @pytest.mark.parametrize(
@@ -76,13 +76,13 @@ async def test_an_operator_opens_doors(allow: str, url: str) -> None:
 )
 async def test_and_only_those(allow: str, url: str) -> None:
     with pytest.raises(EgressDenied):
-        await Guard(allow, resolve).look(url)
+        await EgressPolicy(allow, resolve).look(url)
 
 
 @pytest.mark.parametrize("allow", ["10.0.0.0/33", "a b", "http://x/", "*", "10.0.0.1/8", "x:80:1"])
 def test_a_list_that_cannot_be_read_is_refused(allow: str) -> None:
     with pytest.raises(ConfigurationError, match="egress_allow"):
-        Guard(allow)
+        EgressPolicy(allow)
 
 
 def test_what_a_target_says_of_itself() -> None:

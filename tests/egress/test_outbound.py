@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.lookup import Lookups
-from coatcheck.egress.outbound import Answer, Outbound
+from coatcheck.egress.outbound import OutboundClient, OutboundResponse
 from coatcheck.errors import EgressDenied, EgressFailed
 from tests.egress.servers import Heard, Names, certificate, serving
 
@@ -26,15 +26,15 @@ HERE = ["127.0.0.1"]
 @asynccontextmanager
 async def calling(
     names: Names | None = None, allow: str = "127.0.0.1", context: ssl.SSLContext | None = None
-) -> AsyncIterator[Outbound]:
-    outbound = Outbound(Guard(allow, names or Names(HERE)), context)
+) -> AsyncIterator[OutboundClient]:
+    outbound = OutboundClient(EgressPolicy(allow, names or Names(HERE)), context)
     try:
         yield outbound
     finally:
         await outbound.close()
 
 
-async def post(outbound: Outbound, url: str, **options: Any) -> Answer:
+async def post(outbound: OutboundClient, url: str, **options: Any) -> OutboundResponse:
     options = {"timeout_s": 5.0, "most_bytes": 1000} | options
     return await outbound.send("POST", url, {"x-test": "1"}, b"{}", **options)
 

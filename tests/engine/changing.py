@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from coatcheck.engine.submit.submission import as_submitted
 from coatcheck.errors import Gone, StoreUnavailable
-from coatcheck.model.job import DEFAULT_TENANT, Job, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, Job, JobInsert
 from coatcheck.model.state import State
 from coatcheck.store.base import Store, Topic
 from coatcheck.store.signals import LoopSignal, SignalHub
@@ -57,7 +57,7 @@ class ChangingStore:
     # --- what a test does
 
     def add(self, job_id: str) -> Job:
-        new = NewJob(id=job_id, kind="echo", input="null", created_at=0, run_at=0)
+        new = JobInsert(id=job_id, kind="echo", input="null", created_at=0, run_at=0)
         self.jobs[job_id] = as_submitted(new)
         return self.jobs[job_id]
 

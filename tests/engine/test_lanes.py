@@ -12,9 +12,9 @@ from coatcheck.engine.webhooks.concurrency import (
     FOR_FIRST_CALLS,
     KNOWN_S,
     MOST_KNOWN,
-    Lanes,
-    Place,
-    Standing,
+    DeliverySlot,
+    DeliverySlots,
+    ReceiverHealth,
 )
 from coatcheck.store.webhooks import DeliveryLane
 
@@ -38,9 +38,9 @@ def many(count: int, tenant: str = "a", first: int = 0) -> list[DeliveryLane]:
     return [lane(f"{tenant}-{n}", tenant, n) for n in range(first, first + count)]
 
 
-def fill(lanes: Lanes, due: list[DeliveryLane]) -> list[Place]:
+def fill(lanes: DeliverySlots, due: list[DeliveryLane]) -> list[DeliverySlot]:
     """Begin all the calls there is room for; they are silent."""
-    begun: list[Place] = []
+    begun: list[DeliverySlot] = []
     while allotted := lanes.allot(due):
         for place, count in allotted.items():
             for _ in range(count):
@@ -49,21 +49,21 @@ def fill(lanes: Lanes, due: list[DeliveryLane]) -> list[Place]:
     return begun
 
 
-def counted(lanes: Lanes, due: list[DeliveryLane]) -> dict[str, int]:
+def counted(lanes: DeliverySlots, due: list[DeliveryLane]) -> dict[str, int]:
     return {place.lane: count for place, count in lanes.allot(due).items()}
 
 
 def test_a_lane_has_one_call_until_a_message_is_taken() -> None:
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     [place] = fill(lanes, [lane("x")])
-    assert place == Place("x", "a", Standing.NEW)
+    assert place == DeliverySlot("x", "a", ReceiverHealth.NEW)
     lanes.learn("x", taken=True)
     assert lanes.leave(place), "it is looked at again"
     assert counted(lanes, [lane("x")]) == {"x": 32}
 
 
 def test_a_lane_is_back_to_one_when_a_message_is_not_taken() -> None:
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     lanes.learn("x", taken=True)
     begun = fill(lanes, [lane("x")])
     assert len(begun) == 32
@@ -72,11 +72,11 @@ def test_a_lane_is_back_to_one_when_a_message_is_not_taken() -> None:
         lanes.leave(place)
         assert not lanes.allot([lane("x")])
     lanes.leave(begun[0])
-    assert lanes.allot([lane("x")]) == {Place("x", "a", Standing.FAILING): 1}
+    assert lanes.allot([lane("x")]) == {DeliverySlot("x", "a", ReceiverHealth.FAILING): 1}
 
 
 def test_a_lane_is_filled_up_when_it_is_half_empty() -> None:
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     lanes.learn("x", taken=True)
     begun = fill(lanes, [lane("x")])
     looks = [lanes.leave(place) for place in begun[:15]]
@@ -87,13 +87,13 @@ def test_a_lane_is_filled_up_when_it_is_half_empty() -> None:
 
 
 def test_what_was_tried_by_another_process_is_taken_for_failing() -> None:
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     [(place, count)] = lanes.allot([lane("x", tried=True)]).items()
-    assert (place.standing, count) == (Standing.FAILING, 1)
+    assert (place.standing, count) == (ReceiverHealth.FAILING, 1)
 
 
 def test_new_ones_find_room_beside_any_number_that_fail() -> None:
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     failing = [each._replace(tried=True) for each in many(1_000)]
     assert len(fill(lanes, failing)) == 25
     assert len(fill(lanes, many(1_000, first=1_000))) == 40
@@ -102,7 +102,7 @@ def test_new_ones_find_room_beside_any_number_that_fail() -> None:
 
 
 def test_those_that_answer_come_first_and_the_longest_due_before_others() -> None:
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     lanes.learn("a-99", taken=True)
     due = many(100)[::-1]
     given = [place.lane for place in lanes.allot(due)]
@@ -111,21 +111,21 @@ def test_those_that_answer_come_first_and_the_longest_due_before_others() -> Non
 
 
 def test_tenants_take_turns() -> None:
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     due = [*many(500, "a"), *many(500, "b")]
     by_tenant = [place.tenant for place in lanes.allot(due)]
     assert by_tenant.count("a") == by_tenant.count("b") > 30
 
 
 def test_a_tenant_alone_has_less_than_half_of_all() -> None:
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     for each in many(200):
         lanes.learn(each.name, taken=True)
     assert len(fill(lanes, many(200))) == (AT_ONCE - FOR_FIRST_CALLS) / 2
 
 
 def test_a_lane_that_has_many_leaves_some_for_another_of_its_tenant() -> None:
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     for each in many(21):
         lanes.learn(each.name, taken=True)
     for each in many(20):  # one after the other, so that the first get what they like
@@ -134,7 +134,7 @@ def test_a_lane_that_has_many_leaves_some_for_another_of_its_tenant() -> None:
 
 
 def test_whoever_is_held_back_looks_again_when_a_call_of_its_share_ends() -> None:
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     for each in many(8):
         lanes.learn(each.name, taken=True)
     begun = fill(lanes, many(8))
@@ -143,7 +143,7 @@ def test_whoever_is_held_back_looks_again_when_a_call_of_its_share_ends() -> Non
 
 
 def test_whoever_is_held_back_by_others_looks_again_when_there_is_twice_the_room() -> None:
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     for each in [*many(4), *many(200, "b")]:
         lanes.learn(each.name, taken=True)
     begun = fill(lanes, many(4))
@@ -168,7 +168,7 @@ def test_whatever_some_tenants_do_another_finds_a_place(
     crowd: list[tuple[str, int]], sort: str
 ) -> None:
     """They come one after the other, with as many lanes as they like, and stay silent."""
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     for number, (kind, count) in enumerate(crowd):
         due = many(count, f"tenant-{number}")
         if kind != "new":
@@ -189,13 +189,13 @@ def test_whoever_was_held_back_gets_a_place_in_the_end(
     waiting: list[tuple[int, int]], chance: random.Random
 ) -> None:
     """Calls end in any order, with any answer, and it is looked only when that is asked for."""
-    lanes = Lanes(ToldClock())
+    lanes = DeliverySlots(ToldClock())
     left = {
         each: messages
         for tenant, (count, messages) in enumerate(waiting)
         for each in many(count, str(tenant))
     }
-    under_way: list[Place] = []
+    under_way: list[DeliverySlot] = []
 
     def look() -> None:
         began = -1
@@ -220,15 +220,15 @@ def test_whoever_was_held_back_gets_a_place_in_the_end(
 
 def test_what_is_known_is_forgotten_after_an_hour_and_where_it_is_very_much() -> None:
     clock = ToldClock()
-    lanes = Lanes(clock)
+    lanes = DeliverySlots(clock)
     lanes.learn("old", taken=True)
     clock.seconds += KNOWN_S - 1
     lanes.learn("newer", taken=False)
     standings = {place.lane: place.standing for place in lanes.allot([lane("old"), lane("newer")])}
-    assert standings == {"old": Standing.ANSWERING, "newer": Standing.FAILING}
+    assert standings == {"old": ReceiverHealth.ANSWERING, "newer": ReceiverHealth.FAILING}
     clock.seconds += 1
     standings = {place.lane: place.standing for place in lanes.allot([lane("old"), lane("newer")])}
-    assert standings == {"old": Standing.NEW, "newer": Standing.FAILING}
+    assert standings == {"old": ReceiverHealth.NEW, "newer": ReceiverHealth.FAILING}
     for number in range(MOST_KNOWN):
         lanes.learn(f"other-{number}", taken=True)
-    assert [place.standing for place in lanes.allot([lane("newer")])] == [Standing.NEW]
+    assert [place.standing for place in lanes.allot([lane("newer")])] == [ReceiverHealth.NEW]

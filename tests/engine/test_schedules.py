@@ -23,7 +23,7 @@ from coatcheck.errors import (
     UnknownKind,
 )
 from coatcheck.model.job import DEFAULT_TENANT, Job
-from coatcheck.model.schedule import CatchUp, Definition, Overlap, Schedule, Timing
+from coatcheck.model.schedule import CatchUp, Overlap, Schedule, ScheduleDefinition, Timing
 from coatcheck.model.state import State
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import JobFilter, Topic
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.anyio
 MINUTE = 60_000
 HOUR = 60 * MINUTE
 START = int(datetime(2026, 3, 28, 12, tzinfo=UTC).timestamp() * 1000)
-HOURLY = Definition("hourly", "report", Timing(every_ms=HOUR), input='"2030"')
+HOURLY = ScheduleDefinition("hourly", "report", Timing(every_ms=HOUR), input='"2030"')
 LONG = 30.0
 
 
@@ -112,7 +112,7 @@ async def test_each_tick_becomes_one_job_however_many_engines_there_are(
     engines = [Engine(store, declare().kinds, clock) for _ in range(4)]
     await engines[0].schedules.put(HOURLY)
     await engines[0].schedules.put(
-        Definition("nightly", "tidy", Timing(cron="30 2 * * *", timezone="Europe/Berlin"))
+        ScheduleDefinition("nightly", "tidy", Timing(cron="30 2 * * *", timezone="Europe/Berlin"))
     )
     for _ in range(48):
         clock.milliseconds += HOUR
@@ -235,7 +235,7 @@ async def test_the_ticker_sleeps_until_the_tick_and_is_woken_by_a_change(
     running = asyncio.create_task(engine.ticker.run())
     try:
         # It sleeps for half a minute now, if nobody wakes it.
-        await engine.schedules.put(Definition("soon", "tidy", Timing(every_ms=1_000)))
+        await engine.schedules.put(ScheduleDefinition("soon", "tidy", Timing(every_ms=1_000)))
         await fired(engine, 2)
     finally:
         running.cancel()
@@ -265,7 +265,7 @@ async def test_an_outage_of_the_store_is_waited_out(
     monkeypatch.setattr(scheduler, "RETRY_S", 0.01)
     failing: Any = FailingOnce(store)
     engine = Engine(failing, declare().kinds)
-    await engine.schedules.put(Definition("soon", "tidy", Timing(every_ms=1_000)))
+    await engine.schedules.put(ScheduleDefinition("soon", "tidy", Timing(every_ms=1_000)))
     running = asyncio.create_task(engine.ticker.run())
     try:
         await fired(engine, 1)

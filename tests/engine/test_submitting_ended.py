@@ -13,16 +13,16 @@ from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.auth import Admission
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.maintenance.throughput import Ended as EndedInMinute
+from coatcheck.engine.maintenance.throughput import FinishedCount as EndedInMinute
 from coatcheck.engine.submit.submission import Submission, prepare
-from coatcheck.errors import Conflict, NotFound, QuotaExceeded, Suspended
+from coatcheck.errors import Conflict, NotFound, QuotaExceeded, TenantSuspended
 from coatcheck.model.access import Quotas
-from coatcheck.model.job import Failure, Lease, NewJob
+from coatcheck.model.job import Failure, JobInsert, Lease
 from coatcheck.model.outcome import GaveUp, Outcome, Succeeded
 from coatcheck.model.payload import INLINE_BYTES
 from coatcheck.model.state import State
 from coatcheck.model.step import Op, Step, StepId, StepState
-from coatcheck.store.base import Ended, JobFilter, Report
+from coatcheck.store.base import FinishedJob, JobFilter, Report
 from coatcheck.store.sqlite.store import SQLiteStore
 
 from .hand_clock import HandClock
@@ -45,7 +45,7 @@ class Door:
     async def renew(self) -> Admission:
         self.asked += 1
         if self.closed:
-            raise Suspended("the tenant is suspended")
+            raise TenantSuspended("the tenant is suspended")
         return await self.admission()
 
     async def admission(self) -> Admission:
@@ -76,13 +76,13 @@ async def engine(tmp_path: Path, clock: HandClock) -> AsyncIterator[Engine]:
     await store.close()
 
 
-def drawn(engine: Engine, **fields: Any) -> NewJob:
+def drawn(engine: Engine, **fields: Any) -> JobInsert:
     submission = Submission("draw", '"a map"', **fields)
     return prepare(submission, engine.kinds, engine.new_id(), engine.clock.now())
 
 
-def ended(engine: Engine, result: str = "1", report: Report | None = None) -> Ended:
-    return Ended(engine.clock.now(), Succeeded(result), report)
+def ended(engine: Engine, result: str = "1", report: Report | None = None) -> FinishedJob:
+    return FinishedJob(engine.clock.now(), Succeeded(result), report)
 
 
 async def written(engine: Engine) -> list[str]:
@@ -115,7 +115,7 @@ async def test_it_is_counted_like_one_that_a_worker_ran(
     clock.milliseconds += 3
     began = clock.now()
     clock.milliseconds += 15
-    await engine.submit_ended(job, Ended(began, outcome))
+    await engine.submit_ended(job, FinishedJob(began, outcome))
     await engine.metrics.flush()
 
     kind = 'kind="draw"'
@@ -173,7 +173,7 @@ async def test_who_is_not_let_in_again_has_written_nothing(engine: Engine) -> No
     await engine.doorkeeper.put_tenant("acme")
     door.closed = True
     job = drawn(engine)
-    with pytest.raises(Suspended):
+    with pytest.raises(TenantSuspended):
         await engine.submit_ended(job, ended(engine), old)
     with pytest.raises(NotFound):
         await engine.get(job.id)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coatcheck.engine import waiters as module
-from coatcheck.engine.waiters import Watch
+from coatcheck.engine.waiters import Waiters
 from coatcheck.errors import Gone, StoreUnavailable
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
@@ -35,8 +35,8 @@ def store() -> ChangingStore:
 
 
 @pytest.fixture
-def watch(store: ChangingStore) -> Watch:
-    return Watch(store.as_store)
+def watch(store: ChangingStore) -> Waiters:
+    return Waiters(store.as_store)
 
 
 def begin(waiting: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -53,7 +53,7 @@ async def settle(store: ChangingStore) -> None:
 
 
 async def test_a_waiter_is_woken_by_the_end_and_not_by_other_moves(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
     waiting = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S))
@@ -69,7 +69,7 @@ async def test_a_waiter_is_woken_by_the_end_and_not_by_other_moves(
 
 
 async def test_a_waiter_for_an_event_is_woken_by_the_next_one(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
     waiting = begin(watch.until_moved(key("a"), 2, FOREVER_S))
@@ -85,7 +85,7 @@ async def test_a_waiter_for_an_event_is_woken_by_the_next_one(
 
 
 async def test_what_a_job_says_on_the_way_is_not_read_for_those_who_wait_for_its_end(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
     waiting = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S))
@@ -107,7 +107,7 @@ async def test_what_a_job_says_on_the_way_is_not_read_for_those_who_wait_for_its
 
 
 async def test_a_change_before_the_waiter_was_registered_is_not_missed(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
     store.end("a")
@@ -118,7 +118,7 @@ async def test_a_change_before_the_waiter_was_registered_is_not_missed(
 
 
 async def test_a_job_that_ends_while_it_is_looked_at_is_looked_at_again(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
     store.slowness = lambda: 50
@@ -132,7 +132,7 @@ async def test_a_job_that_ends_while_it_is_looked_at_is_looked_at_again(
 
 
 async def test_a_time_that_runs_out_is_answered_with_the_job_as_it_stands(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     job = store.add("a")
     assert await watch.until_ended(DEFAULT_TENANT, "a", 0.001) == job
@@ -141,7 +141,7 @@ async def test_a_time_that_runs_out_is_answered_with_the_job_as_it_stands(
 
 
 async def test_a_thousand_waiters_of_one_change_cost_one_read(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
     waiting = [begin(watch.until_moved(key("a"), 1, FOREVER_S)) for _ in range(1_000)]
@@ -156,7 +156,7 @@ async def test_a_thousand_waiters_of_one_change_cost_one_read(
     assert sum(store.reads.values()) == 2
 
 
-async def test_waiters_of_many_jobs_share_a_read_too(store: ChangingStore, watch: Watch) -> None:
+async def test_waiters_of_many_jobs_share_a_read_too(store: ChangingStore, watch: Waiters) -> None:
     waiting = []
     for number in range(500):
         store.add(str(number))
@@ -173,7 +173,7 @@ async def test_waiters_of_many_jobs_share_a_read_too(store: ChangingStore, watch
 
 
 async def test_those_who_come_later_do_not_have_everybody_read_again(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     for number in range(100):
         store.add(str(number))
@@ -189,7 +189,7 @@ async def test_those_who_come_later_do_not_have_everybody_read_again(
 
 
 async def test_waiters_of_a_job_that_was_deleted_are_told_at_once(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
     store.add("b")
@@ -211,7 +211,7 @@ async def test_waiters_of_a_job_that_was_deleted_are_told_at_once(
 
 
 async def test_a_store_that_fails_is_asked_again_until_it_answers(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
     waiting = begin(watch.until_moved(key("a"), 1, FOREVER_S))
@@ -229,7 +229,7 @@ async def test_a_store_that_fails_is_asked_again_until_it_answers(
 
 
 async def test_an_outage_is_logged_once(
-    store: ChangingStore, watch: Watch, caplog: pytest.LogCaptureFixture
+    store: ChangingStore, watch: Waiters, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.add("a")
     store.is_down = True
@@ -247,7 +247,7 @@ async def test_an_outage_is_logged_once(
 
 
 async def test_a_first_read_that_fails_is_the_callers_to_hear(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     store.add("a")
     store.is_down = True
@@ -257,7 +257,7 @@ async def test_a_first_read_that_fails_is_the_callers_to_hear(
 
 
 async def test_a_look_that_breaks_is_made_by_a_new_task_for_the_next_waiter(
-    store: ChangingStore, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    store: ChangingStore, watch: Waiters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.add("a")
 
@@ -278,7 +278,7 @@ async def test_a_look_that_breaks_is_made_by_a_new_task_for_the_next_waiter(
 
 
 async def test_everybody_is_let_go_when_the_process_stops(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     job = store.add("a")
     for_end = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S))
@@ -295,7 +295,7 @@ async def test_everybody_is_let_go_when_the_process_stops(
 
 
 @pytest.mark.parametrize("how", ["woken", "cancelled", "timed out", "released", "deleted"])
-async def test_nothing_is_left_behind(store: ChangingStore, watch: Watch, how: str) -> None:
+async def test_nothing_is_left_behind(store: ChangingStore, watch: Waiters, how: str) -> None:
     store.add("a")
     before = asyncio.all_tasks()
     time = 0.001 if how == "timed out" else FOREVER_S
@@ -322,7 +322,7 @@ async def test_nothing_is_left_behind(store: ChangingStore, watch: Watch, how: s
 
 
 async def test_who_comes_soon_after_another_finds_the_task_still_listening(
-    store: ChangingStore, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    store: ChangingStore, watch: Waiters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LINGER_S", FOREVER_S)
     for name in ("a", "b"):
@@ -346,7 +346,7 @@ async def test_who_comes_soon_after_another_finds_the_task_still_listening(
 
 
 async def test_the_task_stops_when_nobody_has_come_for_a_while(
-    store: ChangingStore, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    store: ChangingStore, watch: Waiters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LINGER_S", 0.001)
     store.add("a")
@@ -360,7 +360,7 @@ async def test_the_task_stops_when_nobody_has_come_for_a_while(
 
 
 async def test_a_job_that_was_seen_is_not_read_before_it_is_looked_at(
-    store: ChangingStore, watch: Watch
+    store: ChangingStore, watch: Waiters
 ) -> None:
     seen = store.add("a")
     waiting = begin(watch.until_ended(DEFAULT_TENANT, "a", FOREVER_S, seen))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coatcheck.engine import waiters as module
-from coatcheck.engine.waiters import Watch
+from coatcheck.engine.waiters import Waiters
 from coatcheck.errors import CoatcheckError
 from coatcheck.model.job import DEFAULT_TENANT
 from tests.engine.changing import ChangingStore, key, turns
@@ -43,7 +43,7 @@ class Run:
         chance = random.Random(seed)
         self.store = ChangingStore()
         self.store.slowness = lambda: chance.randrange(6)
-        self.watch = Watch(self.store.as_store)
+        self.watch = Waiters(self.store.as_store)
         self.waiting: list[asyncio.Task[Any]] = []
         for job_id in JOBS:
             self.store.add(job_id)

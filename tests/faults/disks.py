@@ -15,7 +15,7 @@ import apsw
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.testing.checker import Run, Submit, read_records, violations_of
+from coatcheck.testing.checker import RunRecord, Submit, read_records, violations_of
 
 from .place import Place, sqlite_place
 from .stage import NO_PROCESSES, Stage, Tally
@@ -144,7 +144,7 @@ async def _check_copy(stage: Stage, submits: list[Submit], length: int) -> None:
     store = SQLiteStore(Path(sqlite_place(copy).folder / "jobs.db"))
     await store.open()
     try:
-        run = Run(submits, await read_records(store, submits), ended=False)
+        run = RunRecord(submits, await read_records(store, submits), ended=False)
         stage.tally.violations += violations_of(run)
     finally:
         await store.close()

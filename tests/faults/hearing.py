@@ -11,14 +11,14 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
-from coatcheck.model.job import NewJob
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
+from coatcheck.model.job import JobInsert
 from coatcheck.model.kind import Kind
 from coatcheck.model.webhook import PREFIX, Callback
 from coatcheck.store.base import Store
-from coatcheck.testing.checker import Delivery, JobRecord
+from coatcheck.testing.checker import JobRecord, ReceivedWebhook
 from tests.webhooks.receiver import Call, Receiver, receiving
 
 from .place import HERE
@@ -42,16 +42,16 @@ class Hearing:
         self._engine = engine
         self._callbacks: dict[str, Callback] = {}
 
-    async def ask(self, job: NewJob) -> NewJob:
+    async def ask(self, job: JobInsert) -> JobInsert:
         """Have it told of a job's end."""
         if job.tenant not in self._callbacks:
-            asked = WebhookAsked(self._receiver.url)
+            asked = WebhookSpec(self._receiver.url)
             self._callbacks[job.tenant] = await self._engine.webhooks.callback(asked, job.tenant)
         self.asked_by.add(job.id)
         return job._replace(webhook=self._callbacks[job.tenant])
 
     @property
-    def heard(self) -> list[Delivery]:
+    def heard(self) -> list[ReceivedWebhook]:
         """What came, in its order."""
         return [delivery_of(call) for call in self._receiver.calls]
 
@@ -69,10 +69,10 @@ class Hearing:
         }
 
 
-def delivery_of(call: Call) -> Delivery:
+def delivery_of(call: Call) -> ReceivedWebhook:
     """Read what a call tells of."""
     message = json.loads(call.body)
-    return Delivery(message["data"]["id"], message["type"], call.id)
+    return ReceivedWebhook(message["data"]["id"], message["type"], call.id)
 
 
 @contextlib.asynccontextmanager
@@ -84,7 +84,7 @@ async def hearing(engine: Engine) -> AsyncIterator[Hearing]:
 
 async def deliver_the_rest(store: Store, kinds: Mapping[str, Kind]) -> None:
     """Deliver what those who were killed had in their hands."""
-    engine = Engine(store, kinds, Tomorrow(), guard=Guard(HERE))
+    engine = Engine(store, kinds, Tomorrow(), guard=EgressPolicy(HERE))
     try:
         await engine.deliverer.deliver_due()
     finally:

@@ -13,14 +13,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, cast
 
 from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.engine.webhooks import dispatcher
 from coatcheck.errors import StoreUnavailable
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
-from coatcheck.testing.checker import EffectLog, Run, Submit, Violation, read_records, violations_of
+from coatcheck.testing.checker import (
+    EffectLog,
+    RunRecord,
+    Submit,
+    Violation,
+    read_records,
+    violations_of,
+)
 from coatcheck.worker import store_retry
 from coatcheck.worker.worker import Worker
 
@@ -81,7 +88,7 @@ async def fail_on_every_call(place: Place, *, seed: int, times: int, first_does:
     vars(dispatcher).update(RETRY_S=PAUSE_S)
     async with stage.open():
         store, owed = FailingStore(stage.store), set[tuple[str, str]]()
-        engine = Engine(cast("Store", store), app.kinds, SystemClock(), guard=Guard(HERE))
+        engine = Engine(cast("Store", store), app.kinds, SystemClock(), guard=EgressPolicy(HERE))
         async with _doing_chores(engine):
             await _life(stage, engine, "undisturbed", owed)
             last, stage.tally.notes = store.calls, dict(store.verbs)
@@ -91,7 +98,7 @@ async def fail_on_every_call(place: Place, *, seed: int, times: int, first_does:
                 stage.tally.violations += await _life(stage, engine, f"call-{number}", owed)
                 stage.tally.tried += 1
         await deliver_the_rest(stage.store, app.kinds)
-        told = Run([], [], deliveries=stage.hearing.heard, owed_deliveries=owed)
+        told = RunRecord([], [], deliveries=stage.hearing.heard, owed_deliveries=owed)
         stage.tally.violations += violations_of(told)
         stage.tally.heard = len(owed)
         stage.tally.seconds = time.monotonic() - began
@@ -126,7 +133,7 @@ async def _life(
     records = await read_records(stage.store, submits)
     effects = EffectLog(stage.place.folder / "effects").read()
     owed |= stage.hearing.owed(records)
-    return violations_of(Run(submits, records, effects=effects))
+    return violations_of(RunRecord(submits, records, effects=effects))
 
 
 async def _until_done(verb: Callable[[], Awaitable[object]]) -> None:

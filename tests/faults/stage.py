@@ -17,12 +17,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.engine.submit.submission import Submission, prepare
 from coatcheck.errors import Conflict, StoreUnavailable
-from coatcheck.model.job import DEFAULT_TENANT, Job, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, Job, JobInsert
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
 from coatcheck.testing.checker import (
@@ -30,7 +30,7 @@ from coatcheck.testing.checker import (
     EffectLog,
     JobRecord,
     Orphan,
-    Run,
+    RunRecord,
     Submit,
     Violation,
     read_records,
@@ -141,7 +141,7 @@ class Stage:
         # Looks past those who wait for a lock that a process standing still may hold.
         self._eyes = self.place.store()
         await self._eyes.open()
-        self.engine = Engine(self.store, self.kinds, guard=Guard(HERE))
+        self.engine = Engine(self.store, self.kinds, guard=EgressPolicy(HERE))
         sweeper = Sweeper(self.store, SystemClock(), lease_s=self._lease_s, sweep_s=SWEEP_S)
         sweeping = asyncio.create_task(sweeper.run())
         try:
@@ -213,7 +213,7 @@ class Stage:
 
     # --- jobs
 
-    def new_job(self, kind: str, n: int = 0, tenant: str = DEFAULT_TENANT) -> NewJob:
+    def new_job(self, kind: str, n: int = 0, tenant: str = DEFAULT_TENANT) -> JobInsert:
         now = self.engine.clock.now()
         asked = Submission(kind, json.dumps(n), tenant=tenant, labels={"n": str(n)})
         return prepare(asked, self.kinds, self.engine.new_id(), now)
@@ -291,7 +291,7 @@ class Stage:
         """Read all that is known of the run and have it checked."""
         await deliver_the_rest(self.store, self.kinds)
         records = await read_records(self.store, self.submits, key_label=key_label)
-        run = Run(
+        run = RunRecord(
             self.submits,
             records,
             ended=ended,

@@ -14,9 +14,9 @@ import pytest
 
 from coatcheck.engine.engine import Engine
 from coatcheck.model.job import DEFAULT_TENANT
-from coatcheck.model.schedule import CatchUp, Definition, Timing
+from coatcheck.model.schedule import CatchUp, ScheduleDefinition, Timing
 from coatcheck.store.base import JobFilter
-from coatcheck.testing.checker import Run, Submit, check, read_records
+from coatcheck.testing.checker import RunRecord, Submit, check, read_records
 from tests.store.another_process import AnotherProcess
 
 from .firing import POINTS, ToldClock, app
@@ -29,9 +29,9 @@ START = int(datetime(2026, 10, 24, 22, tzinfo=UTC).timestamp() * 1000)
 SERVERS = 4
 TICKS = 60
 SCHEDULES = [
-    Definition("minutely", "tick", Timing(cron="* * * * *", timezone="Europe/Berlin")),
-    Definition("interval", "tick", Timing(every_ms=MINUTE, start_at=START)),
-    Definition("often", "tick", Timing(every_ms=20_000), catch_up=CatchUp.ALL),
+    ScheduleDefinition("minutely", "tick", Timing(cron="* * * * *", timezone="Europe/Berlin")),
+    ScheduleDefinition("interval", "tick", Timing(every_ms=MINUTE, start_at=START)),
+    ScheduleDefinition("often", "tick", Timing(every_ms=20_000), catch_up=CatchUp.ALL),
 ]
 
 
@@ -62,7 +62,7 @@ async def check_ticks(engine: Engine, due: dict[str, list[int]]) -> None:
         assert record.job is not None
         key = f"{record.job.labels['schedule']} {record.job.run_at}"
         records.append(replace(record, key=key))
-    check(Run(submits, records, ended=False))
+    check(RunRecord(submits, records, ended=False))
     assert {record.key for record in records} == keys
 
 

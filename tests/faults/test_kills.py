@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from coatcheck import JobHandle
-from coatcheck.testing.checker import EffectLog, Run, Submit, check, read_records
+from coatcheck.testing.checker import EffectLog, RunRecord, Submit, check, read_records
 
 from .place import Place
 from .server import Server, wait_until_gone
@@ -81,21 +81,21 @@ def check_that_each_ended_once(server: Server, jobs: dict[str, list[JobHandle]])
             assert (handle.id in began) == (name != "cancelled"), (name, handle)
 
 
-def check_promises(place: Place, handles: Sequence[JobHandle]) -> Run:
+def check_promises(place: Place, handles: Sequence[JobHandle]) -> RunRecord:
     """Check all that the store and the handlers say of jobs that have ended."""
     run = asyncio.run(_run(place, [Submit(handle.id) for handle in handles]))
     check(run)
     return run
 
 
-async def _run(place: Place, submits: list[Submit]) -> Run:
+async def _run(place: Place, submits: list[Submit]) -> RunRecord:
     store = place.store()
     await store.open()
     try:
         records = await read_records(store, submits)
     finally:
         await store.close()
-    return Run(submits, records, effects=EffectLog(place.folder / "effects").read())
+    return RunRecord(submits, records, effects=EffectLog(place.folder / "effects").read())
 
 
 # I01, R16, R17: queued and in-flight work survives; what was in flight is run again.

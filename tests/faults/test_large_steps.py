@@ -15,7 +15,7 @@ from coatcheck.engine.payloads.payloads import RESERVED_MS
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.state import State
 from coatcheck.settings import Settings
-from coatcheck.testing.checker import RAN, EffectLog, Run, Submit, check, read_records
+from coatcheck.testing.checker import RAN, EffectLog, RunRecord, Submit, check, read_records
 from coatcheck.worker.failpoints import CHECKPOINTS, STEP_STORED
 
 from .app import BULK, app
@@ -63,7 +63,7 @@ async def test_a_worker_is_killed_around_a_large_step(
         assert ended.state is State.SUCCEEDED
         assert f'"n":{STEPS * BULK}' in (ended.result or "")
         effects, submits = EffectLog(place.folder / "effects").read(), [Submit(job.id)]
-        check(Run(submits, await read_records(store, submits), effects=effects))
+        check(RunRecord(submits, await read_records(store, submits), effects=effects))
         ran = [effect.value for effect in effects if effect.what == RAN]
         again = [] if point == "worker.after_checkpoint" else ["bulk/1"]
         assert sorted(ran) == sorted(["bulk/0", "bulk/1", "bulk/2", *again])
@@ -75,7 +75,7 @@ async def test_a_worker_is_killed_around_a_large_step(
         assert deleted.deleted.blobs == STEPS
         assert _files(blobs_folder) == []
         records, tables = await read_records(store, submits), await place.dump()
-        check(Run(submits, records, purged=[job.id], tables=tables))
+        check(RunRecord(submits, records, purged=[job.id], tables=tables))
     finally:
         await store.close()
         blobs.close()

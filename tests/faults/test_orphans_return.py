@@ -12,7 +12,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.testing.checker import Bounds, Orphan, Run, Submit, check, read_records
+from coatcheck.testing.checker import Bounds, Orphan, RunRecord, Submit, check, read_records
 from coatcheck.testing.conformance.arrange import worker_info
 from coatcheck.worker.heartbeat import BEATS_PER_LEASE
 
@@ -52,7 +52,7 @@ async def test_an_orphan_is_back_within_a_lease_and_two_sweeps(place: Place, see
         waited.append(clock.now() - died)
     records = await read_records(store, submits)
     bounds = Bounds(LEASE_MS / 1000, SWEEP_MS / 1000)
-    check(Run(submits, records, ended=False, orphans=orphans, bounds=bounds))
+    check(RunRecord(submits, records, ended=False, orphans=orphans, bounds=bounds))
     assert [record.job.fence for record in records if record.job] == [2 * LIVES]
     # Who beat a moment before a sweep is found soonest; nobody before the lease is over.
     assert min(waited) >= LEASE_MS

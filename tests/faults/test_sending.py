@@ -7,15 +7,15 @@ import json
 
 import pytest
 
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks.dispatcher import LEASE_MS
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.webhook import DeliveryState
 from coatcheck.store.webhooks import DeliveryFilter
-from coatcheck.testing.checker import Run, Submit, check, read_records
+from coatcheck.testing.checker import RunRecord, Submit, check, read_records
 from tests.store.another_process import AnotherProcess
 from tests.webhooks.receiver import receiving
 
@@ -35,10 +35,10 @@ CALLS = {"before": (0, 1), "after": (1, 2), "noted": (1, 1)}
 async def test_a_sender_that_dies_loses_nothing(place: Place, point: str) -> None:
     store = place.store()
     await store.open()
-    engine = Engine(store, app.kinds, ToldClock(START), guard=Guard("127.0.0.1"))
+    engine = Engine(store, app.kinds, ToldClock(START), guard=EgressPolicy("127.0.0.1"))
     by_victim, by_both = CALLS[point]
     async with receiving() as receiver:
-        asked = WebhookAsked(receiver.url)
+        asked = WebhookSpec(receiver.url)
         job = await engine.submit(Submission("nothing", webhook=asked))
         await engine.cancel(job.id)
         with AnotherProcess(json.dumps(place.settings()), module="tests.faults.sending") as victim:
@@ -57,7 +57,7 @@ async def test_a_sender_that_dies_loses_nothing(place: Place, point: str) -> Non
     assert delivery.state is DeliveryState.DELIVERED
     submits = [Submit(job.id)]
     check(
-        Run(
+        RunRecord(
             submits,
             await read_records(store, submits),
             deliveries=[delivery_of(call) for call in receiver.calls],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.event import EventType
 from coatcheck.model.job import DEFAULT_TENANT, Job
@@ -72,7 +72,7 @@ async def test_usage_is_exact_while_workers_are_killed(  # G37
     async with stage.open():
         for number in range(3):  # repeated under its key it is one, and counted once
             for _ in range(2):
-                once = Once(f"key-{number}", "the same")
+                once = IdempotencyKey(f"key-{number}", "the same")
                 asked = Submission("quick", str(number), labels={"key": once.key})
                 answer = await stage.engine.submit_once(asked, once)
                 stage.submits.append(Submit(answer.jobs[0].id, key=once.key))

@@ -10,7 +10,7 @@ import pytest
 
 from coatcheck.clock import SystemClock
 from coatcheck.engine import auth
-from coatcheck.engine.auth import Doorkeeper
+from coatcheck.engine.auth import Authenticator
 from coatcheck.errors import Unauthorized
 from coatcheck.store.sqlite.store import SQLiteStore
 
@@ -45,7 +45,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
 async def test_every_wrong_key_costs_one_digest_and_one_comparison(
     store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keeper = Doorkeeper(store, SystemClock(), lambda: b"pepper")
+    keeper = Authenticator(store, SystemClock(), lambda: b"pepper")
     key, shown = await keeper.create_key("acme", ["jobs:read"])
     assert len(bytes.fromhex(shown.rpartition("_")[2])) * 8 == 256  # as SECURITY.md says
     right = shown.encode()
@@ -76,7 +76,7 @@ async def test_every_wrong_key_costs_one_digest_and_one_comparison(
 
 
 async def test_a_revoked_key_is_told_so_only_to_whoever_has_it(store: SQLiteStore) -> None:
-    keeper = Doorkeeper(store, SystemClock(), lambda: b"pepper")
+    keeper = Authenticator(store, SystemClock(), lambda: b"pepper")
     key, shown = await keeper.create_key("acme", ["jobs:read"])
     await keeper.revoke_key(key.id)
     with pytest.raises(Unauthorized, match="was revoked"):

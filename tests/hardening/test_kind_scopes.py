@@ -17,15 +17,15 @@ from starlette.responses import JSONResponse, Response
 from coatcheck import App
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
 from coatcheck.http.auth.caller import check_kind, tenant_of
-from coatcheck.http.endpoint import JSON, Answer, Endpoint, KindRule, OpensTo, Parameter
+from coatcheck.http.endpoint import JSON, Audience, Endpoint, EndpointResponse, KindRule, Parameter
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.model.access import Scope
-from coatcheck.model.schedule import Definition, Timing
+from coatcheck.model.schedule import ScheduleDefinition, Timing
 from coatcheck.surfaces.tasks.task import Task, put_task
 from tests.hardening.surfaces import (
     every_surface,
@@ -103,8 +103,10 @@ async def _furnish(engine: Engine) -> tuple[list[str], dict[str, str]]:
     [claim] = (await engine.claim("claimer", ["echo"], 1)).claims
     assert claim.lease.job_id == running.id
     upload = (await engine.uploads.receive(SECRET.encode(), name=SECRET, tenant=ACME)).upload
-    webhook, _ = await engine.webhooks.create(WebhookAsked(URL), SECRET, ACME)
-    schedule = Definition("nightly", "echo", timing=Timing(every_ms=60_000), input=f'"{SECRET}"')
+    webhook, _ = await engine.webhooks.create(WebhookSpec(URL), SECRET, ACME)
+    schedule = ScheduleDefinition(
+        "nightly", "echo", timing=Timing(every_ms=60_000), input=f'"{SECRET}"'
+    )
     await engine.schedules.put(schedule, tenant=ACME)
     task = Task(id="t1", name=SECRET, command="uname")
     await put_task(engine, ACME, task, "cli")
@@ -247,13 +249,13 @@ class Foreign(Surface):
 
 
 def endpoint_for(handler: Any, **more: Any) -> Endpoint:
-    answers = {200: Answer("It.", {JSON: {"type": "object"}})}
+    answers = {200: EndpointResponse("It.", {JSON: {"type": "object"}})}
     return Endpoint("GET", "/foreign", handler, "foreign", "Foreign", "foreign", answers, **more)
 
 
-@pytest.mark.parametrize("opens_to", [OpensTo.TENANT, OpensTo.KEY_OWNER, OpensTo.OPERATOR])
+@pytest.mark.parametrize("opens_to", [Audience.TENANT, Audience.KEY_OWNER, Audience.OPERATOR])
 async def test_an_endpoint_without_a_permission_does_not_start(
-    server: Server, opens_to: OpensTo
+    server: Server, opens_to: Audience
 ) -> None:
     endpoint = endpoint_for(forgetful, opens_to=opens_to)
     with pytest.raises(ConfigurationError, match="GET /foreign does not declare its permission"):

@@ -21,7 +21,7 @@ from coatcheck.engine import confirmation
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.auth.caller import tenant_of
-from coatcheck.http.endpoint import JSON, Answer, Endpoint, KindRule
+from coatcheck.http.endpoint import JSON, Endpoint, EndpointResponse, KindRule
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.model.access import Scope, TenantStatus
 from coatcheck.model.job import Failure
@@ -293,7 +293,7 @@ class SlowSurface(Surface):
 
     def __init__(self) -> None:
         self.reached, self.goes_on = asyncio.Event(), asyncio.Event()
-        answers = {200: Answer("It.", {JSON: {"type": "object"}})}
+        answers = {200: EndpointResponse("It.", {JSON: {"type": "object"}})}
         self.endpoints = (
             Endpoint(
                 *("GET", "/slow", self.answer, "slow", "Slow", "slow", answers), kind=KindRule.ALL

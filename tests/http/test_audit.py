@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.audit import DAY_MS, EVERY_S, AuditRetention
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
@@ -18,7 +18,7 @@ from coatcheck.http.endpoint import Endpoint
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.model.access import Scope
 from coatcheck.model.audit import Action, AuditEntry, Resource
-from coatcheck.model.schedule import Definition, Timing
+from coatcheck.model.schedule import ScheduleDefinition, Timing
 from coatcheck.store.audit import AuditFilter
 from coatcheck.store.base import Store
 from coatcheck.surfaces.tasks.surface import TaskSurface
@@ -62,7 +62,7 @@ AUDITED_TAGS = {"keys", "tenants", "webhooks", "schedules", "tasks"}
 def engine(store: Store, gate: Gate, clock: StoppedClock) -> Engine:
     declared = declare_kinds(gate)
     TaskSurface({}).declare(declared)
-    return Engine(store, declared.kinds, clock, pepper=lambda: PEPPER, guard=Guard())
+    return Engine(store, declared.kinds, clock, pepper=lambda: PEPPER, guard=EgressPolicy())
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ async def test_without_keys_the_actor_is_anonymous(
 
 async def test_a_declared_schedule_is_the_apps(engine: Engine) -> None:
     timing = Timing(None, 3_600_000, None, "UTC")
-    declared = Definition(name="every", kind="echo", timing=timing, input="1")
+    declared = ScheduleDefinition(name="every", kind="echo", timing=timing, input="1")
     await engine.schedules.register([declared])
     await engine.schedules.register([declared])
     await engine.schedules.register([])

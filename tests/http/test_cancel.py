@@ -7,7 +7,7 @@ import pytest
 
 from coatcheck.engine.engine import Engine
 from coatcheck.model.outcome import Cancelled, Succeeded
-from coatcheck.store.base import Held, Settlement
+from coatcheck.store.base import HeldJob, Settlement
 from coatcheck.worker.worker import Worker
 from tests.http.arrange import NOW_TEXT, Submit
 from tests.http.kinds import Gate
@@ -43,7 +43,7 @@ async def test_a_running_job_is_only_told_until_its_worker_ends_it(
     assert told.status_code == 202
     assert told.json()["state"] == "running"
     assert told.json()["finished_at"] is None
-    assert await engine.store.held_by(claimer) == [Held(claim.lease, cancel_requested=True)]
+    assert await engine.store.held_by(claimer) == [HeldJob(claim.lease, cancel_requested=True)]
     again = await http.post(f"/v1/jobs/{job['id']}/cancel")
     assert again.status_code == 202
 

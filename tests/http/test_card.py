@@ -16,7 +16,7 @@ from coatcheck.http.app import create_http_app
 from coatcheck.http.jobs.card_view import PlannedStep
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.model.access import Scope
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Failure, Job, Lease, Progress
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.model.step import Op, Step, StepId, StepState
@@ -304,7 +304,7 @@ async def test_what_does_not_change_the_card_is_not_told(
     lease = await take(engine, claimer)
     async with Stream(app, job["id"], of="card") as stream:
         await stream.next_told()
-        await engine.report(lease, Report(events=(NewEvent(EventType.LOG, "{}"),)))
+        await engine.report(lease, Report(events=(NewJobEvent(EventType.LOG, "{}"),)))
         await engine.report(lease, Report(Progress(1, 2)))
         told = await stream.next_told()
         assert told is not None and told.data["percent"] == 50

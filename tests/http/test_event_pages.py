@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from coatcheck.engine.engine import Engine
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.store.base import Report
 from tests.http.arrange import NOW_TEXT, Submit
 from tests.http.problems import read_problem
@@ -39,7 +39,7 @@ async def test_pages_bring_every_event_once(
 ) -> None:
     job = await submit("echo")
     [claim] = (await engine.claim(claimer, ["echo"], 1)).claims
-    await engine.report(claim.lease, Report(events=(NewEvent(EventType.LOG, "{}"),) * 9))
+    await engine.report(claim.lease, Report(events=(NewJobEvent(EventType.LOG, "{}"),) * 9))
     seen: list[int] = []
     while True:
         query = {"after": seen[-1] if seen else 0, "limit": limit}

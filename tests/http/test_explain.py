@@ -13,7 +13,7 @@ from coatcheck.model.job import Failure
 from coatcheck.model.outcome import Errored
 from coatcheck.model.state import State
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import SeenWorker, Settlement
+from coatcheck.store.base import RegisteredWorker, Settlement
 from tests.engine.changing import ChangingStore
 from tests.http.arrange import NOW, NOW_TEXT, Submit
 from tests.http.problems import read_problem
@@ -137,7 +137,7 @@ async def test_a_worker_that_is_known_to_be_dead(
     await engine.claim(worker_id, ["echo"], 1)
     [seen] = await engine.store.workers()
 
-    async def dead() -> list[SeenWorker]:
+    async def dead() -> list[RegisteredWorker]:
         return [seen._replace(known_dead=True)]
 
     monkeypatch.setattr(engine.store, "workers", dead)

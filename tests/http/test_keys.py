@@ -17,7 +17,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.app import create_http_app
 from coatcheck.model.access import Scope
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.store.base import Report
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.http.arrange import LogLines, StoppedClock, connect
@@ -377,7 +377,7 @@ async def test_a_stream_ends_when_its_key_is_revoked_however_much_there_is_to_te
     async with Stream(app, job.id, authorization=f"Bearer {key}") as stream:
         assert await stream.next_told() is not None
         await engine.doorkeeper.revoke_key(key.split("_")[1])
-        await engine.report(claim.lease, Report(events=(NewEvent(EventType.LOG, "{}"),)))
+        await engine.report(claim.lease, Report(events=(NewJobEvent(EventType.LOG, "{}"),)))
         told = [event.name for event in await stream.rest()]
     assert "log" not in told
     assert "end" not in told

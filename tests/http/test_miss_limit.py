@@ -15,7 +15,7 @@ from coatcheck.errors import NotFound
 from coatcheck.http.app import create_http_app
 from coatcheck.http.auth import guess_limit
 from coatcheck.http.auth.guess_limit import MISSES_PER_MINUTE, MISSES_PER_MINUTE_IN_ALL, MissLimit
-from coatcheck.http.endpoint import Answer, Endpoint, OpensTo
+from coatcheck.http.endpoint import Audience, Endpoint, EndpointResponse
 from coatcheck.http.surfaces.base import Surface
 from tests.hardening.surfaces import every_surface
 from tests.http.arrange import StoppedClock
@@ -44,8 +44,8 @@ class Links(Surface):
             "followLink",
             "Follow",
             "links",
-            {200: Answer("It.", {"text/plain": {}})},
-            opens_to=OpensTo.EVERYBODY,
+            {200: EndpointResponse("It.", {"text/plain": {}})},
+            opens_to=Audience.EVERYBODY,
             is_capability=True,
         ),
     )
@@ -154,5 +154,5 @@ async def test_what_is_remembered_is_bounded(
 def test_every_link_that_needs_no_key_is_limited() -> None:
     for surface in every_surface():
         for endpoint in surface.endpoints:
-            if endpoint.opens_to is OpensTo.EVERYBODY and "{" in endpoint.path:
+            if endpoint.opens_to is Audience.EVERYBODY and "{" in endpoint.path:
                 assert endpoint.is_capability, endpoint.path

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from coatcheck.engine.engine import Engine
 from coatcheck.http.protocol import timeouts
 from coatcheck.http.protocol.strict import HEAD_BYTES
-from coatcheck.http.protocol.timeouts import PatientProtocol
+from coatcheck.http.protocol.timeouts import TimeoutProtocol
 from tests.http.arrange import Submit
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +28,7 @@ class Served:
     """The application on a real port."""
 
     def __init__(self, app: Starlette, **options: int) -> None:
-        protocol: Any = partial(PatientProtocol, **options)
+        protocol: Any = partial(TimeoutProtocol, **options)
         config = uvicorn.Config(
             app, port=0, http=protocol, lifespan="off", log_config=None, access_log=False
         )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import Headers
 
-from coatcheck.http.request.fast_request import QuickHeaders
+from coatcheck.http.request.fast_request import IndexedHeaders
 
 NAMES = ["accept", "prefer", "idempotency-key", "x-é"]
 
@@ -17,7 +17,7 @@ raw_headers = st.lists(
 
 @given(raw_headers)
 def test_they_are_the_same_headers(raw: list[tuple[bytes, bytes]]) -> None:
-    quick, plain = QuickHeaders(raw), Headers(raw=raw)
+    quick, plain = IndexedHeaders(raw), Headers(raw=raw)
 
     for name in (*NAMES, "Accept", "PREFER", "missing"):
         assert quick.get(name) == plain.get(name)

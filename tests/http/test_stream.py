@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 
 from coatcheck.engine.engine import Engine
 from coatcheck.http.jobs import events as module
-from coatcheck.model.event import Event, EventType, NewEvent
+from coatcheck.model.event import EventType, JobEvent, NewJobEvent
 from coatcheck.model.job import Lease, Progress
 from coatcheck.model.outcome import Succeeded
 from coatcheck.store.base import Report, Settlement
@@ -30,7 +30,7 @@ async def take(engine: Engine, claimer: str) -> Lease:
 
 
 async def say(engine: Engine, lease: Lease, *messages: str) -> None:
-    events = tuple(NewEvent(EventType.LOG, json.dumps({"message": text})) for text in messages)
+    events = tuple(NewJobEvent(EventType.LOG, json.dumps({"message": text})) for text in messages)
     assert await engine.report(lease, Report(events=events))
 
 
@@ -186,7 +186,7 @@ async def test_a_log_that_no_longer_reaches_back_is_answered_with_the_job_as_it_
     whole = engine.store.events
     forgotten = 8 - kept
 
-    async def events(*page: Any) -> list[Event]:
+    async def events(*page: Any) -> list[JobEvent]:
         return [event for event in await whole(*page) if event.seq > forgotten]
 
     monkeypatch.setattr(engine.store, "events", events)
@@ -207,7 +207,7 @@ async def test_a_read_that_began_too_early_is_made_again_and_not_taken_for_a_los
     job = await submit("echo")
     whole, reads = engine.store.events, 0
 
-    async def events(*page: Any) -> list[Event]:
+    async def events(*page: Any) -> list[JobEvent]:
         nonlocal reads
         reads += 1
         return [] if reads == 1 else await whole(*page)

@@ -16,7 +16,7 @@ from coatcheck import App
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.app import create_http_app
-from coatcheck.http.endpoint import JSON, Answer, Endpoint, OpensTo
+from coatcheck.http.endpoint import JSON, Audience, Endpoint, EndpointResponse
 from coatcheck.model.job import Job
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.worker.worker import Worker
@@ -43,8 +43,8 @@ class Shown(Reports):
                 "aboutReports",
                 "About",
                 "reports",
-                {200: Answer("Words.", OBJECT)},
-                opens_to=OpensTo.EVERYBODY,
+                {200: EndpointResponse("Words.", OBJECT)},
+                opens_to=Audience.EVERYBODY,
             ),
         )
 

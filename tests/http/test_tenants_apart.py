@@ -14,16 +14,16 @@ from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.http.app import create_http_app
-from coatcheck.http.endpoint import Endpoint, OpensTo
+from coatcheck.http.endpoint import Audience, Endpoint
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.model.access import Scope
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Failure
 from coatcheck.model.outcome import GaveUp
 from coatcheck.model.payload import BlobName
-from coatcheck.model.schedule import Definition, Timing
+from coatcheck.model.schedule import ScheduleDefinition, Timing
 from coatcheck.store.base import JobFilter, Settlement
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.store.webhooks import DeliveryFilter
@@ -99,11 +99,11 @@ async def acme(engine: Engine, claimer: str) -> Acme:
     await engine.store.reserve_blob(BlobName("acme", second.lease.job_id, "k"), NOW + 9)
     assert await engine.store.keep_artifact(second.lease, artifact)
     failed = GaveUp(Failure("no", "hushed"))
-    webhook, _ = await engine.webhooks.create(WebhookAsked(URL), "hushed", "acme")
+    webhook, _ = await engine.webhooks.create(WebhookSpec(URL), "hushed", "acme")
     await engine.settle([Settlement(first.lease, failed)])
     upload = (await engine.uploads.receive(b"hushed", tenant="acme")).upload
     timing = Timing(every_ms=60_000)
-    await engine.schedules.put(Definition("nightly", "echo", timing=timing), tenant="acme")
+    await engine.schedules.put(ScheduleDefinition("nightly", "echo", timing=timing), tenant="acme")
     key, _ = await engine.doorkeeper.create_key("acme", EVERYTHING)
     return Acme(ended.id, running.id, key.id, webhook.id, upload.id)
 
@@ -170,7 +170,7 @@ async def test_nobody_sees_or_changes_what_another_tenant_has(
         assert "hushed" not in answer.text
         assert acme.ended not in answer.text.replace(f"job {acme.ended}", "")
         names_other = any(f"{{{name}}}" in endpoint.path for name in OWNED)
-        if endpoint.opens_to is OpensTo.OPERATOR or endpoint.scope is Scope.WORK:
+        if endpoint.opens_to is Audience.OPERATOR or endpoint.scope is Scope.WORK:
             read_problem(answer, 403, "forbidden")
         elif (names_other and endpoint.name != "putSchedule") or endpoint.name == "createKey":
             read_problem(answer, 404, "not-found")
@@ -191,7 +191,7 @@ async def test_naming_another_tenant_is_for_the_operator(
     before = await picture(engine, acme)
     answer = await call(stranger, endpoint, acme, acme.ended, params={"tenant": "acme"})
 
-    if endpoint.opens_to is OpensTo.TENANT:
+    if endpoint.opens_to is Audience.TENANT:
         read_problem(answer, 403, "forbidden")
     else:
         assert answer.status_code in (400, 403, 404)

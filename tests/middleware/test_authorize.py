@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
 from coatcheck import Coatcheck
-from coatcheck.engine.waiters import Watch
+from coatcheck.engine.waiters import Waiters
 from coatcheck.errors import ConfigurationError
 
 from .inside import calling
@@ -195,11 +195,11 @@ async def test_who_loses_their_token_while_they_wait_gets_nothing(
 
 def waits_of(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Return what is set as soon as somebody waits for a job."""
-    entered, enter = asyncio.Event(), Watch._enter
+    entered, enter = asyncio.Event(), Waiters._enter
 
-    def entering(watch: Watch, *arguments: Any) -> None:
+    def entering(watch: Waiters, *arguments: Any) -> None:
         enter(watch, *arguments)
         entered.set()
 
-    monkeypatch.setattr(Watch, "_enter", entering)
+    monkeypatch.setattr(Waiters, "_enter", entering)
     return entered

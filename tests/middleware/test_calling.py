@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coatcheck import Coatcheck
-from coatcheck.middleware.app_call import AHEAD, Call
+from coatcheck.middleware.app_call import AHEAD, AppCall
 
 from .inside import calling
 from .requests import body_of, scope_of
@@ -117,7 +117,7 @@ async def test_an_app_waits_for_who_reads_and_for_its_caller_to_go() -> None:
         done.append((await gone)["type"])
 
     loop = asyncio.get_running_loop()
-    async with Call(body_of()()).made(app, scope_of("GET", "/"), loop) as call:
+    async with AppCall(body_of()()).made(app, scope_of("GET", "/"), loop) as call:
         messages = call.messages()
         await anext(messages)
         for _ in range(1000):  # as much time as it could want
@@ -139,6 +139,6 @@ async def test_who_leaves_early_has_the_app_stopped_and_waits_for_that() -> None
             done.append("cleaned up")
 
     loop = asyncio.get_running_loop()
-    async with Call(body_of()()).made(app, scope_of("GET", "/"), loop) as call:
+    async with AppCall(body_of()()).made(app, scope_of("GET", "/"), loop) as call:
         await anext(call.messages())
     assert done == ["cleaned up"]

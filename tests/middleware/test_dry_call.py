@@ -16,8 +16,8 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.middleware.authorize import Admitted, AuthorizeUnknown, Refused
-from coatcheck.middleware.fastapi_probe import DryCallAsked, check
+from coatcheck.middleware.authorize import AuthorizationMissing, Authorized, Rejected
+from coatcheck.middleware.fastapi_probe import FastApiAuthorizer, check
 
 from .requests import Answer, body_of, scope_of
 
@@ -52,10 +52,10 @@ User = Annotated[str, Depends(user_of)]
 
 async def ask(
     app: Any, headers: dict[str, str], content: bytes = b"", path: str = "/render"
-) -> tuple[Admitted | Refused, Answer]:
+) -> tuple[Authorized | Rejected, Answer]:
     answer = Answer()
     scope = scope_of("POST", path, headers)
-    return await DryCallAsked(app).ask(scope, body_of(content), answer.send), answer
+    return await FastApiAuthorizer(app).ask(scope, body_of(content), answer.send), answer
 
 
 async def test_this_fastapi_can_be_asked() -> None:
@@ -80,7 +80,7 @@ async def test_who_passes_the_dependencies_is_let_in_and_nothing_is_run(ran: Ran
         ran.append(user)
 
     said, answer = await ask(app, ANNA | JSON, b'{"pages": 3}')
-    assert (said, answer.status, ran) == (Admitted(), 0, [])
+    assert (said, answer.status, ran) == (Authorized(), 0, [])
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer bob"}, {"Cookie": "a=b"}])
@@ -92,7 +92,7 @@ async def test_who_does_not_gets_the_apps_own_answer(ran: Ran, headers: dict[str
         ran.append(user)
 
     said, answer = await ask(app, headers | JSON, b'{"pages": 3}')
-    assert (said, answer.status, ran) == (Refused(), 401, [])
+    assert (said, answer.status, ran) == (Rejected(), 401, [])
     assert answer.as_json()["detail"]
 
 
@@ -108,7 +108,7 @@ async def test_what_the_app_cannot_read_is_refused_at_once() -> None:
         ("/nowhere", b"{}", 404),
     ):
         said, answer = await ask(app, ANNA | JSON, content, path)
-        assert (said, answer.status) == (Refused(), status)
+        assert (said, answer.status) == (Rejected(), status)
 
 
 async def test_a_plain_def_endpoint_and_a_streaming_one_do_not_run_either(ran: Ran) -> None:
@@ -125,7 +125,7 @@ async def test_a_plain_def_endpoint_and_a_streaming_one_do_not_run_either(ran: R
 
     for path in ("/plain", "/rows"):
         said, _ = await ask(app, ANNA, path=path)
-        assert said == Admitted()
+        assert said == Authorized()
     assert ran == []
 
 
@@ -147,9 +147,9 @@ async def test_dependencies_of_a_router_count_and_roll_back(ran: Ran) -> None:
     app = FastAPI()
     app.include_router(router, prefix="/api")
     said, _ = await ask(app, ANNA, path="/api/v2/render")
-    assert (said, ran) == (Admitted(), ["rollback"])
+    assert (said, ran) == (Authorized(), ["rollback"])
     refused, answer = await ask(app, {}, path="/api/v2/render")
-    assert (refused, answer.status) == (Refused(), 401)
+    assert (refused, answer.status) == (Rejected(), 401)
 
 
 async def test_a_middleware_turns_strangers_away_before_any_body_is_read() -> None:
@@ -166,9 +166,9 @@ async def test_a_middleware_turns_strangers_away_before_any_body_is_read() -> No
 
     read: list[bytes] = []
     answer = Answer()
-    asking = DryCallAsked(GZipMiddleware(app))
+    asking = FastApiAuthorizer(GZipMiddleware(app))
     said = await asking.ask(scope_of("POST", "/render"), body_of(b"x", read), answer.send)
-    assert (said, answer.status, read) == (Refused(), 401, [])
+    assert (said, answer.status, read) == (Rejected(), 401, [])
 
 
 async def test_an_endpoint_that_is_given_nothing_of_the_caller_is_open_to_all(ran: Ran) -> None:
@@ -179,7 +179,7 @@ async def test_an_endpoint_that_is_given_nothing_of_the_caller_is_open_to_all(ra
         ran.append("endpoint")
 
     said, _ = await ask(app, JSON, b'{"pages": 3}')
-    assert (said, ran) == (Admitted(), [])
+    assert (said, ran) == (Authorized(), [])
 
 
 def _endpoints_that_might_refuse() -> list[Callable[..., Any]]:
@@ -219,7 +219,7 @@ async def test_one_that_might_refuse_in_its_body_is_never_guessed(
     app = FastAPI()
     app.post("/render")(endpoint)
     headers = {"Authorization": "Bearer made-up", "X-Key": "made-up", "Cookie": "session=made-up"}
-    with pytest.raises(AuthorizeUnknown, match="authorize="):
+    with pytest.raises(AuthorizationMissing, match="authorize="):
         await ask(app, headers)
 
 
@@ -238,7 +238,7 @@ async def test_what_is_no_credential_proves_nothing() -> None:
     ) -> None:
         raise HTTPException(401, "looked at here, and nowhere else")
 
-    with pytest.raises(AuthorizeUnknown, match="made-up credentials"):
+    with pytest.raises(AuthorizationMissing, match="made-up credentials"):
         await ask(app, {"X-Tenant": "acme", "Authorization": "Bearer made-up"})
 
 
@@ -260,17 +260,17 @@ async def test_what_was_proved_of_one_credential_holds_for_no_other() -> None:
     async def render(key: Annotated[str | None, Depends(token_or_key)]) -> None:
         raise HTTPException(401, "the key is looked at here, and nowhere else")
 
-    asking = DryCallAsked(app)
+    asking = FastApiAuthorizer(app)
 
-    async def answer(headers: dict[str, str]) -> Admitted | Refused:
+    async def answer(headers: dict[str, str]) -> Authorized | Rejected:
         return await asking.ask(scope_of("POST", "/render", headers), body_of(), Answer().send)
 
-    assert await answer(ANNA) == Admitted()
-    with pytest.raises(AuthorizeUnknown):
+    assert await answer(ANNA) == Authorized()
+    with pytest.raises(AuthorizationMissing):
         await answer({"X-Key": "made-up"})
-    assert await answer({"X-Key": "made-up", "Authorization": "Bearer bob"}) == Refused()
-    assert await answer({}) == Refused()
-    assert await answer(ANNA) == Admitted()
+    assert await answer({"X-Key": "made-up", "Authorization": "Bearer bob"}) == Rejected()
+    assert await answer({}) == Rejected()
+    assert await answer(ANNA) == Authorized()
 
 
 async def test_a_redirect_to_another_scheme_proves_nothing() -> None:
@@ -287,7 +287,7 @@ async def test_a_redirect_to_another_scheme_proves_nothing() -> None:
     @app.post("/render")
     async def render(request: Request) -> None: ...
 
-    with pytest.raises(AuthorizeUnknown):
+    with pytest.raises(AuthorizationMissing):
         await ask(app, {"X-Forwarded-Proto": "https", "Authorization": "Bearer made-up"})
 
 
@@ -301,14 +301,14 @@ async def test_routes_that_are_not_fastapis_own_are_never_called(ran: Ran) -> No
     app.add_route("/render", plain, methods=["POST"])
     app.mount("/old", Starlette())
     for path in ("/render", "/old/render"):
-        with pytest.raises(AuthorizeUnknown, match="not one of FastAPI's own"):
+        with pytest.raises(AuthorizationMissing, match="not one of FastAPI's own"):
             await ask(app, ANNA, path=path)
     assert ran == []
 
 
 async def test_an_app_of_another_kind_needs_a_hook() -> None:
     with pytest.raises(ConfigurationError, match="authorize=your_hook"):
-        DryCallAsked(Starlette())
+        FastApiAuthorizer(Starlette())
 
 
 async def test_an_ordinary_call_is_not_stopped(ran: Ran) -> None:

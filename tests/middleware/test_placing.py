@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from coatcheck import Coatcheck
 from coatcheck.clock import SystemClock
-from coatcheck.engine.auth import Doorkeeper
+from coatcheck.engine.auth import Authenticator
 from coatcheck.errors import ConfigurationError
 from coatcheck.store.base import JobFilter
 from coatcheck.store.sqlite.store import SQLiteStore
@@ -121,7 +121,7 @@ async def test_keys_for_a_server_on_the_same_database_are_not_asked_for(
 ) -> None:
     store = SQLiteStore(tmp_path / "jobs.db")
     await store.open()
-    await Doorkeeper(store, SystemClock(), lambda: b"pepper").create_key("default", ["admin"])
+    await Authenticator(store, SystemClock(), lambda: b"pepper").create_key("default", ["admin"])
     await store.close()
     api = FastAPI()
 

@@ -16,10 +16,10 @@ from coatcheck.model.schedule import (
     JOBS_AT_ONCE,
     MISSED_AFTER_MS,
     CatchUp,
-    Definition,
-    Due,
+    DueTicks,
     Overlap,
     Schedule,
+    ScheduleDefinition,
     Timing,
     UnknownZone,
     due_at,
@@ -38,7 +38,7 @@ def schedule(
     overlap: Overlap = Overlap.ALLOW,
     next_at: int | None = None,
 ) -> Schedule:
-    definition = Definition("nightly", "report", timing, catch_up=catch_up, overlap=overlap)
+    definition = ScheduleDefinition("nightly", "report", timing, catch_up=catch_up, overlap=overlap)
     return Schedule(
         tenant="default",
         definition=definition,
@@ -80,7 +80,7 @@ def test_an_interval_ends_with_the_calendar() -> None:
     timing = Timing(every_ms=HOUR, start_at=end)
     assert timing.upcoming(NOW, NOW, 3) == [end]
     due = due_at(schedule(timing, next_at=end), end)
-    assert due == Due([end], None)
+    assert due == DueTicks([end], None)
 
 
 def test_a_cron_expression_is_read_in_its_time_zone() -> None:
@@ -118,32 +118,32 @@ def test_before_its_tick_there_is_nothing_to_do() -> None:
 @pytest.mark.parametrize("late", [0, 1, MISSED_AFTER_MS - 1])
 def test_a_tick_in_time_is_fired_whatever_the_policy(catch_up: CatchUp, late: int) -> None:
     due = due_at(schedule(catch_up=catch_up), NOW + HOUR + late)
-    assert due == Due([NOW + HOUR], NOW + 2 * HOUR)
+    assert due == DueTicks([NOW + HOUR], NOW + 2 * HOUR)
 
 
 def test_ticks_that_come_close_together_are_each_fired_when_all_are_in_time() -> None:
     often = schedule(Timing(every_ms=1_000))
-    assert due_at(often, NOW + 5_000) == Due([NOW + 1_000], NOW + 2_000)
+    assert due_at(often, NOW + 5_000) == DueTicks([NOW + 1_000], NOW + 2_000)
 
 
 MISSED = NOW + 3 * HOUR + 30 * MINUTE  # three ticks, the last half an hour ago
 
 
 def test_of_missed_ticks_the_latest_is_fired_by_default() -> None:
-    assert due_at(schedule(), MISSED) == Due([NOW + 3 * HOUR], NOW + 4 * HOUR)
+    assert due_at(schedule(), MISSED) == DueTicks([NOW + 3 * HOUR], NOW + 4 * HOUR)
 
 
 def test_missed_ticks_can_be_skipped() -> None:
     skipping = schedule(catch_up=CatchUp.SKIP)
-    assert due_at(skipping, MISSED) == Due([], NOW + 4 * HOUR)
+    assert due_at(skipping, MISSED) == DueTicks([], NOW + 4 * HOUR)
     # Of these the last is not missed.
-    assert due_at(skipping, NOW + 3 * HOUR + 5) == Due([NOW + 3 * HOUR], NOW + 4 * HOUR)
+    assert due_at(skipping, NOW + 3 * HOUR + 5) == DueTicks([NOW + 3 * HOUR], NOW + 4 * HOUR)
 
 
 def test_missed_ticks_can_all_be_fired_oldest_first() -> None:
     catching_up = schedule(catch_up=CatchUp.ALL)
     ticks = [NOW + number * HOUR for number in (1, 2, 3)]
-    assert due_at(catching_up, MISSED) == Due(ticks, NOW + 4 * HOUR)
+    assert due_at(catching_up, MISSED) == DueTicks(ticks, NOW + 4 * HOUR)
 
 
 def test_not_more_than_a_thousand_are_fired_a_hundred_at_a_time() -> None:
@@ -164,12 +164,12 @@ def test_a_tick_that_its_time_zone_no_longer_has_is_still_one(catch_up: CatchUp)
     first, now = moment("2026-03-28T05:00:00Z"), moment("2026-03-28T06:00:00Z")
     due = due_at(schedule(timing, catch_up, next_at=first), now)
     expected = [] if catch_up is CatchUp.SKIP else [first]
-    assert due == Due(expected, moment("2026-03-29T01:00:00Z"))
+    assert due == DueTicks(expected, moment("2026-03-29T01:00:00Z"))
 
 
 def test_all_that_may_not_overlap_is_the_latest() -> None:
     alone = schedule(catch_up=CatchUp.ALL, overlap=Overlap.SKIP)
-    assert due_at(alone, MISSED) == Due([NOW + 3 * HOUR], NOW + 4 * HOUR)
+    assert due_at(alone, MISSED) == DueTicks([NOW + 3 * HOUR], NOW + 4 * HOUR)
 
 
 def test_a_tick_has_always_the_same_id_and_no_other_tick_has_it() -> None:

@@ -18,7 +18,7 @@ from coatcheck.model.outcome import (
     Waiting,
 )
 from coatcheck.model.state import MOVES, Reason, State
-from coatcheck.model.transition import Standing, Transition
+from coatcheck.model.transition import JobStatus, Transition
 
 NOW = 1_000_000
 BOOM = Failure("boom", "it broke")
@@ -35,13 +35,13 @@ OUTCOMES: list[Outcome] = [
 ]
 
 
-def running(**changes: Any) -> Standing:
+def running(**changes: Any) -> JobStatus:
     """A job in the hands of a worker, in its first attempt."""
     standing = rules.claimed(rules.created(NOW, NOW).standing, "worker-1", NOW).standing
     return standing._replace(**changes)
 
 
-def in_state(state: State, **changes: Any) -> Standing:
+def in_state(state: State, **changes: Any) -> JobStatus:
     return running(state=state, **changes)
 
 
@@ -83,7 +83,7 @@ def test_only_a_queued_job_can_be_claimed(state: State) -> None:
 # --- settled
 
 
-def settle(outcome: Outcome, terms: Terms = TERMS, **changes: Any) -> Standing:
+def settle(outcome: Outcome, terms: Terms = TERMS, **changes: Any) -> JobStatus:
     return rules.settled(running(**changes), terms, outcome, NOW).standing
 
 
@@ -233,7 +233,7 @@ def test_a_running_job_is_taken_from_a_worker_that_does_not_keep_its_deadline() 
     assert (stopped.state, stopped.fence) == (State.CANCELLED, standing.fence + 1)
 
 
-def changed(step: Transition | None) -> Standing:
+def changed(step: Transition | None) -> JobStatus:
     assert step is not None
     return step.standing
 
@@ -262,7 +262,7 @@ def test_a_second_request_to_cancel_is_nothing() -> None:
 # --- what holds for all of them
 
 
-def every_step() -> list[tuple[Standing, Transition]]:
+def every_step() -> list[tuple[JobStatus, Transition]]:
     """Every move there is, from a standing with something to lose in each field."""
     origin = running(phase="working", error=EARLIER, last_event=7, fence=3)
     queued = in_state(State.QUEUED, worker=None, last_event=7, fence=3)
@@ -283,7 +283,7 @@ def every_step() -> list[tuple[Standing, Transition]]:
 
 
 @pytest.mark.parametrize(("before", "step"), every_step())
-def test_every_step_is_one_event_that_tells_of_it(before: Standing, step: Transition) -> None:
+def test_every_step_is_one_event_that_tells_of_it(before: JobStatus, step: Transition) -> None:
     after, event = step.standing, json.loads(step.event)
     assert after.last_event == before.last_event + 1
     assert after.fence >= before.fence
@@ -297,7 +297,7 @@ def test_every_step_is_one_event_that_tells_of_it(before: Standing, step: Transi
 
 
 @pytest.mark.parametrize(("before", "step"), every_step())
-def test_a_standing_is_consistent(before: Standing, step: Transition) -> None:
+def test_a_standing_is_consistent(before: JobStatus, step: Transition) -> None:
     after = step.standing
     assert (after.worker is not None) == (after.state is State.RUNNING)
     assert (after.finished_at is not None) == after.state.is_terminal

@@ -13,7 +13,7 @@ from coatcheck import App, Context, Fail, Upload
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import Job
 from coatcheck.settings import Settings
 from coatcheck.worker.worker import Worker
@@ -76,11 +76,11 @@ class Ahead:
 
 
 # An address is in clear also where the rest is sealed, so only some canaries have one.
-HOOK = WebhookAsked(f"https://93.184.216.34/{WORD}", ["job.running", "job.succeeded"])
+HOOK = WebhookSpec(f"https://93.184.216.34/{WORD}", ["job.running", "job.succeeded"])
 
 
 async def sing(
-    engine: Engine, scratch: Path, others: int = 40, webhook: WebhookAsked | None = None
+    engine: Engine, scratch: Path, others: int = 40, webhook: WebhookSpec | None = None
 ) -> list[Job]:
     """Run the canaries among other jobs, and return them as they ended."""
     taken = await engine.uploads.receive(f"upload {WORD}".encode(), "song.txt")

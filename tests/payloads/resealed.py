@@ -12,11 +12,11 @@ from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
 from coatcheck.crypto.encryption import MAGIC, keyring_for
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.maintenance.rekey import Resealed, Resealing
+from coatcheck.engine.maintenance.rekey import Rekeyer, RekeyProgress
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import DEFAULT_TENANT
-from coatcheck.model.schedule import Definition, Timing
+from coatcheck.model.schedule import ScheduleDefinition, Timing
 from coatcheck.settings import Settings
 from coatcheck.store.encrypted_secrets import secret_keys_for
 from coatcheck.store.open import store_for
@@ -45,21 +45,21 @@ async def fill(engine: Engine, scratch: Path) -> list[str]:
     ended = await sing(engine, scratch, others=6)
     timing = Timing(None, 3_600_000, None, "UTC")
     await engine.schedules.put(
-        Definition(name="every", kind="failing", timing=timing, input=f'"{WORD}"')
+        ScheduleDefinition(name="every", kind="failing", timing=timing, input=f'"{WORD}"')
     )
-    await engine.webhooks.create(WebhookAsked("https://93.184.216.34/hook"))
+    await engine.webhooks.create(WebhookSpec("https://93.184.216.34/hook"))
     waiting = await engine.submit(Submission("other", f'"{WORD}"', run_at=2**42))
     await engine.send(waiting.id, "go", f'"{WORD}"', key="once")
     await engine.uploads.receive(f"upload {WORD}".encode(), "a.txt", key="once")
     return [*(job.id for job in ended), waiting.id]
 
 
-async def reseal(settings: Settings, keys: str, engine: Engine) -> Resealed:
+async def reseal(settings: Settings, keys: str, engine: Engine) -> RekeyProgress:
     """Seal all of it with the first of the keys."""
     these = replace(settings, encryption_keys=keys)
     blobs, secrets = blobs_for(these), secret_keys_for(these)
     try:
-        run = Resealing(
+        run = Rekeyer(
             engine.store, blobs, keyring_for(these), secrets, SystemClock(), lambda _: None
         )
         return await run.run()

@@ -13,16 +13,16 @@ import pytest
 
 from coatcheck.crypto.encryption import OF_PEPPER, PREFIX
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.errors import KeyMissing
 from coatcheck.model.job import DEFAULT_TENANT
-from coatcheck.model.webhook import OWN, Secret, new_secret
+from coatcheck.model.webhook import OWN, WebhookSecret, new_secret
 from coatcheck.settings import Settings
 from coatcheck.store.open import _plain_store
 
 from .resealed import NEW, OLD, opened, reseal
 
-ASKED = WebhookAsked("https://93.184.216.34/hook")
+ASKED = WebhookSpec("https://93.184.216.34/hook")
 PEPPER, OTHER = "a pepper of sixteen characters or more", "another pepper of that length"
 
 Rows = Callable[[], str]
@@ -115,7 +115,7 @@ class SecretsSealed:
     async def test_a_secret_of_one_tenant_is_no_secret_of_another(self, settings: Settings) -> None:
         async with opened(settings, "") as engine:
             now = engine.clock.now()
-            await engine.store.put_secret("acme", OWN, Secret(new_secret(), now), now)
+            await engine.store.put_secret("acme", OWN, WebhookSecret(new_secret(), now), now)
             own = await engine.webhooks.secret("acme")
             assert own != await engine.webhooks.secret(DEFAULT_TENANT)
             assert own == await engine.webhooks.secret("acme")

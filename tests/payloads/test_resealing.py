@@ -12,11 +12,11 @@ import apsw
 import pytest
 
 from coatcheck.blobs.blobs import Blobs
-from coatcheck.blobs.encrypted import SealedBucket
+from coatcheck.blobs.encrypted import EncryptedBucket
 from coatcheck.blobs.files import FileBucket
 from coatcheck.clock import SystemClock
 from coatcheck.crypto.encryption import PIECE, Keyring
-from coatcheck.engine.maintenance.rekey import NOBODY_S, NOTES, Resealing
+from coatcheck.engine.maintenance.rekey import NOBODY_S, NOTES, Rekeyer
 from coatcheck.errors import Conflict
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.settings import Settings
@@ -104,8 +104,8 @@ async def test_a_run_that_was_broken_off_is_made_up_for(
                 raise BrokenOffError
 
         keys = Keyring.read(BOTH)
-        blobs = Blobs(SealedBucket(FileBucket(data / "blobs"), keys))
-        run = Resealing(engine.store, blobs, keys, keys, SystemClock(), after_a_while)
+        blobs = Blobs(EncryptedBucket(FileBucket(data / "blobs"), keys))
+        run = Rekeyer(engine.store, blobs, keys, keys, SystemClock(), after_a_while)
         with pytest.raises(BrokenOffError):
             await run.run()
         assert sealed_with("a", data / "blobs")
@@ -135,8 +135,8 @@ async def test_a_blob_that_is_removed_meanwhile_does_not_come_back(
     loop = asyncio.get_running_loop()
     async with opened(settings, BOTH) as engine:
         keys = Keyring.read(BOTH)
-        blobs = Blobs(SealedBucket(SlowBucket(data / "blobs"), keys))
-        await Resealing(engine.store, blobs, keys, keys, SystemClock(), lambda _: None).run()
+        blobs = Blobs(EncryptedBucket(SlowBucket(data / "blobs"), keys))
+        await Rekeyer(engine.store, blobs, keys, keys, SystemClock(), lambda _: None).run()
         blobs.close()
     assert [path for path in (data / "blobs").rglob("*") if ids[-2] in str(path)] == []
 
@@ -189,8 +189,8 @@ async def test_a_look_alike_of_an_older_version_is_reported_and_skipped(
 async def test_two_runs_at_a_time_are_one_too_many(settings: Settings, data: Path) -> None:
     async with opened(settings, BOTH) as engine:
         keys = Keyring.read(BOTH)
-        blobs = Blobs(SealedBucket(FileBucket(data / "blobs"), keys))
-        first = Resealing(engine.store, blobs, keys, keys, SystemClock(), lambda _: None)
+        blobs = Blobs(EncryptedBucket(FileBucket(data / "blobs"), keys))
+        first = Rekeyer(engine.store, blobs, keys, keys, SystemClock(), lambda _: None)
         await first._hold()
         with pytest.raises(Conflict, match="another run"):
             await reseal(settings, BOTH, engine)
@@ -201,8 +201,8 @@ async def test_two_runs_at_a_time_are_one_too_many(settings: Settings, data: Pat
 
 def test_who_reads_a_blob_while_it_is_sealed_anew_reads_it_whole(tmp_path: Path) -> None:
     content = bytes(range(256)) * (3 * PIECE // 256)
-    old = SealedBucket(FileBucket(tmp_path), Keyring.read(OLD))
-    new = SealedBucket(FileBucket(tmp_path), Keyring.read(BOTH))
+    old = EncryptedBucket(FileBucket(tmp_path), Keyring.read(OLD))
+    new = EncryptedBucket(FileBucket(tmp_path), Keyring.read(BOTH))
     old.put("jobs/a/b", iter([content]))
 
     class Swapped(FileBucket):
@@ -216,7 +216,7 @@ def test_who_reads_a_blob_while_it_is_sealed_anew_reads_it_whole(tmp_path: Path)
                 new.reseal(key)
             return super().get(key, start, stop)
 
-    reader = SealedBucket(Swapped(tmp_path), Keyring.read(BOTH))
+    reader = EncryptedBucket(Swapped(tmp_path), Keyring.read(BOTH))
     assert b"".join(reader.get("jobs/a/b", 5, len(content))) == content[5:]
     assert not new.is_outdated("jobs/a/b")
 

@@ -12,22 +12,22 @@ from typing import cast
 import pytest
 
 from coatcheck.blobs.blobs import Blobs
-from coatcheck.blobs.encrypted import SealedBucket
+from coatcheck.blobs.encrypted import EncryptedBucket
 from coatcheck.blobs.files import FileBucket
 from coatcheck.blobs.open import blobs_for
 from coatcheck.crypto.encryption import PIECE, PREFIX, Keyring
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.errors import BlobDamaged, ConfigurationError, KeyMissing, KeyReused
 from coatcheck.model.artifact import small_file
-from coatcheck.model.event import EventType, NewEvent
-from coatcheck.model.job import Failure, NewJob, Progress
+from coatcheck.model.event import EventType, NewJobEvent
+from coatcheck.model.job import Failure, JobInsert, Progress
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.settings import Settings
-from coatcheck.store.base import Ended, Report, Store
-from coatcheck.store.encrypted import SealedStore
+from coatcheck.store.base import FinishedJob, Report, Store
+from coatcheck.store.encrypted import EncryptedStore
 from coatcheck.store.open import store_for
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.conformance import StoreConformance
@@ -80,10 +80,12 @@ async def test_nothing_can_be_read_without_the_key(
 async def test_nor_what_has_ended_before_it_was_written(engine: Engine, data: Path) -> None:
     now = engine.clock.now()
     for outcome in (Succeeded(f'"{WORD}"'), GaveUp(Failure("boom", WORD, f'"{WORD}"'))):
-        job = NewJob(engine.new_id(), "failing", f'"{WORD}"', now, now)
+        job = JobInsert(engine.new_id(), "failing", f'"{WORD}"', now, now)
         file = small_file((job.tenant, job.id), "a.txt", "text/plain", SMALL_FILE, now)
-        said = Report(Progress(1, 2, WORD), events=(NewEvent(EventType.LOG, WORD),), files=(file,))
-        await engine.submit_ended(job, Ended(now, outcome, said))
+        said = Report(
+            Progress(1, 2, WORD), events=(NewJobEvent(EventType.LOG, WORD),), files=(file,)
+        )
+        await engine.submit_ended(job, FinishedJob(now, outcome, said))
 
         assert WORD in repr(found := await engine.get(job.id))
         assert found.progress == said.progress
@@ -96,11 +98,11 @@ async def test_nor_what_has_ended_before_it_was_written(engine: Engine, data: Pa
 
 @pytest.mark.anyio
 async def test_the_schedules_too(engine: Engine, data: Path) -> None:
-    from coatcheck.model.schedule import Definition, Timing  # noqa: PLC0415
+    from coatcheck.model.schedule import ScheduleDefinition, Timing  # noqa: PLC0415
 
     timing = Timing(None, 60_000, None, "UTC")
     put, _ = await engine.schedules.put(
-        Definition(name="every", kind="failing", timing=timing, input=f'"{WORD}"')
+        ScheduleDefinition(name="every", kind="failing", timing=timing, input=f'"{WORD}"')
     )
     assert await engine.schedules.get("every") == put
     assert found_in(data) == []
@@ -140,7 +142,7 @@ async def test_a_job_whose_key_is_not_known_goes_back_to_its_queue(
 
 @pytest.mark.anyio
 async def test_secrets_of_webhooks_are_sealed(engine: Engine, data: Path) -> None:
-    webhook, secret = await engine.webhooks.create(WebhookAsked("https://93.184.216.34/hook"))
+    webhook, secret = await engine.webhooks.create(WebhookSpec("https://93.184.216.34/hook"))
     own = await engine.webhooks.secret()
     rotated, _ = await engine.webhooks.rotate(webhook.id)
 
@@ -164,7 +166,7 @@ async def test_what_was_kept_before_there_was_a_key_is_read(settings: Settings, 
     await sealed.open()
     assert await sealed.input_of("default", job.id) == f'"{WORD}"'
     await sealed.close()
-    bucket = SealedBucket(FileBucket(data / "blobs"), Keyring.read(OLD))
+    bucket = EncryptedBucket(FileBucket(data / "blobs"), Keyring.read(OLD))
     assert b"".join(bucket.get("old", 3, 10)) == (b"in clear" * 100)[3:10]
 
 
@@ -179,12 +181,12 @@ async def test_an_event_is_still_sent_once_under_its_key(engine: Engine) -> None
 
 
 @pytest.fixture
-def bucket(tmp_path: Path) -> SealedBucket:
-    return SealedBucket(FileBucket(tmp_path / "bucket"), Keyring.read(OLD))
+def bucket(tmp_path: Path) -> EncryptedBucket:
+    return EncryptedBucket(FileBucket(tmp_path / "bucket"), Keyring.read(OLD))
 
 
 @pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE + 7])
-def test_any_part_of_a_blob_can_be_read(bucket: SealedBucket, size: int) -> None:
+def test_any_part_of_a_blob_can_be_read(bucket: EncryptedBucket, size: int) -> None:
     content = bytes(n % 251 for n in range(1000)) * (size // 1000 + 1)
     content = content[:size]
     bucket.put("some/key", _cut(content))
@@ -195,7 +197,9 @@ def test_any_part_of_a_blob_can_be_read(bucket: SealedBucket, size: int) -> None
             assert b"".join(bucket.get("some/key", start, stop)) == content[start:stop]
 
 
-def test_a_copy_of_a_blob_is_sealed_for_its_own_key(bucket: SealedBucket, tmp_path: Path) -> None:
+def test_a_copy_of_a_blob_is_sealed_for_its_own_key(
+    bucket: EncryptedBucket, tmp_path: Path
+) -> None:
     bucket.put("one", [b"readable"])
     bucket.copy("one", "two")
     assert b"".join(bucket.get("two", 0, 8)) == b"readable"
@@ -207,7 +211,7 @@ def _cut(content: bytes) -> Iterator[bytes]:
         yield content[start : start + 70_000]
 
 
-def test_a_blob_that_was_changed_is_refused(bucket: SealedBucket, tmp_path: Path) -> None:
+def test_a_blob_that_was_changed_is_refused(bucket: EncryptedBucket, tmp_path: Path) -> None:
     bucket.put("one", [b"x" * 3 * PIECE])
     bucket.put("two", [b"y" * 3 * PIECE])
     one, two = tmp_path / "bucket/one", tmp_path / "bucket/two"
@@ -259,12 +263,12 @@ class TestSealedStore(StoreConformance):
     async def store(self, tmp_path: Path) -> AsyncIterator[Store]:
         store = SQLiteStore(migrated(tmp_path / "jobs.db"), poll_s=60)
         await store.open()
-        yield cast("Store", SealedStore(store, Keyring.read(OLD)))
+        yield cast("Store", EncryptedStore(store, Keyring.read(OLD)))
         await store.close()
 
 
 def test_blobs_are_sealed_where_keys_are_set(settings: Settings) -> None:
     blobs = blobs_for(settings)
     assert isinstance(blobs, Blobs)
-    assert isinstance(blobs._bucket, SealedBucket)
+    assert isinstance(blobs._bucket, EncryptedBucket)
     blobs.close()

@@ -28,7 +28,7 @@ import asyncpg
 
 from coatcheck.store.base import Topic
 from coatcheck.store.postgres import database
-from coatcheck.store.postgres.claimer import Claims
+from coatcheck.store.postgres.claimer import Claimer
 from coatcheck.store.postgres.store import PostgresStore
 from tests.postgres.at_rest import check
 from tests.postgres.scenarios import SCENARIOS, Scenario
@@ -81,7 +81,7 @@ class Explorer:
         await self._clear()
         for store in self._stores:
             told: Any = Told()
-            store._claims = Claims(store._database, store._sql)
+            store._claims = Claimer(store._database, store._sql)
             store._notifications = store._following._notifications = told
         world = World(self._stores, schedule, self._observer)
         try:

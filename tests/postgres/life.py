@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.errors import Gone
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Failure, Progress, Terms
 from coatcheck.model.outcome import Errored, Succeeded
 from coatcheck.model.record import Record
@@ -46,7 +46,7 @@ async def _work(store: Store) -> None:
     assert claimed.next_due == NOW + 1_000
     assert await store.beat(WORKER)
     first = claimed.claims[0].lease
-    said = Report(Progress(1, 2, "half"), "loading", (NewEvent(EventType.LOG, "{}"),))
+    said = Report(Progress(1, 2, "half"), "loading", (NewJobEvent(EventType.LOG, "{}"),))
     assert await store.report(first, said, NOW)
     assert (
         await store.settle(

@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from coatcheck.model import transition as rules
-from coatcheck.model.job import Lease, NewJob
+from coatcheck.model.job import JobInsert, Lease
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.step import Op, StepId, child_ended, event_sent
 from coatcheck.store.base import Idempotency
 from coatcheck.store.postgres import jobs
 from coatcheck.store.postgres.store import PostgresStore
-from coatcheck.store.rekey import Change
+from coatcheck.store.rekey import TextChange
 from coatcheck.testing.conformance.arrange import (
     NOW,
     OTHER_WORKER,
@@ -87,7 +87,7 @@ async def events(world: World) -> None:
     )
 
 
-async def _family(world: World) -> tuple[PostgresStore, Lease, list[NewJob], list[Lease]]:
+async def _family(world: World) -> tuple[PostgresStore, Lease, list[JobInsert], list[Lease]]:
     """Return the store of a job that runs, the job, two it has spawned, and those that run."""
     await world.work()
     store = world.store
@@ -271,7 +271,7 @@ async def settling(world: World) -> None:
     store, other = world.stores
     leases = await world.running(store, 3)
     one = leases[1]
-    texts = [Change((TENANT, each.job_id), '{"n":1}', '{"n": 1}') for each in leases[:2]]
+    texts = [TextChange((TENANT, each.job_id), '{"n":1}', '{"n": 1}') for each in leases[:2]]
     ends = [(lease, world.outcome()) for lease in leases]
     if world.random.random() < 0.5:
         ends = [(lease, Succeeded("1")) for lease in leases]
@@ -298,7 +298,7 @@ async def recording(world: World) -> None:
     await world.work()
     store, other = world.stores
     leases = await world.running(store, 2)
-    texts = [Change((TENANT, each.job_id), '{"n":1}', '{"n": 1}') for each in leases]
+    texts = [TextChange((TENANT, each.job_id), '{"n":1}', '{"n": 1}') for each in leases]
     first = leases[0]
     await world.together(
         world.report(store, first, new_step()),

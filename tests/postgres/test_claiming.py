@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from coatcheck.model import transition as rules
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import DEFAULT_TENANT, Job, Lease, Progress
 from coatcheck.model.outcome import Errored, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.state import State
-from coatcheck.model.transition import Standing
+from coatcheck.model.transition import JobStatus
 from coatcheck.store.base import JobFilter, Report, Settlement
 from coatcheck.store.postgres import jobs
 from coatcheck.store.postgres.store import PostgresStore
@@ -27,9 +27,9 @@ async def worker(store: PostgresStore) -> None:
     await store.register_worker(worker_info(WORKER))
 
 
-def standing_of(job: Job, *, claimable: bool) -> Standing:
-    fields = {name: getattr(job, name) for name in Standing._fields if name != "claimable"}
-    return Standing(**fields, claimable=claimable)
+def standing_of(job: Job, *, claimable: bool) -> JobStatus:
+    fields = {name: getattr(job, name) for name in JobStatus._fields if name != "claimable"}
+    return JobStatus(**fields, claimable=claimable)
 
 
 async def claim_one(store: PostgresStore, now: int = NOW) -> Lease:
@@ -178,7 +178,7 @@ async def test_a_settle_sees_a_cancel_that_came_after_the_claim(store: PostgresS
 async def test_a_settle_numbers_its_event_after_those_of_reports(store: PostgresStore) -> None:
     await store.submit(new_job(), NOW)
     lease = await claim_one(store)
-    said = Report(Progress(1, 2), "loading", (NewEvent(EventType.LOG, "{}"),))
+    said = Report(Progress(1, 2), "loading", (NewJobEvent(EventType.LOG, "{}"),))
     assert await store.report(lease, said, NOW)
     assert await store.settle([Settlement(lease, Succeeded("1"))], NOW) == [True]
     job = await store.get(DEFAULT_TENANT, lease.job_id)

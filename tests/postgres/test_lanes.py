@@ -13,7 +13,7 @@ import pytest
 from coatcheck.model.outcome import Errored, Released, Succeeded
 from coatcheck.store.base import Settlement, Topic
 from coatcheck.store.postgres import claim_cursor
-from coatcheck.store.postgres.claim_cursor import Lanes
+from coatcheck.store.postgres.claim_cursor import ClaimCursor
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
     BOOM,
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 async def always_slow(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claim_cursor, "PATIENCE", 1e9)
     monkeypatch.setattr(claim_cursor, "LONGEST_S", 3_600.0)
-    store._claims.lanes = Lanes(slow_s=-60.0, slow_looks=1)
+    store._claims.lanes = ClaimCursor(slow_s=-60.0, slow_looks=1)
     await store.register_worker(worker_info(WORKER))
 
 
@@ -62,7 +62,7 @@ async def test_after_a_slow_look_claims_go_by_the_lanes(store: PostgresStore) ->
 
 
 async def test_only_what_is_slow_again_is_slow() -> None:
-    known = Lanes(slow_s=0.001, slow_looks=2)
+    known = ClaimCursor(slow_s=0.001, slow_looks=2)
     looks = [(0.5, 1), (0.001, 1), (0.5, 1), (0.5, 1), (0.5, 1), (0.02, 1_000), (0.02, 10)]
     found = [known.is_slow(took, jobs) for took, jobs in looks]
     assert found == [False, False, False, True, True, False, False]

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from coatcheck.errors import CoatcheckError
 from coatcheck.store.base import Store
-from coatcheck.store.postgres.claim_cursor import SLOW_S, Lanes
+from coatcheck.store.postgres.claim_cursor import SLOW_S, ClaimCursor
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.testing.machine import StoreMachine
@@ -71,7 +71,7 @@ class MirroredMachine(StoreMachine):
         self.schema = self.schemas.lend()
         self.folder = Path(tempfile.mkdtemp(prefix="coatcheck-machine-"))
         postgres = PostgresStore(self.dsn, schema=self.schema, connections=2, poll_s=60)
-        postgres._claims.lanes = Lanes(self.slow_s, slow_looks=1)
+        postgres._claims.lanes = ClaimCursor(self.slow_s, slow_looks=1)
         sqlite = SQLiteStore(migrated(self.folder / "jobs.db"), poll_s=60)
         return Mirrored(postgres, sqlite)
 

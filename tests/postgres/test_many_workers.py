@@ -22,7 +22,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
 from coatcheck.store.postgres.store import PostgresStore
-from coatcheck.testing.checker import Run, Submit, check, read_records
+from coatcheck.testing.checker import RunRecord, Submit, check, read_records
 from tests.cli.processes import run_to_end, running
 from tests.store.another_process import ROOT
 
@@ -180,4 +180,4 @@ async def test_a_crowd_of_processes_does_every_job_once_and_starves_nobody(
         assert job.result is not None
         assert json.loads(job.result) % 2 == 0
     submits = [Submit(job.id, tenant=job.tenant) for job in jobs]
-    check(Run(submits, await read_records(store, submits)))
+    check(RunRecord(submits, await read_records(store, submits)))

@@ -15,7 +15,7 @@ import pytest
 
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound, StoreUnavailable
-from coatcheck.model.job import DEFAULT_TENANT, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, JobInsert
 from coatcheck.model.outcome import Released, Succeeded
 from coatcheck.model.state import State
 from coatcheck.store.base import Settlement, Topic
@@ -73,9 +73,9 @@ def engine(store: PostgresStore, workshop: Workshop) -> Engine:
 
 async def submit_until_refused(
     engine: Engine, workshop: Workshop, refused: asyncio.Event
-) -> tuple[list[NewJob], list[NewJob]]:
+) -> tuple[list[JobInsert], list[JobInsert]]:
     """Submit one job after the other; return those accepted, and the first that was not."""
-    accepted: list[NewJob] = []
+    accepted: list[JobInsert] = []
     while True:
         job = workshop.new_job(engine, "quick", len(accepted))
         try:
@@ -176,7 +176,7 @@ async def test_every_connection_is_killed_in_mid_run(
 ) -> None:
     jobs = [workshop.new_job(engine, "quick", n) for n in range(400)]
 
-    async def submit(some: list[NewJob]) -> None:
+    async def submit(some: list[JobInsert]) -> None:
         for job in some:
             await engine.store.submit(job, engine.clock.now())
 

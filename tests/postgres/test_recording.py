@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import DEFAULT_TENANT, Lease
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.step import Op, Step, StepId, StepState
@@ -21,7 +21,7 @@ from coatcheck.testing.conformance.arrange import NOW, WORKER, new_job, worker_i
 
 pytestmark = pytest.mark.anyio
 
-LOG = NewEvent(EventType.LOG, '{"message":"hello"}')
+LOG = NewJobEvent(EventType.LOG, '{"message":"hello"}')
 
 
 def step(seq: int, result: str = "1", key: str | None = None) -> Step:

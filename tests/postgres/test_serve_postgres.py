@@ -17,7 +17,7 @@ from coatcheck.testing.checker import (
     Bounds,
     EffectLog,
     Orphan,
-    Run,
+    RunRecord,
     Submit,
     check,
     read_records,
@@ -96,7 +96,7 @@ async def test_a_killed_worker_s_job_is_back_within_a_lease_and_two_sweeps_and_e
     await store.open()
     states = await states_of(store, handle.id)
     submits = [Submit(handle.id)]
-    run = Run(
+    run = RunRecord(
         submits,
         await read_records(store, submits),
         effects=EffectLog(server.place.folder / "effects").read(),

@@ -12,7 +12,7 @@ from coatcheck.model.state import Reason, State
 from coatcheck.model.step import child_ended
 from coatcheck.store.base import Settlement
 from coatcheck.store.postgres import jobs, waiters
-from coatcheck.store.postgres.jobs import After, key_of
+from coatcheck.store.postgres.jobs import SettleEffects, key_of
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.testing.conformance.arrange import (
     NOW,
@@ -38,7 +38,7 @@ async def test_a_job_that_begins_to_wait_while_another_is_woken_is_woken_as_well
     children = {each.lease.job_id: each.lease for each in await claim(store, "child")}
     waits = [Waiting(None, ((child_ended(each),),)) for each in sorted(children)]
     await settle(store, parents[0], waits[0])
-    begun: list[After] = []
+    begun: list[SettleEffects] = []
 
     async def begin_to_wait(lease: Lease, outcome: Waiting) -> None:
         item = Settlement(lease, outcome)

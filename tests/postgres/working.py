@@ -13,11 +13,11 @@ from coatcheck.app import App
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission, prepare
 from coatcheck.model.event import EventType
-from coatcheck.model.job import DEFAULT_TENANT, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, JobInsert
 from coatcheck.model.state import State
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
-from coatcheck.testing.checker import Run, Submit, check, read_records
+from coatcheck.testing.checker import RunRecord, Submit, check, read_records
 from coatcheck.worker.steps.context import Context
 from coatcheck.worker.worker import Worker
 
@@ -55,7 +55,7 @@ class Workshop:
         for _ in range(count):
             assert await asyncio.to_thread(self._started.acquire, timeout=PATIENCE_S)
 
-    def new_job(self, engine: Engine, kind: str, n: int) -> NewJob:
+    def new_job(self, engine: Engine, kind: str, n: int) -> JobInsert:
         """Make a job with an id of its own, not submitted yet."""
         now = engine.clock.now()
         return prepare(Submission(kind, json.dumps(n)), self.app.kinds, engine.new_id(), now)
@@ -77,7 +77,7 @@ async def working(engine: Engine, settings: Settings = SETTINGS) -> AsyncIterato
         await running
 
 
-async def check_that_each_succeeded_once(engine: Engine, jobs: Sequence[NewJob]) -> None:
+async def check_that_each_succeeded_once(engine: Engine, jobs: Sequence[JobInsert]) -> None:
     """Wait for every job, and check the promises on what became of them."""
     for new in jobs:
         job = await engine.wait(new.id, PATIENCE_S, new.tenant)
@@ -87,7 +87,7 @@ async def check_that_each_succeeded_once(engine: Engine, jobs: Sequence[NewJob])
     submits = [Submit(new.id, tenant=new.tenant) for new in jobs]
     records = await read_records(engine.store, submits)
     mine = {new.id for new in jobs}
-    check(Run(submits, [record for record in records if record.id in mine]))
+    check(RunRecord(submits, [record for record in records if record.id in mine]))
 
 
 async def states_of(store: Store, job_id: str, tenant: str = DEFAULT_TENANT) -> list[str]:

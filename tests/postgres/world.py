@@ -7,14 +7,14 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from coatcheck.errors import Conflict, Gone, InputGone, NotFound, UploadGone
-from coatcheck.model.event import EventType, NewEvent
-from coatcheck.model.job import Failure, Lease, NewJob
+from coatcheck.model.event import EventType, NewJobEvent
+from coatcheck.model.job import Failure, JobInsert, Lease
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.step import Step
 from coatcheck.store.base import NO_LIMITS, Report, Settlement, Topic
 from coatcheck.store.postgres.store import PostgresStore
-from coatcheck.store.rekey import Change, Place
+from coatcheck.store.rekey import EncryptedColumn, TextChange
 from coatcheck.testing.conformance.arrange import (
     NOW,
     TENANT,
@@ -132,13 +132,13 @@ class World:
 
     async def log(self, store: PostgresStore, lease: Lease) -> None:
         """Add an entry to a job's log."""
-        await store.report(lease, Report(events=(NewEvent(EventType.LOG, '{"n":1}'),)), LATER)
+        await store.report(lease, Report(events=(NewJobEvent(EventType.LOG, '{"n":1}'),)), LATER)
 
     async def say_nothing(self, store: PostgresStore, lease: Lease) -> None:
         """Write a report that says nothing new."""
         await store.report(lease, Report(), LATER)
 
-    async def spawn(self, store: PostgresStore, lease: Lease, count: int = 1) -> list[NewJob]:
+    async def spawn(self, store: PostgresStore, lease: Lease, count: int = 1) -> list[JobInsert]:
         """Have a running job spawn others."""
         children = tuple(lasting(child_of(lease)) for _ in range(count))
         await store.report(lease, Report(children=children), LATER)
@@ -170,20 +170,20 @@ class World:
         """Give the jobs' queue a limit, for which what runs counts."""
         await store.limit_queue("default", most)
 
-    async def replace(self, store: PostgresStore, changes: Sequence[Change]) -> None:
+    async def replace(self, store: PostgresStore, changes: Sequence[TextChange]) -> None:
         """Write inputs anew, as when their key is changed."""
-        await store.replace_texts(Place("jobs", ("tenant", "id"), "input"), changes)
+        await store.replace_texts(EncryptedColumn("jobs", ("tenant", "id"), "input"), changes)
 
     async def sweep(self, store: PostgresStore, now: int = LATER) -> None:
         """Sweep once."""
         await store.sweep(now)
 
 
-def lasting(job: NewJob, attempts: int = 5) -> NewJob:
+def lasting(job: JobInsert, attempts: int = 5) -> JobInsert:
     """Return a job with attempts left."""
     return job._replace(terms=job.terms._replace(max_attempts=attempts))
 
 
-def job_for_long(kind: str = "mail", **fields: Any) -> NewJob:
+def job_for_long(kind: str = "mail", **fields: Any) -> JobInsert:
     """Return a new job with attempts left."""
     return lasting(new_job(kind, **fields))

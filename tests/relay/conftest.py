@@ -17,10 +17,10 @@ import uvicorn
 from coatcheck import App
 from coatcheck.blobs.open import blobs_for
 from coatcheck.cli.server.runtime import new_event_loop
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
-from coatcheck.http.protocol.timeouts import PatientProtocol
+from coatcheck.http.protocol.timeouts import TimeoutProtocol
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.settings import Settings
 from coatcheck.store.sqlite.store import SQLiteStore
@@ -58,7 +58,7 @@ def serve(tmp_path: Path) -> Serve:
             app.use(surface)
         store, blobs = SQLiteStore(migrated(tmp_path / "jobs.db")), blobs_for(settings)
         await store.open()
-        guard = Guard("127.0.0.1")
+        guard = EgressPolicy("127.0.0.1")
         engine = Engine(store, app.kinds, blobs=blobs, guard=guard, pepper=lambda: b"p" * 32)
         try:
             async with (
@@ -79,7 +79,7 @@ async def _listening(engine: Engine, surfaces: tuple[Surface, ...]) -> AsyncIter
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         create_http_app(engine, surfaces=surfaces),
-        http=PatientProtocol,
+        http=TimeoutProtocol,
         lifespan="off",
         log_config=None,
         access_log=False,

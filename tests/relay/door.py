@@ -14,19 +14,19 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.submit.submit import Submitted
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.caller import tenant_of
-from coatcheck.http.endpoint import ANY, Answer, Endpoint
+from coatcheck.http.endpoint import ANY, Endpoint, EndpointResponse
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.http.surfaces.submit import submitted_for
 from coatcheck.model.job import Job
-from coatcheck.relay.call import StoredAnswer, StoredCall
-from coatcheck.relay.credentials import OWNER, Secrecy
+from coatcheck.relay.call import StoredCall, StoredResponse
+from coatcheck.relay.credentials import OWNER, CallEncryption
 from coatcheck.relay.fork import forks_of
 from coatcheck.relay.handler import CallTerms, relay_call
 from coatcheck.relay.headers import Pairs, pairs_of
 from coatcheck.relay.http_upstream import HttpUpstream
-from coatcheck.relay.intake import Keeps, take
+from coatcheck.relay.intake import IntakeOptions, take
 from coatcheck.relay.replay import answer_kept
-from coatcheck.relay.responder import Manners, Reception, wait_of
+from coatcheck.relay.responder import Responder, ResponderOptions, wait_of
 from coatcheck.relay.upstream import Upstream
 from coatcheck.worker.steps.context import Context
 
@@ -43,17 +43,17 @@ class Door(Surface):
         *,
         wait_s: float | None = 30.0,
         on_lost: Any = "requeue",
-        keeps: Keeps | None = None,
+        keeps: IntakeOptions | None = None,
         **terms: Any,
     ) -> None:
         self._upstream = upstream
         self.services: dict[str, Upstream] = {}
         self._wait_s = wait_s
         self._on_lost = on_lost
-        self._keeps = keeps or Keeps(KIND)
+        self._keeps = keeps or IntakeOptions(KIND)
         self._terms = CallTerms(KIND, self.name, **terms)
-        self._secrecy = Secrecy(lambda: b"p" * 32)
-        self._reception = Reception(self._secrecy)
+        self._secrecy = CallEncryption(lambda: b"p" * 32)
+        self._reception = Responder(self._secrecy)
         self.endpoints = [
             Endpoint(
                 method,
@@ -62,7 +62,7 @@ class Door(Surface):
                 f"call{method}",
                 "Call",
                 "door",
-                {200: Answer("The answer.", {ANY: {}})},
+                {200: EndpointResponse("The answer.", {ANY: {}})},
                 kind=KIND,
                 hands_on_query=True,
             )
@@ -70,7 +70,7 @@ class Door(Surface):
         ]
 
     def declare(self, app: App) -> None:
-        async def call(ctx: Context, input: StoredCall) -> StoredAnswer:  # noqa: A002
+        async def call(ctx: Context, input: StoredCall) -> StoredResponse:  # noqa: A002
             return await relay_call(ctx, input, self._service(), self._terms, self._secrecy)
 
         app.job(
@@ -97,7 +97,9 @@ class Door(Surface):
         def accepted(job: Job, headers: Pairs) -> Response:
             return JSONResponse({"job": job.id}, 202, dict(headers))
 
-        manners = Manners(accepted, on_hangup=self._terms.on_hangup, stall_s=self._terms.stall_s)
+        manners = ResponderOptions(
+            accepted, on_hangup=self._terms.on_hangup, stall_s=self._terms.stall_s
+        )
         wait = wait_of(request, self._wait_s)
         return await self._reception.receive(request, engine, taken, submit, wait, manners)
 

@@ -15,8 +15,8 @@ from coatcheck.errors import BlobStoreUnavailable
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
 from coatcheck.relay import socket_folder
-from coatcheck.relay.call import Head
-from coatcheck.relay.upstream import Incoming, Outgoing
+from coatcheck.relay.call import ResponseHead
+from coatcheck.relay.upstream import UpstreamRequest, UpstreamResponse
 from coatcheck.store.base import JobFilter
 
 from .conftest import Serve
@@ -198,14 +198,14 @@ class Own:
 
     @asynccontextmanager
     async def call(
-        self, call: Outgoing, body: AsyncIterator[bytes] | None
-    ) -> AsyncIterator[Incoming]:
+        self, call: UpstreamRequest, body: AsyncIterator[bytes] | None
+    ) -> AsyncIterator[UpstreamResponse]:
         got = b"" if body is None else b"".join([piece async for piece in body])
 
         async def chunks() -> AsyncIterator[bytes]:
             yield json.dumps([call.method, call.path, got.decode()]).encode()
 
-        yield Incoming(Head(200, [("content-type", "application/json")]), chunks())
+        yield UpstreamResponse(ResponseHead(200, [("content-type", "application/json")]), chunks())
 
 
 async def test_an_upstream_in_this_process(serve: Serve) -> None:

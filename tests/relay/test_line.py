@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from coatcheck.relay import socket_folder
-from coatcheck.relay.call import Head
+from coatcheck.relay.call import ResponseHead
 from coatcheck.relay.client_socket import dial
-from coatcheck.relay.frames import LineBroken, Said, frame
-from coatcheck.relay.server_socket import Expected, Switchboard, UpstreamBroke
+from coatcheck.relay.frames import FrameType, SocketBroken, frame
+from coatcheck.relay.server_socket import PendingCall, SocketServer, UpstreamBroke
 
 pytestmark = pytest.mark.anyio
 
-HEAD = Head(200, [("x-one", "1")])
+HEAD = ResponseHead(200, [("x-one", "1")])
 JOB = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
@@ -27,8 +27,8 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-async def expected() -> Expected:
-    found = await Switchboard().expect(JOB)
+async def expected() -> PendingCall:
+    found = await SocketServer().expect(JOB)
     assert found is not None
     return found
 
@@ -42,7 +42,7 @@ async def test_what_is_said_at_one_end_is_heard_at_the_other() -> None:
 
     async def say() -> None:
         await line.chunk(body)
-        await line.say(Said.END)
+        await line.say(FrameType.END)
 
     saying = asyncio.create_task(say())
     assert b"".join([chunk async for chunk in waiting.chunks()]) == body
@@ -73,7 +73,7 @@ async def test_a_key_that_is_lost_is_made_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(socket_folder, "folder", lambda: tmp_path)
-    board = Switchboard()
+    board = SocketServer()
     for _ in range(2):
         waiting = await board.expect(JOB)
         assert waiting is not None
@@ -99,7 +99,7 @@ async def test_an_end_that_is_gone_is_noticed() -> None:
 
 
 async def test_a_worker_that_says_it_broke_and_one_that_is_lost() -> None:
-    for last, error in ((Said.BROKE, UpstreamBroke), (None, LineBroken)):
+    for last, error in ((FrameType.BROKE, UpstreamBroke), (None, SocketBroken)):
         waiting = await expected()
         line = await dial(waiting.socket, JOB, HEAD)
         assert line is not None
@@ -112,7 +112,9 @@ async def test_a_worker_that_says_it_broke_and_one_that_is_lost() -> None:
         waiting.hang_up()
 
 
-@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, frame(Said.END)])
+@pytest.mark.parametrize(
+    "garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100, frame(FrameType.END)]
+)
 async def test_garbage_in_place_of_a_head_is_no_answer(garbage: bytes) -> None:
     waiting = await expected()
     place = socket_folder.folder()
@@ -120,11 +122,11 @@ async def test_garbage_in_place_of_a_head_is_no_answer(garbage: bytes) -> None:
     reader, writer = await asyncio.open_unix_connection(place / waiting.socket)
     ticket = socket_folder.ticket_of(place, waiting.socket, JOB)
     assert ticket is not None
-    writer.write(frame(Said.TICKET, ticket.encode()))
+    writer.write(frame(FrameType.TICKET, ticket.encode()))
     await reader.read(1)
     writer.write(garbage)
     writer.write_eof()
-    with pytest.raises(LineBroken):
+    with pytest.raises(SocketBroken):
         await waiting.head()
     writer.close()
     waiting.hang_up()
@@ -173,7 +175,7 @@ def test_who_dials_as_the_loop_ends_is_hung_up_on() -> None:
     """Other processes dial, too, to see whether a socket they find is a dead one's."""
     taken: list[asyncio.StreamWriter] = []
 
-    class Watched(Switchboard):
+    class Watched(SocketServer):
         def _dialled(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Any:
             taken.append(writer)
             came.set()

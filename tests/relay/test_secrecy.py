@@ -9,15 +9,15 @@ import pytest
 
 from coatcheck.crypto.encryption import PREFIX, Keyring
 from coatcheck.errors import BlobDamaged
-from coatcheck.relay.call import InlineBody, StoredAnswer
-from coatcheck.relay.credentials import Binding, Secrecy
+from coatcheck.relay.call import InlineBody, StoredResponse
+from coatcheck.relay.credentials import Binding, CallEncryption
 
 SECRET = "Bearer s3cret"
 MINE = Binding("acme", "rule", "job", "owner")
 
 
-def secrecy(pepper: bytes = b"p" * 32) -> Secrecy:
-    return Secrecy(lambda: pepper)
+def secrecy(pepper: bytes = b"p" * 32) -> CallEncryption:
+    return CallEncryption(lambda: pepper)
 
 
 @pytest.mark.parametrize("part", Binding._fields)
@@ -68,7 +68,7 @@ def test_an_owner_is_told_by_the_first_credential() -> None:
 
 
 def test_an_answer_for_one_caller_is_sealed_but_for_its_status() -> None:
-    answer = StoredAnswer(
+    answer = StoredResponse(
         status=201,
         headers=[("x-name", "Ada"), ("set-cookie", "sid=9")],
         size=5,

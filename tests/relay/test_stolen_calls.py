@@ -16,7 +16,7 @@ import pytest
 from coatcheck.crypto.encryption import PREFIX, Keyring
 from coatcheck.crypto.pepper import pepper_for
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
@@ -267,7 +267,7 @@ async def test_a_webhook_of_the_tenant_tells_nothing_of_a_call(staged: Any) -> N
 
     async with staged(says(body=b"canary-answer")) as cast, service(receive) as receiver:
         engine = cast.server.engine
-        await engine.webhooks.create(WebhookAsked(receiver.url), "", "acme")
+        await engine.webhooks.create(WebhookSpec(receiver.url), "", "acme")
         delivering = asyncio.create_task(engine.deliverer.run())
         await cast.ended(await cast.call())
         await asyncio.wait_for(told.wait(), 60)

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from coatcheck.sandbox import Limits, Reach, Strength, confine
+from coatcheck.sandbox import SandboxAccess, SandboxBackend, SandboxLimits, confine
 from coatcheck.sandbox.detect import why_not
 from coatcheck.sandbox.runtime import PROGRAMS
 from tests.debian import program_of
@@ -24,22 +24,22 @@ PYTHON = os.path.realpath(shutil.which("python3", path=PROGRAMS) or sys.executab
 Attempt = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def _or_skip(strength: Strength) -> Strength:
-    if strength is Strength.BUBBLEWRAP:
+def _or_skip(strength: SandboxBackend) -> SandboxBackend:
+    if strength is SandboxBackend.BUBBLEWRAP:
         program_of("bubblewrap", "bwrap")
     if (reason := why_not(strength)) is not None:
         pytest.skip(f"{strength.value}: {reason}")
     return strength
 
 
-@pytest.fixture(params=list(Strength), ids=str)
-def strength(request: pytest.FixtureRequest) -> Strength:
+@pytest.fixture(params=list(SandboxBackend), ids=str)
+def strength(request: pytest.FixtureRequest) -> SandboxBackend:
     """Each strength, the weakest too."""
     return _or_skip(request.param)
 
 
-@pytest.fixture(params=[Strength.LANDLOCK, Strength.BUBBLEWRAP], ids=str)
-def wall(request: pytest.FixtureRequest) -> Strength:
+@pytest.fixture(params=[SandboxBackend.LANDLOCK, SandboxBackend.BUBBLEWRAP], ids=str)
+def wall(request: pytest.FixtureRequest) -> SandboxBackend:
     """Each strength that keeps a program away from files and sockets."""
     return _or_skip(request.param)
 
@@ -65,17 +65,19 @@ def attempt(folder: Path) -> Attempt:
 
     def run(
         source: str,
-        strength: Strength,
+        strength: SandboxBackend,
         *,
         read: tuple[Path, ...] = (),
         network: bool = False,
-        limits: Limits | None = None,
+        limits: SandboxLimits | None = None,
         stdin: str = "",
     ) -> subprocess.CompletedProcess[str]:
         confined = confine(
             [PYTHON, "-I", "-S", "-c", source],
-            reach=Reach(read=(Path(PYTHON).parent.parent, *read), write=(folder,), network=network),
-            limits=limits or Limits(seconds=30, memory_bytes=256 * MIB, processes=8),
+            reach=SandboxAccess(
+                read=(Path(PYTHON).parent.parent, *read), write=(folder,), network=network
+            ),
+            limits=limits or SandboxLimits(seconds=30, memory_bytes=256 * MIB, processes=8),
             strength=strength,
         )
         assert confined.strength is strength

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.sandbox import Limits, Reach, Strength, confine
+from coatcheck.sandbox import SandboxAccess, SandboxBackend, SandboxLimits, confine
 from coatcheck.sandbox import detect as looking
 from coatcheck.sandbox.identity import SETTING, UidRange, is_open_to_all, uid_range
 from coatcheck.settings import Settings
@@ -16,7 +16,7 @@ from tests.sandbox.conftest import Attempt
 
 
 @pytest.fixture
-def own_users(strength: Strength) -> Strength:
+def own_users(strength: SandboxBackend) -> SandboxBackend:
     users = looking.users_in_force(strength)
     if users.uids is None:
         pytest.skip(users.why)
@@ -39,7 +39,7 @@ def test_a_range_that_makes_no_sense_is_refused(text: str) -> None:
 def test_uids_of_people_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setenv(SETTING, "1-70000")
-    users = looking.users_in_force.__wrapped__(Strength.RLIMITS)
+    users = looking.users_in_force.__wrapped__(SandboxBackend.RLIMITS)
     assert users.uids is None
     assert "not free" in users.why
     assert SETTING in users.advice
@@ -47,7 +47,7 @@ def test_uids_of_people_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_server_that_is_not_root_has_none_to_give(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    users = looking.users_in_force.__wrapped__(Strength.RLIMITS)
+    users = looking.users_in_force.__wrapped__(SandboxBackend.RLIMITS)
     assert (users.uids, users.advice) == (None, "")
 
 
@@ -62,7 +62,7 @@ def test_what_only_the_server_can_read_keeps_a_program_at_the_servers_uid(place:
 
 
 def test_programs_that_run_at_the_same_time_have_different_users(
-    own_users: Strength, place: Path
+    own_users: SandboxBackend, place: Path
 ) -> None:
     uids = []
     running = []
@@ -71,8 +71,8 @@ def test_programs_that_run_at_the_same_time_have_different_users(
         folder.mkdir()
         confined = confine(
             ["sh", "-c", "stat -c %u . && read -r line"],
-            reach=Reach(write=(folder,)),
-            limits=Limits(seconds=60),
+            reach=SandboxAccess(write=(folder,)),
+            limits=SandboxLimits(seconds=60),
             strength=own_users,
         )
         process = subprocess.Popen(
@@ -89,7 +89,7 @@ def test_programs_that_run_at_the_same_time_have_different_users(
 
 
 def test_nothing_of_a_user_is_left_in_the_kernel(
-    attempt: Attempt, own_users: Strength, folder: Path
+    attempt: Attempt, own_users: SandboxBackend, folder: Path
 ) -> None:
     assert attempt("print()", own_users).returncode == 0
     uid = folder.stat().st_uid
@@ -101,17 +101,17 @@ def test_nothing_of_a_user_is_left_in_the_kernel(
 
 
 def test_a_folder_that_others_cannot_enter_is_used_under_the_servers_uid(
-    own_users: Strength, place: Path
+    own_users: SandboxBackend, place: Path
 ) -> None:
-    if own_users is Strength.RLIMITS:
+    if own_users is SandboxBackend.RLIMITS:
         pytest.skip("limits alone are never for root")
     shut = place / "shut"
     (shut / "own").mkdir(parents=True)
     shut.chmod(0o700)
     confined = confine(
         ["touch", "made"],
-        reach=Reach(write=(shut / "own",)),
-        limits=Limits(seconds=30),
+        reach=SandboxAccess(write=(shut / "own",)),
+        limits=SandboxLimits(seconds=30),
         strength=own_users,
     )
     assert subprocess.run(confined.argv, **confined.options, check=False).returncode == 0

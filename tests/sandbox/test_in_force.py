@@ -8,7 +8,13 @@ import sys
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.sandbox import Limits, Reach, Strength, confine, sandbox_in_force
+from coatcheck.sandbox import (
+    SandboxAccess,
+    SandboxBackend,
+    SandboxLimits,
+    confine,
+    sandbox_in_force,
+)
 from coatcheck.sandbox import detect as looking
 
 
@@ -22,9 +28,9 @@ def without(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_the_strongest_that_works_is_taken() -> None:
     found = sandbox_in_force()
-    works = [strength for strength in Strength if looking.why_not(strength) is None]
+    works = [strength for strength in SandboxBackend if looking.why_not(strength) is None]
     assert found.strength is works[0]
-    assert bool(found.why) is bool(found.advice) is (found.strength is not Strength.LANDLOCK)
+    assert bool(found.why) is bool(found.advice) is (found.strength is not SandboxBackend.LANDLOCK)
 
 
 def test_it_says_what_is_missing_and_what_to_do(
@@ -34,7 +40,7 @@ def test_it_says_what_is_missing_and_what_to_do(
     without.setenv("PATH", "/nowhere")
     with caplog.at_level(logging.WARNING, logger="coatcheck.sandbox"):
         found = looking.sandbox_in_force()
-    assert found.strength is Strength.RLIMITS
+    assert found.strength is SandboxBackend.RLIMITS
     assert "sandlock is not installed" in found.why
     assert "bwrap is not installed" in found.why
     assert "coatcheck[sandbox]" in found.advice
@@ -45,10 +51,15 @@ def test_it_says_what_is_missing_and_what_to_do(
 def test_a_strength_that_is_not_there_is_refused(without: pytest.MonkeyPatch) -> None:
     without.setenv("PATH", "/nowhere")
     with pytest.raises(ConfigurationError, match="bwrap is not installed"):
-        confine(["true"], reach=Reach(), limits=Limits(), strength=Strength.BUBBLEWRAP)
+        confine(
+            ["true"],
+            reach=SandboxAccess(),
+            limits=SandboxLimits(),
+            strength=SandboxBackend.BUBBLEWRAP,
+        )
 
 
 @pytest.mark.parametrize("argv", [[], ["echo", "a\0b"]])
 def test_a_command_that_cannot_be_one_is_refused(argv: list[str]) -> None:
     with pytest.raises(ConfigurationError, match="command"):
-        confine(argv, reach=Reach(), limits=Limits())
+        confine(argv, reach=SandboxAccess(), limits=SandboxLimits())

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.sandbox import Limits, Reach, Strength, confine
+from coatcheck.sandbox import SandboxAccess, SandboxBackend, SandboxLimits, confine
 from tests.sandbox.conftest import MIB, Attempt
 
-SMALL = Limits(seconds=30, memory_bytes=128 * MIB, processes=8, file_bytes=MIB)
+SMALL = SandboxLimits(seconds=30, memory_bytes=128 * MIB, processes=8, file_bytes=MIB)
 
 
-def test_memory_is_bounded(attempt: Attempt, strength: Strength) -> None:
+def test_memory_is_bounded(attempt: Attempt, strength: SandboxBackend) -> None:
     source = """
 kept = []
 for _ in range(64):
@@ -30,7 +30,9 @@ print('TOOK IT')
     assert "TOOK IT" not in ended.stdout
 
 
-def test_memory_is_bounded_for_all_processes_together(attempt: Attempt, strength: Strength) -> None:
+def test_memory_is_bounded_for_all_processes_together(
+    attempt: Attempt, strength: SandboxBackend
+) -> None:
     source = """
 import os, time
 for _ in range(4):
@@ -50,7 +52,7 @@ print('TOOK IT')
 
 
 def test_memory_that_belongs_to_no_process_is_not_given(
-    attempt: Attempt, strength: Strength
+    attempt: Attempt, strength: SandboxBackend
 ) -> None:
     source = """
 import os
@@ -63,7 +65,7 @@ except OSError:
     assert attempt(source, strength).stdout == "no\n"
 
 
-def test_processes_are_bounded(attempt: Attempt, strength: Strength) -> None:
+def test_processes_are_bounded(attempt: Attempt, strength: SandboxBackend) -> None:
     # 300 at most, so that a sandbox that does not hold does no harm.
     source = """
 import os, time
@@ -81,7 +83,7 @@ time.sleep(60)
     assert "temporarily unavailable" in ended.stderr or "more than 8 processes" in ended.stderr
 
 
-def test_files_are_bounded(attempt: Attempt, strength: Strength, folder: Path) -> None:
+def test_files_are_bounded(attempt: Attempt, strength: SandboxBackend, folder: Path) -> None:
     source = """
 with open('large', 'wb') as file:
     for _ in range(100):
@@ -134,7 +136,7 @@ for number in range(64):
         file.write(b'x' * 1024 * 1024)
 os.chmod('shut', 0)
 """
-DISK = Limits(seconds=30, file_bytes=2 * MIB, disk_bytes=8 * MIB)
+DISK = SandboxLimits(seconds=30, file_bytes=2 * MIB, disk_bytes=8 * MIB)
 STAY = "import time; time.sleep(600)"
 
 
@@ -144,7 +146,7 @@ STAY = "import time; time.sleep(600)"
     ids=["many files", "deep folders", "deleted files", "mapped files", "unreadable folder"],
 )
 def test_disk_is_bounded_for_all_files_together(
-    attempt: Attempt, strength: Strength, source: str
+    attempt: Attempt, strength: SandboxBackend, source: str
 ) -> None:
     ended = attempt(f"{source}\n{STAY}", strength, limits=DISK)
     assert ended.returncode == 137
@@ -155,7 +157,7 @@ def test_disk_is_bounded_for_all_files_together(
     )
 
 
-def test_disk_within_the_limit_is_given(attempt: Attempt, strength: Strength) -> None:
+def test_disk_within_the_limit_is_given(attempt: Attempt, strength: SandboxBackend) -> None:
     source = """
 import time
 for number in range(6):
@@ -166,13 +168,15 @@ print('written')
     assert attempt(source, strength, limits=DISK).stdout == "written\n"
 
 
-def test_the_number_of_files_is_bounded(attempt: Attempt, strength: Strength) -> None:
+def test_the_number_of_files_is_bounded(attempt: Attempt, strength: SandboxBackend) -> None:
     source = f"for number in range(2000): open(str(number), 'w').close()\n{STAY}"
-    ended = attempt(source, strength, limits=Limits(seconds=30, files=1000))
+    ended = attempt(source, strength, limits=SandboxLimits(seconds=30, files=1000))
     assert (ended.returncode, ended.stderr) == (137, "sandbox: killed: more than 1000 files\n")
 
 
-def test_time_is_bounded_also_for_who_does_not_listen(attempt: Attempt, strength: Strength) -> None:
+def test_time_is_bounded_also_for_who_does_not_listen(
+    attempt: Attempt, strength: SandboxBackend
+) -> None:
     source = """
 import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -180,12 +184,12 @@ print('started', flush=True)
 while True:
     time.sleep(60)
 """
-    ended = attempt(source, strength, limits=Limits(seconds=0.5))
+    ended = attempt(source, strength, limits=SandboxLimits(seconds=0.5))
     assert (ended.returncode, ended.stdout) == (124, "started\n")
     assert ended.stderr == "sandbox: ended after 0.5 s\n"
 
 
-def test_nobody_is_left_behind(attempt: Attempt, strength: Strength) -> None:
+def test_nobody_is_left_behind(attempt: Attempt, strength: SandboxBackend) -> None:
     # The pipe is inherited by who goes off into a session of their own: it closes when they end.
     source = """
 import os, sys, time
@@ -201,11 +205,11 @@ print('done')
     assert (ended.returncode, ended.stdout) == (0, "done\n")
 
 
-def test_ending_the_keeper_ends_the_program(strength: Strength, folder: Path) -> None:
+def test_ending_the_keeper_ends_the_program(strength: SandboxBackend, folder: Path) -> None:
     confined = confine(
         ["sh", "-c", "trap 'echo bye; exit 3' TERM; echo up; sleep 600 & wait"],
-        reach=Reach(write=(folder,)),
-        limits=Limits(seconds=60),
+        reach=SandboxAccess(write=(folder,)),
+        limits=SandboxLimits(seconds=60),
         strength=strength,
     )
     with subprocess.Popen(confined.argv, **confined.options, stdout=subprocess.PIPE) as supervisor:
@@ -216,11 +220,11 @@ def test_ending_the_keeper_ends_the_program(strength: Strength, folder: Path) ->
     assert supervisor.returncode == 3
 
 
-def test_a_killed_keeper_takes_the_program_with_it(strength: Strength, folder: Path) -> None:
+def test_a_killed_keeper_takes_the_program_with_it(strength: SandboxBackend, folder: Path) -> None:
     confined = confine(
         ["sh", "-c", "echo up; read -r line; echo went on"],
-        reach=Reach(write=(folder,)),
-        limits=Limits(seconds=60),
+        reach=SandboxAccess(write=(folder,)),
+        limits=SandboxLimits(seconds=60),
         strength=strength,
     )
     with subprocess.Popen(
@@ -235,18 +239,18 @@ def test_a_killed_keeper_takes_the_program_with_it(strength: Strength, folder: P
 
 STARTER = """
 import pathlib, subprocess, sys
-from coatcheck.sandbox import Limits, Reach, Strength, confine
+from coatcheck.sandbox import SandboxLimits, Reach, SandboxBackend, confine
 folder = pathlib.Path(sys.argv[1])
 confined = confine(
     ["sh", "-c", "touch made; echo up; sleep 600"], reach=Reach(write=(folder,)),
-    limits=Limits(seconds=600), temporary=True, strength=Strength(sys.argv[2]),
+    limits=SandboxLimits(seconds=600), temporary=True, strength=SandboxBackend(sys.argv[2]),
 )
 subprocess.run(confined.argv, **confined.options)
 """
 
 
 def test_who_is_left_by_a_killed_process_ends_and_cleans_up(
-    strength: Strength, folder: Path
+    strength: SandboxBackend, folder: Path
 ) -> None:
     argv = [sys.executable, "-c", STARTER, str(folder), strength.value]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as starter:
@@ -270,10 +274,13 @@ def test_who_is_left_by_a_killed_process_ends_and_cleans_up(
     ],
 )
 def test_exit_codes(
-    strength: Strength, folder: Path, argv: list[str], code: int, said: str
+    strength: SandboxBackend, folder: Path, argv: list[str], code: int, said: str
 ) -> None:
     confined = confine(
-        argv, reach=Reach(write=(folder,)), limits=Limits(seconds=30), strength=strength
+        argv,
+        reach=SandboxAccess(write=(folder,)),
+        limits=SandboxLimits(seconds=30),
+        strength=strength,
     )
     ended = subprocess.run(
         confined.argv, **confined.options, capture_output=True, text=True, check=False
@@ -293,4 +300,4 @@ def test_exit_codes(
 )
 def test_limits_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError, match="limits"):
-        Limits(**wrong)
+        SandboxLimits(**wrong)

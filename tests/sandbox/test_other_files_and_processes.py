@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.sandbox import Strength
+from coatcheck.sandbox import SandboxBackend
 from coatcheck.sandbox.detect import users_in_force
 from tests.sandbox.conftest import Attempt
 
@@ -48,7 +48,7 @@ NUMBERS = dict(
 
 
 @pytest.fixture(params=["own user", "shared user"])
-def read(request: pytest.FixtureRequest, strength: Strength, place: Path) -> tuple[Path, ...]:
+def read(request: pytest.FixtureRequest, strength: SandboxBackend, place: Path) -> tuple[Path, ...]:
     """Make the program run as a user of its own, or as the user of this process."""
     if request.param == "own user":
         if users_in_force(strength).uids is None:
@@ -70,7 +70,7 @@ def pepper(place: Path) -> Path:
 
 
 def test_metadata_of_other_files_cannot_be_changed(
-    attempt: Attempt, strength: Strength, read: tuple[Path, ...], pepper: Path, place: Path
+    attempt: Attempt, strength: SandboxBackend, read: tuple[Path, ...], pepper: Path, place: Path
 ) -> None:
     before = pepper.stat()
     source = (
@@ -101,7 +101,7 @@ def test_metadata_of_other_files_cannot_be_changed(
 
 
 def test_files_that_may_be_read_cannot_be_changed(
-    attempt: Attempt, strength: Strength, read: tuple[Path, ...], place: Path
+    attempt: Attempt, strength: SandboxBackend, read: tuple[Path, ...], place: Path
 ) -> None:
     given = place / "given.txt"
     given.write_text("as it was")
@@ -122,11 +122,11 @@ for change in (lambda: os.chmod(path, 0), lambda: os.fchmod(os.open(path, os.O_R
     after = given.stat()
     assert (after.st_mode, after.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
     assert os.listxattr(given) == []
-    assert strength is Strength.RLIMITS or given.read_text() == "as it was"
+    assert strength is SandboxBackend.RLIMITS or given.read_text() == "as it was"
 
 
 def test_files_cannot_be_watched(
-    attempt: Attempt, strength: Strength, read: tuple[Path, ...]
+    attempt: Attempt, strength: SandboxBackend, read: tuple[Path, ...]
 ) -> None:
     source = f"{NUMBERS}{PRELUDE}\ncall('inotify_init1', 0); call('fanotify_init', 0, 0)"
     assert attempt(source, strength, read=read).stdout == ""
@@ -148,7 +148,7 @@ def victim() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_other_processes_cannot_be_changed_or_inspected(
     attempt: Attempt,
-    strength: Strength,
+    strength: SandboxBackend,
     read: tuple[Path, ...],
     victim: subprocess.Popen[bytes],
 ) -> None:
@@ -177,11 +177,11 @@ def test_other_processes_cannot_be_changed_or_inspected(
 
 def test_other_processes_cannot_be_killed(
     attempt: Attempt,
-    strength: Strength,
+    strength: SandboxBackend,
     read: tuple[Path, ...],
     victim: subprocess.Popen[bytes],
 ) -> None:
-    if strength is Strength.RLIMITS and os.geteuid() != 0:
+    if strength is SandboxBackend.RLIMITS and os.geteuid() != 0:
         pytest.skip("limits alone leave signals among the processes of one user")
     source = """
 import os, signal, sys
@@ -199,7 +199,7 @@ for send in (lambda: os.kill(pid, signal.SIGSTOP), lambda: os.kill(pid, signal.S
 
 
 def test_ways_around_the_filter_are_shut(
-    attempt: Attempt, strength: Strength, read: tuple[Path, ...]
+    attempt: Attempt, strength: SandboxBackend, read: tuple[Path, ...]
 ) -> None:
     source = (
         f"{NUMBERS}{PRELUDE}\nspace = ctypes.create_string_buffer(256)\n"
@@ -215,7 +215,7 @@ def test_ways_around_the_filter_are_shut(
 
 
 def test_a_program_may_limit_itself(
-    attempt: Attempt, strength: Strength, read: tuple[Path, ...]
+    attempt: Attempt, strength: SandboxBackend, read: tuple[Path, ...]
 ) -> None:
     source = """
 import os, resource
@@ -228,7 +228,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
 
 
 def test_each_program_has_a_user_of_its_own(
-    attempt: Attempt, strength: Strength, folder: Path
+    attempt: Attempt, strength: SandboxBackend, folder: Path
 ) -> None:
     uids = users_in_force(strength).uids
     if uids is None:

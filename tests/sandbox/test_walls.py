@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.sandbox import Reach, Strength
+from coatcheck.sandbox import SandboxAccess, SandboxBackend
 from tests.sandbox.conftest import Attempt
 
 # Prints what the read of each path came to.
@@ -24,7 +24,7 @@ for path in sys.stdin.read().split():
 """
 
 
-def test_files_outside_cannot_be_read(attempt: Attempt, wall: Strength, place: Path) -> None:
+def test_files_outside_cannot_be_read(attempt: Attempt, wall: SandboxBackend, place: Path) -> None:
     canary = place / "canary.txt"
     canary.write_text("sings")
     (place / "own" / "link").symlink_to(canary)
@@ -47,7 +47,7 @@ def test_files_outside_cannot_be_read(attempt: Attempt, wall: Strength, place: P
     assert ended.stdout.count("no ") == len(paths)
 
 
-def test_the_kernel_cannot_be_told_anything(attempt: Attempt, strength: Strength) -> None:
+def test_the_kernel_cannot_be_told_anything(attempt: Attempt, strength: SandboxBackend) -> None:
     # Opened only: were it not refused, the machine would not be changed.
     source = """
 import os
@@ -61,7 +61,7 @@ for path in ('/proc/sys/kernel/core_pattern', '/proc/sys/kernel/hostname', '/pro
     assert attempt(source, strength).stdout == "no\n" * 3
 
 
-def test_what_is_given_can_be_read(attempt: Attempt, strength: Strength, place: Path) -> None:
+def test_what_is_given_can_be_read(attempt: Attempt, strength: SandboxBackend, place: Path) -> None:
     given = place / "given.txt"
     given.write_text("12345")
     ended = attempt(READ, strength, read=(given,), stdin=f"{given} /dev/zero /proc/self/status")
@@ -70,7 +70,7 @@ def test_what_is_given_can_be_read(attempt: Attempt, strength: Strength, place: 
 
 
 def test_nothing_can_be_written_but_in_its_own_folder(
-    attempt: Attempt, wall: Strength, place: Path
+    attempt: Attempt, wall: SandboxBackend, place: Path
 ) -> None:
     given = place / "given.txt"
     given.write_text("as it was")
@@ -116,7 +116,7 @@ for family, kind, address in (
 """
 
 
-def test_nobody_can_be_called(attempt: Attempt, wall: Strength, place: Path) -> None:
+def test_nobody_can_be_called(attempt: Attempt, wall: SandboxBackend, place: Path) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
@@ -149,7 +149,7 @@ def test_nobody_can_be_called(attempt: Attempt, wall: Strength, place: Path) -> 
 
 
 def test_nothing_of_this_process_is_in_its_environment(
-    attempt: Attempt, strength: Strength, monkeypatch: pytest.MonkeyPatch, folder: Path
+    attempt: Attempt, strength: SandboxBackend, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     monkeypatch.setenv("COATCHECK_SECRET", "sesame")
     source = "import os, json; print(sorted(os.environ.items()), os.listdir('/proc/self/fd'))"
@@ -160,7 +160,7 @@ def test_nothing_of_this_process_is_in_its_environment(
     assert str(Path.home()) not in ended.stdout.replace(str(folder), "")
 
 
-def test_other_processes_cannot_be_signalled(attempt: Attempt, wall: Strength) -> None:
+def test_other_processes_cannot_be_signalled(attempt: Attempt, wall: SandboxBackend) -> None:
     source = f"""
 import os
 try:
@@ -172,7 +172,7 @@ except OSError:
     assert attempt(source, wall).stdout == "no\n"
 
 
-def test_there_are_no_capabilities(attempt: Attempt, strength: Strength) -> None:
+def test_there_are_no_capabilities(attempt: Attempt, strength: SandboxBackend) -> None:
     source = "print([line for line in open('/proc/self/status') if line.startswith('CapEff')])"
     assert "0000000000000000" in attempt(source, strength).stdout
 
@@ -180,4 +180,4 @@ def test_there_are_no_capabilities(attempt: Attempt, strength: Strength) -> None
 @pytest.mark.parametrize("path", [Path("relative"), Path("/nowhere/at/all")])
 def test_a_reach_that_makes_no_sense_is_refused(path: Path) -> None:
     with pytest.raises(ConfigurationError, match="reach"):
-        Reach(read=(path,))
+        SandboxAccess(read=(path,))

@@ -21,10 +21,10 @@ from typing import Any, Self
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.ids import UlidGenerator
-from coatcheck.model.job import DEFAULT_TENANT, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, JobInsert
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import JobFilter, Topic
-from coatcheck.store.sqlite.locks import FileLock, LifeSigns
+from coatcheck.store.sqlite.locks import FileLock, LivenessLocks
 from coatcheck.store.sqlite.store import SQLiteStore
 
 NOW = 1_700_000_000_000
@@ -105,8 +105,8 @@ def listen() -> str:
     return sys.stdin.readline().strip()
 
 
-def new_job(text: str = "null") -> NewJob:
-    return NewJob(id=new_id(), kind="mail", input=text, created_at=NOW, run_at=NOW)
+def new_job(text: str = "null") -> JobInsert:
+    return JobInsert(id=new_id(), kind="mail", input=text, created_at=NOW, run_at=NOW)
 
 
 # --- the parts
@@ -152,7 +152,7 @@ async def lock(path: str) -> None:
 
 async def live(folder: str, worker_id: str) -> None:
     """Show life signs of a worker until the end of the process."""
-    LifeSigns(Path(folder)).hold(worker_id)
+    LivenessLocks(Path(folder)).hold(worker_id)
     say("alive")
     listen()
 
@@ -170,8 +170,8 @@ async def fill_disk(database: str) -> None:
     """Run into a limit of the file size, as into a full disk, and go on once it is lifted."""
     store = SQLiteStore(Path(database), poll_s=60)
     await store.open()
-    accepted: list[NewJob] = []
-    refused: list[NewJob] = []
+    accepted: list[JobInsert] = []
+    refused: list[JobInsert] = []
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, resource.RLIM_INFINITY))
     while not refused:
         jobs = [new_job('"' + "x" * 50_000 + '"') for _ in range(8)]

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from coatcheck.ids import UlidGenerator
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.worker import WorkerInfo
@@ -32,7 +32,7 @@ async def fill(store: Store) -> dict[str, str]:
     """Submit jobs and return what each counts for."""
     mails = [new_job(limit_key=f"k{number % KEYS}") for number in range(KEYED)]
     charts = [new_job("chart", tenant=f"t{number % 3}") for number in range(PLAIN)]
-    jobs: list[NewJob] = [*mails, *charts]
+    jobs: list[JobInsert] = [*mails, *charts]
     await store.submit_batch(jobs, NOW)
     return {job.id: job.limit_key or job.kind for job in jobs}
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from coatcheck.errors import CoatcheckError
-from coatcheck.model.job import DEFAULT_TENANT, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, JobInsert
 from coatcheck.store.base import JobFilter
 from coatcheck.store.sqlite import batches
 from coatcheck.store.sqlite.connection import connect
@@ -40,7 +40,7 @@ class DyingProcess:
         finally:
             self.connection.execute("COMMIT")
 
-    def stages(self, batch: str, slices: list[list[NewJob]], first: int = 0) -> None:
+    def stages(self, batch: str, slices: list[list[JobInsert]], first: int = 0) -> None:
         for number, slice_ in enumerate(slices, first):
             self.does(lambda tx, n=number, s=slice_: batches.stage(tx, batch, n, s))  # type: ignore[misc]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Progress, Terms
 from coatcheck.model.outcome import Succeeded
 from coatcheck.store.base import Report
@@ -46,7 +46,7 @@ async def test_what_retention_has_passed_over_leaves_its_id_and_nothing_else(
         terms=Terms(keep_succeeded_ms=1_000),
     )
     lease = await run_job(working, job)
-    log = NewEvent(EventType.LOG, '{"message":"private-log"}')
+    log = NewJobEvent(EventType.LOG, '{"message":"private-log"}')
     await working.report(lease, Report(Progress(1, 2, "private-message"), None, (log,)), NOW)
     await settle(working, lease, Succeeded('"private-result"'), NOW)
     assert rows_that_tell_of(database, "private") == {"jobs", "events", "payloads", "labels"}

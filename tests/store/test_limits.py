@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from coatcheck.model.limit import Limit
-from coatcheck.store.fairness import Turns
+from coatcheck.store.fairness import RoundRobin
 from coatcheck.store.sqlite import claim
 from coatcheck.store.sqlite.schema import migrate
 from coatcheck.store.sqlite.statements import SQL
@@ -61,7 +61,7 @@ def test_a_claim_never_walks_over_a_lane(held: str) -> None:
         connection.execute(SQL.insert_worker, (WORKER, "here", 1, "[]", 8, NOW, 0))
         if held == "a queue":
             connection.execute("INSERT INTO queues (name, concurrency) VALUES ('default', 1)")
-        turns, steps, kinds = Turns(), 0, ("mail", "chart")
+        turns, steps, kinds = RoundRobin(), 0, ("mail", "chart")
         tx = Transaction(connection)
 
         def count() -> bool:

@@ -5,13 +5,13 @@ import pytest
 
 from coatcheck.errors import ConfigurationError, StoreUnavailable
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.sqlite.locks import FileLock, LifeSigns, refuse_network_filesystem
+from coatcheck.store.sqlite.locks import FileLock, LivenessLocks, refuse_network_filesystem
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.store.another_process import NOW, AnotherProcess
 
 
 def test_a_worker_shows_that_it_is_alive(tmp_path: Path) -> None:
-    mine, looking = LifeSigns(tmp_path / "workers"), LifeSigns(tmp_path / "workers")
+    mine, looking = LivenessLocks(tmp_path / "workers"), LivenessLocks(tmp_path / "workers")
     mine.hold("worker-1")
     assert not looking.is_dead("worker-1")
     assert not mine.is_dead("worker-1")
@@ -25,7 +25,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def test_a_killed_process_is_seen_dead_at_once(tmp_path: Path) -> None:
-    looking = LifeSigns(tmp_path)
+    looking = LivenessLocks(tmp_path)
     with AnotherProcess("live", tmp_path, "worker-1") as other:
         assert other.says() == "alive"
         assert not looking.is_dead("worker-1")
@@ -35,7 +35,7 @@ def test_a_killed_process_is_seen_dead_at_once(tmp_path: Path) -> None:
 
 
 def test_a_stopped_process_is_not_dead(tmp_path: Path) -> None:
-    looking = LifeSigns(tmp_path)
+    looking = LivenessLocks(tmp_path)
     with AnotherProcess("live", tmp_path, "worker-1") as other:
         assert other.says() == "alive"
         other.stop()
@@ -72,7 +72,7 @@ async def test_a_registration_that_failed_leaves_no_life_sign(database: Path) ->
 
 
 def test_closing_drops_every_worker_of_the_process(tmp_path: Path) -> None:
-    mine, looking = LifeSigns(tmp_path), LifeSigns(tmp_path)
+    mine, looking = LivenessLocks(tmp_path), LivenessLocks(tmp_path)
     mine.hold("worker-1")
     mine.hold("worker-2")
     mine.close()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coatcheck.model.job import DEFAULT_TENANT, NewJob, Terms
+from coatcheck.model.job import DEFAULT_TENANT, JobInsert, Terms
 from coatcheck.store.sqlite import bulk_insert, jobs
 from coatcheck.store.sqlite import writer as writer_module
 from coatcheck.store.sqlite.schema import migrate
@@ -53,13 +53,13 @@ def rows_after(submit: Callable[[Transaction], Any]) -> dict[str, list[Any]]:
 
 @given(st.lists(_jobs, min_size=1, max_size=12))
 @settings(max_examples=60, deadline=None)
-def test_merged_or_not_the_rows_are_the_same(batch: list[NewJob]) -> None:
+def test_merged_or_not_the_rows_are_the_same(batch: list[JobInsert]) -> None:
     def one_by_one(tx: Transaction) -> None:
         for job in batch:
             jobs.submit(tx, job, NOW)
 
     assert all(bulk_insert.can_be_merged(job) for job in batch)
-    together = bulk_insert.merge([bulk_insert.Incoming(job, NOW) for job in batch])
+    together = bulk_insert.merge([bulk_insert.PendingSubmit(job, NOW) for job in batch])
     assert rows_after(together) == rows_after(one_by_one)
 
 
@@ -83,7 +83,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     merge = bulk_insert.merge
 
-    def noting(incoming: list[bulk_insert.Incoming]) -> Any:
+    def noting(incoming: list[bulk_insert.PendingSubmit]) -> Any:
         seen.append(len(incoming))
         return merge(incoming)
 

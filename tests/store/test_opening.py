@@ -10,7 +10,7 @@ from coatcheck.errors import Conflict, IllegalTransition
 from coatcheck.model.job import Failure, Terms
 from coatcheck.model.outcome import Errored, Released
 from coatcheck.model.transition import cancel_asked, created, settled
-from coatcheck.store.sqlite.locks import LifeSigns
+from coatcheck.store.sqlite.locks import LivenessLocks
 from coatcheck.store.sqlite.store import SQLiteStore
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ async def test_a_store_may_be_closed_before_it_was_opened_and_twice(tmp_path: Pa
 
 
 def test_a_life_sign_that_somebody_else_holds_is_refused_and_not_waited_for(tmp_path: Path) -> None:
-    one, other = LifeSigns(tmp_path), LifeSigns(tmp_path)
+    one, other = LivenessLocks(tmp_path), LivenessLocks(tmp_path)
     one.hold("worker-1")
     one.hold("worker-1")
     with pytest.raises(Conflict, match="alive already"):

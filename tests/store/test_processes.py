@@ -8,7 +8,7 @@ from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.testing.checker import Run, Submit, check, read_records
+from coatcheck.testing.checker import RunRecord, Submit, check, read_records
 from tests.store.another_process import AnotherProcess
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ async def test_eight_processes_on_one_file_lose_and_repeat_nothing(
     jobs = await store.list_jobs(JobFilter(DEFAULT_TENANT, limit=1_000_000))
     assert len(jobs) == PROCESSES * JOBS_EACH
     submits = [Submit(job.id) for job in jobs]
-    check(Run(submits, await read_records(store, submits)))
+    check(RunRecord(submits, await read_records(store, submits)))
     assert {job.state for job in jobs} == {State.SUCCEEDED}
     assert sum(settled) == sum(job.fence for job in jobs)
     assert (await store.counters()).get("stale_writes", 0) == 0

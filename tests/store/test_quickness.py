@@ -7,25 +7,25 @@ from coatcheck.store.sqlite.inline_commit import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
     QUICK_SECONDS,
-    Quickness,
+    InlineCommitPolicy,
 )
 
 SLOW = 2 * QUICK_SECONDS
 
 
-def may_at(quickness: Quickness, moment: float) -> bool:
+def may_at(quickness: InlineCommitPolicy, moment: float) -> bool:
     with patch("time.monotonic", return_value=moment):
         return bool(quickness)
 
 
 def test_quick_turns_go_on() -> None:
-    quickness = Quickness()
+    quickness = InlineCommitPolicy()
     quickness.took(10.0, 10.0 + QUICK_SECONDS / 2)
     assert may_at(quickness, 10.0 + QUICK_SECONDS / 2)
 
 
 def test_a_slow_one_is_followed_by_a_pause_that_grows_with_each() -> None:
-    quickness, now, pauses = Quickness(), 10.0, []
+    quickness, now, pauses = InlineCommitPolicy(), 10.0, []
     for _ in range(8):
         quickness.took(now, now + SLOW)
         now += SLOW
@@ -39,7 +39,7 @@ def test_a_slow_one_is_followed_by_a_pause_that_grows_with_each() -> None:
 
 
 def test_a_quick_one_makes_the_next_pause_short_again() -> None:
-    quickness = Quickness()
+    quickness = InlineCommitPolicy()
     for moment in (10.0, 20.0, 30.0):
         quickness.took(moment, moment + SLOW)
     quickness.took(40.0, 40.0 + QUICK_SECONDS / 2)

@@ -14,7 +14,7 @@ from coatcheck.store.sqlite.wal_preallocation import (
     LEAST_PAGES,
     PAGE_BYTES,
     PIECE_PAGES,
-    WalRoom,
+    WalPreallocation,
 )
 
 MOST_PAGES = 1_000
@@ -26,7 +26,7 @@ class Log:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.wal = path.with_name(path.name + "-wal")
-        self.room = WalRoom(path, MOST_PAGES)
+        self.room = WalPreallocation(path, MOST_PAGES)
         self.pages = 0
         self.connection = connect(path)
         self.connection.execute("CREATE TABLE notes (text TEXT)")

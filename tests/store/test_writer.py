@@ -437,7 +437,7 @@ async def test_who_is_alone_on_its_loop_commits_there_if_turns_are_quick(
     monkeypatch.setattr(inline_commit, "FIRST_PAUSE_SECONDS", 3_600.0)
     await writer.write(note("ours"), Urgency.WORKER)
     await _turn_is_over()
-    writer._quick = inline_commit.Quickness()
+    writer._quick = inline_commit.InlineCommitPolicy()
     here = await asyncio.to_thread(asyncio.run, _write_alone(writer))
     # One that was slow leaves the others to the thread.
     assert here == [number < most for number in range(5)]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck import App, Context
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.store.sqlite.store import SQLiteStore
 from tests.store.template import migrated
@@ -75,7 +75,7 @@ async def engine(clock: MovedClock) -> AsyncIterator[Engine]:
     with tempfile.TemporaryDirectory(prefix="hooks-") as folder:
         store = SQLiteStore(migrated(Path(folder) / "jobs.db"))
         await store.open()
-        engine = Engine(store, app.kinds, clock, guard=Guard("127.0.0.1"))
+        engine = Engine(store, app.kinds, clock, guard=EgressPolicy("127.0.0.1"))
         yield engine
         await engine.deliverer.close()
         await store.close()

@@ -12,9 +12,9 @@ from standardwebhooks import WebhookVerificationError
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import DEFAULT_TENANT, Job
-from coatcheck.model.webhook import SCHEDULE_S, Delivery, DeliveryState
+from coatcheck.model.webhook import SCHEDULE_S, DeliveryState, WebhookDelivery
 from coatcheck.store.webhooks import DeliveryFilter
 from tests.webhooks.conftest import MovedClock, StoppedClock, delivering
 from tests.webhooks.receiver import receiving
@@ -24,19 +24,19 @@ pytestmark = pytest.mark.anyio
 LONG = 30.0
 
 
-async def cancelled(engine: Engine, webhook: WebhookAsked | None = None, **fields: Any) -> Job:
+async def cancelled(engine: Engine, webhook: WebhookSpec | None = None, **fields: Any) -> Job:
     """Have a job end, in the simplest way."""
     job = await engine.submit(Submission("echo", "1", webhook=webhook, **fields))
     return await engine.cancel(job.id)
 
 
-async def deliveries(engine: Engine, job: Job) -> list[Delivery]:
+async def deliveries(engine: Engine, job: Job) -> list[WebhookDelivery]:
     return await engine.webhooks.deliveries(DeliveryFilter(DEFAULT_TENANT, job_id=job.id))
 
 
 async def test_a_receiver_is_told_and_can_verify_it(engine: Engine) -> None:
     async with receiving() as receiver:
-        endpoint, secret = await engine.webhooks.create(WebhookAsked(receiver.url))
+        endpoint, secret = await engine.webhooks.create(WebhookSpec(receiver.url))
         job = await cancelled(engine, traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01")
         await engine.deliverer.deliver_due()
     [call] = receiver.calls
@@ -61,8 +61,8 @@ async def test_a_receiver_is_told_and_can_verify_it(engine: Engine) -> None:
 
 async def test_a_jobs_own_webhook_is_signed_with_the_tenants_secret(engine: Engine) -> None:
     async with receiving() as receiver:
-        await cancelled(engine, WebhookAsked(receiver.url))
-        await cancelled(engine, WebhookAsked(receiver.url, ["job.succeeded"]))
+        await cancelled(engine, WebhookSpec(receiver.url))
+        await cancelled(engine, WebhookSpec(receiver.url, ["job.succeeded"]))
         await engine.deliverer.deliver_due()
     [call] = receiver.calls
     secret = await engine.webhooks.secret()
@@ -74,7 +74,7 @@ async def test_after_a_rotation_both_secrets_verify_for_a_day(
     engine: Engine, clock: MovedClock
 ) -> None:
     async with receiving() as receiver:
-        endpoint, old = await engine.webhooks.create(WebhookAsked(receiver.url))
+        endpoint, old = await engine.webhooks.create(WebhookSpec(receiver.url))
         new, until = await engine.webhooks.rotate(endpoint.id)
         await cancelled(engine)
         await engine.deliverer.deliver_due()
@@ -99,7 +99,7 @@ class TestTheSchedule:
         self, engine: Engine, clock: MovedClock
     ) -> None:
         async with receiving(lambda _: 500) as receiver:
-            await engine.webhooks.create(WebhookAsked(receiver.url))
+            await engine.webhooks.create(WebhookSpec(receiver.url))
             job = await cancelled(engine)
             await engine.deliverer.deliver_due()
             for number, wait_s in enumerate(SCHEDULE_S[1:], 1):
@@ -126,7 +126,7 @@ class TestTheSchedule:
 
 async def test_redirects_are_failures(engine: Engine) -> None:
     async with receiving(lambda _: 302) as receiver:
-        await engine.webhooks.create(WebhookAsked(receiver.url))
+        await engine.webhooks.create(WebhookSpec(receiver.url))
         job = await cancelled(engine)
         await engine.deliverer.deliver_due()
     [delivery] = await deliveries(engine, job)
@@ -137,7 +137,7 @@ async def test_redirects_are_failures(engine: Engine) -> None:
 async def test_gone_disables_an_endpoint_until_it_is_enabled(engine: Engine) -> None:
     answers = [410, 204]
     async with receiving(lambda _: answers.pop(0)) as receiver:
-        endpoint, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
+        endpoint, _ = await engine.webhooks.create(WebhookSpec(receiver.url))
         job = await cancelled(engine)
         await engine.deliverer.deliver_due()
         disabled = await engine.webhooks.get(endpoint.id)
@@ -158,7 +158,7 @@ async def test_an_endpoint_that_takes_nothing_for_days_is_disabled(
     engine: Engine, clock: MovedClock
 ) -> None:
     async with receiving(lambda _: 503) as receiver:
-        endpoint, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
+        endpoint, _ = await engine.webhooks.create(WebhookSpec(receiver.url))
         await cancelled(engine)
         await engine.deliverer.deliver_due()
         assert (await engine.webhooks.get(endpoint.id)).failing_since is not None
@@ -173,7 +173,7 @@ async def test_one_success_and_it_counts_from_the_beginning(
 ) -> None:
     answers = [500, 200, 200]
     async with receiving(lambda _: answers.pop(0)) as receiver:
-        endpoint, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
+        endpoint, _ = await engine.webhooks.create(WebhookSpec(receiver.url))
         await cancelled(engine)
         await engine.deliverer.deliver_due()
         clock.ahead_ms += 7_000
@@ -185,8 +185,8 @@ async def test_what_is_pending_for_a_deleted_or_disabled_endpoint_is_called_off(
     engine: Engine,
 ) -> None:
     async with receiving() as receiver:
-        gone, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
-        off, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
+        gone, _ = await engine.webhooks.create(WebhookSpec(receiver.url))
+        off, _ = await engine.webhooks.create(WebhookSpec(receiver.url))
         job = await cancelled(engine)
         await engine.webhooks.delete(gone.id)
         await engine.webhooks.disable(off.id)
@@ -209,7 +209,7 @@ async def test_what_is_called_off_goes_many_at_a_time(
 
     monkeypatch.setattr(engine.store, "claim_deliveries", counted_claim)
     async with receiving() as receiver:
-        endpoint, _ = await engine.webhooks.create(WebhookAsked(receiver.url))
+        endpoint, _ = await engine.webhooks.create(WebhookSpec(receiver.url))
         for _ in range(60):
             await cancelled(engine)
         await engine.webhooks.delete(endpoint.id)
@@ -220,7 +220,7 @@ async def test_what_is_called_off_goes_many_at_a_time(
 async def test_a_name_that_turns_inwards_is_not_called(engine: Engine) -> None:
     inward = Engine(engine.store, engine.kinds, engine.clock)  # opens no doors
     async with receiving() as receiver:
-        await engine.webhooks.create(WebhookAsked(receiver.url))
+        await engine.webhooks.create(WebhookSpec(receiver.url))
         job = await cancelled(engine)
         await inward.deliverer.deliver_due()
     assert receiver.calls == []
@@ -232,7 +232,7 @@ async def test_a_name_that_turns_inwards_is_not_called(engine: Engine) -> None:
 async def test_several_senders_send_each_message_once(engine: Engine) -> None:
     senders = [Engine(engine.store, engine.kinds, engine.clock, guard=engine.guard) for _ in "123"]
     async with receiving() as receiver:
-        await engine.webhooks.create(WebhookAsked(receiver.url))
+        await engine.webhooks.create(WebhookSpec(receiver.url))
         jobs = [await cancelled(engine) for _ in range(100)]
         await asyncio.gather(*(sender.deliverer.deliver_due() for sender in senders))
         for sender in senders:
@@ -242,7 +242,7 @@ async def test_several_senders_send_each_message_once(engine: Engine) -> None:
 
 async def test_one_that_runs_is_woken_by_what_becomes_of_jobs(engine: Engine) -> None:
     async with receiving() as receiver, delivering(engine):
-        await engine.webhooks.create(WebhookAsked(receiver.url))
+        await engine.webhooks.create(WebhookSpec(receiver.url))
         for _ in range(3):
             receiver.called.clear()
             await cancelled(engine)
@@ -274,7 +274,7 @@ async def test_everything_due_is_delivered_beside_one_that_runs(
     monkeypatch.setattr(engine.store, "claim_deliveries", late_claim)
     monkeypatch.setattr(engine.store, "note_deliveries", counted_note)
     async with receiving(lambda _: 500) as receiver, delivering(engine):
-        await engine.webhooks.create(WebhookAsked(receiver.url))
+        await engine.webhooks.create(WebhookSpec(receiver.url))
         for number in range(1, 11):
             receiver.called.clear()
             await cancelled(engine)
@@ -286,7 +286,7 @@ async def test_everything_due_is_delivered_beside_one_that_runs(
 
 async def test_a_message_is_not_verified_with_another_secret(engine: Engine) -> None:
     async with receiving() as receiver:
-        _, secret = await engine.webhooks.create(WebhookAsked(receiver.url))
+        _, secret = await engine.webhooks.create(WebhookSpec(receiver.url))
         await cancelled(engine)
         await engine.deliverer.deliver_due()
     [call] = receiver.calls
@@ -298,7 +298,7 @@ async def test_a_message_is_not_verified_with_another_secret(engine: Engine) -> 
 @pytest.mark.parametrize("what", ["body", "webhook-id", "webhook-timestamp"])
 async def test_a_message_that_was_changed_is_not_verified(engine: Engine, what: str) -> None:
     async with receiving() as receiver:
-        _, secret = await engine.webhooks.create(WebhookAsked(receiver.url))
+        _, secret = await engine.webhooks.create(WebhookSpec(receiver.url))
         await cancelled(engine)
         await engine.deliverer.deliver_due()
     [call] = receiver.calls
@@ -317,7 +317,7 @@ async def test_a_message_that_was_changed_is_not_verified(engine: Engine, what: 
 async def test_nothing_secret_is_logged(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     async with receiving(lambda _: 500) as receiver:
-        _, secret = await engine.webhooks.create(WebhookAsked(f"{receiver.url}?token=hidden"))
+        _, secret = await engine.webhooks.create(WebhookSpec(f"{receiver.url}?token=hidden"))
         await cancelled(engine)
         await engine.deliverer.deliver_due()
     written = json.dumps(

@@ -15,10 +15,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.base import Store
 from coatcheck.store.postgres.store import PostgresStore
@@ -59,7 +59,7 @@ async def engine(
     monkeypatch.setattr("coatcheck.engine.webhooks.dispatcher.LEASE_MS", 1_200_000)
     store: Store = request.getfixturevalue(request.param)
     await store.open()
-    engine = Engine(store, app.kinds, guard=Guard("127.0.0.1"))
+    engine = Engine(store, app.kinds, guard=EgressPolicy("127.0.0.1"))
     yield engine
     await engine.deliverer.close()
     await store.close()
@@ -67,7 +67,7 @@ async def engine(
 
 async def end_jobs(engine: Engine, urls: Sequence[str | None], tenant: str) -> None:
     """Have jobs end that name these webhooks of their own."""
-    asked = [None if url is None else WebhookAsked(url) for url in urls]
+    asked = [None if url is None else WebhookSpec(url) for url in urls]
     jobs = await engine.accept_batch(
         [Submission("echo", "1", tenant=tenant, webhook=webhook) for webhook in asked]
     )
@@ -94,7 +94,7 @@ async def told_in_the_end(engine: Engine, silent: Sequence[Receiver]) -> list[st
 async def test_many_silent_endpoints_of_a_tenant_delay_nobody(engine: Engine, tenant: str) -> None:
     async with receiving(lambda _: None) as silent, receiving() as healthy:
         for _ in range(SILENT):
-            await engine.webhooks.create(WebhookAsked(silent.url))
+            await engine.webhooks.create(WebhookSpec(silent.url))
         await end_jobs(engine, [None] * EACH, DEFAULT_TENANT)
         async with delivering(engine):
             await is_called(silent, SILENT)
@@ -170,7 +170,7 @@ async def test_a_dead_receiver_with_ten_thousand_waiting_does_not_delay_anothers
     engine: Engine,
 ) -> None:
     async with receiving(lambda _: None) as dead, receiving() as healthy:
-        job = await engine.submit(Submission("echo", "1", webhook=WebhookAsked(dead.url)))
+        job = await engine.submit(Submission("echo", "1", webhook=WebhookSpec(dead.url)))
         await have_waiting(engine.store, job.id, 10_000)
         async with delivering(engine):
             await is_called(dead)

@@ -18,20 +18,20 @@ import pytest
 
 from coatcheck import App, Context
 from coatcheck.clock import Clock, SystemClock
-from coatcheck.egress.guard import Guard
-from coatcheck.egress.outbound import Outbound
+from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.outbound import OutboundClient
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks import dispatcher as module
-from coatcheck.engine.webhooks.dispatcher import Deliverer, wait_for_event
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.dispatcher import WebhookDispatcher, wait_for_event
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import DEFAULT_TENANT, Job
-from coatcheck.model.webhook import JITTER, SCHEDULE_S, Delivery, DeliveryState
-from coatcheck.model.webhook_format import Told, Worded
+from coatcheck.model.webhook import JITTER, SCHEDULE_S, DeliveryState, WebhookDelivery
+from coatcheck.model.webhook_format import FormatContext, FormattedWebhook
 from coatcheck.store.base import Store
 from coatcheck.store.postgres.store import PostgresStore
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.store.webhooks import DeliveryFilter, Noted
+from coatcheck.store.webhooks import DeliveryFilter, DeliveryResult
 from coatcheck.surfaces.foreman.webhooks import SCHEDULE_S as FOREMAN_SCHEDULE_S
 from tests.postgres.schemas import Schemas
 from tests.store.template import migrated
@@ -50,8 +50,10 @@ class ForemanTimes:
     surface = "foreman"
     schedule_s = FOREMAN_SCHEDULE_S
 
-    async def word(self, job: Job, delivery: Delivery, told: Told) -> Worded | None:
-        return Worded(b"{}", {})
+    async def word(
+        self, job: Job, delivery: WebhookDelivery, told: FormatContext
+    ) -> FormattedWebhook | None:
+        return FormattedWebhook(b"{}", {})
 
 
 app = App()
@@ -136,11 +138,11 @@ def schedule(request: pytest.FixtureRequest) -> tuple[tuple[float, ...], str]:
 async def dispatching(
     store: Store, clock: Clock, timer: HandTimer | None = None
 ) -> AsyncIterator[Engine]:
-    engine = Engine(store, app.kinds, clock, guard=Guard("127.0.0.1"))
-    engine.deliverer = Deliverer(
+    engine = Engine(store, app.kinds, clock, guard=EgressPolicy("127.0.0.1"))
+    engine.deliverer = WebhookDispatcher(
         store,
         engine.webhooks,
-        Outbound(engine.guard),
+        OutboundClient(engine.guard),
         clock,
         engine.metrics,
         engine.keeping,
@@ -157,7 +159,7 @@ async def dispatching(
 
 
 async def end_a_job(engine: Engine, receiver: Receiver, surface: str) -> Job:
-    asked = Submission("echo", "1", surface=surface, webhook=WebhookAsked(receiver.url))
+    asked = Submission("echo", "1", surface=surface, webhook=WebhookSpec(receiver.url))
     job = await engine.submit(asked)
     return await engine.cancel(job.id)
 
@@ -169,7 +171,7 @@ async def called(receiver: Receiver, times: int) -> None:
             await receiver.called.wait()
 
 
-async def only_delivery(engine: Engine, job: Job) -> Delivery:
+async def only_delivery(engine: Engine, job: Job) -> WebhookDelivery:
     which = DeliveryFilter(DEFAULT_TENANT, job_id=job.id)
     [found] = await engine.webhooks.deliveries(which)
     return found
@@ -221,7 +223,7 @@ async def test_a_retry_that_another_process_scheduled_is_sent_when_it_is_due(
     """The other process has claimed the delivery, schedules its retry, and dies."""
     monkeypatch.setattr(module, "NET_S", POLL_S)
     clock, timer = StoppedClock(), HandTimer()
-    other = Engine(stores.others, app.kinds, clock, guard=Guard("127.0.0.1"))
+    other = Engine(stores.others, app.kinds, clock, guard=EgressPolicy("127.0.0.1"))
     async with receiving() as receiver:
         job = await end_a_job(other, receiver, "api")
         [lane] = await stores.others.delivery_lanes()
@@ -230,7 +232,7 @@ async def test_a_retry_that_another_process_scheduled_is_sent_when_it_is_due(
         async with dispatching(stores.ours, clock, timer) as engine:
             await timer.asleep(lease_ms / 1000)
             delivery = claimed.delivery
-            retry = Noted(
+            retry = DeliveryResult(
                 delivery.key, delivery.attempts, DeliveryState.PENDING, now + 5_000, delivery.log
             )
             assert await stores.others.note_deliveries([retry]) == [True]

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from coatcheck import App, Context
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import DEFAULT_TENANT, Job
-from coatcheck.model.webhook import Delivery, DeliveryState
-from coatcheck.model.webhook_format import Told, Worded
+from coatcheck.model.webhook import DeliveryState, WebhookDelivery
+from coatcheck.model.webhook_format import FormatContext, FormattedWebhook
 from coatcheck.store.sqlite.store import SQLiteStore
 from coatcheck.store.webhooks import DeliveryFilter
 from tests.webhooks.conftest import MovedClock
@@ -31,12 +31,14 @@ class Shouting:
     surface = "shouts"
     schedule_s = (0, 2)
 
-    async def word(self, job: Job, delivery: Delivery, told: Told) -> Worded | None:
+    async def word(
+        self, job: Job, delivery: WebhookDelivery, told: FormatContext
+    ) -> FormattedWebhook | None:
         if "quiet" in job.labels:
             return None
         before = [event.type for event in await told.events_before(delivery, 10)]
         said = {"is": delivery.type.upper(), "of": job.id, "before": before}
-        return Worded(json.dumps(said).encode(), {"x-shouted": "yes"})
+        return FormattedWebhook(json.dumps(said).encode(), {"x-shouted": "yes"})
 
 
 @pytest.fixture
@@ -50,14 +52,14 @@ async def engine(clock: MovedClock) -> AsyncIterator[Engine]:
     with tempfile.TemporaryDirectory(prefix="hooks-") as folder:
         store = SQLiteStore(Path(folder) / "jobs.db")
         await store.open()
-        engine = Engine(store, app.kinds, clock, guard=Guard("127.0.0.1"))
+        engine = Engine(store, app.kinds, clock, guard=EgressPolicy("127.0.0.1"))
         yield engine
         await engine.deliverer.close()
         await store.close()
 
 
 def shouted(url: str, **fields: object) -> Submission:
-    asked = Submission("echo", "1", surface="shouts", webhook=WebhookAsked(url))
+    asked = Submission("echo", "1", surface="shouts", webhook=WebhookSpec(url))
     return asked._replace(**fields)  # type: ignore[arg-type]  # fields of a submission
 
 
@@ -75,7 +77,7 @@ async def test_a_jobs_own_endpoint_is_told_in_the_words_of_its_surface(engine: E
 async def test_others_are_told_as_ever(engine: Engine) -> None:
     """Neither a tenant's endpoint nor a job that came in by another door."""
     async with receiving() as tenants, receiving() as own:
-        _, secret = await engine.webhooks.create(WebhookAsked(tenants.url))
+        _, secret = await engine.webhooks.create(WebhookSpec(tenants.url))
         for surface in ("shouts", "api"):
             job = await engine.submit(shouted(own.url, surface=surface))
             await engine.cancel(job.id)

@@ -14,7 +14,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
 from coatcheck.store.sqlite.store import SQLiteStore
-from coatcheck.worker.slots.prefetch import Pace
+from coatcheck.worker.slots.prefetch import Prefetch
 from coatcheck.worker.worker import Worker
 from tests.store.template import migrated
 
@@ -58,7 +58,7 @@ async def meeting() -> AsyncIterator[Meeting]:
 
 @contextlib.asynccontextmanager
 async def working(
-    engine: Engine, settings: Settings = SETTINGS, pace: Pace | None = None
+    engine: Engine, settings: Settings = SETTINGS, pace: Prefetch | None = None
 ) -> AsyncIterator[Worker]:
     """Run a worker for as long as the block lasts, then let it drain."""
     worker = Worker(engine, settings, pace=pace)

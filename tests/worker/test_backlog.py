@@ -15,7 +15,7 @@ from coatcheck import App, Context
 from coatcheck import clock as clocks
 from coatcheck.model.job import Claim, Lease, Terms
 from coatcheck.worker.attempts.execution import Execution
-from coatcheck.worker.slots.slots import Backlog
+from coatcheck.worker.slots.slots import HandlerSlots
 from coatcheck.worker.steps.effects import Question
 
 app = App()
@@ -76,7 +76,7 @@ def clock() -> Clock:
 
 
 def test_no_more_start_than_there_are_slots_and_in_order(clock: Clock) -> None:
-    backlog, jobs = Backlog(3, clock), executions(5)
+    backlog, jobs = HandlerSlots(3, clock), executions(5)
     backlog.put(jobs)
     assert backlog.take() == jobs[:3]
     assert (backlog.free, len(backlog)) == (0, 2)
@@ -87,7 +87,7 @@ def test_no_more_start_than_there_are_slots_and_in_order(clock: Clock) -> None:
 
 
 def test_a_runner_gets_only_what_is_for_it_and_nobody_is_overtaken(clock: Clock) -> None:
-    backlog = Backlog(2, clock)
+    backlog = HandlerSlots(2, clock)
     first, second, last = executions(3)
     [blocking] = executions(1, "in_thread")
     backlog.put([first, second, blocking, last])
@@ -98,7 +98,7 @@ def test_a_runner_gets_only_what_is_for_it_and_nobody_is_overtaken(clock: Clock)
 
 
 def test_what_was_taken_out_never_starts(clock: Clock) -> None:
-    backlog, jobs = Backlog(1, clock), executions(4)
+    backlog, jobs = HandlerSlots(1, clock), executions(4)
     backlog.put(jobs)
     backlog.take()
     assert backlog.remove(jobs[2])
@@ -110,7 +110,7 @@ def test_what_was_taken_out_never_starts(clock: Clock) -> None:
 
 
 def test_the_line_can_be_cut_at_a_place(clock: Clock) -> None:
-    backlog, jobs = Backlog(1, clock), executions(5)
+    backlog, jobs = HandlerSlots(1, clock), executions(5)
     backlog.put(jobs)
     backlog.take()
     assert backlog.cut(lambda each: False) == []
@@ -120,7 +120,7 @@ def test_the_line_can_be_cut_at_a_place(clock: Clock) -> None:
 
 
 def test_times_count_from_the_claim_and_from_the_start(clock: Clock) -> None:
-    backlog, jobs = Backlog(1, clock), executions(2)
+    backlog, jobs = HandlerSlots(1, clock), executions(2)
     assert backlog.longest_wait() is None
     backlog.put(jobs)
     backlog.take()
@@ -137,7 +137,7 @@ def test_times_count_from_the_claim_and_from_the_start(clock: Clock) -> None:
 
 def test_a_job_is_either_started_or_taken_out_whoever_is_first(clock: Clock) -> None:
     slots, jobs = 4, executions(4_000)
-    backlog = Backlog(slots, clock)
+    backlog = HandlerSlots(slots, clock)
     started: list[Execution] = []
     most = 0
     backlog.put(jobs)

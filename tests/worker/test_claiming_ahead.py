@@ -22,8 +22,8 @@ from coatcheck.errors import StoreUnavailable
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import Claimed, JobFilter, Settlement, Store
-from coatcheck.worker.slots.prefetch import MOST_AHEAD, PATIENCE_S, Pace
+from coatcheck.store.base import ClaimResult, JobFilter, Settlement, Store
+from coatcheck.worker.slots.prefetch import MOST_AHEAD, PATIENCE_S, Prefetch
 from coatcheck.worker.worker import Worker
 
 from .conftest import SETTINGS, working
@@ -49,7 +49,7 @@ class Clock(SystemClock):
         return self.seconds
 
 
-class Eager(Pace):
+class Eager(Prefetch):
     """Claims ahead whatever the jobs are like; if told so, also while some still wait."""
 
     def __init__(self, *, tops_up: bool = False) -> None:
@@ -89,7 +89,7 @@ class Watched:
 
     async def claim(
         self, worker_id: str, kinds: Sequence[str], limit: int, now: int, *more: Any
-    ) -> Claimed:
+    ) -> ClaimResult:
         self.limits.append(limit)
         claimed = await self._store.claim(worker_id, kinds, limit, now, *more)
         if self.stop_before_answer is not None:
@@ -338,7 +338,8 @@ async def test_the_timer_of_a_job_starts_with_its_handler(app: App, engine: Engi
     @app.job(timeout="400ms")
     async def patient(ctx: Context) -> None: ...
 
-    # Claimed together; the first runs out of time, and only then is there a slot for the second.
+    # ClaimResult together; the first runs out of time, and only then is there a slot for the
+    # second.
     first, second = await submit(engine, "endless", "patient")
     async with working(engine, ONE_SLOT, Eager()):
         assert (await engine.wait(first.id, 30)).reason is Reason.TIMEOUT

@@ -9,7 +9,7 @@ import pytest
 
 from coatcheck import App, Context, Fail
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import InvalidPayload, JobFailed, KeyReused
 from coatcheck.model.job import DEFAULT_TENANT
@@ -76,10 +76,10 @@ async def test_all_or_none(engine: Engine) -> None:
 
 
 async def test_under_a_key_they_are_one_family(engine: Engine) -> None:
-    first = await engine.submit_family(numbers(1, 2), collecting, Once("k", "same"))
-    again = await engine.submit_family(numbers(1, 2), collecting, Once("k", "same"))
+    first = await engine.submit_family(numbers(1, 2), collecting, IdempotencyKey("k", "same"))
+    again = await engine.submit_family(numbers(1, 2), collecting, IdempotencyKey("k", "same"))
     assert (first.replayed, again.replayed) == (False, True)
     assert [job.id for job in again.jobs] == [job.id for job in first.jobs]
     assert len(await engine.list_jobs(JobFilter(DEFAULT_TENANT))) == 3
     with pytest.raises(KeyReused):
-        await engine.submit_family(numbers(3), collecting, Once("k", "other"))
+        await engine.submit_family(numbers(3), collecting, IdempotencyKey("k", "other"))

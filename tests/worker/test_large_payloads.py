@@ -18,7 +18,7 @@ from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.payloads.payloads import RESERVED_MS
 from coatcheck.engine.resume_fork import Fork
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import BlobStoreUnavailable
 from coatcheck.model.outcome import Released
@@ -185,7 +185,7 @@ async def test_concurrent_duplicates_leave_one_blob(app: App, engine: Engine, fo
         return len(text)
 
     asked = Submission("length", json.dumps(LARGE))
-    once = Once("key", "fingerprint")
+    once = IdempotencyKey("key", "fingerprint")
     submitted = await asyncio.gather(*(engine.submit_once(asked, once) for _ in range(8)))
     assert len({each.jobs[0].id for each in submitted}) == 1
     assert len(files(folder)) == 1
@@ -249,8 +249,8 @@ async def test_a_fork_has_a_copy_of_a_large_input(app: App, engine: Engine, fold
 
     async with working(engine):
         job = await run(engine, "length", LARGE)
-        forked = await engine.fork(Fork(job.id, 0), Once("key", "fingerprint"))
-        again = await engine.fork(Fork(job.id, 0), Once("key", "fingerprint"))
+        forked = await engine.fork(Fork(job.id, 0), IdempotencyKey("key", "fingerprint"))
+        again = await engine.fork(Fork(job.id, 0), IdempotencyKey("key", "fingerprint"))
         assert (forked.replayed, again.replayed, again.job.id) == (False, True, forked.job.id)
         assert len(files(folder)) == 2
         await engine.delete(job.id)

@@ -14,7 +14,7 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import StoreUnavailable
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
-from coatcheck.worker.store_retry import Poll
+from coatcheck.worker.store_retry import StorePoll
 
 from .conftest import SETTINGS, working
 
@@ -136,7 +136,7 @@ async def test_a_worker_that_is_known_anew_before_it_claims_keeps_what_it_claime
 
 
 def test_failures_make_looks_rarer_and_three_that_succeed_more_frequent() -> None:  # G16, G17
-    poll = Poll(1.0, 30.0)
+    poll = StorePoll(1.0, 30.0)
     seen = []
     for _ in range(6):
         poll.failed()

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from coatcheck.worker.slots.prefetch import AHEAD_S, LATELY_S, MOST_AHEAD, SHORT_S, Pace
+from coatcheck.worker.slots.prefetch import AHEAD_S, LATELY_S, MOST_AHEAD, SHORT_S, Prefetch
 
 SLOTS = 16
 
 
-def when_all_are_free(pace: Pace) -> int:
+def when_all_are_free(pace: Prefetch) -> int:
     return pace.limit(free=SLOTS, moving=SLOTS, waiting=0, now=1.0)
 
 
-def when_all_are_busy(pace: Pace) -> int:
+def when_all_are_busy(pace: Prefetch) -> int:
     return pace.limit(free=0, moving=SLOTS, waiting=0, now=1.0)
 
 
-def learnt(*seconds: float, brought: int = 1_000) -> Pace:
+def learnt(*seconds: float, brought: int = 1_000) -> Prefetch:
     """A pace after jobs of these durations, just after a claim that brought so many."""
-    pace = Pace()
+    pace = Prefetch()
     for each in seconds:
         pace.ended(each)
     pace.claimed(brought, 1.0)

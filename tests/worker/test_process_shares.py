@@ -16,7 +16,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.share import HeldSlots, Share
 from coatcheck.model.state import State
-from coatcheck.store.base import Claimed, Store
+from coatcheck.store.base import ClaimResult, Store
 from coatcheck.testing.conformance.arrange import new_job
 from coatcheck.worker.slots.pool import slots_and_share
 from coatcheck.worker.worker import Worker
@@ -93,7 +93,7 @@ async def test_a_tenant_alone_is_claimed_for_without_looking_for_others(
 
     async def counted(
         worker_id: str, kinds: Sequence[str], limit: int, held: HeldSlots | None = None
-    ) -> Claimed:
+    ) -> ClaimResult:
         claimed = await claim(worker_id, kinds, limit, held)
         if held is not None:
             under_a_share.append(len(claimed.claims))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Claim, Failure, Lease, Progress, Terms
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeeded, Waiting
 from coatcheck.model.state import Reason
 from coatcheck.store.base import Report
 from coatcheck.worker.processes.wire import (
-    Message,
     Splitter,
+    WireMessage,
     claim_fields,
     frame,
     outcome_fields,
@@ -27,7 +27,7 @@ def test_frames_arrive_whole_however_they_are_cut(size: int) -> None:
     sent = [({"type": "job", "n": n}, bytes([n]) * n * 50) for n in range(5)]
     data = b"".join(frame(*message) for message in sent)
     splitter = Splitter()
-    arrived: list[Message] = []
+    arrived: list[WireMessage] = []
     for start in range(0, len(data), size):
         arrived += splitter.feed(data[start : start + size])
     assert [tuple(message) for message in arrived] == sent
@@ -61,7 +61,7 @@ def test_outcomes_pass(outcome: Outcome) -> None:
 
 def test_claims_and_reports_pass() -> None:
     claim = Claim(Lease("t", "j", 3), "k", "api", "q", '"ü"', 2, Terms(), 5, "c", None)
-    report = Report(Progress(1, 2.5, "m"), "p", (NewEvent(EventType.LOG, "{}"),))
+    report = Report(Progress(1, 2.5, "m"), "p", (NewJobEvent(EventType.LOG, "{}"),))
     header = {"type": "job", "claim": claim_fields(claim), "report": report_fields(report)}
     [message] = Splitter().feed(frame(header, claim.input.encode()))
     assert read_claim(message.header["claim"], message.body) == claim

@@ -12,7 +12,7 @@ from coatcheck.model.job import Lease
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.store.base import Settlement
 from coatcheck.worker.attempts import completer as module
-from coatcheck.worker.attempts.completer import Settling
+from coatcheck.worker.attempts.completer import Completer
 from coatcheck.worker.failpoints import no_probe
 
 pytestmark = pytest.mark.anyio
@@ -64,7 +64,7 @@ async def turns() -> None:
 
 async def test_one_is_sent_at_once_and_the_rest_gather_while_others_are_on_their_way() -> None:
     desk, writes = Desk(), Writes()
-    settling = Settling(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
+    settling = Completer(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
     for name in "abcdef":
         settling.soon(settlements(name))
         await turns()
@@ -79,7 +79,7 @@ async def test_one_is_sent_at_once_and_the_rest_gather_while_others_are_on_their
 async def test_what_ends_in_one_turn_goes_together() -> None:
     desk, writes = Desk(), Writes()
     desk.open.set()
-    settling = Settling(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
+    settling = Completer(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
     settling.soon(settlements("a"))
     settling.soon(settlements("b", "c"))
     await writes.done()
@@ -90,7 +90,7 @@ async def test_one_outcome_that_cannot_be_written_fails_alone() -> None:
     desk, writes = Desk(), Writes()
     desk.open.set()
     desk.refuse = {"c": ValueError("not that one")}
-    settling = Settling(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
+    settling = Completer(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
     settling.soon(settlements(*"abcdefgh"))
     await writes.done()
     assert sorted(desk.written) == list("abcdefgh")
@@ -104,7 +104,7 @@ async def test_a_fault_nobody_has_heard_of_holds_up_only_its_own_batch(
     desk, writes = Desk(), Writes()
     desk.open.set()
     desk.refuse = {"a": RuntimeError("what is this")}
-    settling = Settling(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
+    settling = Completer(desk, writes, no_probe, {})  # type: ignore[arg-type]  # the one verb it calls
     settling.soon(settlements("a", "b"))
     await turns()
     settling.soon(settlements("c"))

@@ -23,7 +23,7 @@ from benchmarks.plan import Plan
 from benchmarks.postgres.server import Server
 from benchmarks.results import Bar, Measure, Row
 from coatcheck.ids import UlidGenerator, first_ulid_at
-from coatcheck.model.job import NewJob, Terms
+from coatcheck.model.job import JobInsert, Terms
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import Settlement
@@ -180,10 +180,10 @@ def _backends(address: str) -> list[int]:
         return [pid for (pid,) in found]
 
 
-def new_job(terms: Terms = AS_USUAL) -> NewJob:
+def new_job(terms: Terms = AS_USUAL) -> JobInsert:
     """Make a job that is due now."""
     now = _now()
-    return NewJob(new_id(), KIND, '{"n":1}', created_at=now, run_at=now, terms=terms)
+    return JobInsert(new_id(), KIND, '{"n":1}', created_at=now, run_at=now, terms=terms)
 
 
 def _now() -> int:

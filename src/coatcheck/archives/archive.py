@@ -58,7 +58,7 @@ _LONGEST_LINK = 4096
 
 
 @dataclass(frozen=True)
-class Limits:
+class ArchiveLimits:
     """How much of an archive is worth reading."""
 
     entries: int = 250_000
@@ -70,7 +70,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArchiveEntry:
     """A file of the archive: its path with `/`, and how large it says it is."""
 
     path: str
@@ -81,8 +81,8 @@ class Entry:
 class Archive:
     """An archive that was looked over, and can be read."""
 
-    def __init__(self, path: Path, limits: Limits | None = None) -> None:
-        limits = limits or Limits()
+    def __init__(self, path: Path, limits: ArchiveLimits | None = None) -> None:
+        limits = limits or ArchiveLimits()
         with path.open("rb") as file:
             check_directory(file, limits.entries, limits.directory_bytes)
         try:
@@ -108,7 +108,7 @@ class Archive:
     ) -> None:
         self._zip.close()
 
-    def read(self, entry: Entry, most: int | None = None) -> bytes:
+    def read(self, entry: ArchiveEntry, most: int | None = None) -> bytes:
         """Read an entry, or as much of its beginning; raises ArchiveError where it is not what it
         says.
         """
@@ -128,11 +128,13 @@ class Archive:
             raise _damaged(entry.path)
         return content
 
-    def _look_over(self, archive_bytes: int, limits: Limits) -> tuple[list[Entry], list[str]]:
+    def _look_over(
+        self, archive_bytes: int, limits: ArchiveLimits
+    ) -> tuple[list[ArchiveEntry], list[str]]:
         infos = self._zip.infolist()
         check_sizes(infos, archive_bytes, limits)
-        files: list[Entry] = []
-        links: list[Entry] = []
+        files: list[ArchiveEntry] = []
+        links: list[ArchiveEntry] = []
         names = _Names()
         for info in infos:
             path = _safe_path(info)
@@ -140,14 +142,14 @@ class Archive:
             kind = _check_kind(info, path)
             if info.is_dir():
                 continue
-            entry = Entry(path, info.file_size, info)
+            entry = ArchiveEntry(path, info.file_size, info)
             (links if kind == stat.S_IFLNK else files).append(entry)
         names.check_folders()
         for link in links:
             self._check_link(link)
         return files, [link.path for link in links]
 
-    def _check_link(self, link: Entry) -> None:
+    def _check_link(self, link: ArchiveEntry) -> None:
         said = f"{shown(link.path)} is a symbolic link that leads out of the archive"
         if link.size > _LONGEST_LINK:
             raise ArchiveError(SYMLINK, said)
@@ -161,7 +163,7 @@ class Archive:
                 raise ArchiveError(SYMLINK, said)
 
 
-def check_sizes(infos: list[zipfile.ZipInfo], archive_bytes: int, limits: Limits) -> None:
+def check_sizes(infos: list[zipfile.ZipInfo], archive_bytes: int, limits: ArchiveLimits) -> None:
     """Raise ArchiveError where the entries of an archive say that they unpack to too much."""
     packed = total = 0
     for info in infos:

@@ -30,7 +30,7 @@ PIECE = 1 << 20
 BlobWriter = Generator[None, bytes | None, None]
 
 
-class Patience(NamedTuple):
+class BlobRetryPolicy(NamedTuple):
     """How often something is tried in all, and how long the pauses are, which double."""
 
     tries: int = 3
@@ -74,7 +74,7 @@ class Bucket(Protocol):
         """Write what is under one key under another as well; raises BlobGone."""
         ...
 
-    def sign(self, key: str, seconds: float) -> Address | None:
+    def sign(self, key: str, seconds: float) -> SignedAddress | None:
         """Return an address that anybody can write this one blob to, for a while; None where there
         is no such thing.
         """
@@ -85,14 +85,14 @@ class Bucket(Protocol):
         ...
 
 
-class Written(NamedTuple):
+class BlobDigest(NamedTuple):
     """What was written: how many bytes, and their SHA-256 in hexadecimal."""
 
     size: int
     sha256: str
 
 
-class Address(NamedTuple):
+class SignedAddress(NamedTuple):
     """Where bytes can be put by whoever knows it, and the headers that have to go with them."""
 
     url: str

@@ -24,8 +24,15 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TypeVar
 
-from coatcheck.blobs.base import PIECE, Address, BlobWriter, Bucket, Patience, Written
-from coatcheck.blobs.encrypted import SealedBucket
+from coatcheck.blobs.base import (
+    PIECE,
+    BlobDigest,
+    BlobRetryPolicy,
+    BlobWriter,
+    Bucket,
+    SignedAddress,
+)
+from coatcheck.blobs.encrypted import EncryptedBucket
 from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, TooLarge
 
 T = TypeVar("T")
@@ -47,7 +54,7 @@ class Blobs:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._bucket = bucket
-        self._patience = Patience()
+        self._patience = BlobRetryPolicy()
         self._sleep = sleep
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="coatcheck-blobs")
         self._streams = ThreadPoolExecutor(STREAM_THREADS, thread_name_prefix="coatcheck-streams")
@@ -62,7 +69,7 @@ class Blobs:
         for threads in (self._threads, self._streams):
             threads.shutdown(wait=False, cancel_futures=True)
 
-    async def put(self, key: str, source: Source, limit: int) -> Written:
+    async def put(self, key: str, source: Source, limit: int) -> BlobDigest:
         """Write a blob of at most `limit` bytes; raises TooLarge, and whatever the source does."""
         if isinstance(source, AsyncIterator):
             return await self._put_stream(key, source, limit)
@@ -125,12 +132,12 @@ class Blobs:
 
         await self._persist(lambda: self._run(fetch))
 
-    async def copy(self, key: str, to: str, most: int) -> Written:
+    async def copy(self, key: str, to: str, most: int) -> BlobDigest:
         """Copy a blob that somebody else has written, and count and hash the copy; raises BlobGone,
         and TooLarge for more than `most` bytes, which are not copied.
         """
 
-        def copy() -> Written:
+        def copy() -> BlobDigest:
             if self._bucket.size(key) > most:
                 raise TooLarge(f"this is more than the {most:,} bytes that are allowed")
             self._bucket.copy(key, to)
@@ -141,7 +148,7 @@ class Blobs:
 
         return await self._persist(lambda: self._run(copy))
 
-    async def sign(self, key: str, seconds: float) -> Address | None:
+    async def sign(self, key: str, seconds: float) -> SignedAddress | None:
         """Return an address that a blob can be written to, where there is such a thing."""
         return await self._run(lambda: self._bucket.sign(key, seconds))
 
@@ -153,14 +160,14 @@ class Blobs:
     async def is_outdated(self, key: str) -> bool:
         """Tell whether a blob is sealed with an older key; raises BlobGone."""
         bucket = self._bucket
-        if not isinstance(bucket, SealedBucket):
+        if not isinstance(bucket, EncryptedBucket):
             return False
         return await self._persist(lambda: self._run(lambda: bucket.is_outdated(key)))
 
     async def reseal(self, key: str) -> None:
         """Seal a blob anew; raises BlobGone, BlobDamaged, KeyMissing."""
         bucket = self._bucket
-        if isinstance(bucket, SealedBucket):
+        if isinstance(bucket, EncryptedBucket):
             await self._persist(lambda: self._run(lambda: bucket.reseal(key)))
 
     async def check(self) -> None:
@@ -169,17 +176,17 @@ class Blobs:
 
     # --- writing
 
-    def _put(self, key: str, pieces: Iterable[bytes], limit: int) -> Written:
+    def _put(self, key: str, pieces: Iterable[bytes], limit: int) -> BlobDigest:
         counted = _Counted(pieces, limit)
         self._bucket.put(key, counted)
         return counted.written()
 
-    def _put_once(self, key: str, pieces: Iterable[bytes], limit: int) -> Written:
+    def _put_once(self, key: str, pieces: Iterable[bytes], limit: int) -> BlobDigest:
         counted = _Counted(pieces, limit)
         self._bucket.put_once(key, counted)
         return counted.written()
 
-    async def _put_stream(self, key: str, source: AsyncIterator[bytes], limit: int) -> Written:
+    async def _put_stream(self, key: str, source: AsyncIterator[bytes], limit: int) -> BlobDigest:
         """Write what arrives while it arrives, a full piece at a time."""
         tally = _Tally(limit)
         piece = await _next_piece(source)
@@ -293,8 +300,8 @@ class _Tally:
             raise TooLarge(f"this is more than the {self._limit:,} bytes that are allowed")
         self._hash.update(piece)
 
-    def written(self) -> Written:
-        return Written(self._size, self._hash.hexdigest())
+    def written(self) -> BlobDigest:
+        return BlobDigest(self._size, self._hash.hexdigest())
 
 
 class _Counted(_Tally):

@@ -13,7 +13,7 @@ from coatcheck.crypto.encryption import HEADER, MAGIC, PIECE, TAG, Keyring
 from coatcheck.errors import BlobDamaged
 
 
-class SealedBucket:
+class EncryptedBucket:
     """Seals what goes into another bucket, and opens what comes out."""
 
     def __init__(self, bucket: Bucket, keys: Keyring) -> None:

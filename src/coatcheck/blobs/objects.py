@@ -25,7 +25,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from coatcheck.blobs.base import PIECE, Address, BlobWriter, Patience
+from coatcheck.blobs.base import PIECE, BlobRetryPolicy, BlobWriter, SignedAddress
 from coatcheck.errors import BlobDamaged, BlobGone, BlobStoreUnavailable, ConfigurationError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _PUT_HEADERS = {"az": {"x-ms-blob-type": "BlockBlob"}}
 class ObjectBucket:
     """A bucket or container, or a part of one that the URL's path names."""
 
-    def __init__(self, url: str, patience: Patience = Patience()) -> None:  # noqa: B008 - a value
+    def __init__(self, url: str, patience: BlobRetryPolicy = BlobRetryPolicy()) -> None:  # noqa: B008 - a value
         try:
             # An optional part: only who uses it needs it.
             import obstore  # noqa: PLC0415
@@ -127,12 +127,12 @@ class ObjectBucket:
         with self._as_ours(key):
             self._obstore.copy(self._store, key, to)
 
-    def sign(self, key: str, seconds: float) -> Address:
+    def sign(self, key: str, seconds: float) -> SignedAddress:
         """Return an address to PUT an object to."""
         with self._as_ours(key):
             lasting = timedelta(seconds=seconds)
             url = str(self._obstore.sign(self._store, "PUT", key, lasting))
-            return Address(url, _PUT_HEADERS.get(self._place.partition(":")[0], {}))
+            return SignedAddress(url, _PUT_HEADERS.get(self._place.partition(":")[0], {}))
 
     def check(self) -> None:
         """Write a few bytes, read them and remove them."""
@@ -157,7 +157,7 @@ class ObjectBucket:
             raise BlobStoreUnavailable(said) from error
 
 
-def _retrying(patience: Patience) -> RetryConfig:
+def _retrying(patience: BlobRetryPolicy) -> RetryConfig:
     """Put it as obstore does; its pauses after the first are drawn at random up to the double."""
     backoff: BackoffConfig = {
         "init_backoff": timedelta(seconds=patience.first_pause_s),

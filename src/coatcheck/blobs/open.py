@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from coatcheck.blobs.base import Bucket
 from coatcheck.blobs.blobs import Blobs
-from coatcheck.blobs.encrypted import SealedBucket
+from coatcheck.blobs.encrypted import EncryptedBucket
 from coatcheck.blobs.files import FileBucket
 from coatcheck.blobs.objects import ObjectBucket
 from coatcheck.crypto.encryption import keyring_for
@@ -30,7 +30,7 @@ def bucket_for(settings: Settings) -> Bucket:
     """Return the place that the settings name: beside the database file unless told."""
     bucket = _plain_bucket(settings)
     keys = keyring_for(settings)
-    return bucket if keys is None else SealedBucket(bucket, keys)
+    return bucket if keys is None else EncryptedBucket(bucket, keys)
 
 
 def _plain_bucket(settings: Settings) -> Bucket:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from coatcheck.clock import SystemClock
 from coatcheck.crypto.pepper import pepper_for
-from coatcheck.engine.auth import Doorkeeper
+from coatcheck.engine.auth import Authenticator
 from coatcheck.settings import load_settings
 from coatcheck.store.base import Store
 from coatcheck.store.open import store_for
@@ -16,7 +16,9 @@ from coatcheck.store.open import store_for
 T = TypeVar("T")
 
 
-def with_doorkeeper(flags: dict[str, Any], work: Callable[[Doorkeeper, Store], Awaitable[T]]) -> T:
+def with_doorkeeper(
+    flags: dict[str, Any], work: Callable[[Authenticator, Store], Awaitable[T]]
+) -> T:
     """Open the database that the flags and settings name, and do something to keys or tenants."""
     settings = load_settings(flags)
     pepper = pepper_for(settings)
@@ -25,7 +27,7 @@ def with_doorkeeper(flags: dict[str, Any], work: Callable[[Doorkeeper, Store], A
         store = store_for(settings)
         await store.open()
         try:
-            return await work(Doorkeeper(store, SystemClock(), pepper.read_or_make), store)
+            return await work(Authenticator(store, SystemClock(), pepper.read_or_make), store)
         finally:
             await store.close()
 

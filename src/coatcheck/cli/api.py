@@ -18,7 +18,7 @@ from coatcheck.client.address import DEFAULT_URL, find_address
 from coatcheck.client.driver import Driver
 from coatcheck.client.effects import send
 from coatcheck.client.responses import read_object
-from coatcheck.client.wire import JSON, Lost, Request
+from coatcheck.client.wire import JSON, ApiRequest, ConnectionLost
 from coatcheck.errors import (
     CoatcheckError,
     ConfigurationError,
@@ -50,7 +50,7 @@ _EXIT_CODES: tuple[tuple[type[CoatcheckError], int], ...] = (
 Json = dict[str, Any]
 
 
-class NoAnswer(ApiError):
+class ServerUnreachable(ApiError):
     """Nothing answers at the address."""
 
 
@@ -92,16 +92,16 @@ class Api:
         """Read a job; `wait` for it to end, so many seconds at most."""
         query = [("wait", f"{wait:.3f}")] if wait else []
         query += [("explain", "1")] if explain else []
-        return self._call(Request("GET", _job(job_id), tuple(query)), "id", wait)
+        return self._call(ApiRequest("GET", _job(job_id), tuple(query)), "id", wait)
 
     def events(self, job_id: str, after: int, wait: float) -> Json:
         """Read what follows in a job's log; `wait` for it, so many seconds at most."""
         query = (("after", str(after)), ("wait", f"{wait:.3f}"))
-        return self._call(Request("GET", f"{_job(job_id)}/events", query), "events", wait)
+        return self._call(ApiRequest("GET", f"{_job(job_id)}/events", query), "events", wait)
 
     def artifact(self, job_id: str, name: str, holds: str) -> Json:
         """Read a file that a job has left behind: a JSON object with this member."""
-        return self._call(Request("GET", f"{_job(job_id)}/artifacts/{quote(name)}"), holds)
+        return self._call(ApiRequest("GET", f"{_job(job_id)}/artifacts/{quote(name)}"), holds)
 
     def jobs(self, query: list[tuple[str, str]], most: int | None) -> Iterator[tuple[Json, bool]]:
         """List jobs, newest first; with each comes whether there are more after it."""
@@ -111,7 +111,7 @@ class Api:
             asked = [*query, ("limit", str(size))]
             if cursor is not None:
                 asked.append(("cursor", cursor))
-            page = self._call(Request("GET", "/v1/jobs", tuple(asked)), "jobs")
+            page = self._call(ApiRequest("GET", "/v1/jobs", tuple(asked)), "jobs")
             found, cursor = page["jobs"], page["next_cursor"]
             for number, job in enumerate(found, 1):
                 yield job, number < len(found) or cursor is not None
@@ -121,15 +121,15 @@ class Api:
 
     def cancel(self, job_id: str) -> Json:
         """Ask for a job to be cancelled."""
-        return self._call(Request("POST", f"{_job(job_id)}/cancel"), "id")
+        return self._call(ApiRequest("POST", f"{_job(job_id)}/cancel"), "id")
 
     def steps(self, job_id: str) -> Json:
         """Read what a job has done so far."""
-        return self._call(Request("GET", f"{_job(job_id)}/steps"), "steps")
+        return self._call(ApiRequest("GET", f"{_job(job_id)}/steps"), "steps")
 
     def card(self, job_id: str) -> Json:
         """Read a job as a progress card."""
-        return self._call(Request("GET", f"{_job(job_id)}/card"), "title")
+        return self._call(ApiRequest("GET", f"{_job(job_id)}/card"), "title")
 
     def send(self, job_id: str, event: str, data: Any, key: str) -> Json:
         """Send an event to a job, once under a key."""
@@ -138,7 +138,7 @@ class Api:
 
     def resume(self, job_id: str) -> Json:
         """Let a job go on that failed or was cancelled."""
-        return self._call(Request("POST", f"{_job(job_id)}/resume"), "id")
+        return self._call(ApiRequest("POST", f"{_job(job_id)}/resume"), "id")
 
     def resume_some(self, which: Json) -> Json:
         """Resume jobs that a filter finds, or count them."""
@@ -150,37 +150,37 @@ class Api:
 
     def delete(self, job_id: str) -> Json:
         """Delete a job that has ended."""
-        return self._call(Request("DELETE", _job(job_id)), "id")
+        return self._call(ApiRequest("DELETE", _job(job_id)), "id")
 
     # --- documents
 
     def search(self, collection: str, query: list[tuple[str, str]]) -> list[Json]:
         """Find passages of a collection."""
         path = f"/v1/collections/{quote(collection, safe='')}/search"
-        found: list[Json] = self._call(Request("GET", path, tuple(query)), "results")["results"]
+        found: list[Json] = self._call(ApiRequest("GET", path, tuple(query)), "results")["results"]
         return found
 
     # --- kinds and queues
 
     def kinds(self) -> Json:
         """List what can be submitted."""
-        return self._call(Request("GET", "/v1/kinds"), "kinds")
+        return self._call(ApiRequest("GET", "/v1/kinds"), "kinds")
 
     def queues(self) -> Json:
         """List the queues."""
-        return self._call(Request("GET", "/v1/queues"), "queues")
+        return self._call(ApiRequest("GET", "/v1/queues"), "queues")
 
     def set_paused(self, queue: str, *, paused: bool) -> Json:
         """Pause a queue, or let it go on."""
         verb = "pause" if paused else "resume"
-        return self._call(Request("POST", f"/v1/queues/{quote(queue, safe='')}/{verb}"), "name")
+        return self._call(ApiRequest("POST", f"/v1/queues/{quote(queue, safe='')}/{verb}"), "name")
 
     def limit_queue(self, queue: str, concurrency: int | None) -> Json:
         """Limit what runs of a queue at once, or lift the limit."""
         path = f"/v1/queues/{quote(queue, safe='')}"
         content = json.dumps({"concurrency": concurrency}).encode()
         headers = {"accept": JSON, "content-type": JSON}
-        return self._call(Request("PUT", path, headers=headers, content=content), "name")
+        return self._call(ApiRequest("PUT", path, headers=headers, content=content), "name")
 
     # --- schedules
 
@@ -190,33 +190,33 @@ class Api:
 
     def schedule(self, name: str) -> Json:
         """Read a schedule."""
-        return self._call(Request("GET", _schedule(name)), "name")
+        return self._call(ApiRequest("GET", _schedule(name)), "name")
 
     def put_schedule(self, name: str, body: Json) -> Json:
         """Make a schedule, or change it to this."""
         headers = {"accept": JSON, "content-type": JSON}
         content = json.dumps(body).encode()
-        return self._call(Request("PUT", _schedule(name), (), headers, content), "name")
+        return self._call(ApiRequest("PUT", _schedule(name), (), headers, content), "name")
 
     def delete_schedule(self, name: str) -> Json:
         """Delete a schedule."""
-        return self._call(Request("DELETE", _schedule(name)), "name")
+        return self._call(ApiRequest("DELETE", _schedule(name)), "name")
 
     def set_schedule_paused(self, name: str, *, paused: bool) -> Json:
         """Pause a schedule, or let it go on."""
         verb = "pause" if paused else "resume"
-        return self._call(Request("POST", f"{_schedule(name)}/{verb}"), "name")
+        return self._call(ApiRequest("POST", f"{_schedule(name)}/{verb}"), "name")
 
     def trigger(self, name: str) -> Json:
         """Have a schedule's job made now."""
-        return self._call(Request("POST", f"{_schedule(name)}/trigger"), "id")
+        return self._call(ApiRequest("POST", f"{_schedule(name)}/trigger"), "id")
 
     def ticks(self, name: str, limit: int) -> list[str]:
         """Read when a schedule is due next."""
         query = (("limit", str(limit)),)
-        ticks: list[str] = self._call(Request("GET", f"{_schedule(name)}/ticks", query), "ticks")[
-            "ticks"
-        ]
+        ticks: list[str] = self._call(
+            ApiRequest("GET", f"{_schedule(name)}/ticks", query), "ticks"
+        )["ticks"]
         return ticks
 
     # --- webhooks
@@ -227,7 +227,7 @@ class Api:
 
     def webhook(self, webhook_id: str) -> Json:
         """Read a webhook."""
-        return self._call(Request("GET", _webhook(webhook_id)), "id")
+        return self._call(ApiRequest("GET", _webhook(webhook_id)), "id")
 
     def create_webhook(self, body: Json) -> Json:
         """Make a webhook."""
@@ -235,20 +235,20 @@ class Api:
 
     def steer_webhook(self, webhook_id: str, deed: str) -> Json:
         """Enable or disable a webhook."""
-        return self._call(Request("POST", f"{_webhook(webhook_id)}/{deed}"), "id")
+        return self._call(ApiRequest("POST", f"{_webhook(webhook_id)}/{deed}"), "id")
 
     def delete_webhook(self, webhook_id: str) -> Json:
         """Delete a webhook."""
-        return self._call(Request("DELETE", _webhook(webhook_id)), "id")
+        return self._call(ApiRequest("DELETE", _webhook(webhook_id)), "id")
 
     def rotate_secret(self, webhook_id: str | None) -> Json:
         """Make a new secret for a webhook, or for jobs' own."""
         place = "/v1/webhooks/secret" if webhook_id is None else _webhook(webhook_id)
-        return self._call(Request("POST", f"{place}/rotate"), "secret")
+        return self._call(ApiRequest("POST", f"{place}/rotate"), "secret")
 
     def webhook_secret(self) -> Json:
         """Read the secret of jobs' own webhooks."""
-        return self._call(Request("GET", "/v1/webhooks/secret"), "secret")
+        return self._call(ApiRequest("GET", "/v1/webhooks/secret"), "secret")
 
     def deliveries(self, place: str, state: str | None, most: int) -> list[Json]:
         """List the newest deliveries of `webhooks/<id>` or `jobs/<id>`."""
@@ -260,11 +260,11 @@ class Api:
     def redeliver(self, delivery_id: str) -> Json:
         """Have a delivery sent again."""
         path = f"/v1/webhooks/deliveries/{quote(delivery_id, safe='')}/redeliver"
-        return self._call(Request("POST", path), "id")
+        return self._call(ApiRequest("POST", path), "id")
 
     def redeliver_failed(self, webhook_id: str) -> Json:
         """Have sent again what a webhook has not taken."""
-        return self._call(Request("POST", f"{_webhook(webhook_id)}/redeliver"), "deliveries")
+        return self._call(ApiRequest("POST", f"{_webhook(webhook_id)}/redeliver"), "deliveries")
 
     def _pages(
         self, path: str, member: str, query: tuple[tuple[str, str], ...] = ()
@@ -272,7 +272,7 @@ class Api:
         more: tuple[tuple[str, str], ...] = ()
         while True:
             asked = (("limit", str(PAGE)), *query, *more)
-            page = self._call(Request("GET", path, asked), member)
+            page = self._call(ApiRequest("GET", path, asked), member)
             yield from page[member]
             if page["next_cursor"] is None:
                 return
@@ -282,13 +282,13 @@ class Api:
 
     def ready(self) -> Json:
         """Ask whether the server can take jobs in."""
-        return self._call(Request("GET", "/readyz"), "status")
+        return self._call(ApiRequest("GET", "/readyz"), "status")
 
-    def _call(self, request: Request, holds: str, wait_s: float = 0) -> Json:
+    def _call(self, request: ApiRequest, holds: str, wait_s: float = 0) -> Json:
         """Make a call; an answer without the member that tells it for ours is somebody else's."""
         got = self._driver.run(send(request, self._timeout_s + wait_s))
-        if isinstance(got, Lost):
-            raise NoAnswer(
+        if isinstance(got, ConnectionLost):
+            raise ServerUnreachable(
                 f"cannot reach a server at {self.shown_url} ({got.reason}); is it running "
                 "(`coatcheck serve`), and is the address right (--url, COATCHECK_URL)?",
                 exit_codes.UNREACHABLE,
@@ -308,11 +308,11 @@ class Api:
             raise ApiError(words, next(found, exit_codes.FAILED)) from None
 
 
-def _post(path: str, body: Any, key: str | None = None) -> Request:
+def _post(path: str, body: Any, key: str | None = None) -> ApiRequest:
     headers = {"accept": JSON, "content-type": JSON}
     if key is not None:
         headers["idempotency-key"] = key
-    return Request("POST", path, headers=headers, content=json.dumps(body).encode())
+    return ApiRequest("POST", path, headers=headers, content=json.dumps(body).encode())
 
 
 def _job(job_id: str) -> str:

@@ -13,7 +13,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """A server's address and the key for it, which is never shown."""
 
     url: str
@@ -34,11 +34,11 @@ def without_password(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
-def find_address(url: str | None, api_key: str | None) -> Address:
+def find_address(url: str | None, api_key: str | None) -> ServerAddress:
     """Read what was given, else COATCHECK_URL and COATCHECK_API_KEY, else this machine."""
     found = url if url is not None else os.environ.get("COATCHECK_URL") or DEFAULT_URL
     key = api_key if api_key is not None else os.environ.get("COATCHECK_API_KEY", "")
-    return Address(_check_url(found.strip()), _authorization(key.strip()))
+    return ServerAddress(_check_url(found.strip()), _authorization(key.strip()))
 
 
 def _check_url(url: str) -> str:

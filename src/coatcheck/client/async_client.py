@@ -11,18 +11,18 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from pydantic import TypeAdapter
 
-from coatcheck.client.address import Address, find_address
+from coatcheck.client.address import ServerAddress, find_address
 from coatcheck.client.async_driver import AsyncDriver
-from coatcheck.client.calls import Calls, JobFilter, Page
+from coatcheck.client.calls import ApiCalls, JobQuery, Page
 from coatcheck.client.client import ANSWER_TIMEOUT_S, DEFAULT_TIMEOUT_S, RETRY_FOR_S
 from coatcheck.client.download import into
 from coatcheck.client.event import Event
 from coatcheck.client.handle import Handle, ResultT
 from coatcheck.client.new_job import JobOptions, NewJob
 from coatcheck.client.results import UNTYPED, read_type
-from coatcheck.client.retry import Patience
+from coatcheck.client.retry import RetryPolicy
 from coatcheck.client.schedules import ScheduleOptions
-from coatcheck.client.webhooks import AsyncWebhooks
+from coatcheck.client.webhooks import AsyncWebhookClient
 from coatcheck.model.upload import Upload
 
 T = TypeVar("T")
@@ -129,12 +129,14 @@ class AsyncClient:
         *,
         timeout: float = ANSWER_TIMEOUT_S,
         retry_for: float = RETRY_FOR_S,
-        driver: Callable[[Address], AsyncDriver] = AsyncDriver,
+        driver: Callable[[ServerAddress], AsyncDriver] = AsyncDriver,
     ) -> None:
         address = find_address(base_url, api_key)
         self._driver = driver(address)
-        self._calls = Calls(Patience(address.shown, timeout, retry_for, self._driver.monotonic))
-        self.webhooks = AsyncWebhooks(self._driver, self._calls.webhooks)
+        self._calls = ApiCalls(
+            RetryPolicy(address.shown, timeout, retry_for, self._driver.monotonic)
+        )
+        self.webhooks = AsyncWebhookClient(self._driver, self._calls.webhooks)
 
     async def __aenter__(self) -> Self:
         return self
@@ -294,7 +296,7 @@ class AsyncClient:
         *,
         limit: int | None = None,
         cursor: str | None = None,
-        **which: Unpack[JobFilter],
+        **which: Unpack[JobQuery],
     ) -> Page:
         """Read a page of jobs, newest first and without their results.
 
@@ -303,7 +305,7 @@ class AsyncClient:
         return await self._driver.run(self._calls.list(which, limit, cursor))
 
     def iterate(
-        self, *, page_size: int | None = None, **which: Unpack[JobFilter]
+        self, *, page_size: int | None = None, **which: Unpack[JobQuery]
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Iterate over all jobs that `list` would find, reading pages as they are wanted."""
         return self._driver.iterate(self._calls.iterate(which, page_size))
@@ -324,7 +326,7 @@ class AsyncClient:
         """Let a job go on from its last checkpoint, if it failed or was cancelled."""
         return await self._driver.run(self._calls.resume_job(job_id))
 
-    async def resume_all(self, *, dry_run: bool = False, **which: Unpack[JobFilter]) -> int:
+    async def resume_all(self, *, dry_run: bool = False, **which: Unpack[JobQuery]) -> int:
         """Let all jobs go on that a filter finds, and return how many; `dry_run` only counts them.
 
         Filters: `state` (failed unless told; or cancelled), `kind`, `queue`, `labels`,

@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from coatcheck.client.address import Address
+from coatcheck.client.address import ServerAddress
 from coatcheck.client.connection_errors import lost
 from coatcheck.client.driver import LIMITS, answer, build
-from coatcheck.client.effects import Emit, Open, Pause, Read, Send, Step, Steps
-from coatcheck.client.wire import Answer, Lost
+from coatcheck.client.effects import Emit, OpenStream, Pause, ReadStream, SendRequest, Step, Steps
+from coatcheck.client.wire import ApiResponse, ConnectionLost
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class AsyncDriver:
 
     def __init__(
         self,
-        address: Address,
+        address: ServerAddress,
         *,
         transport: httpx2.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -93,14 +93,14 @@ class _Exchange:
             response, self._response = self._response, None
             await response.aclose()
 
-    async def carry_out(self, step: Step) -> Answer | Lost | bytes | None:
+    async def carry_out(self, step: Step) -> ApiResponse | ConnectionLost | bytes | None:
         try:
             match step:
-                case Send():
+                case SendRequest():
                     return await self._send(step)
-                case Open():
+                case OpenStream():
                     return await self._open(step)
-                case Read():
+                case ReadStream():
                     assert self._pieces is not None
                     return await anext(self._pieces, b"")
                 case Pause():
@@ -111,11 +111,11 @@ class _Exchange:
             await self.close()
             return lost(error)
 
-    async def _send(self, step: Send) -> Answer:
+    async def _send(self, step: SendRequest) -> ApiResponse:
         response = await self._http.send(build(self._http, step.request, step.timeout_s))
         return answer(response, response.content)
 
-    async def _open(self, step: Open) -> Answer:
+    async def _open(self, step: OpenStream) -> ApiResponse:
         await self.close()
         request = build(self._http, step.request, step.timeout_s)
         self._response = await self._http.send(request, stream=True)

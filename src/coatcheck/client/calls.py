@@ -17,11 +17,11 @@ from coatcheck.client.effects import Emit, Steps
 from coatcheck.client.follow import Keep, follow
 from coatcheck.client.new_job import NewJob, write_batch, write_job, write_json
 from coatcheck.client.responses import JOB_MEMBERS, read_json, read_object
-from coatcheck.client.retry import Patience
+from coatcheck.client.retry import RetryPolicy
 from coatcheck.client.schedules import ScheduleCalls, trigger_path
 from coatcheck.client.wait import Pieces, wait_for_end
 from coatcheck.client.webhook_calls import WebhookCalls
-from coatcheck.client.wire import JSON, Request
+from coatcheck.client.wire import JSON, ApiRequest
 from coatcheck.errors import Gone, InvalidInput, Unreachable
 from coatcheck.model.upload import Upload
 
@@ -36,7 +36,7 @@ _JSON_BODY = {"accept": JSON, "content-type": JSON}
 _PRINTABLE = re.compile(r"[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?")
 
 
-class JobFilter(TypedDict, total=False):
+class JobQuery(TypedDict, total=False):
     """Which jobs to list."""
 
     state: str | None
@@ -54,10 +54,10 @@ class Page:
     next_cursor: str | None
 
 
-class Calls:
+class ApiCalls:
     """The calls of one client, as steps that a driver carries out."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: RetryPolicy) -> None:
         self._patience = patience
         self._pieces = Pieces()
         self.schedules = ScheduleCalls(patience)
@@ -82,13 +82,13 @@ class Calls:
 
     def get(self, job_id: str) -> Steps[Job]:
         """Read a job."""
-        return self._object(Request("GET", _path(job_id)), *JOB_MEMBERS)
+        return self._object(ApiRequest("GET", _path(job_id)), *JOB_MEMBERS)
 
     def wait(self, job_id: str, timeout: float) -> Steps[Job]:
         """Read a job when it has ended, or as it stands when the time runs out."""
         job = yield from wait_for_end(self._patience, self._pieces, _path(job_id), timeout)
         if job.get("result_omitted"):  # too large to be shown with the job
-            answer, _ = yield from self._patience.ask(Request("GET", f"{_path(job_id)}/result"))
+            answer, _ = yield from self._patience.ask(ApiRequest("GET", f"{_path(job_id)}/result"))
             job["result"] = read_json(answer)
         return job
 
@@ -98,7 +98,9 @@ class Calls:
 
     def artifacts(self, job_id: str) -> Steps[Listed]:
         """Read which files a job has left behind."""
-        found = yield from self._object(Request("GET", f"{_path(job_id)}/artifacts"), "artifacts")
+        found = yield from self._object(
+            ApiRequest("GET", f"{_path(job_id)}/artifacts"), "artifacts"
+        )
         listed: Listed = found["artifacts"]
         return listed
 
@@ -124,7 +126,7 @@ class Calls:
             headers["content-type"] = content_type
         query = () if name is None else (("name", name),)
         content = data if isinstance(data, bytes) else None
-        request = Request("POST", "/v1/uploads", query, headers, content, path)
+        request = ApiRequest("POST", "/v1/uploads", query, headers, content, path)
         try:
             taken = yield from self._object(request, "id", "sha256")
         except Unreachable as error:
@@ -133,33 +135,35 @@ class Calls:
 
     def explain(self, job_id: str) -> Steps[Reasons]:
         """Read what holds a job."""
-        job = yield from self._object(Request("GET", _path(job_id), (("explain", "1"),)), "explain")
+        job = yield from self._object(
+            ApiRequest("GET", _path(job_id), (("explain", "1"),)), "explain"
+        )
         reasons: Reasons = job["explain"]
         return reasons
 
     def cancel(self, job_id: str) -> Steps[Job]:
         """Ask for a job to be cancelled."""
-        return self._object(Request("POST", f"{_path(job_id)}/cancel"), *JOB_MEMBERS)
+        return self._object(ApiRequest("POST", f"{_path(job_id)}/cancel"), *JOB_MEMBERS)
 
     def delete(self, job_id: str) -> Steps[dict[str, Any]]:
         """Delete a job that has ended; the receipt."""
-        answer, lost = yield from self._patience.ask(Request("DELETE", _path(job_id)))
+        answer, lost = yield from self._patience.ask(ApiRequest("DELETE", _path(job_id)))
         if lost and answer.status == 410:
             # Deleted by a request of ours whose answer, with the receipt, was lost.
             return {"id": job_id, "deleted_at": None, "removed": None}
         return read_object(answer)
 
-    def list(self, which: JobFilter, limit: int | None, cursor: str | None) -> Steps[Page]:
+    def list(self, which: JobQuery, limit: int | None, cursor: str | None) -> Steps[Page]:
         """Read a page of jobs."""
         query = [*_query(which)]
         query += [] if limit is None else [("limit", str(limit))]
         query += [] if cursor is None else [("cursor", cursor)]
         answer = yield from self._object(
-            Request("GET", "/v1/jobs", tuple(query)), "jobs", "next_cursor"
+            ApiRequest("GET", "/v1/jobs", tuple(query)), "jobs", "next_cursor"
         )
         return Page(answer["jobs"], answer["next_cursor"])
 
-    def iterate(self, which: JobFilter, page_size: int | None) -> Steps[None]:
+    def iterate(self, which: JobQuery, page_size: int | None) -> Steps[None]:
         """Emit every job, page by page as they are wanted."""
         cursor: str | None = None
         while True:
@@ -172,12 +176,12 @@ class Calls:
 
     def steps(self, job_id: str) -> Steps[Listed]:
         """Read what a job has done so far."""
-        answer = yield from self._object(Request("GET", f"{_path(job_id)}/steps"), "steps")
+        answer = yield from self._object(ApiRequest("GET", f"{_path(job_id)}/steps"), "steps")
         found: Listed = answer["steps"]
         for step in found:
             if step.pop("result_omitted", False):  # too large to be shown with the others
                 path = f"{_path(job_id)}/steps/{step['seq']}/result"
-                alone, _ = yield from self._patience.ask(Request("GET", path))
+                alone, _ = yield from self._patience.ask(ApiRequest("GET", path))
                 step["result"] = read_json(alone)
         return found
 
@@ -188,9 +192,9 @@ class Calls:
 
     def resume_job(self, job_id: str) -> Steps[Job]:
         """Let a job go on that failed or was cancelled."""
-        return self._object(Request("POST", f"{_path(job_id)}/resume"), *JOB_MEMBERS)
+        return self._object(ApiRequest("POST", f"{_path(job_id)}/resume"), *JOB_MEMBERS)
 
-    def resume_all(self, which: JobFilter, dry_run: bool) -> Steps[int]:
+    def resume_all(self, which: JobQuery, dry_run: bool) -> Steps[int]:
         """Resume, or count, all jobs that a filter finds, some at a time."""
         created_after = which.get("created_after")
         asked = {**which, "created_after": created_after and created_after.isoformat()}
@@ -200,7 +204,7 @@ class Calls:
         cursor: str | None = None
         while True:
             content = write_json(body if cursor is None else {**body, "cursor": cursor})
-            request = Request("POST", "/v1/resumptions", headers=_JSON_BODY, content=content)
+            request = ApiRequest("POST", "/v1/resumptions", headers=_JSON_BODY, content=content)
             answer = yield from self._object(request, "jobs", "next_cursor")
             resumed += int(answer["jobs"])
             cursor = answer["next_cursor"]
@@ -235,11 +239,11 @@ class Calls:
 
     def pause(self, queue: str) -> Steps[dict[str, Any]]:
         """Stop starting jobs of a queue."""
-        return self._object(Request("POST", f"/v1/queues/{quote(queue, safe='')}/pause"))
+        return self._object(ApiRequest("POST", f"/v1/queues/{quote(queue, safe='')}/pause"))
 
     def resume(self, queue: str) -> Steps[dict[str, Any]]:
         """Start jobs of a queue again."""
-        return self._object(Request("POST", f"/v1/queues/{quote(queue, safe='')}/resume"))
+        return self._object(ApiRequest("POST", f"/v1/queues/{quote(queue, safe='')}/resume"))
 
     def _once(
         self, path: str, body: bytes | None, key: str | None, limit: int, *members: str
@@ -249,7 +253,7 @@ class Calls:
         headers = {"accept": JSON, "idempotency-key": key}
         if body is not None:
             headers["content-type"] = JSON
-        request = Request("POST", path, headers=headers, content=body)
+        request = ApiRequest("POST", path, headers=headers, content=body)
         try:
             if body is not None and len(body) > limit:
                 return read_object((yield from self._patience.ask_large(request, limit)), *members)
@@ -258,10 +262,10 @@ class Calls:
             raise Unreachable(str(error), key) from None
 
     def _listed(self, what: str) -> Steps[Listed]:
-        found: Listed = (yield from self._object(Request("GET", f"/v1/{what}"), what))[what]
+        found: Listed = (yield from self._object(ApiRequest("GET", f"/v1/{what}"), what))[what]
         return found
 
-    def _object(self, request: Request, *members: str) -> Steps[dict[str, Any]]:
+    def _object(self, request: ApiRequest, *members: str) -> Steps[dict[str, Any]]:
         answer, _ = yield from self._patience.ask(request)
         return read_object(answer, *members)
 
@@ -278,7 +282,7 @@ def _path(job_id: str) -> str:
     return f"/v1/jobs/{quote(job_id, safe='')}"
 
 
-def _query(which: JobFilter) -> list[tuple[str, str]]:
+def _query(which: JobQuery) -> list[tuple[str, str]]:
     plain = {"state": which.get("state"), "kind": which.get("kind"), "queue": which.get("queue")}
     query = [(name, text) for name, text in plain.items() if text is not None]
     query += [("label", f"{name}:{value}") for name, value in (which.get("labels") or {}).items()]

@@ -15,17 +15,17 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 from pydantic import TypeAdapter
 
-from coatcheck.client.address import Address, find_address
-from coatcheck.client.calls import Calls, JobFilter, Page
+from coatcheck.client.address import ServerAddress, find_address
+from coatcheck.client.calls import ApiCalls, JobQuery, Page
 from coatcheck.client.download import into
 from coatcheck.client.driver import Driver
 from coatcheck.client.event import Event
 from coatcheck.client.handle import Handle, ResultT
 from coatcheck.client.new_job import JobOptions, NewJob
 from coatcheck.client.results import UNTYPED, read_type
-from coatcheck.client.retry import Patience
+from coatcheck.client.retry import RetryPolicy
 from coatcheck.client.schedules import ScheduleOptions
-from coatcheck.client.webhooks import Webhooks
+from coatcheck.client.webhooks import WebhookClient
 from coatcheck.model.upload import Upload
 
 T = TypeVar("T")
@@ -134,12 +134,14 @@ class Client:
         *,
         timeout: float = ANSWER_TIMEOUT_S,
         retry_for: float = RETRY_FOR_S,
-        driver: Callable[[Address], Driver] = Driver,
+        driver: Callable[[ServerAddress], Driver] = Driver,
     ) -> None:
         address = find_address(base_url, api_key)
         self._driver = driver(address)
-        self._calls = Calls(Patience(address.shown, timeout, retry_for, self._driver.monotonic))
-        self.webhooks = Webhooks(self._driver, self._calls.webhooks)
+        self._calls = ApiCalls(
+            RetryPolicy(address.shown, timeout, retry_for, self._driver.monotonic)
+        )
+        self.webhooks = WebhookClient(self._driver, self._calls.webhooks)
 
     def __enter__(self) -> Self:
         return self
@@ -299,7 +301,7 @@ class Client:
         *,
         limit: int | None = None,
         cursor: str | None = None,
-        **which: Unpack[JobFilter],
+        **which: Unpack[JobQuery],
     ) -> Page:
         """Read a page of jobs, newest first and without their results.
 
@@ -308,7 +310,7 @@ class Client:
         return self._driver.run(self._calls.list(which, limit, cursor))
 
     def iterate(
-        self, *, page_size: int | None = None, **which: Unpack[JobFilter]
+        self, *, page_size: int | None = None, **which: Unpack[JobQuery]
     ) -> Generator[dict[str, Any], None, None]:
         """Iterate over all jobs that `list` would find, reading pages as they are wanted."""
         return self._driver.iterate(self._calls.iterate(which, page_size))
@@ -329,7 +331,7 @@ class Client:
         """Let a job go on from its last checkpoint, if it failed or was cancelled."""
         return self._driver.run(self._calls.resume_job(job_id))
 
-    def resume_all(self, *, dry_run: bool = False, **which: Unpack[JobFilter]) -> int:
+    def resume_all(self, *, dry_run: bool = False, **which: Unpack[JobQuery]) -> int:
         """Let all jobs go on that a filter finds, and return how many; `dry_run` only counts them.
 
         Filters: `state` (failed unless told; or cancelled), `kind`, `queue`, `labels`,

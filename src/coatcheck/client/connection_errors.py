@@ -7,27 +7,29 @@ from typing import TypeVar
 
 import httpx2
 
-from coatcheck.client.wire import Lost
+from coatcheck.client.wire import ConnectionLost
 
 E = TypeVar("E", bound=BaseException)
 
 
-def lost(error: httpx2.RequestError | httpx2.StreamError) -> Lost:
+def lost(error: httpx2.RequestError | httpx2.StreamError) -> ConnectionLost:
     """Say why there was no answer."""
     untrusted = _cause(error, ssl.SSLCertVerificationError)
     if untrusted is not None:
         reason = f"its certificate is not trusted ({untrusted.verify_message})"
-        return Lost(reason, connected=False, hopeless=True)
+        return ConnectionLost(reason, connected=False, hopeless=True)
     match error:
         case httpx2.ConnectTimeout():
-            return Lost("the connection was not answered in time", connected=False)
+            return ConnectionLost("the connection was not answered in time", connected=False)
         case httpx2.ConnectError():
-            return Lost(_why_not_connected(error), connected=False)
+            return ConnectionLost(_why_not_connected(error), connected=False)
         case httpx2.LocalProtocolError() | httpx2.UnsupportedProtocol():
-            return Lost(f"the request cannot be sent: {error}", connected=False, hopeless=True)
+            return ConnectionLost(
+                f"the request cannot be sent: {error}", connected=False, hopeless=True
+            )
         case httpx2.TimeoutException():
-            return Lost("there was no answer in time")
-    return Lost("the connection was cut before the whole answer was there")
+            return ConnectionLost("there was no answer in time")
+    return ConnectionLost("the connection was cut before the whole answer was there")
 
 
 def _why_not_connected(error: Exception) -> str:

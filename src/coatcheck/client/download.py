@@ -16,12 +16,12 @@ from typing import IO
 
 from coatcheck.client.effects import Pause, Steps, open_stream, read_stream
 from coatcheck.client.responses import error_of
-from coatcheck.client.retry import Patience, is_answer
-from coatcheck.client.wire import Answer, Lost, Request
+from coatcheck.client.retry import RetryPolicy, is_answer
+from coatcheck.client.wire import ApiRequest, ApiResponse, ConnectionLost
 from coatcheck.errors import UnexpectedAnswer
 
 
-def download(patience: Patience, path: str, file: IO[bytes]) -> Steps[None]:
+def download(patience: RetryPolicy, path: str, file: IO[bytes]) -> Steps[None]:
     """Read what lies at a path into an empty file."""
     had = _Had(file)
     attempt = 0
@@ -40,7 +40,9 @@ def download(patience: Patience, path: str, file: IO[bytes]) -> Steps[None]:
         else:
             pause = patience.pause_after(got, attempt)
             attempt += 1
-        if patience.monotonic() + pause > until or (isinstance(got, Lost) and got.hopeless):
+        if patience.monotonic() + pause > until or (
+            isinstance(got, ConnectionLost) and got.hopeless
+        ):
             raise error_of(patience.give_up(got))
         yield Pause(pause)
 
@@ -59,17 +61,17 @@ def into(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         raise
 
 
-def _request(path: str, had: _Had) -> Request:
+def _request(path: str, had: _Had) -> ApiRequest:
     headers = {"accept": "*/*", "accept-encoding": "identity"}
     if had.size:
         headers |= {"range": f"bytes={had.size}-", "if-range": had.tag}
-    return Request("GET", path, headers=headers)
+    return ApiRequest("GET", path, headers=headers)
 
 
 def _read(had: _Had) -> Steps[bool]:
     while True:
         piece = yield from read_stream()
-        if isinstance(piece, Lost):
+        if isinstance(piece, ConnectionLost):
             return False
         if not piece:
             return had.is_whole()
@@ -86,7 +88,7 @@ class _Had:
         self.size = 0
         self.tag = ""
 
-    def begin(self, answer: Answer) -> int:
+    def begin(self, answer: ApiResponse) -> int:
         """Take an answer's head: it goes on, or it begins anew. Returns how much is had."""
         if answer.status == 200:
             self._file.seek(0)

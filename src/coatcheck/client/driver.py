@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import httpx2
 
 from coatcheck.blobs.blobs import pieces_of
-from coatcheck.client.address import Address
+from coatcheck.client.address import ServerAddress
 from coatcheck.client.connection_errors import lost
-from coatcheck.client.effects import Emit, Open, Pause, Read, Send, Step, Steps
-from coatcheck.client.wire import Answer, Lost, Request
+from coatcheck.client.effects import Emit, OpenStream, Pause, ReadStream, SendRequest, Step, Steps
+from coatcheck.client.wire import ApiRequest, ApiResponse, ConnectionLost
 
 T = TypeVar("T")
 # As many connections as there are callers: who waits for a job must not hold up who submits one.
@@ -26,7 +26,7 @@ class Driver:
 
     def __init__(
         self,
-        address: Address,
+        address: ServerAddress,
         *,
         transport: httpx2.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
@@ -93,14 +93,14 @@ class _Exchange:
             self._response.close()
             self._response = None
 
-    def carry_out(self, step: Step) -> Answer | Lost | bytes | None:
+    def carry_out(self, step: Step) -> ApiResponse | ConnectionLost | bytes | None:
         try:
             match step:
-                case Send():
+                case SendRequest():
                     return self._send(step)
-                case Open():
+                case OpenStream():
                     return self._open(step)
-                case Read():
+                case ReadStream():
                     return next(self._pieces, b"")
                 case Pause():
                     self.close()
@@ -110,11 +110,11 @@ class _Exchange:
             self.close()
             return lost(error)
 
-    def _send(self, step: Send) -> Answer:
+    def _send(self, step: SendRequest) -> ApiResponse:
         response = self._http.send(build(self._http, step.request, step.timeout_s))
         return answer(response, response.content)
 
-    def _open(self, step: Open) -> Answer:
+    def _open(self, step: OpenStream) -> ApiResponse:
         self.close()
         request = build(self._http, step.request, step.timeout_s)
         self._response = self._http.send(request, stream=True)
@@ -125,7 +125,7 @@ class _Exchange:
 
 
 def build(
-    http: httpx2.Client | httpx2.AsyncClient, request: Request, timeout_s: float
+    http: httpx2.Client | httpx2.AsyncClient, request: ApiRequest, timeout_s: float
 ) -> httpx2.Request:
     """Make the library's request of ours."""
     return http.build_request(
@@ -150,6 +150,6 @@ async def _without_blocking(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
-def answer(response: httpx2.Response, content: bytes) -> Answer:
+def answer(response: httpx2.Response, content: bytes) -> ApiResponse:
     """Make our answer of the library's."""
-    return Answer(response.status_code, dict(response.headers), content)
+    return ApiResponse(response.status_code, dict(response.headers), content)

@@ -12,29 +12,29 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from coatcheck.client.wire import Answer, Lost, Request
+from coatcheck.client.wire import ApiRequest, ApiResponse, ConnectionLost
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class SendRequest:
     """Send a request and read all of the answer: an Answer, or Lost."""
 
-    request: Request
+    request: ApiRequest
     timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenStream:
     """Send a request and leave a 200 or 206 open for Read: an Answer (others whole), or Lost."""
 
-    request: Request
+    request: ApiRequest
     timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadStream:
     """Read what comes next from what was opened: bytes, b"" at its end, or Lost."""
 
 
@@ -52,23 +52,23 @@ class Emit:
     value: Any
 
 
-Step: TypeAlias = Send | Open | Read | Pause | Emit
+Step: TypeAlias = SendRequest | OpenStream | ReadStream | Pause | Emit
 Steps: TypeAlias = Generator[Step, Any, T]
 
 
-def send(request: Request, timeout_s: float) -> Steps[Answer | Lost]:
+def send(request: ApiRequest, timeout_s: float) -> Steps[ApiResponse | ConnectionLost]:
     """Send a request: what came back, with its type."""
-    got: Answer | Lost = yield Send(request, timeout_s)
+    got: ApiResponse | ConnectionLost = yield SendRequest(request, timeout_s)
     return got
 
 
-def open_stream(request: Request, timeout_s: float) -> Steps[Answer | Lost]:
+def open_stream(request: ApiRequest, timeout_s: float) -> Steps[ApiResponse | ConnectionLost]:
     """Open a stream: what came back, with its type."""
-    got: Answer | Lost = yield Open(request, timeout_s)
+    got: ApiResponse | ConnectionLost = yield OpenStream(request, timeout_s)
     return got
 
 
-def read_stream() -> Steps[bytes | Lost]:
+def read_stream() -> Steps[bytes | ConnectionLost]:
     """Read on in the open stream: what came, with its type."""
-    got: bytes | Lost = yield Read()
+    got: bytes | ConnectionLost = yield ReadStream()
     return got

@@ -10,7 +10,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ServerSentEvent:
     """One message of a stream."""
 
     event: str
@@ -18,7 +18,7 @@ class Message:
     id: str | None
 
 
-class EventStream:
+class EventStreamParser:
     """The state between two pieces of a stream. A message that never ends is never told."""
 
     def __init__(self) -> None:
@@ -28,13 +28,13 @@ class EventStream:
         self._data: list[str] = []
         self._id: str | None = None
 
-    def feed(self, piece: bytes) -> Iterator[Message]:
+    def feed(self, piece: bytes) -> Iterator[ServerSentEvent]:
         """Take in a piece and yield the messages that are complete with it."""
         for line in self._lines(piece):
             if line:
                 self._take(line.decode("utf-8", "replace"))
             elif self._data:
-                yield Message(self._event or "message", "\n".join(self._data), self._id)
+                yield ServerSentEvent(self._event or "message", "\n".join(self._data), self._id)
                 self._event, self._data = "", []
             else:
                 self._event = ""

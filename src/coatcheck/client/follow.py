@@ -14,10 +14,10 @@ from typing import Any
 
 from coatcheck.client.effects import Emit, Pause, Steps, open_stream, read_stream
 from coatcheck.client.event import Event
-from coatcheck.client.event_stream import EventStream, Message
+from coatcheck.client.event_stream import EventStreamParser, ServerSentEvent
 from coatcheck.client.responses import error_of
-from coatcheck.client.retry import Patience, is_answer
-from coatcheck.client.wire import Lost, Request
+from coatcheck.client.retry import RetryPolicy, is_answer
+from coatcheck.client.wire import ApiRequest, ConnectionLost
 from coatcheck.errors import UnexpectedAnswer
 
 EVENT_STREAM = "text/event-stream"
@@ -27,7 +27,7 @@ SILENCE_S = 40.0
 Keep = Callable[[dict[str, Any]], object]
 
 
-def follow(patience: Patience, path: str, after: int | None, keep: Keep) -> Steps[None]:
+def follow(patience: RetryPolicy, path: str, after: int | None, keep: Keep) -> Steps[None]:
     """Emit every event after this number until the job's end; `keep` gets the job at its end."""
     log = _Log(after, keep)
     attempt = 0
@@ -49,24 +49,26 @@ def follow(patience: Patience, path: str, after: int | None, keep: Keep) -> Step
         else:
             pause = patience.pause_after(got, attempt)
             attempt += 1
-        if patience.monotonic() + pause > until or (isinstance(got, Lost) and got.hopeless):
+        if patience.monotonic() + pause > until or (
+            isinstance(got, ConnectionLost) and got.hopeless
+        ):
             raise error_of(patience.give_up(got))
         yield Pause(pause)
 
 
-def _request(path: str, last: int | None) -> Request:
+def _request(path: str, last: int | None) -> ApiRequest:
     # Compressed, a stream would be held back until there is enough of it.
     headers = {"accept": EVENT_STREAM, "accept-encoding": "identity", "cache-control": "no-store"}
     if last is not None:
         headers["last-event-id"] = str(last)
-    return Request("GET", path, headers=headers)
+    return ApiRequest("GET", path, headers=headers)
 
 
 def _read(log: _Log) -> Steps[None]:
-    stream = EventStream()
+    stream = EventStreamParser()
     while True:
         piece = yield from read_stream()
-        if isinstance(piece, Lost) or not piece:
+        if isinstance(piece, ConnectionLost) or not piece:
             return
         for message in stream.feed(piece):
             event = log.take(message)
@@ -87,7 +89,7 @@ class _Log:
         self.retry_s = 0.0
         self._keep = keep
 
-    def take(self, message: Message) -> Event | None:
+    def take(self, message: ServerSentEvent) -> Event | None:
         """Return the event that a message tells, unless it is known already."""
         try:
             data = json.loads(message.data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from coatcheck.client.wire import Answer
+from coatcheck.client.wire import ApiResponse
 from coatcheck.errors import (
     CoatcheckError,
     Conflict,
@@ -46,7 +46,7 @@ _BY_STATUS: dict[int, type[CoatcheckError]] = {
 }
 
 
-def read_json(answer: Answer) -> Any:
+def read_json(answer: ApiResponse) -> Any:
     """Return the JSON of a successful answer; raise what any other stands for."""
     if answer.status != 200:
         raise error_of(answer)
@@ -56,7 +56,7 @@ def read_json(answer: Answer) -> Any:
         raise UnexpectedAnswer("the answer is not JSON") from None
 
 
-def read_object(answer: Answer, *members: str) -> dict[str, Any]:
+def read_object(answer: ApiResponse, *members: str) -> dict[str, Any]:
     """Return the JSON object, with these members, of a successful answer; raise what any other
     stands for.
     """
@@ -74,7 +74,7 @@ def read_object(answer: Answer, *members: str) -> dict[str, Any]:
     return found
 
 
-def error_of(answer: Answer) -> CoatcheckError:
+def error_of(answer: ApiResponse) -> CoatcheckError:
     """Return the exception that an answer stands for."""
     problem = _problem(answer)
     detail = str(problem.get("detail") or _without_words(answer))
@@ -84,7 +84,7 @@ def error_of(answer: Answer) -> CoatcheckError:
     return (kind or _BY_STATUS.get(answer.status, UnexpectedAnswer))(detail)
 
 
-def _problem(answer: Answer) -> dict[str, Any]:
+def _problem(answer: ApiResponse) -> dict[str, Any]:
     try:
         said = json.loads(answer.content)
     except ValueError:
@@ -103,7 +103,7 @@ def _problems(problem: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _without_words(answer: Answer) -> str:
+def _without_words(answer: ApiResponse) -> str:
     if 300 <= answer.status < 400 and "location" in answer.headers:
         return (
             f"the server redirects ({answer.status}) to {answer.headers['location']}; "

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeGuard
 
 from coatcheck.client.effects import Pause, Steps, send
-from coatcheck.client.wire import Answer, Lost, Request
+from coatcheck.client.wire import ApiRequest, ApiResponse, ConnectionLost
 from coatcheck.errors import InvalidInput, Unreachable
 
 CONFLICT = 409
@@ -29,16 +29,16 @@ LONGEST_PAUSE_S = 5.0
 SPREAD = 0.1
 
 
-def is_answer(got: Answer | Lost) -> TypeGuard[Answer]:
+def is_answer(got: ApiResponse | ConnectionLost) -> TypeGuard[ApiResponse]:
     """Tell whether this is what the server has to say, and not "not now"."""
-    if not isinstance(got, Answer) or got.status in NOT_NOW:
+    if not isinstance(got, ApiResponse) or got.status in NOT_NOW:
         return False
     # It is in the way of itself: an earlier try of the same request is not through.
     return got.status != CONFLICT or got.retry_after_s is None
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How one client repeats its requests."""
 
     base_url: str
@@ -47,7 +47,7 @@ class Patience:
     monotonic: Callable[[], float]
     jitter: Callable[[], float] = random.random  # from 0 to 1
 
-    def ask(self, request: Request) -> Steps[tuple[Answer, int]]:
+    def ask(self, request: ApiRequest) -> Steps[tuple[ApiResponse, int]]:
         """Send a request until it is answered; the answer, and how often none was had before it."""
         until = self.monotonic() + self.retry_for_s
         attempt = 0
@@ -56,19 +56,21 @@ class Patience:
             if is_answer(got):
                 return got, attempt
             pause = self.pause_after(got, attempt)
-            if self.monotonic() + pause > until or (isinstance(got, Lost) and got.hopeless):
+            if self.monotonic() + pause > until or (
+                isinstance(got, ConnectionLost) and got.hopeless
+            ):
                 return self.give_up(got), attempt
             yield Pause(pause)
             attempt += 1
 
-    def ask_large(self, request: Request, limit: int) -> Steps[Answer]:
+    def ask_large(self, request: ApiRequest, limit: int) -> Steps[ApiResponse]:
         """Send a request that is larger than servers take, once.
 
         A server refuses it while it is still being sent and then closes the connection, and its
         words may be lost with that: a cut is its answer, and saying it again brings another one.
         """
         got = yield from send(request, self.timeout_s)
-        if isinstance(got, Lost) and got.connected:
+        if isinstance(got, ConnectionLost) and got.connected:
             size = len(request.content or b"")
             raise InvalidInput(
                 f"the server hung up on a request of {size:,} bytes, "
@@ -76,16 +78,16 @@ class Patience:
             )
         return self.give_up(got)
 
-    def give_up(self, got: Answer | Lost) -> Answer:
+    def give_up(self, got: ApiResponse | ConnectionLost) -> ApiResponse:
         """Return the last answer, whatever it says; raise where there was none."""
-        if isinstance(got, Answer):
+        if isinstance(got, ApiResponse):
             return got
         raise Unreachable(f"cannot reach the server at {self.base_url}: {got.reason}")
 
-    def pause_after(self, got: Answer | Lost, attempt: int) -> float:
+    def pause_after(self, got: ApiResponse | ConnectionLost, attempt: int) -> float:
         """Return how long to wait before asking again; attempts count from 0."""
         backoff = self.backoff(attempt)
-        asked = got.retry_after_s if isinstance(got, Answer) else None
+        asked = got.retry_after_s if isinstance(got, ApiResponse) else None
         return backoff if asked is None else max(backoff, self.spread(asked))
 
     def backoff(self, attempt: int) -> float:

@@ -10,8 +10,8 @@ from urllib.parse import quote
 from coatcheck.client.effects import Steps
 from coatcheck.client.new_job import NewJob, write_schedule
 from coatcheck.client.responses import read_object
-from coatcheck.client.retry import Patience
-from coatcheck.client.wire import JSON, Request
+from coatcheck.client.retry import RetryPolicy
+from coatcheck.client.wire import JSON, ApiRequest
 
 Shown = dict[str, Any]
 _MEMBERS = ("name", "kind", "next_at")
@@ -37,7 +37,7 @@ class ScheduleOptions(TypedDict, total=False):
 class ScheduleCalls:
     """The calls of one client, as steps that a driver carries out."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: RetryPolicy) -> None:
         self._patience = patience
 
     def all(self) -> Steps[list[Shown]]:
@@ -46,7 +46,7 @@ class ScheduleCalls:
         cursor: str | None = None
         while True:
             query = (("limit", _PAGE), *(() if cursor is None else (("cursor", cursor),)))
-            request = Request("GET", "/v1/schedules", query)
+            request = ApiRequest("GET", "/v1/schedules", query)
             page = yield from self._object(request, "schedules", "next_cursor")
             found += page["schedules"]
             cursor = page["next_cursor"]
@@ -55,7 +55,7 @@ class ScheduleCalls:
 
     def get(self, name: str) -> Steps[Shown]:
         """Read a schedule."""
-        return self._object(Request("GET", _path(name)), *_MEMBERS)
+        return self._object(ApiRequest("GET", _path(name)), *_MEMBERS)
 
     def put(self, name: str, kind: str, value: Any, options: ScheduleOptions) -> Steps[Shown]:
         """Make a schedule, or change it to this."""
@@ -77,29 +77,29 @@ class ScheduleCalls:
         )
         headers = {"accept": JSON, "content-type": JSON}
         content = write_schedule(job, timing)
-        return self._object(Request("PUT", _path(name), (), headers, content), *_MEMBERS)
+        return self._object(ApiRequest("PUT", _path(name), (), headers, content), *_MEMBERS)
 
     def delete(self, name: str) -> Steps[None]:
         """Delete a schedule."""
-        answer, lost = yield from self._patience.ask(Request("DELETE", _path(name)))
+        answer, lost = yield from self._patience.ask(ApiRequest("DELETE", _path(name)))
         if not (lost and answer.status == 404):  # deleted by a request whose answer was lost
             read_object(answer)
 
     def pause(self, name: str) -> Steps[Shown]:
         """Stop a schedule."""
-        return self._object(Request("POST", f"{_path(name)}/pause"), *_MEMBERS)
+        return self._object(ApiRequest("POST", f"{_path(name)}/pause"), *_MEMBERS)
 
     def resume(self, name: str) -> Steps[Shown]:
         """Let a schedule go on."""
-        return self._object(Request("POST", f"{_path(name)}/resume"), *_MEMBERS)
+        return self._object(ApiRequest("POST", f"{_path(name)}/resume"), *_MEMBERS)
 
     def ticks(self, name: str, limit: int) -> Steps[list[str]]:
         """Read when a schedule is due next."""
-        request = Request("GET", f"{_path(name)}/ticks", (("limit", str(limit)),))
+        request = ApiRequest("GET", f"{_path(name)}/ticks", (("limit", str(limit)),))
         ticks: list[str] = (yield from self._object(request, "ticks"))["ticks"]
         return ticks
 
-    def _object(self, request: Request, *members: str) -> Steps[Shown]:
+    def _object(self, request: ApiRequest, *members: str) -> Steps[Shown]:
         answer, _ = yield from self._patience.ask(request)
         return read_object(answer, *members)
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from coatcheck.client.effects import Pause, Steps, send
 from coatcheck.client.responses import JOB_MEMBERS, read_object
-from coatcheck.client.retry import Patience, is_answer
-from coatcheck.client.wire import Answer, Lost, Request
+from coatcheck.client.retry import RetryPolicy, is_answer
+from coatcheck.client.wire import ApiRequest, ApiResponse, ConnectionLost
 
 LONGEST_PIECE_S = 25.0
 SHORTEST_PIECE_S = 1.0
@@ -76,7 +76,7 @@ class _Cuts:
 
 
 def wait_for_end(
-    patience: Patience, pieces: Pieces, path: str, timeout_s: float
+    patience: RetryPolicy, pieces: Pieces, path: str, timeout_s: float
 ) -> Steps[dict[str, Any]]:
     """Return a job when it has ended, or as it was last seen when the time runs out.
 
@@ -104,21 +104,21 @@ def wait_for_end(
             pause = patience.pause_after(got, lost)
             lost += 1
         left = until - patience.monotonic()
-        if left <= 0 or (isinstance(got, Lost) and got.hopeless):
+        if left <= 0 or (isinstance(got, ConnectionLost) and got.hopeless):
             return job if job is not None else read_object(patience.give_up(got))
         if pause:
             yield Pause(min(pause, left))
 
 
-def _poll(path: str, wait_s: float) -> Request:
-    return Request("GET", path, (("wait", f"{wait_s:.3f}"),) if wait_s else ())
+def _poll(path: str, wait_s: float) -> ApiRequest:
+    return ApiRequest("GET", path, (("wait", f"{wait_s:.3f}"),) if wait_s else ())
 
 
-def _is_cut(got: Answer | Lost) -> bool:
-    return got.connected if isinstance(got, Lost) else got.status in _CUT
+def _is_cut(got: ApiResponse | ConnectionLost) -> bool:
+    return got.connected if isinstance(got, ConnectionLost) else got.status in _CUT
 
 
-def _pause_between(patience: Patience, got: Answer, asked_s: float, early: int) -> float:
+def _pause_between(patience: RetryPolicy, got: ApiResponse, asked_s: float, early: int) -> float:
     """Return how long to rest before the next poll, after one that brought no end."""
     if early:
         # Not waited for as asked: the server is about to stop, and another one will come.

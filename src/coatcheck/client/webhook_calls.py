@@ -13,8 +13,8 @@ from urllib.parse import quote
 from coatcheck.client.effects import Steps, send
 from coatcheck.client.new_job import write_json
 from coatcheck.client.responses import read_object
-from coatcheck.client.retry import Patience
-from coatcheck.client.wire import JSON, Request
+from coatcheck.client.retry import RetryPolicy
+from coatcheck.client.wire import JSON, ApiRequest
 
 Shown = dict[str, Any]
 State = Literal["pending", "delivered", "failed"]
@@ -26,7 +26,7 @@ _ALL = "/v1/webhooks"
 class WebhookCalls:
     """The calls of one client, as steps that a driver carries out."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: RetryPolicy) -> None:
         self._patience = patience
 
     def create(self, url: str, events: Sequence[str] | None, description: str) -> Steps[Shown]:
@@ -47,26 +47,26 @@ class WebhookCalls:
 
     def get(self, webhook_id: str) -> Steps[Shown]:
         """Read a webhook."""
-        return self._object(Request("GET", _path(webhook_id)), "id")
+        return self._object(ApiRequest("GET", _path(webhook_id)), "id")
 
     def delete(self, webhook_id: str) -> Steps[None]:
         """Delete a webhook."""
-        answer, lost = yield from self._patience.ask(Request("DELETE", _path(webhook_id)))
+        answer, lost = yield from self._patience.ask(ApiRequest("DELETE", _path(webhook_id)))
         if not (lost and answer.status == 404):  # deleted by a request whose answer was lost
             read_object(answer)
 
     def steer(self, webhook_id: str, deed: str) -> Steps[Shown]:
         """Enable or disable a webhook."""
-        return self._object(Request("POST", f"{_path(webhook_id)}/{deed}"), "id")
+        return self._object(ApiRequest("POST", f"{_path(webhook_id)}/{deed}"), "id")
 
     def rotate(self, webhook_id: str | None) -> Steps[Shown]:
         """Make a new secret for a webhook, or for jobs' own."""
         place = f"{_ALL}/secret" if webhook_id is None else _path(webhook_id)
-        return self._once(Request("POST", f"{place}/rotate"), "secret")
+        return self._once(ApiRequest("POST", f"{place}/rotate"), "secret")
 
     def secret(self) -> Steps[str]:
         """Read the secret of jobs' own webhooks."""
-        found = yield from self._object(Request("GET", f"{_ALL}/secret"), "secret")
+        found = yield from self._object(ApiRequest("GET", f"{_ALL}/secret"), "secret")
         return str(found["secret"])
 
     def deliveries(
@@ -82,11 +82,11 @@ class WebhookCalls:
     def redeliver(self, delivery_id: str) -> Steps[Shown]:
         """Have a delivery sent again."""
         path = f"{_ALL}/deliveries/{quote(delivery_id, safe='')}/redeliver"
-        return self._object(Request("POST", path), "id")
+        return self._object(ApiRequest("POST", path), "id")
 
     def redeliver_failed(self, webhook_id: str) -> Steps[int]:
         """Have sent again what a webhook has not taken."""
-        request = Request("POST", f"{_path(webhook_id)}/redeliver")
+        request = ApiRequest("POST", f"{_path(webhook_id)}/redeliver")
         found = yield from self._object(request, "deliveries")
         return int(found["deliveries"])
 
@@ -97,18 +97,18 @@ class WebhookCalls:
         cursor: str | None = None
         while True:
             more = () if cursor is None else (("cursor", cursor),)
-            request = Request("GET", path, (("limit", _PAGE), *query, *more))
+            request = ApiRequest("GET", path, (("limit", _PAGE), *query, *more))
             page = yield from self._object(request, member, "next_cursor")
             found += page[member]
             cursor = page["next_cursor"]
             if cursor is None:
                 return found
 
-    def _object(self, request: Request, *members: str) -> Steps[Shown]:
+    def _object(self, request: ApiRequest, *members: str) -> Steps[Shown]:
         answer, _ = yield from self._patience.ask(request)
         return read_object(answer, *members)
 
-    def _once(self, request: Request, *members: str) -> Steps[Shown]:
+    def _once(self, request: ApiRequest, *members: str) -> Steps[Shown]:
         got = yield from send(request, self._patience.timeout_s)
         return read_object(self._patience.give_up(got), *members)
 
@@ -118,8 +118,8 @@ def _write(url: str, events: Sequence[str] | None, description: str) -> bytes:
     return write_json(body if events is None else {**body, "events": list(events)})
 
 
-def _sending(method: str, path: str, content: bytes) -> Request:
-    return Request(method, path, (), {"accept": JSON, "content-type": JSON}, content)
+def _sending(method: str, path: str, content: bytes) -> ApiRequest:
+    return ApiRequest(method, path, (), {"accept": JSON, "content-type": JSON}, content)
 
 
 def _path(webhook_id: str) -> str:

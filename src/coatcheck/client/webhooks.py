@@ -11,7 +11,7 @@ from coatcheck.client.driver import Driver
 from coatcheck.client.webhook_calls import State, WebhookCalls
 
 
-class Webhooks:
+class WebhookClient:
     """`client.webhooks`."""
 
     def __init__(self, driver: Driver, calls: WebhookCalls) -> None:
@@ -87,7 +87,7 @@ class Webhooks:
         return self._driver.run(self._calls.redeliver_failed(webhook_id))
 
 
-class AsyncWebhooks:
+class AsyncWebhookClient:
     """`client.webhooks` of the asynchronous client."""
 
     def __init__(self, driver: AsyncDriver, calls: WebhookCalls) -> None:

@@ -11,7 +11,7 @@ JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """One request. It can be sent again: nothing in it is used up."""
 
     method: str
@@ -23,7 +23,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     """What the server said; the names of headers are in lower case."""
 
     status: int
@@ -45,7 +45,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class ConnectionLost:
     """There was no answer, or not all of it; whether the request arrived is not known."""
 
     reason: str

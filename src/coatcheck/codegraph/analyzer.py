@@ -29,7 +29,7 @@ from coatcheck.codegraph.packages.linker import (
     JavaLinker,
     PackageArchive,
 )
-from coatcheck.codegraph.python.archive import Archive
+from coatcheck.codegraph.python.archive import SourceArchive
 from coatcheck.codegraph.python.graph_output import draw
 from coatcheck.codegraph.python.linker import Linker
 from coatcheck.codegraph.python.summary import Packed, Shelved
@@ -97,7 +97,7 @@ def _analyse(
     stats.languages = {name: len(found) for name, found in sorted(by_language.items())}
     stats.files = sum(stats.languages.values())
     if "python" in by_language:
-        linker = Linker(Archive(by_language["python"], others), disk)
+        linker = Linker(SourceArchive(by_language["python"], others), disk)
         draw(linker, files_at, wanted, builder)
     script = {
         path: summary

@@ -47,7 +47,7 @@ class SourceFile:
     read: Callable[[], bytes]
 
 
-class Unreadable(Exception):
+class UnreadableSource(Exception):
     """This file says nothing to the analysis; the message is the reason."""
 
 
@@ -61,16 +61,16 @@ def vendored_folder(path: str) -> str | None:
 
 
 def read_text(path: str, content: bytes) -> bytes:
-    """Return a file's text as UTF-8 with `\\n`, or raise Unreadable with the reason."""
+    """Return a file's text as UTF-8 with `\\n`, or raise UnreadableSource with the reason."""
     if len(content) > LARGEST_FILE:
-        raise Unreadable(f"larger than {LARGEST_FILE // (1024 * 1024)} MiB")
+        raise UnreadableSource(f"larger than {LARGEST_FILE // (1024 * 1024)} MiB")
     text = _as_utf8(content)
     if _GENERATED_NAME.search(path) or _GENERATED_MARK.search(text[:2000]):
-        raise Unreadable("generated")
+        raise UnreadableSource("generated")
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     if _is_minified(text):
-        raise Unreadable("minified")
+        raise UnreadableSource("minified")
     return text
 
 
@@ -93,7 +93,7 @@ def _as_utf8(content: bytes) -> bytes:
         if content.startswith(mark):
             return content[len(mark) :].decode(encoding, "replace").encode()
     if b"\0" in content:
-        raise Unreadable("not text")
+        raise UnreadableSource("not text")
     if content.isascii():
         return content
     try:

@@ -24,16 +24,16 @@ from tree_sitter import Node
 
 from coatcheck.codegraph.collector import without_collecting
 from coatcheck.codegraph.javascript.statements import (
-    Statements as JavaScriptStatements,
+    JavaScriptStatements,
 )
 from coatcheck.codegraph.languages import ParseBudget, language_of
 from coatcheck.codegraph.packages.go import GoReader
 from coatcheck.codegraph.packages.java import JavaReader
-from coatcheck.codegraph.python.statements import Statements as PythonStatements
+from coatcheck.codegraph.python.statements import PythonStatements
 from coatcheck.codegraph.python.summary import PythonSummary
 from coatcheck.codegraph.source import (
     SourceFile,
-    Unreadable,
+    UnreadableSource,
     read_text,
     without_long_comments,
 )
@@ -63,7 +63,7 @@ _READERS: dict[str, type[PythonStatements | JavaScriptStatements | JavaReader | 
 }
 
 
-class Read(NamedTuple):
+class SourceReader(NamedTuple):
     """A file that was read: its summary, unless it says nothing, and what is to be told of it.
 
     A `PythonSummary` is packed where there are many.
@@ -77,24 +77,24 @@ class Read(NamedTuple):
 
 def summarise_one(
     path: str, content: bytes, *, with_calls: bool = True, budget: ParseBudget | None = None
-) -> Read:
+) -> SourceReader:
     """Read one file; without the calls, there may be less of it to read."""
     language = language_of(path) or ""
     try:
         source = read_text(path, content)
         if language == "python":
             source = without_long_comments(source)
-    except Unreadable as problem:
-        return Read(path, language, None, str(problem))
+    except UnreadableSource as problem:
+        return SourceReader(path, language, None, str(problem))
     tree = (budget or ParseBudget(len(source))).parse(language, source)
     if tree is None:
-        return Read(path, language, None, TOO_SLOW)
+        return SourceReader(path, language, None, TOO_SLOW)
     root = tree.root_node
     reader = _reader_of(language, source, with_calls)
     try:
         summary = reader.file(root)
     except Exception as error:  # noqa: BLE001 - a hole in a reader costs one file, not the graph
-        return Read(path, language, None, f"the reader failed ({type(error).__name__})")
+        return SourceReader(path, language, None, f"the reader failed ({type(error).__name__})")
     if not with_calls and isinstance(summary, PythonSummary):
         summary.forget("actions")
     too_deep = reader.too_deep_line
@@ -107,7 +107,7 @@ def summarise_one(
         )
     elif too_deep:
         reason = f"nested too deeply at line {too_deep}; the rest of the file is in the graph"
-    return Read(path, language, summary, reason)
+    return SourceReader(path, language, summary, reason)
 
 
 def _reader_of(language: str, source: bytes, with_calls: bool) -> _Reader:
@@ -129,7 +129,7 @@ def _first_error(root: Node) -> int:
         node = broken
 
 
-def _summarise_batch(with_calls: bool, batch: list[tuple[str, bytes]]) -> list[Read]:
+def _summarise_batch(with_calls: bool, batch: list[tuple[str, bytes]]) -> list[SourceReader]:
     budget = ParseBudget(sum(len(content) for _, content in batch))
     with without_collecting():
         return [
@@ -138,7 +138,7 @@ def _summarise_batch(with_calls: bool, batch: list[tuple[str, bytes]]) -> list[R
         ]
 
 
-def _packed(read: Read) -> Read:
+def _packed(read: SourceReader) -> SourceReader:
     if isinstance(read.summary, PythonSummary):
         return read._replace(summary=read.summary.pack())
     return read
@@ -146,7 +146,7 @@ def _packed(read: Read) -> Read:
 
 def summarise_all(
     files: Iterable[SourceFile], workers: int | None, *, with_calls: bool = True
-) -> Iterator[Read]:
+) -> Iterator[SourceReader]:
     """Read files, in their order, on so many processes; None: as many as there are cores."""
     count = workers if workers is not None else len(os.sched_getaffinity(0))
     batches = _batches(files)
@@ -168,11 +168,11 @@ def summarise_all(
 
 
 def _on_processes(
-    summarise: Callable[[list[tuple[str, bytes]]], list[Read]],
+    summarise: Callable[[list[tuple[str, bytes]]], list[SourceReader]],
     first: list[list[tuple[str, bytes]]],
     batches: Iterator[list[tuple[str, bytes]]],
     count: int,
-) -> Iterator[Read]:
+) -> Iterator[SourceReader]:
     readers = [_ReaderProcess(summarise) for _ in range(count)]
     running: deque[_ReaderProcess] = deque()
     try:
@@ -195,7 +195,7 @@ class _ReaderProcess:
     a pool of the standard library needs named semaphores, which a confined process cannot make.
     """
 
-    def __init__(self, summarise: Callable[[list[tuple[str, bytes]]], list[Read]]) -> None:
+    def __init__(self, summarise: Callable[[list[tuple[str, bytes]]], list[SourceReader]]) -> None:
         # A fresh interpreter: forking a process that has threads or event loops is not safe.
         context = multiprocessing.get_context("spawn")
         self._ours, theirs = context.Pipe()
@@ -211,7 +211,7 @@ class _ReaderProcess:
         """Give it a batch."""
         self._unsent.put(batch)
 
-    def receive(self) -> list[Read]:
+    def receive(self) -> list[SourceReader]:
         """Return what is in the first batch that it was given and has not answered."""
         try:
             found = self._ours.recv()
@@ -219,7 +219,7 @@ class _ReaderProcess:
             raise BrokenProcessPool("a process that reads files has ended") from None
         if isinstance(found, _Failed):
             raise found.error from _ReaderTraceback(found.trace)
-        return cast("list[Read]", found)
+        return cast("list[SourceReader]", found)
 
     def close(self) -> None:
         """End it."""
@@ -247,7 +247,7 @@ class _ReaderTraceback(Exception):
 
 
 def _read_batches(
-    theirs: Connection, summarise: Callable[[list[tuple[str, bytes]]], list[Read]]
+    theirs: Connection, summarise: Callable[[list[tuple[str, bytes]]], list[SourceReader]]
 ) -> None:
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:

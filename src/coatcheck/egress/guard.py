@@ -8,7 +8,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from coatcheck.egress.address import Address, is_public
 from coatcheck.egress.lookup import Lookups
-from coatcheck.egress.target import Target, denied, read_target
+from coatcheck.egress.target import EgressTarget, denied, read_target
 from coatcheck.errors import ConfigurationError, EgressDenied, EgressFailed
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -17,7 +17,7 @@ Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 LOOK_S = 2.0
 
 
-class Guard:
+class EgressPolicy:
     """The rules, and what the operator has opened beyond them."""
 
     def __init__(self, allow: str = "", resolver: Resolver | None = None) -> None:
@@ -41,7 +41,7 @@ class Guard:
                 ) from None
             self._names.add(entry.removesuffix("."))
 
-    def read(self, url: str) -> Target:
+    def read(self, url: str) -> EgressTarget:
         """Read a URL and judge what can be judged without a lookup; raises EgressDenied."""
         target = read_target(url)
         if target.address is not None:
@@ -50,7 +50,7 @@ class Guard:
             raise _not_public()
         return target
 
-    async def look(self, url: str) -> Target:
+    async def look(self, url: str) -> EgressTarget:
         """Do the same, and look where the name leads now; raises EgressDenied.
 
         A name that leads nowhere yet is let through: the connection is what counts, and it looks
@@ -64,7 +64,7 @@ class Guard:
             pass
         return target
 
-    async def addresses(self, target: Target) -> list[str]:
+    async def addresses(self, target: EgressTarget) -> list[str]:
         """Resolve a target, once, and return where it may be called; raises EgressDenied where one
         of its addresses may not be, EgressFailed where it has none.
         """
@@ -80,7 +80,7 @@ class Guard:
         self._check(target, found)
         return list(dict.fromkeys(str(address) for address in found))
 
-    def _check(self, target: Target, addresses: Sequence[Address]) -> None:
+    def _check(self, target: EgressTarget, addresses: Sequence[Address]) -> None:
         if self._is_open(target.host):
             return
         for address in addresses:

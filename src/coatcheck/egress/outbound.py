@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import httpcore2
 
-from coatcheck.egress.guard import Guard
-from coatcheck.egress.target import Target, read_target
+from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.target import EgressTarget, read_target
 from coatcheck.errors import EgressDenied, EgressFailed
 
 # Connections that are kept for the next call to the same place, and for how long.
@@ -18,7 +18,7 @@ KEPT = 100
 KEPT_S = 5.0
 
 
-class Answer(NamedTuple):
+class OutboundResponse(NamedTuple):
     """What came back: the body up to the cap, and whether there was more of it."""
 
     status: int
@@ -27,10 +27,10 @@ class Answer(NamedTuple):
     cut: bool
 
 
-class Outbound:
+class OutboundClient:
     """The one way out. Connections belong to the loop it is used on."""
 
-    def __init__(self, guard: Guard, ssl_context: ssl.SSLContext | None = None) -> None:
+    def __init__(self, guard: EgressPolicy, ssl_context: ssl.SSLContext | None = None) -> None:
         self.guard = guard
         self._ssl_context = ssl_context
         self._known_pool: httpcore2.AsyncConnectionPool | None = None
@@ -57,7 +57,7 @@ class Outbound:
         *,
         timeout_s: float,
         most_bytes: int,
-    ) -> Answer:
+    ) -> OutboundResponse:
         """Make one call and return its answer, a redirect too; raises EgressDenied, EgressFailed.
 
         `timeout_s` is for all of it. Of the answer's body `most_bytes` are read.
@@ -75,8 +75,8 @@ class Outbound:
             raise EgressFailed(_why(error, "the connection broke off")) from error
 
     async def _send(
-        self, method: str, target: Target, headers: Any, body: bytes, most_bytes: int
-    ) -> Answer:
+        self, method: str, target: EgressTarget, headers: Any, body: bytes, most_bytes: int
+    ) -> OutboundResponse:
         url = httpcore2.URL(
             scheme=target.scheme, host=target.host, port=target.port, target=target.path
         )
@@ -91,7 +91,7 @@ class Outbound:
                 name.decode("latin-1").lower(): value.decode("latin-1")
                 for name, value in response.headers
             }
-            return Answer(response.status, found, bytes(read[:most_bytes]), cut)
+            return OutboundResponse(response.status, found, bytes(read[:most_bytes]), cut)
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -114,7 +114,7 @@ def _why(error: Exception, plain: str) -> str:
 class _Pinned(httpcore2.AsyncNetworkBackend):
     """Connects to the addresses that were checked. TLS is told the name by the layer above."""
 
-    def __init__(self, guard: Guard) -> None:
+    def __init__(self, guard: EgressPolicy) -> None:
         self._guard = guard
         self._network = httpcore2.AnyIOBackend()
 

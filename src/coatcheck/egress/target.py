@@ -20,7 +20,7 @@ _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
-class Target(NamedTuple):
+class EgressTarget(NamedTuple):
     """Where a call goes; `address` is there where the host is one."""
 
     scheme: str
@@ -46,7 +46,7 @@ class Target(NamedTuple):
         return f"{self.origin}{self.path}"
 
 
-def read_target(url: str) -> Target:
+def read_target(url: str) -> EgressTarget:
     """Read a URL; raises EgressDenied, saying what is wrong with it."""
     if len(url) > LONGEST_URL:
         raise denied(f"a URL has at most {LONGEST_URL:,} characters")
@@ -68,7 +68,7 @@ def read_target(url: str) -> Target:
         raise denied("there is no such port")
     path = (parts["path"] or "/") + (parts["query"] or "")
     host, address = _read_host(authority["host"].lower())
-    return Target(scheme, host, port, path, address)
+    return EgressTarget(scheme, host, port, path, address)
 
 
 def _read_host(written: str) -> tuple[str, Address | None]:

@@ -38,7 +38,7 @@ from coatcheck.errors import (
     NotFound,
     PaymentRequired,
     StoreUnavailable,
-    Suspended,
+    TenantSuspended,
     Unauthorized,
 )
 from coatcheck.ids import UlidGenerator
@@ -113,7 +113,7 @@ class _Remembered(NamedTuple):
     expires_at: int | None  # the key itself
 
 
-class Doorkeeper:
+class Authenticator:
     """Who may come in, for one process."""
 
     def __init__(
@@ -216,7 +216,7 @@ class Doorkeeper:
         if tenant.status is TenantStatus.UNPAID:
             raise PaymentRequired(f"the tenant {tenant.name} has not paid")
         if tenant.status is TenantStatus.SUSPENDED:
-            raise Suspended(f"the tenant {tenant.name} is suspended")
+            raise TenantSuspended(f"the tenant {tenant.name} is suspended")
 
     def _hash_of(self, token: bytes) -> bytes:
         hashed = self._hash.copy()

@@ -38,7 +38,7 @@ def every_job(_job: Job) -> bool:
     return True
 
 
-class DoneToSome(NamedTuple):
+class BulkResult(NamedTuple):
     """With how many jobs it was done (or would be), and the last that was looked at where there
     may be more.
     """
@@ -47,7 +47,7 @@ class DoneToSome(NamedTuple):
     last: str | None
 
 
-async def cancel_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: bool) -> DoneToSome:
+async def cancel_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: bool) -> BulkResult:
     """Cancel the newest jobs that a filter finds, or only count them."""
     if which.state not in CANCELLABLE:
         raise InvalidInput("only jobs that have not ended can be cancelled")
@@ -62,7 +62,7 @@ async def cancel_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: 
     return await for_each(engine, which, only, cancel, dry_run=dry_run)
 
 
-async def delete_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: bool) -> DoneToSome:
+async def delete_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: bool) -> BulkResult:
     """Delete the newest jobs that a filter finds, or only count them. Their bytes are erased once,
     at the end.
     """
@@ -84,7 +84,7 @@ async def delete_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: 
 
 async def for_each(
     engine: Engine, which: JobFilter, only: Only, deed: Deed, *, dry_run: bool
-) -> DoneToSome:
+) -> BulkResult:
     """Do something with the newest jobs that a filter finds, `which.limit` at most, and that `only`
     accepts; `deed` says whether it was done.
     """
@@ -95,10 +95,10 @@ async def for_each(
         ids = [job.id for job in found if only(job)]
         done += len(ids) if dry_run else await _do(deed, ids)
         if len(found) < size:
-            return DoneToSome(done, None)
+            return BulkResult(done, None)
         which = which._replace(before=found[-1].id)
         left -= size
-    return DoneToSome(done, which.before)
+    return BulkResult(done, which.before)
 
 
 async def _do(deed: Deed, ids: Sequence[str]) -> int:

@@ -8,38 +8,38 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
-from coatcheck.egress.guard import Guard
-from coatcheck.egress.outbound import Outbound
+from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.outbound import OutboundClient
 from coatcheck.engine import bulk, resume_fork
-from coatcheck.engine.auth import Admission, Doorkeeper, Pepper
-from coatcheck.engine.bulk import DoneToSome, Only, every_job
-from coatcheck.engine.event_reader import Feed
-from coatcheck.engine.explain import FARTHEST, Because, what_holds
+from coatcheck.engine.auth import Admission, Authenticator, Pepper
+from coatcheck.engine.bulk import BulkResult, Only, every_job
+from coatcheck.engine.event_reader import EventReader
+from coatcheck.engine.explain import FARTHEST, HoldReason, what_holds
 from coatcheck.engine.maintenance.metrics import Metrics
 from coatcheck.engine.open_requests import OpenPerTenant, RequestLimits
 from coatcheck.engine.payloads.large_steps import with_results_shown, with_steps_stored
-from coatcheck.engine.payloads.payloads import Keeping
+from coatcheck.engine.payloads.payloads import PayloadStore
 from coatcheck.engine.payloads.uploads import Uploads
-from coatcheck.engine.remote_workers import RemoteWork
-from coatcheck.engine.resources import Places
+from coatcheck.engine.remote_workers import RemoteWorkers
+from coatcheck.engine.resources import ExclusiveResources
 from coatcheck.engine.resume_fork import Fork, Forked, Resumed
-from coatcheck.engine.schedules.scheduler import Ticker
+from coatcheck.engine.schedules.scheduler import Scheduler
 from coatcheck.engine.schedules.schedules import Schedules, submission_of
 from coatcheck.engine.submit import submit
-from coatcheck.engine.submit.admission import Admitting
+from coatcheck.engine.submit.admission import AdmissionControl
 from coatcheck.engine.submit.estimates import Estimates
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.quotas import QuotaBook
 from coatcheck.engine.submit.submission import Submission, as_submitted, prepare
 from coatcheck.engine.submit.submit import Submitted
 from coatcheck.engine.submit.tenant_bounds import QueueNameLimit
-from coatcheck.engine.waiters import Watch
-from coatcheck.engine.webhooks.dispatcher import Deliverer
-from coatcheck.engine.webhooks.endpoints import Webhooks
+from coatcheck.engine.waiters import Waiters
+from coatcheck.engine.webhooks.dispatcher import WebhookDispatcher
+from coatcheck.engine.webhooks.endpoints import WebhookEndpoints
 from coatcheck.errors import InvalidInput, NotFound, StoreError
 from coatcheck.ids import UlidGenerator
-from coatcheck.model.event import Event
-from coatcheck.model.job import DEFAULT_TENANT, Claim, Job, Lease, NewJob
+from coatcheck.model.event import JobEvent
+from coatcheck.model.job import DEFAULT_TENANT, Claim, Job, JobInsert, Lease
 from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.outcome import Succeeded
@@ -48,9 +48,9 @@ from coatcheck.model.share import HeldSlots
 from coatcheck.model.state import State
 from coatcheck.model.step import Step
 from coatcheck.store.base import (
-    Claimed,
-    Deleted,
-    Ended,
+    ClaimResult,
+    DeletedJob,
+    FinishedJob,
     JobFilter,
     QueueStatus,
     Report,
@@ -70,7 +70,7 @@ class Receipt(NamedTuple):
     they are not, the sweep goes on with it.
     """
 
-    deleted: Deleted
+    deleted: DeletedJob
     at: int
     erased: bool
 
@@ -86,7 +86,7 @@ class Engine:
         *,
         lease_s: float = 30.0,
         blobs: Blobs | None = None,
-        guard: Guard | None = None,
+        guard: EgressPolicy | None = None,
         webhook_secret: str = "",
         pepper: Pepper = lambda: None,
         limits: RequestLimits = RequestLimits(),  # noqa: B008 - a value
@@ -95,7 +95,7 @@ class Engine:
         self.kinds = kinds
         self.clock = clock or SystemClock()
         self.new_id = UlidGenerator(self.clock)
-        self.keeping = Keeping(store, blobs, self.clock)
+        self.keeping = PayloadStore(store, blobs, self.clock)
         self.limits = limits
         self.open_requests = OpenPerTenant(
             "open_requests", "requests and streams", limits.requests_per_tenant
@@ -103,29 +103,29 @@ class Engine:
         in_flight = OpenPerTenant("open_uploads", "uploads", limits.uploads_per_tenant)
         self.uploads = Uploads(store, self.keeping, self.clock, self.new_id, in_flight)
         self.metrics = Metrics(store, self.clock)
-        self.places = Places(store, self.clock)
-        self.doorkeeper = Doorkeeper(store, self.clock, pepper, self.new_id)
+        self.places = ExclusiveResources(store, self.clock)
+        self.doorkeeper = Authenticator(store, self.clock, pepper, self.new_id)
         self.quotas = QuotaBook(store, self.clock)
         declared = {kind.queue for kind in kinds.values()}
         self.queue_limit = QueueNameLimit(store, declared, self.clock, limits.queues_per_tenant)
-        self.admitting = Admitting(store, self.clock, self.quotas, self.metrics)
-        self.remote = RemoteWork(self, lease_s)
+        self.admitting = AdmissionControl(store, self.clock, self.quotas, self.metrics)
+        self.remote = RemoteWorkers(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)
-        self.ticker = Ticker(store, self.schedules, kinds, self.clock, self.metrics)
-        self.guard = guard or Guard()
-        self.webhooks = Webhooks(store, self.guard, self.clock, self.new_id, webhook_secret)
+        self.ticker = Scheduler(store, self.schedules, kinds, self.clock, self.metrics)
+        self.guard = guard or EgressPolicy()
+        self.webhooks = WebhookEndpoints(store, self.guard, self.clock, self.new_id, webhook_secret)
         named = kinds.items()
-        self.deliverer = Deliverer(
+        self.deliverer = WebhookDispatcher(
             store,
             self.webhooks,
-            Outbound(self.guard),
+            OutboundClient(self.guard),
             self.clock,
             self.metrics,
             self.keeping,
             {name: kind.wording for name, kind in named if kind.wording is not None},
         )
-        self._watch = Watch(store)
-        self._feed = Feed(store)
+        self._watch = Waiters(store)
+        self._feed = EventReader(store)
         self._estimates = Estimates(store, self.clock)
         self._limits = {name: kind.limit for name, kind in named if kind.limit is not None}
         self._head_starts = {name: kind.head_starts for name, kind in named if kind.head_starts}
@@ -137,7 +137,7 @@ class Engine:
         """Check a job, make it durable, and return it as it stands then."""
         return as_submitted(await self.accept(submission))
 
-    async def accept(self, submission: Submission) -> NewJob:
+    async def accept(self, submission: Submission) -> JobInsert:
         """Do the same, and return only what was written."""
         if not tracing.is_on():
             job, _ = await submit.submit(self, submission, None)
@@ -146,7 +146,7 @@ class Engine:
             job, _ = await submit.submit(self, submission._replace(traceparent=traceparent), None)
             return job
 
-    async def submit_once(self, submission: Submission, once: Once) -> Submitted:
+    async def submit_once(self, submission: Submission, once: IdempotencyKey) -> Submitted:
         """Submit a job unless one was submitted under this key before; return that one then."""
         with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
             traced = submission._replace(traceparent=traceparent)
@@ -156,7 +156,7 @@ class Engine:
         return await submit.replayed(self, earlier, once, job.tenant)
 
     async def submit_ended(
-        self, job: NewJob, ended: Ended, admission: Admission | None = None
+        self, job: JobInsert, ended: FinishedJob, admission: Admission | None = None
     ) -> None:
         """Make a job durable that was checked and run here, and has ended; it is counted like one
         that a worker ran. A payload that is kept apart does not go this way: raises ValueError.
@@ -166,7 +166,7 @@ class Engine:
     async def trigger(
         self,
         schedule: str,
-        once: Once | None = None,
+        once: IdempotencyKey | None = None,
         *,
         correlation: str | None = None,
         traceparent: str | None = None,
@@ -187,7 +187,7 @@ class Engine:
         return submitted
 
     async def submit_batch(
-        self, submissions: Sequence[Submission], once: Once | None = None
+        self, submissions: Sequence[Submission], once: IdempotencyKey | None = None
     ) -> Submitted:
         """Check every job, then make all of them durable, or none; return them in order."""
         jobs, earlier = await submit.submit_batch(self, submissions, once)
@@ -195,7 +195,7 @@ class Engine:
             return await submit.replayed(self, earlier, once, jobs[0].tenant)
         return Submitted(await submit.apart(jobs, _all_as_submitted, jobs), replayed=False)
 
-    async def accept_batch(self, submissions: Sequence[Submission]) -> list[NewJob]:
+    async def accept_batch(self, submissions: Sequence[Submission]) -> list[JobInsert]:
         """Do the same, and return only what was written."""
         jobs, _ = await submit.submit_batch(self, submissions, None)
         return jobs
@@ -204,7 +204,7 @@ class Engine:
         self,
         children: Sequence[Submission],
         parent_of: Callable[[Sequence[str]], Submission],
-        once: Once | None = None,
+        once: IdempotencyKey | None = None,
     ) -> Submitted:
         """Make jobs durable together with one that is theirs, all or none, and return that one. It
         is made of their ids: its handler waits for them, as for jobs that it had spawned.
@@ -262,7 +262,7 @@ class Engine:
 
     async def events(
         self, job_id: str, after: int = 0, limit: int = 1000, tenant: str = DEFAULT_TENANT
-    ) -> Sequence[Event]:
+    ) -> Sequence[JobEvent]:
         """Read a job's log. Those who ask for the same at the same time share one read."""
         return await self._feed.read(tenant, job_id, after, limit)
 
@@ -289,7 +289,7 @@ class Engine:
             return None
         return await self.store.ahead_of(job, list(self.kinds), FARTHEST)
 
-    def retry_after(self, job: Job | NewJob) -> int:
+    def retry_after(self, job: Job | JobInsert) -> int:
         """Return in how many seconds it is worth asking about a job again."""
         return self._estimates.retry_after(job)
 
@@ -297,7 +297,7 @@ class Engine:
         """Return in how many seconds a job will have ended; None where nothing tells."""
         return self._estimates.left_s(job)
 
-    async def explain(self, job: Job) -> list[Because]:
+    async def explain(self, job: Job) -> list[HoldReason]:
         """Say what holds a job."""
         return await what_holds(self, job)
 
@@ -335,24 +335,24 @@ class Engine:
 
     async def resume_all(
         self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
-    ) -> DoneToSome:
+    ) -> BulkResult:
         """Resume the newest jobs that a filter finds, a bounded number; or only count them."""
         return await resume_fork.resume_some(self, which, only, dry_run=dry_run)
 
     async def cancel_all(
         self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
-    ) -> DoneToSome:
+    ) -> BulkResult:
         """Cancel the newest jobs that a filter finds, a bounded number; or only count them."""
         return await bulk.cancel_some(self, which, only, dry_run=dry_run)
 
     async def delete_all(
         self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
-    ) -> DoneToSome:
+    ) -> BulkResult:
         """Delete the newest jobs that a filter finds, a bounded number; or only count them."""
         return await bulk.delete_some(self, which, only, dry_run=dry_run)
 
     async def fork(
-        self, asked: Fork, once: Once | None = None, tenant: str = DEFAULT_TENANT
+        self, asked: Fork, once: IdempotencyKey | None = None, tenant: str = DEFAULT_TENANT
     ) -> Forked:
         """Make a new job that begins with the steps of another, up to one of them."""
         return await resume_fork.fork(self, tenant, asked, once)
@@ -402,7 +402,7 @@ class Engine:
 
     async def claim(
         self, worker_id: str, kinds: Sequence[str], limit: int, held: HeldSlots | None = None
-    ) -> Claimed:
+    ) -> ClaimResult:
         """Take up to `limit` jobs for a worker, none that exceed the share of what it has held."""
         now = self.clock.now()
         limits = {name: self._limits[name] for name in kinds if name in self._limits}
@@ -416,7 +416,7 @@ class Engine:
             self.metrics.started(claim.kind, now - claim.run_at)
         return claimed
 
-    def child_of(self, claim: Claim, kind: str, input_: str) -> NewJob:
+    def child_of(self, claim: Claim, kind: str, input_: str) -> JobInsert:
         """Check a job that another one spawns, and return it to be written with that one's step."""
         now = self.clock.now()
         asked = Submission(
@@ -466,5 +466,5 @@ def has_large_payload(settlement: Settlement) -> bool:
     )
 
 
-def _all_as_submitted(jobs: Sequence[NewJob]) -> list[Job]:
+def _all_as_submitted(jobs: Sequence[JobInsert]) -> list[Job]:
     return [as_submitted(job) for job in jobs]

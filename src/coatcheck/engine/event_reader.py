@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from coatcheck.model.event import Event
+from coatcheck.model.event import JobEvent
 from coatcheck.store.base import Store
 
 Page = tuple[str, str, int, int]  # tenant, job, the event before it, its length
 
 
-class Feed:
+class EventReader:
     """The reads of one process that are under way."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._reading: dict[Page, asyncio.Task[Sequence[Event]]] = {}
+        self._reading: dict[Page, asyncio.Task[Sequence[JobEvent]]] = {}
 
-    async def read(self, tenant: str, job_id: str, after: int, limit: int) -> Sequence[Event]:
+    async def read(self, tenant: str, job_id: str, after: int, limit: int) -> Sequence[JobEvent]:
         """Read a page of a log."""
         page = (tenant, job_id, after, limit)
         task = self._reading.get(page)
@@ -29,5 +29,5 @@ class Feed:
         # One reader that goes away takes nothing from the others.
         return await asyncio.shield(task)
 
-    async def _read(self, page: Page) -> Sequence[Event]:
+    async def _read(self, page: Page) -> Sequence[JobEvent]:
         return await self._store.events(*page)

@@ -12,7 +12,7 @@ from coatcheck.model.limit import Limit, millis
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op, Step, StepState
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import QueueStatus, Stands, Store
+from coatcheck.store.base import LimitUsage, QueueStatus, Store
 from coatcheck.store.fairness import kind_in_lanes
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 FARTHEST = 1_000
 
 
-class Because(NamedTuple):
+class HoldReason(NamedTuple):
     """One thing that holds a job: a stable code, and a sentence for people."""
 
     code: str
     message: str
 
 
-WAITING = Because("waiting", "its handler waits, for a time, an event or other jobs")
+WAITING = HoldReason("waiting", "its handler waits, for a time, an event or other jobs")
 
 
 def explain(
@@ -37,15 +37,15 @@ def explain(
     now: int,
     *,
     limit: Limit | None = None,
-    stands: Stands | None = None,
+    stands: LimitUsage | None = None,
     queue: QueueStatus | None,
     workers: Sequence[WorkerInfo],
     ahead: int,
     most: int,
-) -> list[Because]:
+) -> list[HoldReason]:
     """Say what holds a job, the most telling first."""
     if job.state.is_terminal:
-        return [Because("ended", f"it has {job.state} and holds nothing up")]
+        return [HoldReason("ended", f"it has {job.state} and holds nothing up")]
     if job.state is State.RUNNING:
         return _running(job, workers)
     if job.state is State.WAITING:
@@ -56,7 +56,7 @@ def explain(
     return reasons or _next(job, queue, workers, ahead, most)
 
 
-async def what_holds(engine: Engine, job: Job) -> list[Because]:
+async def what_holds(engine: Engine, job: Job) -> list[HoldReason]:
     """Look at all that may hold a job, and say what does."""
     if job.state is State.WAITING:
         return await why_it_waits(engine.store, job, FARTHEST)
@@ -79,7 +79,7 @@ async def what_holds(engine: Engine, job: Job) -> list[Because]:
     )
 
 
-async def why_it_waits(store: Store, job: Job, most: int) -> list[Because]:
+async def why_it_waits(store: Store, job: Job, most: int) -> list[HoldReason]:
     """Say what the handler of a waiting job waits for; of many jobs it has spawned, only `most` are
     looked at.
     """
@@ -94,19 +94,19 @@ async def why_it_waits(store: Store, job: Job, most: int) -> list[Because]:
     return reasons or [WAITING]
 
 
-def _wait(step: Step) -> Because:
+def _wait(step: Step) -> HoldReason:
     until = None if step.wake_at is None else to_rfc3339(step.wake_at)
     if step.id.op is Op.SLEEP:
-        return Because("sleeping", f"its handler sleeps until {until}")
+        return HoldReason("sleeping", f"its handler sleeps until {until}")
     if step.id.op is Op.EVENT:
         limit = "for as long as it takes" if until is None else f"until {until}"
         what = f"event {step.id.name!r} to be sent to it, {limit}"
-        return Because("waiting-for-event", f"its handler waits for {what}")
+        return HoldReason("waiting-for-event", f"its handler waits for {what}")
     tried = f"{step.id} failed {step.attempts} time(s)"
-    return Because("retrying-step", f"{tried}; it is tried again at {until}")
+    return HoldReason("retrying-step", f"{tried}; it is tried again at {until}")
 
 
-async def _children(store: Store, job: Job, steps: Sequence[Step], most: int) -> Because:
+async def _children(store: Store, job: Job, steps: Sequence[Step], most: int) -> HoldReason:
     ids = [json.loads(step.result or "null") for step in steps if step.id.op is Op.CHILD]
     if len(ids) > most:
         what = f"some of the {len(ids)} jobs it has spawned"
@@ -114,48 +114,50 @@ async def _children(store: Store, job: Job, steps: Sequence[Step], most: int) ->
         found = await store.get_many([(job.tenant, job_id) for job_id in ids])
         left = sum(not child.state.is_terminal for child in found)
         what = f"{left} of the {len(ids)} job(s) it has spawned"
-    return Because("waiting-for-jobs", f"its handler waits for {what} to end")
+    return HoldReason("waiting-for-jobs", f"its handler waits for {what} to end")
 
 
-def _running(job: Job, workers: Sequence[WorkerInfo]) -> list[Because]:
+def _running(job: Job, workers: Sequence[WorkerInfo]) -> list[HoldReason]:
     holder = next((worker for worker in workers if worker.id == job.worker), None)
     if holder is None:
         return [
-            Because(
+            HoldReason(
                 "lost-worker",
                 f"its worker {job.worker} is gone; the next sweep gives the job to another one",
             )
         ]
     reasons = []
     if job.cancel_requested:
-        reasons.append(Because("cancelling", "it was told to stop and has not stopped yet"))
+        reasons.append(HoldReason("cancelling", "it was told to stop and has not stopped yet"))
     began = "" if job.started_at is None else f" since {to_rfc3339(job.started_at)}"
     place = f"worker {holder.id} (process {holder.pid} on {holder.host})"
     reasons.append(
-        Because("leased", f"{place} runs attempt {job.attempt} of {job.terms.max_attempts}{began}")
+        HoldReason(
+            "leased", f"{place} runs attempt {job.attempt} of {job.terms.max_attempts}{began}"
+        )
     )
     return reasons
 
 
 def _held(
     job: Job, now: int, queue: QueueStatus | None, workers: Sequence[WorkerInfo]
-) -> list[Because]:
+) -> list[HoldReason]:
     reasons = []
     if job.run_at > now:
         due = to_rfc3339(job.run_at)
         if job.reason is Reason.RETRY:
             why = f"attempt {job.attempt} failed; the next one is due at {due}"
-            reasons.append(Because("backing-off", why))
+            reasons.append(HoldReason("backing-off", why))
         else:
-            reasons.append(Because("delayed", f"it was submitted to start at {due}"))
+            reasons.append(HoldReason("delayed", f"it was submitted to start at {due}"))
     if queue is not None and queue.paused:
         why = f"queue {job.queue!r} is paused; `coatcheck queues resume {job.queue}` lets it go on"
-        reasons.append(Because("paused", why))
+        reasons.append(HoldReason("paused", why))
     if _able(job, workers):
         return reasons
     if any(job.kind in worker.kinds for worker in workers):
         reasons.append(
-            Because(
+            HoldReason(
                 "no-version",
                 f"it has begun under version {job.version!r} of kind {job.kind!r}, and no worker "
                 "that is running has that version",
@@ -164,7 +166,7 @@ def _held(
     else:
         seen = f"{len(workers)} other worker(s) are there" if workers else "there are no workers"
         why = f"no worker that is running has kind {job.kind!r}; {seen}"
-        reasons.append(Because("no-worker", why))
+        reasons.append(HoldReason("no-worker", why))
     return reasons
 
 
@@ -178,25 +180,25 @@ def _limited(
     now: int,
     queue: QueueStatus | None,
     limit: Limit | None,
-    stands: Stands | None,
-) -> list[Because]:
+    stands: LimitUsage | None,
+) -> list[HoldReason]:
     reasons = []
     if queue is not None and queue.concurrency is not None and queue.running >= queue.concurrency:
         why = f"{queue.running} of {queue.concurrency} job(s) of queue {job.queue!r} run"
-        reasons.append(Because("queue-limit", why))
+        reasons.append(HoldReason("queue-limit", why))
     if limit is None or stands is None:
         return reasons
     if limit.concurrency is not None and stands.running >= limit.concurrency:
         many = f"{stands.running} of {limit.concurrency} job(s)"
         if not limit.by_key:
-            reasons.append(Because("kind-limit", f"{many} of kind {job.kind!r} run"))
+            reasons.append(HoldReason("kind-limit", f"{many} of kind {job.kind!r} run"))
         elif job.limit_key is not None:
             why = f"its key {job.limit_key!r} is busy: {many} of kind {job.kind!r} with it run"
-            reasons.append(Because("key-limit", why))
+            reasons.append(HoldReason("key-limit", why))
     if limit.rate is not None and not limit.rate.allowed(stands.free_at, now):
         wait_s = (millis(stands.free_at) - now) / 1000
         why = f"kind {job.kind!r} starts {limit.rate.text}: the next one in {wait_s:.1f} s"
-        reasons.append(Because("rate-limit", why))
+        reasons.append(HoldReason("rate-limit", why))
     return reasons
 
 
@@ -206,14 +208,14 @@ def _next(
     workers: Sequence[WorkerInfo],
     ahead: int,
     most: int,
-) -> list[Because]:
+) -> list[HoldReason]:
     able = _able(job, workers)
     slots = sum(worker.slots for worker in able)
     running = 0 if queue is None else queue.running
     if ahead:
         count = f"{most}+" if ahead >= most else str(ahead)
         why = f"{count} job(s) of queue {job.queue!r} come first; {running} run, in {slots} slot(s)"
-        return [Because("behind", why)]
+        return [HoldReason("behind", why)]
     if running >= slots:
-        return [Because("busy", f"it is next; all {slots} slot(s) of {len(able)} worker(s) run")]
-    return [Because("due", "nothing holds it: a worker will take it any moment")]
+        return [HoldReason("busy", f"it is next; all {slots} slot(s) of {len(able)} worker(s) run")]
+    return [HoldReason("due", "nothing holds it: a worker will take it any moment")]

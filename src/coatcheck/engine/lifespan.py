@@ -12,14 +12,14 @@ from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
 from coatcheck.crypto.pepper import pepper_for
 from coatcheck.crypto.secret_refs import resolve, resolver_for
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.audit import AuditRetention
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.engine.open_requests import limits_for
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.kind import Kind
-from coatcheck.model.schedule import Definition
+from coatcheck.model.schedule import ScheduleDefinition
 from coatcheck.model.webhook import key_of
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
@@ -34,7 +34,7 @@ class Declared(Protocol):
         ...
 
     @property
-    def schedules(self) -> Mapping[str, Definition]:
+    def schedules(self) -> Mapping[str, ScheduleDefinition]:
         """The declared schedules by name."""
         ...
 
@@ -49,7 +49,7 @@ async def open_engine(
     in use. What is to be tidied with every sweep beside that, is given.
     """
     blobs = blobs_for(settings)  # says what is wrong with its address
-    guard = Guard(settings.egress_allow)
+    guard = EgressPolicy(settings.egress_allow)
     webhook_secret = _webhook_secret(settings)
     store = store_for(settings)
     await store.open()

@@ -37,13 +37,13 @@ REMOTE_PID = 0  # no process that anybody here could look after
 BEATS_PER_LEASE = 3
 
 
-class Beat(NamedTuple):
+class HeartbeatReply(NamedTuple):
     """What a heartbeat is answered: whether somebody wants the job cancelled."""
 
     cancel_requested: bool
 
 
-class RemoteWork:
+class RemoteWorkers:
     """The verbs of workers behind the API."""
 
     def __init__(self, engine: Engine, lease_s: float) -> None:
@@ -129,7 +129,7 @@ class RemoteWork:
         for claim in claims:
             await self.settle(claim.lease, Released())
 
-    async def beat(self, lease: Lease) -> Beat:
+    async def beat(self, lease: Lease) -> HeartbeatReply:
         """Keep a lease; raises StaleLease where it is lost, or its time is over."""
         job = await self._held(lease)
         if self._is_over(job):
@@ -139,7 +139,7 @@ class RemoteWork:
             raise StaleLease(f"job {job.id} is not yours any more: {message}")
         if not await self._engine.store.beat(job.worker or ""):
             raise StaleLease(f"job {job.id} is not yours any more: its lease has lapsed")
-        return Beat(job.cancel_requested)
+        return HeartbeatReply(job.cancel_requested)
 
     async def report(self, lease: Lease, report: Report) -> None:
         """Write what a running job says of itself."""

@@ -29,7 +29,7 @@ OWNER = "."
 COLLECTION = "places."
 
 
-class Places:
+class ExclusiveResources:
     """The places of one store."""
 
     def __init__(self, store: Store, clock: Clock) -> None:

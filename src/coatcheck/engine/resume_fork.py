@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from coatcheck.engine.bulk import DoneToSome, Only, for_each
+from coatcheck.engine.bulk import BulkResult, Only, for_each
 from coatcheck.engine.payloads.large_steps import copied
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission, prepare_with_uploads
 from coatcheck.errors import Gone, InputGone, InvalidInput, InvalidPayload, NotFound
 from coatcheck.model.access import Quotas
-from coatcheck.model.job import Job, NewJob
+from coatcheck.model.job import Job, JobInsert
 from coatcheck.model.kind import Kind
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
@@ -74,7 +74,7 @@ async def resume(engine: Engine, tenant: str, job_id: str) -> Resumed:
     return Resumed(await engine.keeping.with_result(job), before.state in RESUMABLE)
 
 
-async def resume_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: bool) -> DoneToSome:
+async def resume_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: bool) -> BulkResult:
     """Resume the newest jobs that a filter finds, `which.limit` at most; or only count them."""
     if which.state not in RESUMABLE:
         raise InvalidInput("only jobs that failed or were cancelled can be resumed")
@@ -88,7 +88,7 @@ async def resume_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: 
     return await for_each(engine, which, only, resume_one, dry_run=dry_run)
 
 
-async def fork(engine: Engine, tenant: str, asked: Fork, once: Once | None) -> Forked:
+async def fork(engine: Engine, tenant: str, asked: Fork, once: IdempotencyKey | None) -> Forked:
     """Make a new job that begins with the steps of another."""
     new_id = None if once is None else await _noted(engine, tenant, once)
     if new_id is not None:
@@ -115,7 +115,7 @@ async def fork(engine: Engine, tenant: str, asked: Fork, once: Once | None) -> F
     return Forked(await engine.store.get(tenant, job.id), replayed=False)
 
 
-async def _copies(engine: Engine, source: Job, before: int, job: NewJob) -> dict[str, str]:
+async def _copies(engine: Engine, source: Job, before: int, job: JobInsert) -> dict[str, str]:
     """Copy what is kept apart of the history that a fork begins with."""
     steps = await engine.store.steps(source.tenant, source.id)
     taken = [step for step in steps if step.seq < before]
@@ -126,7 +126,7 @@ async def _copies(engine: Engine, source: Job, before: int, job: NewJob) -> dict
     return await copied(engine.keeping, job, done, messages)
 
 
-async def _noted(engine: Engine, tenant: str, once: Once) -> str | None:
+async def _noted(engine: Engine, tenant: str, once: IdempotencyKey) -> str | None:
     """Return which job is forked under a key, if that is noted."""
     found = await engine.store.get_record(tenant, FORKS, once.key, engine.clock.now())
     if found is None:
@@ -136,7 +136,7 @@ async def _noted(engine: Engine, tenant: str, once: Once) -> str | None:
     return str(held["job"])
 
 
-async def _note(engine: Engine, tenant: str, once: Once, new_id: str) -> str:
+async def _note(engine: Engine, tenant: str, once: IdempotencyKey, new_id: str) -> str:
     """Note which job is forked under a key, unless another one is by now; return that one then."""
     held = once.held(engine.clock.now())
     value = json.dumps({"job": new_id, "fingerprint": held.fingerprint})
@@ -146,7 +146,7 @@ async def _note(engine: Engine, tenant: str, once: Once, new_id: str) -> str:
     return await _noted(engine, tenant, once) or new_id
 
 
-async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tuple[int, NewJob]:
+async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tuple[int, JobInsert]:
     """Check a fork; return the number of the first step it takes itself, and the job."""
     before = _find(await engine.store.steps(source.tenant, source.id), asked.from_step)
     input_ = asked.input
@@ -177,7 +177,7 @@ async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tup
     return before, job
 
 
-def _kept_no_longer(job: NewJob, source: Job, kind: Kind) -> NewJob:
+def _kept_no_longer(job: JobInsert, source: Job, kind: Kind) -> JobInsert:
     """Return a fork that keeps the input it takes over no longer than its source may: else forks of
     forks would keep it for good. Raises InputGone.
     """

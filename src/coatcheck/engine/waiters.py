@@ -71,7 +71,7 @@ class _Rest:
         return min(LONGEST_REST, max(0.0, self._owed - OWED_AT_MOST))
 
 
-class Watch:
+class Waiters:
     """The waiters of one process."""
 
     def __init__(self, store: Store) -> None:

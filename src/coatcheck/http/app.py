@@ -19,10 +19,10 @@ from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError, ConfigurationError
 from coatcheck.http.auth.caller import authorize, is_authorized
 from coatcheck.http.auth.guess_limit import MissLimit
-from coatcheck.http.auth.middleware import Door, OpenCalls
+from coatcheck.http.auth.middleware import AccessMiddleware, PublicEndpoints
 from coatcheck.http.auth.readers import check_named_job
-from coatcheck.http.endpoint import Endpoint, Handler, OpensTo
-from coatcheck.http.error_format import Shapes, answer_error
+from coatcheck.http.endpoint import Audience, Endpoint, Handler
+from coatcheck.http.error_format import ErrorFormats, answer_error
 from coatcheck.http.errors import Shape
 from coatcheck.http.jobs.handlers import submit_job
 from coatcheck.http.openapi import openapi
@@ -93,26 +93,26 @@ def _endpoints_of(surfaces: Mapping[str, Surface]) -> list[Endpoint]:
     return found
 
 
-def _shapes_of(surfaces: Mapping[str, Surface]) -> Shapes:
+def _shapes_of(surfaces: Mapping[str, Surface]) -> ErrorFormats:
     by_prefix: dict[str, Shape] = {
         prefix: surface.refuse for surface in surfaces.values() for prefix in surface.prefixes
     }
     if any(surface.shows_jobs for surface in surfaces.values()):
         by_prefix[jobs.PREFIX] = jobs.refuse
-    return Shapes(by_prefix)
+    return ErrorFormats(by_prefix)
 
 
 def _door(
-    engine: Engine, endpoints: Iterable[Endpoint], shapes: Shapes, origins: frozenset[str]
+    engine: Engine, endpoints: Iterable[Endpoint], shapes: ErrorFormats, origins: frozenset[str]
 ) -> Middleware:
     open_to_all = [
-        (each.method, each.path) for each in endpoints if each.opens_to is OpensTo.EVERYBODY
+        (each.method, each.path) for each in endpoints if each.opens_to is Audience.EVERYBODY
     ]
     return Middleware(
-        Door,
+        AccessMiddleware,
         keeper=engine.doorkeeper,
         shortcuts=_shortcuts(endpoints),
-        open_to_all=OpenCalls(open_to_all),
+        open_to_all=PublicEndpoints(open_to_all),
         shapes=shapes,
         origins=origins,
     )

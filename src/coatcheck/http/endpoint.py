@@ -14,7 +14,7 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.model.access import Scope
 
 
-class OpensTo(StrEnum):
+class Audience(StrEnum):
     """Whom a call is for."""
 
     EVERYBODY = "everybody"
@@ -73,7 +73,7 @@ TRACEPARENT = Parameter(
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class EndpointBody:
     """What a call takes. `schema` names a component, or one for each media type."""
 
     description: str
@@ -82,7 +82,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EndpointResponse:
     """One way a call can go well."""
 
     description: str
@@ -101,14 +101,14 @@ class Endpoint:
     name: str  # operationId
     summary: str
     tag: str
-    answers: dict[int, Answer]
+    answers: dict[int, EndpointResponse]
     refusals: tuple[int, ...] = ()  # beside those that every call has
     parameters: tuple[Parameter, ...] = ()
-    body: Body | None = None
+    body: EndpointBody | None = None
     description: str = ""
     hidden: bool = False  # not part of the documented API: pages and their files
     needs: Scope | None = None  # None: by its method
-    opens_to: OpensTo = OpensTo.TENANT
+    opens_to: Audience = Audience.TENANT
     kind: str | KindRule | None = None  # which kinds the scope must cover; see check_declared
     is_capability: bool = False  # whoever knows the path may call it: misses are rate-limited
     for_lease_holder: bool = False  # a worker key may read it of another tenant's job it runs
@@ -120,7 +120,7 @@ class Endpoint:
     @property
     def scope(self) -> Scope | None:
         """What a key needs for this call; None where any key will do, or none is asked for."""
-        if self.opens_to in (OpensTo.EVERYBODY, OpensTo.ANY_KEY):
+        if self.opens_to in (Audience.EVERYBODY, Audience.ANY_KEY):
             return None
         if self.needs is not None:
             return self.needs
@@ -150,7 +150,7 @@ class Endpoint:
     @property
     def takes_tenant(self) -> bool:
         """Whether the operator may name a tenant in the query."""
-        return self.opens_to is OpensTo.TENANT and not self.hands_on_query
+        return self.opens_to is Audience.TENANT and not self.hands_on_query
 
     @property
     def produces(self) -> frozenset[str]:

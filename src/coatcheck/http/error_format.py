@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coatcheck.http.errors import Refusal, Shape, as_problem, refusal_of
+from coatcheck.http.errors import ErrorResponse, Shape, as_problem, refusal_of
 
 
-class Shapes:
+class ErrorFormats:
     """Which shape holds on which paths."""
 
     def __init__(self, by_prefix: Mapping[str, Shape]) -> None:
         # The longest first: the one that fits best decides.
         self._by_prefix = sorted(by_prefix.items(), key=lambda item: -len(item[0]))
 
-    def refuse(self, refusal: Refusal, path: str) -> Response:
+    def refuse(self, refusal: ErrorResponse, path: str) -> Response:
         """Write a refusal as whoever owns the path does."""
         for prefix, shape in self._by_prefix:
             if path == prefix or path.startswith(f"{prefix}/"):
@@ -35,5 +35,5 @@ class Shapes:
 
 async def answer_error(request: Request, error: Exception) -> Response:
     """Turn any exception of a route into its answer."""
-    shapes: Shapes = request.app.state.shapes
+    shapes: ErrorFormats = request.app.state.shapes
     return shapes.answer(error, request.scope["path"])

@@ -32,7 +32,7 @@ from coatcheck.errors import (
     PaymentRequired,
     QuotaExceeded,
     StoreUnavailable,
-    Suspended,
+    TenantSuspended,
     TooLarge,
     TooManyOpen,
     Unauthorized,
@@ -63,7 +63,7 @@ STATUS: tuple[tuple[type[CoatcheckError], int], ...] = (
     (NoSignedUploads, 409),
     (Conflict, 409),
     (PaymentRequired, 402),
-    (Suspended, 403),
+    (TenantSuspended, 403),
     (Forbidden, 403),
     (Unauthorized, 401),
     (TooManyOpen, 429),
@@ -86,7 +86,7 @@ CODES = {
 STORE_RETRY_S = 5
 
 
-class Refusal(NamedTuple):
+class ErrorResponse(NamedTuple):
     """Why a request is not answered as it was hoped, before anybody has put it in words."""
 
     status: int
@@ -97,7 +97,7 @@ class Refusal(NamedTuple):
 
 
 # How a refusal is written on some paths: with the path that was asked for.
-Shape = Callable[[Refusal, str], Response]
+Shape = Callable[[ErrorResponse, str], Response]
 
 
 def problem(
@@ -124,13 +124,13 @@ def problem(
     return Response(json.dumps(body), status, headers, MEDIA_TYPE)
 
 
-def as_problem(refusal: Refusal, _path: str) -> Response:
+def as_problem(refusal: ErrorResponse, _path: str) -> Response:
     """Write a refusal as the canonical API does."""
     status, code, detail, errors, headers = refusal
     return problem(status, code, detail, errors=errors, headers=headers)
 
 
-def refusal_of(error: Exception) -> Refusal:
+def refusal_of(error: Exception) -> ErrorResponse:
     """Say what any exception comes to. One that nobody expected is logged, and its words, which may
     hold anything, are kept back.
     """
@@ -141,12 +141,12 @@ def refusal_of(error: Exception) -> Refusal:
                     error.problems if isinstance(error, (InvalidPayload, UnknownKind)) else ()
                 )
                 headers = _headers_of(status, error)
-                return Refusal(status, error.code, str(error), pointers, headers)
+                return ErrorResponse(status, error.code, str(error), pointers, headers)
     if isinstance(error, HTTPException):
         code = CODES.get(error.status_code, "refused")
-        return Refusal(error.status_code, code, error.detail, headers=error.headers)
+        return ErrorResponse(error.status_code, code, error.detail, headers=error.headers)
     log.error("a request failed", exc_info=error)
-    return Refusal(500, "internal", "something went wrong here; it was logged under this id")
+    return ErrorResponse(500, "internal", "something went wrong here; it was logged under this id")
 
 
 def _headers_of(status: int, error: CoatcheckError) -> dict[str, str] | None:

@@ -14,7 +14,15 @@ from typing import Any
 
 from coatcheck.errors import InvalidPayload
 from coatcheck.http.components import components
-from coatcheck.http.endpoint import TENANT, Answer, Endpoint, OpensTo, Parameter, Schema, ref
+from coatcheck.http.endpoint import (
+    TENANT,
+    Audience,
+    Endpoint,
+    EndpointResponse,
+    Parameter,
+    Schema,
+    ref,
+)
 from coatcheck.http.errors import MEDIA_TYPE as PROBLEM
 from coatcheck.http.json_schema import COUNT, FILE_NAME, ID, KEY_ID, NAME, TEXT
 from coatcheck.http.webhooks.endpoints import told
@@ -39,9 +47,9 @@ _PATH_SCHEMAS |= {"webhook": TEXT, "delivery": TEXT, "owner": NAME, "key_id": KE
 
 _KEYS = "A key, `ck_...`: made by `coatcheck keys create` or `POST /v1/keys`."
 _OPERATOR_ONLY = {
-    OpensTo.TENANT: "",
-    OpensTo.KEY_OWNER: "",
-    OpensTo.OPERATOR: ", of the operator's tenant",
+    Audience.TENANT: "",
+    Audience.KEY_OWNER: "",
+    Audience.OPERATOR: ", of the operator's tenant",
 }
 
 # Where the id of a new job leads.
@@ -106,7 +114,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             **{str(status): _refusal(status, endpoint) for status in _refusals(endpoint)},
         },
     }
-    if endpoint.opens_to is OpensTo.EVERYBODY:
+    if endpoint.opens_to is Audience.EVERYBODY:
         operation["security"] = []
     elif endpoint.scope is not None:
         operation["description"] += (
@@ -122,8 +130,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _refusals(endpoint: Endpoint) -> list[int]:
-    named = (404,) if endpoint.opens_to is OpensTo.TENANT else ()  # a tenant that is not there
-    with_key = () if endpoint.opens_to is OpensTo.EVERYBODY else WITH_KEY
+    named = (404,) if endpoint.opens_to is Audience.TENANT else ()  # a tenant that is not there
+    with_key = () if endpoint.opens_to is Audience.EVERYBODY else WITH_KEY
     return sorted({*ALWAYS, *endpoint.refusals, *named, *with_key})
 
 
@@ -142,7 +150,7 @@ def _parameter(found: Parameter) -> dict[str, Any]:
     }
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: EndpointResponse) -> dict[str, Any]:
     described: dict[str, Any] = {"description": answer.description}
     if answer.media:
         described["content"] = {media: {"schema": of} for media, of in answer.media.items()}

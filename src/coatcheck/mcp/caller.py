@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from coatcheck.engine.auth import Caller
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.http.auth.caller import caller_of, tenant_of
 from coatcheck.http.auth.readers import check_reader
 from coatcheck.http.request.idempotency import KEY_RULE, is_key, once_under
@@ -22,7 +22,7 @@ from coatcheck.model.job import Job
 Context = ServerRequestContext[Any, Any]
 
 
-class Asked(NamedTuple):
+class McpCaller(NamedTuple):
     """A message, with the request that brought it."""
 
     context: Context
@@ -54,7 +54,7 @@ class Asked(NamedTuple):
         meta: dict[str, Any] = dict(self.context.meta or {})
         return meta.get("progress_token", meta.get("progressToken")) is not None
 
-    def once(self, kind: str, value: Any) -> Once | None:
+    def once(self, kind: str, value: Any) -> IdempotencyKey | None:
         """Return the key that the call is to happen once under; None where it has none."""
         key = dict(self.context.meta or {}).get(IDEMPOTENCY_KEY)
         if key is None:
@@ -71,8 +71,8 @@ class Asked(NamedTuple):
         return job
 
 
-def asked_by(context: Context) -> Asked:
+def asked_by(context: Context) -> McpCaller:
     """Return a message with its request."""
     request = context.request
     assert isinstance(request, Request), "only HTTP leads here"
-    return Asked(context, request)
+    return McpCaller(context, request)

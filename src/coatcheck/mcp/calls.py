@@ -15,7 +15,7 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import CoatcheckError, InvalidPayload
 from coatcheck.http.jobs.views import dumps
 from coatcheck.http.surfaces.submit import submission_for
-from coatcheck.mcp.caller import Asked, Context, asked_by
+from coatcheck.mcp.caller import Context, McpCaller, asked_by
 from coatcheck.mcp.names import SURFACE
 from coatcheck.mcp.tasks import created, declares_tasks, new_task_id
 from coatcheck.mcp.tools import (
@@ -35,7 +35,7 @@ from coatcheck.model.job import Job
 from coatcheck.model.kind import pointer
 
 
-class Calls:
+class ToolCalls:
     """The tools of a server. A call that needs no task waits for its job, this long at most."""
 
     def __init__(self, wait_s: float) -> None:
@@ -74,7 +74,7 @@ class Calls:
             return refused(error, below="" if tool.wraps else f"/{INPUT}")
 
     async def _come_back(
-        self, asked: Asked, tool: JobTool, arguments: dict[str, Any]
+        self, asked: McpCaller, tool: JobTool, arguments: dict[str, Any]
     ) -> types.CallToolResult:
         try:
             named = _read(tool, arguments)
@@ -89,13 +89,13 @@ class Calls:
         except CoatcheckError as error:
             return refused(error)
 
-    def _tools(self, asked: Asked) -> dict[str, KindTool]:
+    def _tools(self, asked: McpCaller) -> dict[str, KindTool]:
         if self._made is None:
             self._made = tools_of(asked.engine.kinds)
         return self._made
 
 
-async def _submit(asked: Asked, tool: KindTool, arguments: dict[str, Any]) -> Job:
+async def _submit(asked: McpCaller, tool: KindTool, arguments: dict[str, Any]) -> Job:
     value = tool.input_of(arguments)
     submission = submission_for(
         asked.request,
@@ -107,7 +107,7 @@ async def _submit(asked: Asked, tool: KindTool, arguments: dict[str, Any]) -> Jo
     return (await asked.engine.submit_once(submission, once)).jobs[0]
 
 
-async def _follow(asked: Asked, job: Job, wait_s: float) -> Job:
+async def _follow(asked: McpCaller, job: Job, wait_s: float) -> Job:
     """Return a job when it has ended, or as it stands when the time runs out; whoever asked to is
     told of its progress meanwhile.
     """
@@ -129,7 +129,7 @@ async def _follow(asked: Asked, job: Job, wait_s: float) -> Job:
         job = moved
 
 
-def _answer(asked: Asked, job: Job) -> types.CallToolResult:
+def _answer(asked: McpCaller, job: Job) -> types.CallToolResult:
     if job.state.is_terminal:
         return ended(job)
     return going_on(

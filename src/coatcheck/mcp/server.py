@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from coatcheck.http.request.body import JSON_LIMIT
-from coatcheck.mcp.calls import Calls
+from coatcheck.mcp.calls import ToolCalls
 from coatcheck.mcp.tasks import EXTENSION, TaskParams, Tasks, UpdateParams
 
 INSTRUCTIONS = (
@@ -31,7 +31,7 @@ class Protocol:
     """What answers the messages of a server."""
 
     def __init__(self, wait_s: float) -> None:
-        calls, tasks = Calls(wait_s), Tasks()
+        calls, tasks = ToolCalls(wait_s), Tasks()
         self._server: Server[Any] = Server(
             "coatcheck",
             version=version("coatcheck"),

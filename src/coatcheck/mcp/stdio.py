@@ -22,12 +22,12 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from coatcheck.client.address import Address
+from coatcheck.client.address import ServerAddress
 from coatcheck.client.async_driver import AsyncDriver
 from coatcheck.client.effects import Emit, Pause, Steps, open_stream, read_stream
-from coatcheck.client.event_stream import EventStream
-from coatcheck.client.retry import Patience, is_answer
-from coatcheck.client.wire import JSON, Answer, Lost, Request
+from coatcheck.client.event_stream import EventStreamParser
+from coatcheck.client.retry import RetryPolicy, is_answer
+from coatcheck.client.wire import JSON, ApiRequest, ApiResponse, ConnectionLost
 from coatcheck.mcp.names import IDEMPOTENCY_KEY, INTERNAL_ERROR, INVALID_REQUEST, PATH
 
 # Longer than the server is silent in a stream.
@@ -53,7 +53,7 @@ class Bridge:
 
     def __init__(
         self,
-        address: Address,
+        address: ServerAddress,
         write: Callable[[str], None],
         *,
         driver: AsyncDriver | None = None,
@@ -62,7 +62,7 @@ class Bridge:
         self._address = address
         self._write = write
         self._driver = driver or AsyncDriver(address)
-        self._patience = Patience(address.shown, TIMEOUT_S, retry_for_s, time.monotonic)
+        self._patience = RetryPolicy(address.shown, TIMEOUT_S, retry_for_s, time.monotonic)
         self._version: str | None = None  # which an older client has agreed on
         self._under_way: dict[str | int, asyncio.Task[None]] = {}
 
@@ -126,14 +126,14 @@ class Bridge:
         error = {"code": code, "message": said}
         self._write(json.dumps({"jsonrpc": "2.0", "id": id_, "error": error}))
 
-    def _explained(self, got: Answer | Lost) -> str:
+    def _explained(self, got: ApiResponse | ConnectionLost) -> str:
         where = self._address.shown
-        if isinstance(got, Lost):
+        if isinstance(got, ConnectionLost):
             return f"cannot reach the server at {where}: {got.reason}"
         return f"what answers at {where} does not speak MCP (it says {got.status})"
 
 
-def post(message: Json, agreed: str | None) -> Request:
+def post(message: Json, agreed: str | None) -> ApiRequest:
     """Make the call that a request becomes; `agreed` is the version an older client speaks."""
     method, params = message["method"], message.get("params")
     params = dict(params) if isinstance(params, dict) else {}
@@ -149,7 +149,7 @@ def post(message: Json, agreed: str | None) -> Request:
     if method == "tools/call":
         meta.setdefault(IDEMPOTENCY_KEY, uuid.uuid4().hex)
         message = {**message, "params": {**params, "_meta": meta}}
-    return Request("POST", PATH, headers=headers, content=json.dumps(message).encode())
+    return ApiRequest("POST", PATH, headers=headers, content=json.dumps(message).encode())
 
 
 def header_value(text: str) -> str:
@@ -159,7 +159,7 @@ def header_value(text: str) -> str:
     return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
 
 
-def hand_on(request: Request, patience: Patience) -> Steps[None]:
+def hand_on(request: ApiRequest, patience: RetryPolicy) -> Steps[None]:
     """Send a request until it is answered. Emits the messages that come back; instead of the last
     one, the answer that is none, or that there was none.
     """
@@ -167,14 +167,14 @@ def hand_on(request: Request, patience: Patience) -> Steps[None]:
     attempt = 0
     while True:
         got = yield from open_stream(request, patience.timeout_s)
-        if isinstance(got, Answer) and got.status == 200:
+        if isinstance(got, ApiResponse) and got.status == 200:
             until, attempt = patience.monotonic() + patience.retry_for_s, 0
             broken = yield from _messages(got)
             if broken is None:
                 return
             got = broken
         pause = patience.pause_after(got, attempt)
-        hopeless = isinstance(got, Lost) and got.hopeless
+        hopeless = isinstance(got, ConnectionLost) and got.hopeless
         if is_answer(got) or hopeless or patience.monotonic() + pause > until:
             yield Emit(_refusal_in(got) or got)
             return
@@ -182,13 +182,13 @@ def hand_on(request: Request, patience: Patience) -> Steps[None]:
         attempt += 1
 
 
-def _messages(answer: Answer) -> Steps[Lost | None]:
+def _messages(answer: ApiResponse) -> Steps[ConnectionLost | None]:
     """Emit what an answer holds, up to the one that the request waits for."""
     streamed = "event-stream" in answer.headers.get("content-type", "")
-    stream, whole = EventStream(), b""
+    stream, whole = EventStreamParser(), b""
     while True:
         piece = yield from read_stream()
-        if isinstance(piece, Lost):
+        if isinstance(piece, ConnectionLost):
             return piece
         if not streamed:
             whole += piece
@@ -202,12 +202,14 @@ def _messages(answer: Answer) -> Steps[Lost | None]:
                 if "method" not in message:
                     return None
         if not piece:
-            return Lost("the connection was cut before the whole answer was there")
+            return ConnectionLost("the connection was cut before the whole answer was there")
 
 
-def _refusal_in(got: Answer | Lost) -> Json | None:
+def _refusal_in(got: ApiResponse | ConnectionLost) -> Json | None:
     """Return the JSON-RPC error that a refusal brings, where it does."""
-    message = _object(got.content.decode("utf-8", "replace")) if isinstance(got, Answer) else None
+    message = (
+        _object(got.content.decode("utf-8", "replace")) if isinstance(got, ApiResponse) else None
+    )
     return message if message is not None and isinstance(message.get("error"), dict) else None
 
 

@@ -20,12 +20,20 @@ from starlette.responses import JSONResponse, Response
 from coatcheck.app import App
 from coatcheck.http.auth.caller import caller_of
 from coatcheck.http.auth.loopback import Sender, is_own_page_or_allowed
-from coatcheck.http.endpoint import JSON, TRACEPARENT, Answer, Body, Endpoint, OpensTo, Schema
-from coatcheck.http.errors import Refusal
+from coatcheck.http.endpoint import (
+    JSON,
+    TRACEPARENT,
+    Audience,
+    Endpoint,
+    EndpointBody,
+    EndpointResponse,
+    Schema,
+)
+from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.jobs.events import EVENT_STREAM
 from coatcheck.http.jobs.views import dumps
 from coatcheck.http.request.body import read_json
-from coatcheck.http.surfaces.base import Part, Surface
+from coatcheck.http.surfaces.base import OptionalPart, Surface
 from coatcheck.mcp.names import INTERNAL_ERROR, INVALID_REQUEST, PATH, SURFACE
 from coatcheck.settings import Settings
 
@@ -66,14 +74,16 @@ class McpSurface(Surface):
                 "Speak the Model Context Protocol",
                 "mcp",
                 {
-                    200: Answer("The answer.", {JSON: _MESSAGE, EVENT_STREAM: {"type": "string"}}),
-                    202: Answer("A notification was taken.", {}),
+                    200: EndpointResponse(
+                        "The answer.", {JSON: _MESSAGE, EVENT_STREAM: {"type": "string"}}
+                    ),
+                    202: EndpointResponse("A notification was taken.", {}),
                 },
                 refusals=(404, 408, 413, 415, 501),
                 parameters=(TRACEPARENT,),
-                body=Body("A JSON-RPC message.", {JSON: _MESSAGE}),
+                body=EndpointBody("A JSON-RPC message.", {JSON: _MESSAGE}),
                 # What a key is good for decides which tools it finds, not whether it comes in.
-                opens_to=OpensTo.ANY_KEY,
+                opens_to=Audience.ANY_KEY,
                 refused_as={JSON: _MESSAGE},
             ),
         )
@@ -85,15 +95,17 @@ class McpSurface(Surface):
         """Take how long a call waits for its job."""
         self._wait_s = settings.mcp_wait_s
 
-    def parts(self) -> Iterable[Part]:
+    def parts(self) -> Iterable[OptionalPart]:
         """Say whether the library is there."""
         found = library_version()
         if found is None:
-            yield Part(f"{LIBRARY} not found: assistants cannot use kinds as tools", MISSING)
+            yield OptionalPart(
+                f"{LIBRARY} not found: assistants cannot use kinds as tools", MISSING
+            )
         else:
-            yield Part(f"{LIBRARY} {found}: assistants can use kinds as tools, at {PATH}")
+            yield OptionalPart(f"{LIBRARY} {found}: assistants can use kinds as tools, at {PATH}")
 
-    def refuse(self, refusal: Refusal, path: str) -> Response:  # noqa: ARG002 - the same everywhere
+    def refuse(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
         """Write a refusal as a JSON-RPC error: it is not known which message it is about."""
         code = INTERNAL_ERROR if refusal.status >= 500 else INVALID_REQUEST
         error = {"code": code, "message": refusal.detail}

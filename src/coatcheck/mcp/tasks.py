@@ -33,7 +33,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.errors import CoatcheckError, NotFound, Unauthorized
-from coatcheck.mcp.caller import Asked, Context, asked_by
+from coatcheck.mcp.caller import Context, McpCaller, asked_by
 from coatcheck.mcp.names import SURFACE
 from coatcheck.mcp.views import describe, ended
 from coatcheck.model.access import Scope
@@ -130,7 +130,7 @@ def _status(job: Job) -> str:
     return "working"
 
 
-async def _find(context: Context, params: TaskParams, scope: Scope) -> tuple[Asked, Job]:
+async def _find(context: Context, params: TaskParams, scope: Scope) -> tuple[McpCaller, Job]:
     if not declares_tasks(context):
         needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
         said = f"declare the extension {EXTENSION} with the request"

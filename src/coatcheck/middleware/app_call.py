@@ -43,7 +43,7 @@ class AppFailed(Exception):
     """The app ended without a complete answer; `__cause__` is what it raised, if it raised."""
 
 
-class Call:
+class AppCall:
     """One call of the app; made, read and left on the worker's loop."""
 
     def __init__(self, body: AsyncIterator[bytes]) -> None:
@@ -59,7 +59,7 @@ class Call:
     @contextlib.asynccontextmanager
     async def made(
         self, app: ASGIApp, scope: Scope, server: asyncio.AbstractEventLoop
-    ) -> AsyncIterator[Call]:
+    ) -> AsyncIterator[AppCall]:
         """Make the call, for as long as somebody reads its answer."""
         running = asyncio.run_coroutine_threadsafe(self._run(app, scope), server)
         try:

@@ -29,56 +29,56 @@ Hook = Callable[[Scope], Awaitable[Any]]
 Body = Callable[[], AsyncIterator[bytes]]
 
 
-class AuthorizeUnknown(CoatcheckError):
+class AuthorizationMissing(CoatcheckError):
     """Nobody can tell whether a caller may come in; the developer has to say."""
 
     code = "authorize-unknown"
 
 
-class Admitted(NamedTuple):
+class Authorized(NamedTuple):
     """A caller that was let in, and what is known of them."""
 
     identity: Identity | None = None
 
 
-class Refused(NamedTuple):
+class Rejected(NamedTuple):
     """A caller that was not; `answer` is what they are to get, None where they have got it."""
 
     answer: ASGIApp | None = None
 
 
-class Asking(Protocol):
+class Authorizer(Protocol):
     """A way to ask."""
 
     async def check(self) -> None:
         """Make sure that it works here; raises ConfigurationError."""
         ...
 
-    async def ask(self, scope: Scope, body: Body, send: Send) -> Admitted | Refused:
-        """Ask whether the caller of this request may come in; raises AuthorizeUnknown."""
+    async def ask(self, scope: Scope, body: Body, send: Send) -> Authorized | Rejected:
+        """Ask whether the caller of this request may come in; raises AuthorizationMissing."""
         ...
 
-    async def recognise(self, scope: Scope) -> Admitted | Refused:
+    async def recognise(self, scope: Scope) -> Authorized | Rejected:
         """Say who asks about a job of theirs."""
         ...
 
 
-class NobodyAsked:
+class AllowEveryone:
     """Lets everybody in."""
 
     async def check(self) -> None:
         """Find nothing to make sure of."""
 
-    async def ask(self, scope: Scope, body: Body, send: Send) -> Admitted | Refused:  # noqa: ARG002
+    async def ask(self, scope: Scope, body: Body, send: Send) -> Authorized | Rejected:  # noqa: ARG002
         """Let the caller in."""
-        return Admitted()
+        return Authorized()
 
-    async def recognise(self, scope: Scope) -> Admitted | Refused:  # noqa: ARG002
+    async def recognise(self, scope: Scope) -> Authorized | Rejected:  # noqa: ARG002
         """Know nobody."""
-        return Admitted()
+        return Authorized()
 
 
-class HookAsked:
+class HookAuthorizer:
     """Asks the developer's hook."""
 
     def __init__(self, hook: Hook) -> None:
@@ -87,29 +87,31 @@ class HookAsked:
     async def check(self) -> None:
         """Find nothing to make sure of."""
 
-    async def ask(self, scope: Scope, body: Body, send: Send) -> Admitted | Refused:  # noqa: ARG002
+    async def ask(self, scope: Scope, body: Body, send: Send) -> Authorized | Rejected:  # noqa: ARG002
         """Ask it about a request."""
         return await self.recognise(scope)
 
-    async def recognise(self, scope: Scope) -> Admitted | Refused:
+    async def recognise(self, scope: Scope) -> Authorized | Rejected:
         """Ask it who somebody is."""
         said = self._hook(scope)
         if isawaitable(said):
             said = await said
         if said is True:
-            return Admitted()
+            return Authorized()
         if isinstance(said, Mapping):
-            return Admitted(_storable(said))
+            return Authorized(_storable(said))
         if callable(said):
-            return Refused(said)
+            return Rejected(said)
         headers = {"WWW-Authenticate": "Bearer"}
-        return Refused(problem(401, "unauthorized", "this call needs credentials", headers=headers))
+        return Rejected(
+            problem(401, "unauthorized", "this call needs credentials", headers=headers)
+        )
 
 
-async def recognise_again(asking: Asking, scope: Scope, identity: Identity | None) -> None:
+async def recognise_again(asking: Authorizer, scope: Scope, identity: Identity | None) -> None:
     """Raise Unauthorized unless a caller who has waited is still let in, as who they were."""
     said = await asking.recognise(scope)
-    if isinstance(said, Refused) or said.identity != identity:
+    if isinstance(said, Rejected) or said.identity != identity:
         raise Unauthorized("these credentials are not good any more")
 
 
@@ -122,7 +124,7 @@ def _storable(identity: Identity) -> Identity:
     try:
         read: Identity = json.loads(written(identity))
     except (TypeError, ValueError) as error:
-        raise AuthorizeUnknown(
+        raise AuthorizationMissing(
             f"what `authorize` returns is stored with the job, and has to be JSON: {error}"
         ) from error
     return read

@@ -32,7 +32,7 @@ from typing import Any
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.middleware.app_call import ASGIApp, Message, Scope, Send
-from coatcheck.middleware.authorize import Admitted, AuthorizeUnknown, Body, Refused
+from coatcheck.middleware.authorize import AuthorizationMissing, Authorized, Body, Rejected
 from coatcheck.middleware.credentials import is_credential
 from coatcheck.middleware.marks import DRY_CALL, target_of
 
@@ -78,7 +78,7 @@ class _DryCall:
 _current: ContextVar[_DryCall | None] = ContextVar("coatcheck_dry_call", default=None)
 
 
-class DryCallAsked:
+class FastApiAuthorizer:
     """Asks a FastAPI app by dry calls."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -97,20 +97,20 @@ class DryCallAsked:
         """Try it on a small app."""
         await check()
 
-    async def ask(self, scope: Scope, body: Body, send: Send) -> Admitted | Refused:
+    async def ask(self, scope: Scope, body: Body, send: Send) -> Authorized | Rejected:
         """Ask whether the caller may come in; the app's own refusal is sent to them."""
         if not self._leads_to_an_api_route(scope):
             raise _unknown(scope, "is not one of FastAPI's own")
         call = await self._call(scope, scope["headers"], body, send)
         if call.endpoint is None:
-            return Refused()
+            return Rejected()
         if _is_given_the_caller(call.endpoint):
             await self._check_credentials(scope, body, call.endpoint.call)
-        return Admitted()
+        return Authorized()
 
-    async def recognise(self, scope: Scope) -> Admitted | Refused:  # noqa: ARG002
+    async def recognise(self, scope: Scope) -> Authorized | Rejected:  # noqa: ARG002
         """Know nobody: what the caller brings has to be what it was."""
-        return Admitted()
+        return Authorized()
 
     async def _check_credentials(self, scope: Scope, body: Body, endpoint: Any) -> None:
         looked_at = self._looked_at.setdefault(endpoint, set())
@@ -165,8 +165,8 @@ class DryCallAsked:
         return True
 
 
-def _unknown(scope: Scope, why: str) -> AuthorizeUnknown:
-    return AuthorizeUnknown(
+def _unknown(scope: Scope, why: str) -> AuthorizationMissing:
+    return AuthorizationMissing(
         f"{scope['method']} {scope['path']} {why}, so Coatcheck cannot tell who may call it: say "
         'Coatcheck(..., authorize=your_hook), or authorize="none" where it is open to all'
     )
@@ -260,8 +260,8 @@ async def check() -> None:
     scope: dict[str, Any] = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1"}
     scope |= {"method": "POST", "path": "/", "raw_path": b"/", "root_path": "", "scheme": "http"}
     scope |= {"query_string": b"", "headers": [], "client": None, "server": None}
-    said = await DryCallAsked(app).ask(scope, no_body, ignore)
-    if ran or not isinstance(said, Admitted):
+    said = await FastApiAuthorizer(app).ask(scope, no_body, ignore)
+    if ran or not isinstance(said, Authorized):
         raise ConfigurationError(
             "the FastAPI that is installed cannot be asked by dry calls: say authorize=your_hook"
         )

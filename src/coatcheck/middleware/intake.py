@@ -15,7 +15,7 @@ from starlette.responses import Response
 from coatcheck.engine.confirmation import Confirmation
 from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.submit.submit import Submitted
 from coatcheck.errors import CoatcheckError
@@ -27,10 +27,10 @@ from coatcheck.http.request.body import LIMITS
 from coatcheck.http.request.idempotency import REPLAYED
 from coatcheck.middleware.app_call import ASGIApp, Receive, Scope, Send
 from coatcheck.middleware.authorize import (
-    Admitted,
-    Asking,
-    AuthorizeUnknown,
-    Refused,
+    AuthorizationMissing,
+    Authorized,
+    Authorizer,
+    Rejected,
     recognise_again,
 )
 from coatcheck.middleware.credentials import credentials_in
@@ -40,27 +40,27 @@ from coatcheck.model.job import DEFAULT_TENANT, Job
 from coatcheck.relay.credentials import OWNER
 from coatcheck.relay.handler import OnHangup
 from coatcheck.relay.headers import Pairs
-from coatcheck.relay.intake import Keeps, Taken, give_up, take
-from coatcheck.relay.responder import Manners, Reception, wait_of
+from coatcheck.relay.intake import IntakeOptions, StoredRequest, give_up, take
+from coatcheck.relay.responder import Responder, ResponderOptions, wait_of
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class CallManners:
+class RouteOptions:
     """How calls are treated that become jobs."""
 
-    keeps: Keeps  # its name is the kind's
+    keeps: IntakeOptions  # its name is the kind's
     prefix: str
     wait_s: float | None
     on_hangup: OnHangup
 
 
-class TakingIn:
+class RequestIntake:
     """Makes jobs of calls, on one engine."""
 
     def __init__(
-        self, engine: Engine, asking: Asking, reception: Reception, manners: CallManners
+        self, engine: Engine, asking: Authorizer, reception: Responder, manners: RouteOptions
     ) -> None:
         self._engine = engine
         self._asking = asking
@@ -76,7 +76,7 @@ class TakingIn:
             answer = await self._answer(request, send)
         except ClientDisconnect:
             return
-        except AuthorizeUnknown as error:
+        except AuthorizationMissing as error:
             log.error("%s", error)
             answer = problem(500, error.code, str(error))
         except (CoatcheckError, HTTPException) as error:
@@ -88,7 +88,7 @@ class TakingIn:
         body = _Body(request, self._engine, self._manners.keeps, self._reception)
         try:
             said = await self._asking.ask(request.scope, body.pieces, send)
-            if isinstance(said, Refused):
+            if isinstance(said, Rejected):
                 await body.give_up()
                 return said.answer
             return await self._submit(request, await body.taken(), said)
@@ -96,7 +96,9 @@ class TakingIn:
             await body.give_up()
             raise
 
-    async def _submit(self, request: Request, taken: Taken, admitted: Admitted) -> Response:
+    async def _submit(
+        self, request: Request, taken: StoredRequest, admitted: Authorized
+    ) -> Response:
         manners, engine = self._manners, self._engine
         labels = taken.labels
         if admitted.identity:
@@ -128,7 +130,7 @@ class TakingIn:
             taken._replace(call=call, labels=labels),
             submit,
             wait_of(request, manners.wait_s),
-            Manners(accepted, on_hangup=manners.on_hangup),
+            ResponderOptions(accepted, on_hangup=manners.on_hangup),
         )
         if replayed:
             await give_up(engine, taken)  # it is the earlier request's body that counts
@@ -150,15 +152,15 @@ class _Body:
     """The request, taken in with its body when somebody first asks for it."""
 
     def __init__(
-        self, request: Request, engine: Engine, keeps: Keeps, reception: Reception
+        self, request: Request, engine: Engine, keeps: IntakeOptions, reception: Responder
     ) -> None:
         self._request = request
         self._engine = engine
         self._keeps = replace(keeps, secret=credentials_in(request.scope["headers"]))
         self._secrecy = reception.secrecy
-        self._taken: Taken | None = None
+        self._taken: StoredRequest | None = None
 
-    async def taken(self) -> Taken:
+    async def taken(self) -> StoredRequest:
         """Return what was taken in, durably; raises what is wrong with the request."""
         if self._taken is None:
             self._taken = await take(
@@ -183,10 +185,10 @@ class _Body:
             await give_up(self._engine, taken)
 
 
-def _once(taken: Taken, labels: dict[str, str]) -> Once | None:
+def _once(taken: StoredRequest, labels: dict[str, str]) -> IdempotencyKey | None:
     """Return the caller's key for this request: it is theirs alone."""
     key = taken.call.idempotency_key
     if key is None:
         return None
     own = hashlib.sha256(f"{labels.get(OWNER, '')}\0{key}".encode()).hexdigest()
-    return Once(own, " ".join(taken.fingerprint))
+    return IdempotencyKey(own, " ".join(taken.fingerprint))

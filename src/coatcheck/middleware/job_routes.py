@@ -17,23 +17,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from coatcheck.engine.auth import ANYBODY, Caller, Doorkeeper
+from coatcheck.engine.auth import ANYBODY, Authenticator, Caller
 from coatcheck.engine.confirmation import Confirmation, ensure_confirmed
 from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError, NotFound
 from coatcheck.http.auth.readers import named_job
 from coatcheck.http.endpoint import JSON, Endpoint, Handler
-from coatcheck.http.error_format import Shapes, answer_error
+from coatcheck.http.error_format import ErrorFormats, answer_error
 from coatcheck.http.jobs import handlers
 from coatcheck.http.request.negotiation import check_request
 from coatcheck.http.request.query import read_wait
 from coatcheck.http.routes import ENDPOINTS
 from coatcheck.middleware.app_call import Receive, Scope, Send
-from coatcheck.middleware.authorize import Asking, Identity, Refused, recognise_again, written
+from coatcheck.middleware.authorize import Authorizer, Identity, Rejected, recognise_again, written
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
-from coatcheck.relay.credentials import OWNER, Secrecy
+from coatcheck.relay.credentials import OWNER, CallEncryption
 from coatcheck.relay.headers import Pairs, pairs_of
 from coatcheck.relay.replay import answer_kept
 
@@ -45,7 +45,7 @@ _ABOUT_A_JOB = re.compile(r"/v1/jobs/[0-9A-HJKMNP-TV-Z]{26}(/.*)?")
 IDENTITY = "coatcheck identity"
 
 
-class AppsOwnDoor(Doorkeeper):
+class AppAuthenticator(Authenticator):
     """The wrapped app decides who comes in: whatever keys of ours there are, none is asked for."""
 
     async def confirm(self) -> None:
@@ -69,10 +69,10 @@ def is_about_a_job(path: str, prefix: str) -> bool:
     return path.startswith(prefix) and bool(_ABOUT_A_JOB.fullmatch(path, len(prefix)))
 
 
-class JobCalls:
+class JobRoutes:
     """These calls, for the jobs of one kind."""
 
-    def __init__(self, kind: str, asking: Asking, secrecy: Secrecy) -> None:
+    def __init__(self, kind: str, asking: Authorizer, secrecy: CallEncryption) -> None:
         self._kind = kind
         self._asking = asking
         self._secrecy = secrecy
@@ -93,7 +93,7 @@ class JobCalls:
         )
         app.router.redirect_slashes = False
         app.state.engine = engine
-        app.state.shapes = Shapes({})
+        app.state.shapes = ErrorFormats({})
         app.state.surfaces = {}
         return app
 
@@ -121,7 +121,7 @@ class JobCalls:
         scope = request.scope
         job_id = request.path_params["job_id"]
         said = await self._asking.recognise(scope)
-        if isinstance(said, Refused):
+        if isinstance(said, Rejected):
             return _Given(said)
         scope["coatcheck.tenant"] = DEFAULT_TENANT
         job = await named_job(request)
@@ -148,7 +148,7 @@ class JobCalls:
 class _Given(Response):
     """What `authorize` says to give instead."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refused: Rejected) -> None:
         assert refused.answer is not None, "a hook's refusal has an answer"
         self._answer = refused.answer
 

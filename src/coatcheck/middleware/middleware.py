@@ -24,25 +24,25 @@ from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.errors import CoatcheckError, ConfigurationError
 from coatcheck.http.errors import as_problem, refusal_of
 from coatcheck.middleware.app_call import ASGIApp, Receive, Scope, Send
-from coatcheck.middleware.authorize import Asking, Hook, HookAsked, NobodyAsked
+from coatcheck.middleware.authorize import AllowEveryone, Authorizer, Hook, HookAuthorizer
 from coatcheck.middleware.context import EndpointContext
-from coatcheck.middleware.fastapi_probe import DryCallAsked
-from coatcheck.middleware.intake import CallManners, TakingIn
-from coatcheck.middleware.job_routes import AppsOwnDoor, JobCalls, is_about_a_job
+from coatcheck.middleware.fastapi_probe import FastApiAuthorizer
+from coatcheck.middleware.intake import RequestIntake, RouteOptions
+from coatcheck.middleware.job_routes import AppAuthenticator, JobRoutes, is_about_a_job
 from coatcheck.middleware.lifespan import Lifespan
 from coatcheck.middleware.marks import is_ours, target_of
 from coatcheck.middleware.routes import Routes
-from coatcheck.middleware.runtime import Running
-from coatcheck.middleware.upstream import AppUpstream, Made, Server, WrappedCall, made_for
+from coatcheck.middleware.runtime import ServerRuntime
+from coatcheck.middleware.upstream import AppServer, AppUpstream, CallJob, WrappedCall, made_for
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.job import API_SURFACE
 from coatcheck.model.names import NAME_RULE, is_name
-from coatcheck.relay.call import StoredAnswer
-from coatcheck.relay.credentials import Secrecy
+from coatcheck.relay.call import StoredResponse
+from coatcheck.relay.credentials import CallEncryption
 from coatcheck.relay.fork import forks_of
 from coatcheck.relay.handler import CallTerms, OnHangup, relay_call
-from coatcheck.relay.intake import Keeps
-from coatcheck.relay.responder import Reception
+from coatcheck.relay.intake import IntakeOptions
+from coatcheck.relay.responder import Responder
 from coatcheck.settings import load_settings
 from coatcheck.worker.steps.context import Context
 
@@ -97,10 +97,10 @@ class Coatcheck:
         self._prefix = prefix
         self._asking = _asking_of(app, authorize)
         self._settings = load_settings({"database": database})
-        self._secrecy = Secrecy()
+        self._secrecy = CallEncryption()
         self._upstream = AppUpstream()
-        self._manners = CallManners(
-            Keeps(name, credentials=credentials),
+        self._manners = RouteOptions(
+            IntakeOptions(name, credentials=credentials),
             prefix,
             None if wait is None else 0.0 if not wait else milliseconds(wait, "wait") / 1000,
             on_hangup,
@@ -185,17 +185,17 @@ class Coatcheck:
         if self._at_work is not None:  # on a loop that was there before this one
             self._at_work.running.leave()
         app = target_of(scope, self._app)
-        self._upstream.server = Server(app, loop, scope.get("state") or {})
-        running = Running(self._jobs, self._settings)
+        self._upstream.server = AppServer(app, loop, scope.get("state") or {})
+        running = ServerRuntime(self._jobs, self._settings)
         await running.start()
         engine = running.engine
-        engine.doorkeeper = AppsOwnDoor(engine.store, engine.clock, lambda: None)
+        engine.doorkeeper = AppAuthenticator(engine.store, engine.clock, lambda: None)
         await engine.doorkeeper.confirm()
         self._at_work = _AtWork(
             loop,
             running,
-            TakingIn(engine, self._asking, Reception(self._secrecy), self._manners),
-            JobCalls(self._manners.keeps.name, self._asking, self._secrecy).app_for(engine),
+            RequestIntake(engine, self._asking, Responder(self._secrecy), self._manners),
+            JobRoutes(self._manners.keeps.name, self._asking, self._secrecy).app_for(engine),
         )
         return self._at_work
 
@@ -211,8 +211,8 @@ class _AtWork:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        running: Running,
-        taking_in: TakingIn,
+        running: ServerRuntime,
+        taking_in: RequestIntake,
         job_calls: StarletteApp,
     ) -> None:
         self.loop = loop
@@ -221,19 +221,19 @@ class _AtWork:
         self.job_calls = job_calls
 
 
-def _asking_of(app: ASGIApp, authorize: Hook | Literal["none"] | None) -> Asking:
+def _asking_of(app: ASGIApp, authorize: Hook | Literal["none"] | None) -> Authorizer:
     if authorize is None:
-        return DryCallAsked(app)
+        return FastApiAuthorizer(app)
     if authorize == "none":
-        return NobodyAsked()
+        return AllowEveryone()
     if not callable(authorize):
         raise ConfigurationError(f'authorize is a function, or "none", not {authorize!r}')
-    return HookAsked(authorize)
+    return HookAuthorizer(authorize)
 
 
-def _handler(upstream: AppUpstream, terms: CallTerms, secrecy: Secrecy) -> Any:
-    async def call_app(ctx: Context, call: WrappedCall) -> StoredAnswer:
-        made_for.set(Made(EndpointContext(ctx), call.seen))
+def _handler(upstream: AppUpstream, terms: CallTerms, secrecy: CallEncryption) -> Any:
+    async def call_app(ctx: Context, call: WrappedCall) -> StoredResponse:
+        made_for.set(CallJob(EndpointContext(ctx), call.seen))
         return await relay_call(ctx, call, upstream, terms, secrecy)
 
     return call_app

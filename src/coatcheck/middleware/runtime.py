@@ -83,7 +83,7 @@ class WorkerThread:
             self._known.set_result(None)
 
 
-class Running:
+class ServerRuntime:
     """The engine and the worker of one server process, while they run."""
 
     def __init__(self, app: App, settings: Settings) -> None:

@@ -17,14 +17,19 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict
 
-from coatcheck.middleware.app_call import AppFailed, ASGIApp, Call, Message, Scope
+from coatcheck.middleware.app_call import AppCall, AppFailed, ASGIApp, Message, Scope
 from coatcheck.middleware.authorize import Identity
 from coatcheck.middleware.context import EndpointContext
 from coatcheck.middleware.marks import REPLAY
 from coatcheck.model.internal import Internal
-from coatcheck.relay.call import Head, StoredCall
+from coatcheck.relay.call import ResponseHead, StoredCall
 from coatcheck.relay.headers import Pairs, raw_of
-from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
+from coatcheck.relay.upstream import (
+    CallBroken,
+    TargetUnreachable,
+    UpstreamRequest,
+    UpstreamResponse,
+)
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +38,7 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 Address = tuple[str, int | None]
 
 
-class Seen(BaseModel):
+class ScopeDetails(BaseModel):
     """What only the scope of a request says."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -50,21 +55,21 @@ class Seen(BaseModel):
 class WrappedCall(StoredCall):
     """A call of a wrapped app, as the input of a job."""
 
-    seen: Internal[Seen]
+    seen: Internal[ScopeDetails]
 
 
-class Made(NamedTuple):
+class CallJob(NamedTuple):
     """The job that a call is made for."""
 
     context: EndpointContext
-    seen: Seen
+    seen: ScopeDetails
 
 
 # In the task of its handler.
-made_for: ContextVar[Made] = ContextVar("coatcheck_made_for")
+made_for: ContextVar[CallJob] = ContextVar("coatcheck_made_for")
 
 
-class Server(NamedTuple):
+class AppServer(NamedTuple):
     """Where the app runs: on this loop, with the state its lifespan made."""
 
     app: ASGIApp
@@ -77,7 +82,7 @@ def with_what_was_seen(call: StoredCall, scope: Scope, identity: Identity | None
     host = next(
         (value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), ""
     )
-    seen = Seen(
+    seen = ScopeDetails(
         host=host,
         scheme=scope.get("scheme", "http"),
         http_version=scope.get("http_version", "1.1"),
@@ -93,12 +98,12 @@ class AppUpstream:
     """Calls the wrapped app, on the server's loop."""
 
     def __init__(self) -> None:
-        self.server: Server | None = None  # set while there is one
+        self.server: AppServer | None = None  # set while there is one
 
     @contextlib.asynccontextmanager
     async def call(
-        self, call: Outgoing, body: AsyncIterator[bytes] | None
-    ) -> AsyncIterator[Incoming]:
+        self, call: UpstreamRequest, body: AsyncIterator[bytes] | None
+    ) -> AsyncIterator[UpstreamResponse]:
         """Make a call, and give its answer."""
         server = self.server
         assert server is not None, "the worker runs only while the app does"
@@ -107,20 +112,20 @@ class AppUpstream:
         context, seen = made_for.get()
         scope = _scope_of(call, seen, server)
         scope[REPLAY] = context
-        async with Call(body or _nothing()).made(server.app, scope, server.loop) as made:
+        async with AppCall(body or _nothing()).made(server.app, scope, server.loop) as made:
             messages = made.messages()
             try:
                 head = await _head(messages)
             except AppFailed as error:
                 # As its server would answer.
                 log.error("the app raised, and gave no answer", exc_info=error.__cause__)
-                head = Head(500, [("content-type", "text/plain; charset=utf-8")])
-                yield Incoming(head, _once(b"Internal Server Error"))
+                head = ResponseHead(500, [("content-type", "text/plain; charset=utf-8")])
+                yield UpstreamResponse(head, _once(b"Internal AppServer Error"))
             else:
-                yield Incoming(head, _chunks(messages))
+                yield UpstreamResponse(head, _chunks(messages))
 
 
-def _scope_of(call: Outgoing, seen: Seen, server: Server) -> Scope:
+def _scope_of(call: UpstreamRequest, seen: ScopeDetails, server: AppServer) -> Scope:
     headers: Pairs = list(call.headers)
     if seen.host:
         headers.insert(0, ("host", seen.host))
@@ -145,14 +150,14 @@ def _scope_of(call: Outgoing, seen: Seen, server: Server) -> Scope:
     }
 
 
-async def _head(messages: AsyncIterator[Message]) -> Head:
+async def _head(messages: AsyncIterator[Message]) -> ResponseHead:
     async for message in messages:
         if message["type"] == "http.response.start":
             pairs = [
                 (bytes(name).decode("latin-1").lower(), bytes(value).decode("latin-1"))
                 for name, value in message.get("headers", ())
             ]
-            return Head(message["status"], pairs)
+            return ResponseHead(message["status"], pairs)
     raise AppFailed("the app gave a body without a head")
 
 

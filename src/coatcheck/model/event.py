@@ -18,7 +18,7 @@ class EventType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class JobEvent:
     """One entry of a job's log; `data` is a JSON text."""
 
     seq: int
@@ -27,7 +27,7 @@ class Event:
     data: str
 
 
-class NewEvent(NamedTuple):
+class NewJobEvent(NamedTuple):
     """An entry that has no number yet."""
 
     type: EventType

@@ -16,7 +16,7 @@ from coatcheck.model.kind import Isolation, Kind
 _ISOLATIONS = "async, thread or process"
 
 
-class Reference(NamedTuple):
+class HandlerReference(NamedTuple):
     """Where another process finds a handler."""
 
     module: str
@@ -72,14 +72,14 @@ def signature_of(
     return takes_input, *adapters
 
 
-def reference_of(kind: Kind) -> Reference:
+def reference_of(kind: Kind) -> HandlerReference:
     """Return where a new process finds a kind's handler; raise ConfigurationError if it cannot.
 
     Only now, not when it was declared: a decorator runs before its function has got its name.
     """
     handler = kind.handler
     _refuse_without_a_name(kind.name, handler)
-    reference = Reference(handler.__module__, handler.__qualname__)
+    reference = HandlerReference(handler.__module__, handler.__qualname__)
     if reference.module == "__main__":
         raise ConfigurationError(
             f"kind {kind.name!r} has isolation='process', but its handler is in the script that "
@@ -94,7 +94,7 @@ def reference_of(kind: Kind) -> Reference:
     return reference
 
 
-def find(reference: Reference, module: object) -> object:
+def find(reference: HandlerReference, module: object) -> object:
     """Return what a reference names in its module; None where there is no such thing."""
     found = module
     for part in reference.name.split("."):

@@ -46,7 +46,7 @@ class Terms(NamedTuple):
     parent: str | None = None  # the job that spawned it
 
 
-class NewJob(NamedTuple):
+class JobInsert(NamedTuple):
     """A job to be submitted. Ids are chosen before the write, so that its outcome can be looked up.
 
     `public_id` is the id its surface shows, None where that is `id` itself. `limit_key` names what

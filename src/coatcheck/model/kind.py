@@ -20,7 +20,7 @@ from coatcheck.model.confinement import Confinement
 from coatcheck.model.job import DEFAULT_QUEUE, Job, Terms
 from coatcheck.model.limit import LONGEST_KEY, Limit
 from coatcheck.model.upload import NOTED
-from coatcheck.model.webhook_format import Wording
+from coatcheck.model.webhook_format import WebhookFormat
 
 # Digits of a number that Python, for one, reads back.
 LONGEST_NUMBER = 4_300
@@ -74,7 +74,7 @@ class Kind:
     internal: bool = False  # jobs of it are made by its own surface, and by nobody else
     on_drain: OnDrain = "release"  # what becomes of a job that a stopping worker interrupts
     on_overrun: OnOverrun = "retry"  # of an attempt that took more time or memory than it may
-    wording: Wording | None = None  # None: its jobs' own endpoints get Standard Webhooks
+    wording: WebhookFormat | None = None  # None: its jobs' own endpoints get Standard Webhooks
     fork_input: ForkInput | None = None  # None: a fork gets the input of its source as it is
 
     def key_of(self, value: Any) -> str | None:

@@ -1,7 +1,7 @@
 """Schedules: jobs that come back by the clock.
 
-A schedule is a `Definition` (which job, and when) and where it stands: the tick it waits for, the
-last one that became a job, whether it is paused. Its name is its identity within a tenant.
+A schedule is a `ScheduleDefinition` (which job, and when) and where it stands: the tick it waits
+for, the last one that became a job, whether it is paused. Its name is its identity within a tenant.
 
 A *tick* is one moment at which a job is due. `due_at` decides, from a schedule and the time alone,
 which ticks become jobs now; making them durable, once each, is the store's part
@@ -139,7 +139,7 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class ScheduleDefinition:
     """What a schedule says: which job it makes, and when. `input` and `labels` are JSON texts."""
 
     name: str
@@ -160,7 +160,7 @@ class Schedule:
     """A schedule as it stands."""
 
     tenant: str
-    definition: Definition
+    definition: ScheduleDefinition
     declared: bool  # by an app: it is changed there
     revision: str  # another one with every write
     paused: bool
@@ -186,14 +186,14 @@ class Schedule:
         return derived_ulid(tick, self.tenant, self.name, str(tick))
 
 
-class Due(NamedTuple):
+class DueTicks(NamedTuple):
     """The ticks that become jobs now, oldest first, and the one to wait for then."""
 
     ticks: list[int]
     next_at: int | None
 
 
-def due_at(schedule: Schedule, now: int) -> Due | None:
+def due_at(schedule: Schedule, now: int) -> DueTicks | None:
     """Decide what a schedule has to do at a moment; None: nothing yet."""
     first = schedule.next_at
     if first is None or first > now:
@@ -202,14 +202,14 @@ def due_at(schedule: Schedule, now: int) -> Due | None:
     timing, policy = definition.timing, definition.catch_up
     # Where the rules of a time zone have changed since, the tick it waits for may be none any more.
     if now - first < MISSED_AFTER_MS:
-        return Due([first], timing.after(first, begun))
+        return DueTicks([first], timing.after(first, begun))
     if policy is CatchUp.ALL and definition.overlap is Overlap.ALLOW:
         ticks = (timing.newest(first, now, begun, CATCH_UP_AT_MOST) or [first])[:JOBS_AT_ONCE]
-        return Due(ticks, timing.after(ticks[-1], begun))
+        return DueTicks(ticks, timing.after(ticks[-1], begun))
     ticks = timing.newest(first, now, begun, 1) or [first]
     if policy is CatchUp.SKIP and now - ticks[-1] >= MISSED_AFTER_MS:
         ticks = []
-    return Due(ticks, timing.after(now, begun))
+    return DueTicks(ticks, timing.after(now, begun))
 
 
 @lru_cache(maxsize=256)

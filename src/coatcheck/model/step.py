@@ -72,7 +72,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class SentEvent:
     """An event that was sent to a job from outside: the so-many-th of its name, from 0."""
 
     name: str

@@ -1,6 +1,6 @@
 """What each thing that can happen to a job does to it: pure functions, shared by every store.
 
-A store reads a job's `Standing` inside its transaction, asks one of these functions what the
+A store reads a job's `JobStatus` inside its transaction, asks one of these functions what the
 standing becomes, and writes that together with the event, in the same transaction. So a rule
 (when an attempt counts, what a lost worker means, who wins when cancel races complete) is written
 once, here, and an illegal move cannot be expressed without raising.
@@ -45,7 +45,7 @@ NEVER = 253_402_300_799_999
 OVERRUN_MS = 60_000
 
 
-class Standing(NamedTuple):
+class JobStatus(NamedTuple):
     """The part of a job that transitions change."""
 
     state: State
@@ -67,13 +67,13 @@ class Standing(NamedTuple):
 class Transition(NamedTuple):
     """A job's next standing, and the data of the event that tells of it."""
 
-    standing: Standing
+    standing: JobStatus
     event: str
 
 
 def created(run_at: int, now: int) -> Transition:
     """Return where a job begins: queued, and claimable unless it is for later."""
-    standing = Standing(
+    standing = JobStatus(
         state=State.QUEUED,
         claimable=run_at <= now,
         phase=None,
@@ -92,7 +92,7 @@ def created(run_at: int, now: int) -> Transition:
     return Transition(standing, '{"state":"queued","attempt":0}')
 
 
-def claimed(standing: Standing, worker: str, now: int) -> Transition:
+def claimed(standing: JobStatus, worker: str, now: int) -> Transition:
     """A worker takes the job."""
     return _move(
         standing,
@@ -106,7 +106,7 @@ def claimed(standing: Standing, worker: str, now: int) -> Transition:
     )
 
 
-def settled(standing: Standing, terms: Terms, outcome: Outcome, now: int) -> Transition:
+def settled(standing: JobStatus, terms: Terms, outcome: Outcome, now: int) -> Transition:
     """The worker that holds the job says how its attempt ended. The store has checked the fence."""
     if standing.state is not State.RUNNING:
         raise IllegalTransition(f"a {standing.state} job has no attempt that could end")
@@ -131,14 +131,14 @@ def settled(standing: Standing, terms: Terms, outcome: Outcome, now: int) -> Tra
             return _wait(standing, NEVER if until is None else until)
 
 
-def woken(standing: Standing, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
+def woken(standing: JobStatus, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
     """What the job waited for is there."""
     if standing.state is not State.WAITING:
         return None
     return _requeue(standing, Reason.WOKEN, now, now, standing.error)
 
 
-def resumed(standing: Standing, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
+def resumed(standing: JobStatus, terms: Terms, now: int) -> Transition | None:  # noqa: ARG001 - a rule
     """Somebody wants a job that failed or was cancelled to go on, with all its attempts."""
     if standing.state not in (State.FAILED, State.CANCELLED):
         return None
@@ -146,7 +146,7 @@ def resumed(standing: Standing, terms: Terms, now: int) -> Transition | None:  #
     return _requeue(fresh, Reason.RESUMED, now, now, None)
 
 
-def lost(standing: Standing, terms: Terms, now: int) -> Transition | None:
+def lost(standing: JobStatus, terms: Terms, now: int) -> Transition | None:
     """The worker that held the job is gone."""
     if standing.state is not State.RUNNING:
         return None
@@ -160,7 +160,7 @@ def lost(standing: Standing, terms: Terms, now: int) -> Transition | None:
     return _requeue(standing, Reason.LOST, now, now, standing.error)
 
 
-def cancel_asked(standing: Standing, terms: Terms, now: int) -> Transition | None:
+def cancel_asked(standing: JobStatus, terms: Terms, now: int) -> Transition | None:
     """Somebody wants the job cancelled: at once where nobody runs it, else the worker is told."""
     if standing.state.is_terminal or standing.cancel_requested:
         return None
@@ -170,7 +170,7 @@ def cancel_asked(standing: Standing, terms: Terms, now: int) -> Transition | Non
     return _cancelled(standing, terms, now)
 
 
-def expired(standing: Standing, terms: Terms, now: int) -> Transition | None:
+def expired(standing: JobStatus, terms: Terms, now: int) -> Transition | None:
     """The deadline has passed while nobody ran the job."""
     if standing.state not in (State.QUEUED, State.WAITING):
         return None
@@ -180,7 +180,7 @@ def expired(standing: Standing, terms: Terms, now: int) -> Transition | None:
     return _end(standing, terms, State.FAILED, Reason.EXPIRED, error, now)
 
 
-def overran(standing: Standing, terms: Terms, now: int) -> Transition | None:
+def overran(standing: JobStatus, terms: Terms, now: int) -> Transition | None:
     """The deadline passed long ago, and the worker that runs the job has not ended it."""
     if standing.state is not State.RUNNING:
         return None
@@ -193,12 +193,12 @@ def overran(standing: Standing, terms: Terms, now: int) -> Transition | None:
     return _end(standing, terms, State.FAILED, Reason.TIMEOUT, error, now)
 
 
-def _cancelled(standing: Standing, terms: Terms, now: int) -> Transition:
+def _cancelled(standing: JobStatus, terms: Terms, now: int) -> Transition:
     return _end(standing, terms, State.CANCELLED, Reason.CANCELLED, standing.error, now)
 
 
 def _requeue(
-    standing: Standing, reason: Reason, run_at: int, now: int, error: Failure | None
+    standing: JobStatus, reason: Reason, run_at: int, now: int, error: Failure | None
 ) -> Transition:
     return _move(
         standing,
@@ -212,7 +212,7 @@ def _requeue(
     )
 
 
-def _wait(standing: Standing, until: int) -> Transition:
+def _wait(standing: JobStatus, until: int) -> Transition:
     return _move(
         standing,
         State.WAITING,
@@ -225,7 +225,7 @@ def _wait(standing: Standing, until: int) -> Transition:
 
 
 def _end(
-    standing: Standing,
+    standing: JobStatus,
     terms: Terms,
     state: State,
     reason: Reason | None,
@@ -246,13 +246,13 @@ def _end(
     )
 
 
-def _move(standing: Standing, state: State, **changes: object) -> Transition:
+def _move(standing: JobStatus, state: State, **changes: object) -> Transition:
     check_move(standing.state, state)
     moved = standing._replace(state=state, last_event=standing.last_event + 1, **changes)  # type: ignore[arg-type]  # named fields, checked by the tests of every transition
     return Transition(moved, _event(moved, f'"previous":"{standing.state}"'))
 
 
-def _event(standing: Standing, what: str) -> str:
+def _event(standing: JobStatus, what: str) -> str:
     # Written by hand: two of these are made for every job, and only the error's code is free text.
     data = f'"state":"{standing.state}","attempt":{standing.attempt},{what}'
     if standing.reason is not None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from coatcheck.model.payload import is_reference, read_reference
 from coatcheck.model.state import State
-from coatcheck.model.transition import Standing
+from coatcheck.model.transition import JobStatus
 
 HOUR_MS = 3_600_000
 
@@ -48,7 +48,7 @@ def submitted(tenant: str, kind: str, jobs: int, input_bytes: int, now: int) -> 
     return Usage(tenant, kind, hour_of(now), submitted=jobs, input_bytes=input_bytes)
 
 
-def moved(tenant: str, kind: str, before: Standing, after: Standing, now: int) -> Usage | None:
+def moved(tenant: str, kind: str, before: JobStatus, after: JobStatus, now: int) -> Usage | None:
     """Say what a transition uses, if anything."""
     ran = before.state is State.RUNNING and after.state is not State.RUNNING
     if not ran and not after.state.is_terminal:

@@ -60,7 +60,7 @@ class Callback(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class WebhookEndpoint:
     """An address that is told. `lane` is what shares its slowness: see
     engine/webhooks/dispatcher.py.
     """
@@ -78,7 +78,7 @@ class Endpoint:
     disabled_why: str | None = None
 
 
-class Secret(NamedTuple):
+class WebhookSecret(NamedTuple):
     """A key that messages are signed with, until it expires (None: it does not)."""
 
     value: str
@@ -103,7 +103,7 @@ class DeliveryKey(NamedTuple):
     endpoint: str  # OWN: the job's own
 
 
-class Try(NamedTuple):
+class DeliveryAttempt(NamedTuple):
     """One attempt to deliver: the status that came back, or what went wrong."""
 
     at: int
@@ -113,7 +113,7 @@ class Try(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class WebhookDelivery:
     """One message to one endpoint."""
 
     key: DeliveryKey
@@ -124,7 +124,7 @@ class Delivery:
     attempts: int  # ever; names who may write what became of the last one
     tries: int  # since it was last asked for: how far the schedule has come
     due_at: int | None
-    log: tuple[Try, ...] = ()
+    log: tuple[DeliveryAttempt, ...] = ()
 
 
 def states_of(types: Iterable[str]) -> str:
@@ -159,7 +159,7 @@ def read_delivery_id(tenant: str, written: str) -> DeliveryKey | None:
     return DeliveryKey(tenant, job_id, int(seq), endpoint)
 
 
-def body_of(delivery: Delivery, kind: str) -> bytes:
+def body_of(delivery: WebhookDelivery, kind: str) -> bytes:
     """Return the message: what happened to which job. What the job holds is asked for by its id."""
     job_id = delivery.key.job_id
     told = json.loads(delivery.event)

@@ -12,22 +12,22 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from coatcheck.model.artifact import Artifact
-from coatcheck.model.event import Event
+from coatcheck.model.event import JobEvent
 from coatcheck.model.job import Job
-from coatcheck.model.webhook import Delivery
+from coatcheck.model.webhook import WebhookDelivery
 
 
-class Worded(NamedTuple):
+class FormattedWebhook(NamedTuple):
     """What is sent: headers are added to those that every call has."""
 
     body: bytes
     headers: Mapping[str, str]
 
 
-class Told(Protocol):
+class FormatContext(Protocol):
     """What a wording may look at beside the job: what was before, and files it has left behind."""
 
-    async def events_before(self, delivery: Delivery, most: int) -> Sequence[Event]:
+    async def events_before(self, delivery: WebhookDelivery, most: int) -> Sequence[JobEvent]:
         """Return the newest entries of the job's log before what a delivery tells of, in order."""
         ...
 
@@ -36,7 +36,7 @@ class Told(Protocol):
         ...
 
 
-class Wording(Protocol):
+class WebhookFormat(Protocol):
     """The words of one surface."""
 
     @property
@@ -49,6 +49,8 @@ class Wording(Protocol):
         """Seconds after the try before at which a delivery is tried: as many as there are tries."""
         ...
 
-    async def word(self, job: Job, delivery: Delivery, told: Told) -> Worded | None:
+    async def word(
+        self, job: Job, delivery: WebhookDelivery, told: FormatContext
+    ) -> FormattedWebhook | None:
         """Say what is sent; None where it is nothing new in the words of this surface."""
         ...

@@ -88,7 +88,7 @@ class StoredCall(BaseModel):
         return self.owner is not None or self.owned
 
 
-class StoredAnswer(BaseModel):
+class StoredResponse(BaseModel):
     """An answer, as the result of a job."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -98,17 +98,17 @@ class StoredAnswer(BaseModel):
     size: int = 0
     body: InlineBody | None = None  # None: empty, sealed, or the artifact `body`
     artifact: bool = False
-    sealed: str | None = None  # a `Sealed`, as JSON
+    sealed: str | None = None  # a `EncryptedPart`, as JSON
 
 
-class Sealed(BaseModel):
+class EncryptedPart(BaseModel):
     """The part of an answer that is kept sealed."""
 
     headers: Sequence[tuple[str, str]] = ()
     body: InlineBody | None = None
 
 
-class Head(NamedTuple):
+class ResponseHead(NamedTuple):
     """How an answer begins."""
 
     status: int

@@ -6,15 +6,15 @@ import asyncio
 import contextlib
 
 from coatcheck.relay import socket_folder
-from coatcheck.relay.call import Head
-from coatcheck.relay.frames import ACCEPTED, LONGEST, Said, frame, write_head
+from coatcheck.relay.call import ResponseHead
+from coatcheck.relay.frames import ACCEPTED, LONGEST, FrameType, frame, write_head
 
 DIAL_S = 2.0
 # One who takes nothing for this long counts as gone.
 STALL_S = 60.0
 
 
-class Dialled:
+class ClientSocket:
     """A line to whoever waits for an answer. Saying something never fails: `is_open` tells."""
 
     def __init__(
@@ -27,7 +27,7 @@ class Dialled:
         self._hung_up = asyncio.create_task(reader.read(1))
         self.is_open = True
 
-    async def say(self, said: Said, content: bytes = b"") -> None:
+    async def say(self, said: FrameType, content: bytes = b"") -> None:
         """Say something, as fast as it is taken."""
         if not self.is_open:
             return
@@ -44,7 +44,7 @@ class Dialled:
     async def chunk(self, content: bytes) -> None:
         """Pass on a piece of the body."""
         for start in range(0, len(content), LONGEST):
-            await self.say(Said.CHUNK, content[start : start + LONGEST])
+            await self.say(FrameType.CHUNK, content[start : start + LONGEST])
 
     def close(self) -> None:
         """Hang up: what was said is still delivered."""
@@ -54,8 +54,8 @@ class Dialled:
 
 
 async def dial(
-    name: str | None, job_id: str, head: Head, stall_s: float = STALL_S
-) -> Dialled | None:
+    name: str | None, job_id: str, head: ResponseHead, stall_s: float = STALL_S
+) -> ClientSocket | None:
     """Dial the process that waits for the answer of a job, and say how it begins; None if nobody
     waits. `name` is that of its socket.
     """
@@ -68,11 +68,11 @@ async def dial(
     with contextlib.suppress(OSError, TimeoutError):
         async with asyncio.timeout(DIAL_S):
             reader, writer = await asyncio.open_unix_connection(path)
-            writer.write(frame(Said.TICKET, ticket.encode()))
+            writer.write(frame(FrameType.TICKET, ticket.encode()))
             if await reader.read(1) != ACCEPTED:
                 writer.close()
                 return None
-        line = Dialled(reader, writer, stall_s)
-        await line.say(Said.HEAD, write_head(head))
+        line = ClientSocket(reader, writer, stall_s)
+        await line.say(FrameType.HEAD, write_head(head))
         return line
     return None

@@ -22,7 +22,7 @@ from coatcheck.crypto.encryption import PREFIX, Keyring
 from coatcheck.crypto.pepper import pepper_for
 from coatcheck.errors import BlobDamaged, ConfigurationError, KeyMissing
 from coatcheck.model.job import OWNER_LABEL
-from coatcheck.relay.call import InlineBody, Sealed, StoredAnswer
+from coatcheck.relay.call import EncryptedPart, InlineBody, StoredResponse
 from coatcheck.relay.headers import CREDENTIALS, SECRET_ANSWERS, Pairs, split, value_of
 from coatcheck.settings import Settings
 
@@ -47,7 +47,7 @@ class Binding(NamedTuple):
         return json.dumps(self)
 
 
-class Secrecy:
+class CallEncryption:
     """Seals and opens what is secret of calls; `pepper` is asked when it is first needed."""
 
     def __init__(self, pepper: Callable[[], bytes] | None = None) -> None:
@@ -122,7 +122,7 @@ class Secrecy:
 
     # --- answers
 
-    def closed(self, answer: StoredAnswer, binding: Binding, *, owned: bool) -> StoredAnswer:
+    def closed(self, answer: StoredResponse, binding: Binding, *, owned: bool) -> StoredResponse:
         """Return an answer as it is kept: if it is for one caller only, all but its status is
         encrypted, else what is secret in it.
         """
@@ -131,20 +131,20 @@ class Secrecy:
         body = answer.body if owned else None
         if not secret and body is None:
             return answer
-        sealed = Sealed(headers=secret, body=body).model_dump_json()
+        sealed = EncryptedPart(headers=secret, body=body).model_dump_json()
         kept: dict[str, Any] = {"headers": clear, "sealed": self._seal(sealed, binding)}
         if owned:
             kept["body"] = None
         return answer.model_copy(update=kept)
 
-    def opened(self, answer: StoredAnswer, binding: Binding) -> StoredAnswer:
+    def opened(self, answer: StoredResponse, binding: Binding) -> StoredResponse:
         """Return an answer as it was; raises KeyMissing, BlobDamaged. Only a worker writes answers,
         so one that an earlier version has kept can be read, too.
         """
         if answer.sealed is None:
             return answer
         text = self._open(answer.sealed, binding, by_rule=True)
-        found = Sealed.model_validate_json(text)
+        found = EncryptedPart.model_validate_json(text)
         body: InlineBody | None = answer.body if answer.body is not None else found.body
         headers = [*answer.headers, *found.headers]
         return answer.model_copy(update={"headers": headers, "body": body, "sealed": None})
@@ -154,7 +154,7 @@ def _not_configured() -> bytes:
     raise ConfigurationError("a surface is configured before it is served: configure(settings)")
 
 
-def _split(answer: StoredAnswer) -> tuple[Pairs, Pairs]:
+def _split(answer: StoredResponse) -> tuple[Pairs, Pairs]:
     return split(list(answer.headers), SECRET_ANSWERS)
 
 

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from coatcheck.model.job import Job
 from coatcheck.model.kind import ForkInput
 from coatcheck.relay.call import StoredCall
-from coatcheck.relay.credentials import OWNER, Binding, Secrecy
+from coatcheck.relay.credentials import OWNER, Binding, CallEncryption
 
 
 def forks_of(
-    call_type: type[StoredCall], secrecy: Callable[[], Secrecy], surface: str
+    call_type: type[StoredCall], secrecy: Callable[[], CallEncryption], surface: str
 ) -> ForkInput:
     """Return the `fork_input` of a kind whose jobs are relayed calls of a surface."""
 

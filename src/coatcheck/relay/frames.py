@@ -15,14 +15,14 @@ import struct
 from enum import IntEnum
 from typing import NamedTuple
 
-from coatcheck.relay.call import Head
+from coatcheck.relay.call import ResponseHead
 
 _HEADER = struct.Struct(">BI")
 LONGEST = 1024 * 1024
 ACCEPTED = b"\x06"
 
 
-class Said(IntEnum):
+class FrameType(IntEnum):
     """What a frame is."""
 
     TICKET = 1
@@ -35,36 +35,36 @@ class Said(IntEnum):
 class Frame(NamedTuple):
     """One thing that was said."""
 
-    said: Said
+    said: FrameType
     content: bytes
 
 
-class LineBroken(Exception):
+class SocketBroken(Exception):
     """The line closed, or carries what is no frame."""
 
 
-def frame(said: Said, content: bytes = b"") -> bytes:
+def frame(said: FrameType, content: bytes = b"") -> bytes:
     """Write a frame."""
     return _HEADER.pack(said, len(content)) + content
 
 
 async def read_frame(reader: asyncio.StreamReader) -> Frame:
-    """Read a frame; raises LineBroken."""
+    """Read a frame; raises SocketBroken."""
     try:
         kind, length = _HEADER.unpack(await reader.readexactly(_HEADER.size))
         if length > LONGEST:
-            raise LineBroken
-        return Frame(Said(kind), await reader.readexactly(length) if length else b"")
+            raise SocketBroken
+        return Frame(FrameType(kind), await reader.readexactly(length) if length else b"")
     except (asyncio.IncompleteReadError, OSError, ValueError) as error:
-        raise LineBroken from error
+        raise SocketBroken from error
 
 
-def write_head(head: Head) -> bytes:
+def write_head(head: ResponseHead) -> bytes:
     """Write how an answer begins."""
     return json.dumps([head.status, head.headers]).encode()
 
 
-def read_head(content: bytes) -> Head:
+def read_head(content: bytes) -> ResponseHead:
     """Read what `write_head` wrote."""
     status, headers = json.loads(content)
-    return Head(status, [(name, value) for name, value in headers])
+    return ResponseHead(status, [(name, value) for name, value in headers])

@@ -19,13 +19,19 @@ from typing import Literal
 from coatcheck.errors import Fail, InvalidInput, Retry
 from coatcheck.model.artifact import UNKNOWN_TYPE, check_content_type
 from coatcheck.model.job import API_SURFACE
-from coatcheck.relay.call import BODY, Head, InlineBody, StoredAnswer, StoredCall
-from coatcheck.relay.client_socket import STALL_S, Dialled, dial
-from coatcheck.relay.credentials import Binding, Secrecy, Unreadable
-from coatcheck.relay.frames import Said
+from coatcheck.relay.call import BODY, InlineBody, ResponseHead, StoredCall, StoredResponse
+from coatcheck.relay.client_socket import STALL_S, ClientSocket, dial
+from coatcheck.relay.credentials import Binding, CallEncryption, Unreadable
+from coatcheck.relay.frames import FrameType
 from coatcheck.relay.headers import end_to_end, sendable, value_of
 from coatcheck.relay.spool import Spool
-from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable, Upstream
+from coatcheck.relay.upstream import (
+    CallBroken,
+    TargetUnreachable,
+    Upstream,
+    UpstreamRequest,
+    UpstreamResponse,
+)
 from coatcheck.worker.steps.context import Context
 
 log = logging.getLogger(__name__)
@@ -61,10 +67,10 @@ async def relay_call(
     call: StoredCall,
     upstream: Upstream,
     terms: CallTerms,
-    secrecy: Secrecy,
+    secrecy: CallEncryption,
     *,
-    on_head: Callable[[Head], Awaitable[None]] | None = None,
-) -> StoredAnswer:
+    on_head: Callable[[ResponseHead], Awaitable[None]] | None = None,
+) -> StoredResponse:
     """Make a stored call and return its answer as it is kept; `on_head` is awaited when the
     upstream has begun to answer. Raises Retry and Fail, as the terms say.
     """
@@ -79,18 +85,18 @@ class _Relaying:
         ctx: Context,
         call: StoredCall,
         terms: CallTerms,
-        secrecy: Secrecy,
-        on_head: Callable[[Head], Awaitable[None]] | None,
+        secrecy: CallEncryption,
+        on_head: Callable[[ResponseHead], Awaitable[None]] | None,
     ) -> None:
         self._ctx = ctx
         self._call = call
         self._terms = terms
         self._secrecy = secrecy
         self._on_head = on_head
-        self._line: Dialled | None = None
+        self._line: ClientSocket | None = None
         self._binding = Binding(ctx.tenant, terms.name, ctx.job_id, call.owner)
 
-    async def run(self, upstream: Upstream) -> StoredAnswer:
+    async def run(self, upstream: Upstream) -> StoredResponse:
         # What fails up to here was never sent, and is tried again like any handler.
         outgoing = self._outgoing()
         body = await self._body()
@@ -112,10 +118,10 @@ class _Relaying:
     async def _call_now(
         self,
         upstream: Upstream,
-        outgoing: Outgoing,
+        outgoing: UpstreamRequest,
         body: AsyncIterator[bytes] | None,
         spool: Spool,
-    ) -> Head:
+    ) -> ResponseHead:
         try:
             async with asyncio.timeout(self._terms.timeout_s):
                 async with upstream.call(outgoing, body) as incoming:
@@ -128,7 +134,7 @@ class _Relaying:
             words = f"the target took longer than {self._terms.timeout_s:g} s"
             raise await self._broken("upstream-timeout", words) from error
 
-    def _outgoing(self) -> Outgoing:
+    def _outgoing(self) -> UpstreamRequest:
         ctx, call = self._ctx, self._call
         try:
             by_rule = ctx.surface == self._terms.surface
@@ -143,21 +149,21 @@ class _Relaying:
             ("traceparent", ctx.traceparent or made_traceparent(ctx.job_id, ctx.attempt)),
             ("via", VIA),
         ]
-        return Outgoing(call.method, call.path, headers, call.size)
+        return UpstreamRequest(call.method, call.path, headers, call.size)
 
     async def _body(self) -> AsyncIterator[bytes] | None:
         if self._call.upload is not None:
             return _pieces(await self._ctx.file(self._call.upload))
         return None if self._call.body is None else _once(self._call.body.content)
 
-    async def _pass_on(self, incoming: Incoming, spool: Spool) -> Head:
+    async def _pass_on(self, incoming: UpstreamResponse, spool: Spool) -> ResponseHead:
         terms, ctx = self._terms, self._ctx
         status, given = incoming.head
         if status in terms.retry_statuses and ctx.attempt <= terms.retries:
             raise Retry(
                 f"the target answered {status}", after=_asked(value_of(given, "retry-after"))
             )
-        head = Head(status, end_to_end(given))
+        head = ResponseHead(status, end_to_end(given))
         if self._on_head is not None:
             await self._on_head(head)
         line = self._line = await dial(self._call.line, ctx.job_id, head, terms.stall_s)
@@ -167,16 +173,16 @@ class _Relaying:
                 await line.chunk(chunk)
                 self._check_caller(line)
         if line is not None:
-            await line.say(Said.END)
+            await line.say(FrameType.END)
         return head
 
-    def _check_caller(self, line: Dialled) -> None:
+    def _check_caller(self, line: ClientSocket) -> None:
         if not line.is_open and self._terms.on_hangup == "cancel":
             raise Fail("caller-gone", "the caller hung up before the answer was complete")
 
-    async def _kept(self, head: Head, spool: Spool) -> StoredAnswer:
+    async def _kept(self, head: ResponseHead, spool: Spool) -> StoredResponse:
         content = spool.content
-        answer = StoredAnswer(
+        answer = StoredResponse(
             status=head.status,
             headers=head.headers,
             size=spool.size,
@@ -192,7 +198,7 @@ class _Relaying:
     async def _broken(self, code: str, words: str) -> Retry | Fail:
         """Say what becomes of the job after a call that nobody knows the end of."""
         if self._line is not None:
-            await self._line.say(Said.BROKE)
+            await self._line.say(FrameType.BROKE)
             return Fail(code, f"{words}; its caller had the beginning of an answer")
         if self._terms.repeatable:
             return Retry(words)
@@ -212,7 +218,7 @@ def _asked(retry_after: str | None) -> float | None:
     return min(LONGEST_ASKED_S, float(retry_after))
 
 
-def _media_type(head: Head) -> str:
+def _media_type(head: ResponseHead) -> str:
     try:
         return check_content_type(value_of(head.headers, "content-type"), "")
     except InvalidInput:

@@ -17,9 +17,14 @@ from typing import NamedTuple
 import aiohttp
 from yarl import URL
 
-from coatcheck.relay.call import Head
+from coatcheck.relay.call import ResponseHead
 from coatcheck.relay.headers import pairs_of
-from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
+from coatcheck.relay.upstream import (
+    CallBroken,
+    TargetUnreachable,
+    UpstreamRequest,
+    UpstreamResponse,
+)
 
 CONNECT_S = 10.0
 # Most servers keep an idle connection for longer than this.
@@ -48,15 +53,15 @@ class HttpUpstream:
         self._keepers: set[asyncio.Task[None]] = set()
 
     def call(
-        self, call: Outgoing, body: AsyncIterator[bytes] | None
-    ) -> AbstractAsyncContextManager[Incoming]:
+        self, call: UpstreamRequest, body: AsyncIterator[bytes] | None
+    ) -> AbstractAsyncContextManager[UpstreamResponse]:
         """Make a call."""
         return self._call(call, body)
 
     @contextlib.asynccontextmanager
     async def _call(
-        self, call: Outgoing, body: AsyncIterator[bytes] | None
-    ) -> AsyncIterator[Incoming]:
+        self, call: UpstreamRequest, body: AsyncIterator[bytes] | None
+    ) -> AsyncIterator[UpstreamResponse]:
         kept, single = self._sessions_here()
         session = kept if body is None and call.method in _SAFE else single
         headers = [(name, _as_sent(value)) for name, value in call.headers]
@@ -76,8 +81,8 @@ class HttpUpstream:
         except (aiohttp.ClientError, OSError) as error:
             raise CallBroken(_words(error)) from error
         try:
-            head = Head(response.status, pairs_of(response.raw_headers))
-            yield Incoming(head, _chunks(response, _Ending(response)))
+            head = ResponseHead(response.status, pairs_of(response.raw_headers))
+            yield UpstreamResponse(head, _chunks(response, _Ending(response)))
         finally:
             response.close()  # a connection whose answer was read to its end is kept by now
 

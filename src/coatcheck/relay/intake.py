@@ -21,7 +21,7 @@ from coatcheck.http.request.body import refuse_declared, stream_body, too_large
 from coatcheck.http.request.idempotency import read_key
 from coatcheck.model.upload import Upload
 from coatcheck.relay.call import INLINE_BODY, InlineBody, StoredCall
-from coatcheck.relay.credentials import OWNER, Binding, Secrecy
+from coatcheck.relay.credentials import OWNER, Binding, CallEncryption
 from coatcheck.relay.headers import (
     CREDENTIALS,
     MORE_CREDENTIALS,
@@ -36,7 +36,7 @@ _PRINTABLE = frozenset(map(chr, range(0x21, 0x7F)))
 
 
 @dataclass(frozen=True, slots=True)
-class Keeps:
+class IntakeOptions:
     """What a door keeps of the requests it takes in."""
 
     name: str  # the kind's: what is sealed is bound to it
@@ -57,7 +57,7 @@ class Keeps:
         return {*self.owner_names, *MORE_CREDENTIALS}
 
 
-class Taken(NamedTuple):
+class StoredRequest(NamedTuple):
     """A request that was taken in and is not a job yet."""
 
     tenant: str
@@ -67,7 +67,9 @@ class Taken(NamedTuple):
     labels: dict[str, str]  # for the job: who may have its answer
     fingerprint: list[str]  # what has to be the same for it to be the same request again
 
-    def submission(self, secrecy: Secrecy, job_id: str, line: str | None = None) -> Submission:
+    def submission(
+        self, secrecy: CallEncryption, job_id: str, line: str | None = None
+    ) -> Submission:
         """Return the job that it becomes, under this id; `line` is the socket of the process in
         which the caller waits.
         """
@@ -88,12 +90,12 @@ async def take(
     request: Request,
     engine: Engine,
     tenant: str,
-    keeps: Keeps,
-    secrecy: Secrecy,
+    keeps: IntakeOptions,
+    secrecy: CallEncryption,
     *,
     path: str | None = None,
     content: bytes | None = None,
-) -> Taken:
+) -> StoredRequest:
     """Read a request; raises the 4xx that fits what is wrong with it. With a `path` or a `content`
     these take the place of its own, which is not read then.
     """
@@ -112,10 +114,10 @@ async def take(
     labels = {} if owner is None else {OWNER: owner}
     handed_on = secret if keeps.credentials == "seal" else []
     fingerprint = [request.method, asked, sha256]
-    return Taken(tenant, keeps.name, call, handed_on, labels, fingerprint)
+    return StoredRequest(tenant, keeps.name, call, handed_on, labels, fingerprint)
 
 
-async def give_up(engine: Engine, taken: Taken) -> None:
+async def give_up(engine: Engine, taken: StoredRequest) -> None:
     """Remove what was taken in for a request that became no job; what fails is left to the sweep,
     which comes for uploads that no job has taken over.
     """
@@ -163,7 +165,7 @@ def leads_elsewhere(path: str) -> bool:
 
 
 async def _body(
-    request: Request, engine: Engine, tenant: str, keeps: Keeps, content: bytes | None
+    request: Request, engine: Engine, tenant: str, keeps: IntakeOptions, content: bytes | None
 ) -> tuple[InlineBody | None, Upload | None, int, str]:
     if content is None:
         refuse_declared(request, keeps.largest_body)

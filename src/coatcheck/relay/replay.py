@@ -14,11 +14,11 @@ from starlette.types import Receive, Scope, Send
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import BlobGone
 from coatcheck.model.job import Job
-from coatcheck.relay.call import BODY, Head, StoredAnswer
-from coatcheck.relay.credentials import Binding, Secrecy
-from coatcheck.relay.frames import LineBroken
+from coatcheck.relay.call import BODY, ResponseHead, StoredResponse
+from coatcheck.relay.credentials import Binding, CallEncryption
+from coatcheck.relay.frames import SocketBroken
 from coatcheck.relay.headers import Pairs, raw_of
-from coatcheck.relay.server_socket import Expected, UpstreamBroke
+from coatcheck.relay.server_socket import PendingCall, UpstreamBroke
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ SANDBOXED = ("content-security-policy", "sandbox")
 _SERVERS = frozenset({"date"})
 
 
-def sent_headers(head: Head, job: Job, extra: Pairs, length: int | None = None) -> Pairs:
+def sent_headers(head: ResponseHead, job: Job, extra: Pairs, length: int | None = None) -> Pairs:
     """Return the headers of an answer as it is sent on; `length` is that of the body, where it is
     known by another way than the upstream's word.
     """
@@ -43,15 +43,15 @@ def sent_headers(head: Head, job: Job, extra: Pairs, length: int | None = None) 
     return [*kept, (JOB, job.id), *extra]
 
 
-class PassedOn(Response):
+class StreamedResponse(Response):
     """An answer as it comes down a line. One that breaks off is not ended: the server closes the
     connection without the end of the body, which every client can tell.
     """
 
     def __init__(
         self,
-        expected: Expected,
-        head: Head,
+        expected: PendingCall,
+        head: ResponseHead,
         headers: Pairs,
         *,
         gone: asyncio.Task[None],
@@ -79,7 +79,7 @@ class PassedOn(Response):
                 passing.result()
         except UpstreamBroke:
             log.info("an answer broke off")
-        except LineBroken:
+        except SocketBroken:
             log.warning("an answer was lost with its worker")
             await self._on_lost()
         except TimeoutError:
@@ -99,7 +99,7 @@ class PassedOn(Response):
         await send({"type": "http.response.body", "body": b""})
 
 
-class Kept(Response):
+class ReplayedResponse(Response):
     """An answer as it was kept. It is replayed on our origin, so it is sandboxed: a browser runs no
     script of it that could call this server with its user's key.
     """
@@ -122,9 +122,9 @@ class Kept(Response):
         await send({"type": "http.response.body", "body": b""})
 
 
-async def read_answer(engine: Engine, job: Job, secrecy: Secrecy) -> StoredAnswer:
+async def read_answer(engine: Engine, job: Job, secrecy: CallEncryption) -> StoredResponse:
     """Return the answer that a job has kept, opened; raises KeyMissing, BlobDamaged, BlobGone."""
-    answer = StoredAnswer.model_validate_json(await engine.keeping.read(job.result or "null"))
+    answer = StoredResponse.model_validate_json(await engine.keeping.read(job.result or "null"))
     return secrecy.opened(answer, answer_binding(job))
 
 
@@ -133,7 +133,7 @@ def answer_binding(job: Job) -> Binding:
     return Binding(job.tenant, job.kind, job.id)
 
 
-async def body_of(engine: Engine, job: Job, answer: StoredAnswer) -> AsyncIterator[bytes] | bytes:
+async def body_of(engine: Engine, job: Job, answer: StoredResponse) -> AsyncIterator[bytes] | bytes:
     """Return the body of an answer that was kept: itself where it is small, else its pieces."""
     if not answer.artifact:
         return b"" if answer.body is None else answer.body.content
@@ -144,13 +144,13 @@ async def body_of(engine: Engine, job: Job, answer: StoredAnswer) -> AsyncIterat
 
 
 async def answer_kept(
-    engine: Engine, request: Request, job: Job, secrecy: Secrecy, extra: Pairs | None = None
+    engine: Engine, request: Request, job: Job, secrecy: CallEncryption, extra: Pairs | None = None
 ) -> Response:
     """Answer with what a job has kept, as the upstream answered it."""
     answer = await read_answer(engine, job, secrecy)
-    head = Head(answer.status, list(answer.headers))
+    head = ResponseHead(answer.status, list(answer.headers))
     is_head = request.method == "HEAD"
     pieces = b"" if is_head else await body_of(engine, job, answer)
     # An answer to HEAD has the length of what it has not: only such a request gets it as it is.
     length = None if is_head and not answer.size else answer.size
-    return Kept(answer.status, sent_headers(head, job, extra or [], length), pieces)
+    return ReplayedResponse(answer.status, sent_headers(head, job, extra or [], length), pieces)

@@ -24,38 +24,38 @@ from coatcheck.http.errors import problem
 from coatcheck.http.request.prefer import LONGEST_WAIT_S, read_preference
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
-from coatcheck.relay.call import Head
+from coatcheck.relay.call import ResponseHead
 from coatcheck.relay.client_socket import STALL_S
-from coatcheck.relay.credentials import OWNER, Secrecy
-from coatcheck.relay.frames import LineBroken
+from coatcheck.relay.credentials import OWNER, CallEncryption
+from coatcheck.relay.frames import SocketBroken
 from coatcheck.relay.handler import OnHangup
 from coatcheck.relay.headers import Pairs
-from coatcheck.relay.intake import Taken, give_up
-from coatcheck.relay.replay import PassedOn, answer_kept, sent_headers
-from coatcheck.relay.server_socket import Expected, Switchboard
+from coatcheck.relay.intake import StoredRequest, give_up
+from coatcheck.relay.replay import StreamedResponse, answer_kept, sent_headers
+from coatcheck.relay.server_socket import PendingCall, SocketServer
 
 FOREVER_S = 10 * 365 * 86_400.0
 
 Submit = Callable[[Submission], Awaitable[Submitted]]
 
 
-class Wait(NamedTuple):
+class CallerWait(NamedTuple):
     """How long a caller waits for an answer, and what to say of its wishes."""
 
     seconds: float | None  # None: as long as it takes
     headers: Pairs
 
 
-def wait_of(request: Request, usual_s: float | None) -> Wait:
+def wait_of(request: Request, usual_s: float | None) -> CallerWait:
     """Return how long a caller waits: as it prefers, within bounds, else as is usual here."""
     preference = read_preference(request)
     said = [(name.lower(), value) for name, value in preference.headers.items()]
     if "wait=" in preference.applied:
         longest = LONGEST_WAIT_S if usual_s is None else max(LONGEST_WAIT_S, usual_s)
-        return Wait(min(float(preference.wait_s), longest), said)
+        return CallerWait(min(float(preference.wait_s), longest), said)
     if "respond-async" in preference.applied:
-        return Wait(0.0, said)
-    return Wait(usual_s, said)
+        return CallerWait(0.0, said)
+    return CallerWait(usual_s, said)
 
 
 def failed_as_problem(job: Job) -> Response:
@@ -72,7 +72,7 @@ def failed_as_problem(job: Job) -> Response:
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class ResponderOptions:
     """How a door treats those who wait."""
 
     accepted: Callable[[Job, Pairs], Response]  # 202: come back later
@@ -81,21 +81,21 @@ class Manners:
     stall_s: float = STALL_S
 
 
-class Reception:
+class Responder:
     """Where the callers of one process wait."""
 
-    def __init__(self, secrecy: Secrecy) -> None:
+    def __init__(self, secrecy: CallEncryption) -> None:
         self.secrecy = secrecy
-        self._switchboard = Switchboard()
+        self._switchboard = SocketServer()
 
     async def receive(
         self,
         request: Request,
         engine: Engine,
-        taken: Taken,
+        taken: StoredRequest,
         submit: Submit,
-        wait: Wait,
-        manners: Manners,
+        wait: CallerWait,
+        manners: ResponderOptions,
     ) -> Response:
         """Make a job of a call, and answer its caller."""
         job_id = engine.new_id()
@@ -112,7 +112,9 @@ class Reception:
             waiting.leave()
 
 
-async def _submitted(engine: Engine, taken: Taken, submit: Submit, asked: Submission) -> Job:
+async def _submitted(
+    engine: Engine, taken: StoredRequest, submit: Submit, asked: Submission
+) -> Job:
     """Make a job of a call; what was taken in for one that became none is removed."""
     try:
         [job], replayed = await submit(asked)
@@ -133,10 +135,10 @@ class _Waiting:
         self,
         request: Request,
         engine: Engine,
-        secrecy: Secrecy,
-        wait: Wait,
-        manners: Manners,
-        expected: Expected | None,
+        secrecy: CallEncryption,
+        wait: CallerWait,
+        manners: ResponderOptions,
+        expected: PendingCall | None,
     ) -> None:
         self._request = request
         self._engine = engine
@@ -184,9 +186,9 @@ class _Waiting:
             return await self._ended(job)
         return self._manners.accepted(job, self._wait.headers)
 
-    async def _dialled(self) -> Head | None:
+    async def _dialled(self) -> ResponseHead | None:
         if self._expected is not None:
-            with contextlib.suppress(LineBroken):
+            with contextlib.suppress(SocketBroken):
                 return await self._expected.head()
         await asyncio.Event().wait()
         return None
@@ -197,7 +199,7 @@ class _Waiting:
             return await answer_kept(self._engine, self._request, job, self._secrecy, extra)
         return self._manners.failed(job)
 
-    def _passed_on(self, job: Job, head: Head, gone: asyncio.Task[None]) -> Response:
+    def _passed_on(self, job: Job, head: ResponseHead, gone: asyncio.Task[None]) -> Response:
         expected, self._expected = self._expected, None
         assert expected is not None, "it was dialled"
         self._tasks.remove(gone)
@@ -208,7 +210,7 @@ class _Waiting:
         async def on_lost() -> None:
             await self._engine.cancel(job.id, job.tenant)
 
-        return PassedOn(
+        return StreamedResponse(
             expected,
             head,
             sent_headers(head, job, self._wait.headers),

@@ -1,6 +1,6 @@
 """The end of a line where somebody waits for an answer.
 
-A `Switchboard` listens on one socket for all callers of its process, from the first that waits on.
+A `SocketServer` listens on one socket for all callers of its process, from the first that waits on.
 Each call that may be dialled has a ticket (socket_folder.py); a dial with a ticket that is not
 there (the caller has left, or was told to come back later) is closed without a word.
 """
@@ -17,8 +17,8 @@ from typing import Any
 from weakref import WeakSet
 
 from coatcheck.relay import socket_folder
-from coatcheck.relay.call import Head
-from coatcheck.relay.frames import ACCEPTED, LineBroken, Said, read_frame, read_head
+from coatcheck.relay.call import ResponseHead
+from coatcheck.relay.frames import ACCEPTED, FrameType, SocketBroken, read_frame, read_head
 
 log = logging.getLogger(__name__)
 
@@ -32,36 +32,36 @@ class UpstreamBroke(Exception):
     """The upstream broke off, and its worker said so."""
 
 
-class Expected:
+class PendingCall:
     """A call whose answer may come down a line. Leaving it hangs up."""
 
-    def __init__(self, socket: str, ticket: str, board: dict[str, Expected]) -> None:
+    def __init__(self, socket: str, ticket: str, board: dict[str, PendingCall]) -> None:
         self.socket = socket
         self._ticket = ticket
         self._board = board
-        self._head: asyncio.Future[Head] = asyncio.get_running_loop().create_future()
+        self._head: asyncio.Future[ResponseHead] = asyncio.get_running_loop().create_future()
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         board[ticket] = self
 
-    async def head(self) -> Head:
-        """Wait until somebody dials, and return how the answer begins; raises LineBroken."""
+    async def head(self) -> ResponseHead:
+        """Wait until somebody dials, and return how the answer begins; raises SocketBroken."""
         return await asyncio.shield(self._head)
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Iterate over the rest of the answer; raises UpstreamBroke, LineBroken."""
+        """Iterate over the rest of the answer; raises UpstreamBroke, SocketBroken."""
         assert self._reader is not None, "the head comes first"
         while True:
             said, content = await read_frame(self._reader)
             match said:
-                case Said.CHUNK:
+                case FrameType.CHUNK:
                     yield content
-                case Said.END:
+                case FrameType.END:
                     return
-                case Said.BROKE:
+                case FrameType.BROKE:
                     raise UpstreamBroke
                 case _:
-                    raise LineBroken
+                    raise SocketBroken
 
     def hang_up(self) -> None:
         """Listen no more."""
@@ -79,28 +79,28 @@ class Expected:
         try:
             writer.write(ACCEPTED)
             said, content = await read_frame(reader)
-            if said is not Said.HEAD:
-                raise LineBroken
+            if said is not FrameType.HEAD:
+                raise SocketBroken
             head = read_head(content)
-        except (LineBroken, ValueError, TypeError):
+        except (SocketBroken, ValueError, TypeError):
             if not self._head.done():
-                self._head.set_exception(LineBroken())
+                self._head.set_exception(SocketBroken())
             return
         if not self._head.done():
             self._head.set_result(head)
 
 
-class Switchboard:
+class SocketServer:
     """The lines of one process; used on one event loop at a time."""
 
     def __init__(self) -> None:
-        self._expected: dict[str, Expected] = {}
+        self._expected: dict[str, PendingCall] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._name: asyncio.Future[str] | None = None  # of the socket; empty where there is none
         self._server: asyncio.Task[None] | None = None
         self._place: Path | None = None  # the folder of the socket
 
-    async def expect(self, job_id: str) -> Expected | None:
+    async def expect(self, job_id: str) -> PendingCall | None:
         """Be ready for a dial by the worker of a job; None where nobody could dial here."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop or self._name is None:
@@ -110,7 +110,7 @@ class Switchboard:
         if self._place is None or not name:
             return None
         ticket = socket_folder.ticket_of(self._place, name, job_id)
-        return None if ticket is None else Expected(name, ticket, self._expected)
+        return None if ticket is None else PendingCall(name, ticket, self._expected)
 
     async def _listen(self, listening: asyncio.Future[str]) -> None:
         name = secrets.token_hex(16)
@@ -148,10 +148,10 @@ class Switchboard:
 
     async def _dialled(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         expected = None
-        with contextlib.suppress(LineBroken, TimeoutError):
+        with contextlib.suppress(SocketBroken, TimeoutError):
             async with asyncio.timeout(TICKET_S):
                 said, content = await read_frame(reader)
-            if said is Said.TICKET:
+            if said is FrameType.TICKET:
                 # A ticket is good for one dial.
                 expected = self._expected.pop(content.decode("ascii", "replace"), None)
         if expected is None:

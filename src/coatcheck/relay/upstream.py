@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
 
-from coatcheck.relay.call import Head
+from coatcheck.relay.call import ResponseHead
 from coatcheck.relay.headers import Pairs
 
 
@@ -18,7 +18,7 @@ class CallBroken(Exception):
     """The call broke off after something was sent: what the target has made of it is unknown."""
 
 
-class Outgoing(NamedTuple):
+class UpstreamRequest(NamedTuple):
     """A call as it is made: with its credentials, and the headers of ours."""
 
     method: str
@@ -27,10 +27,10 @@ class Outgoing(NamedTuple):
     size: int  # of the body
 
 
-class Incoming(NamedTuple):
+class UpstreamResponse(NamedTuple):
     """An answer as it comes: its head is there, its chunks follow."""
 
-    head: Head  # as the upstream gave it, hop-by-hop headers included
+    head: ResponseHead  # as the upstream gave it, hop-by-hop headers included
     chunks: AsyncIterator[bytes]  # raises CallBroken where it breaks off
 
 
@@ -38,7 +38,7 @@ class Upstream(Protocol):
     """Makes calls. What it opened is closed when its context is left, however that happens."""
 
     def call(
-        self, call: Outgoing, body: AsyncIterator[bytes] | None
-    ) -> AbstractAsyncContextManager[Incoming]:
+        self, call: UpstreamRequest, body: AsyncIterator[bytes] | None
+    ) -> AbstractAsyncContextManager[UpstreamResponse]:
         """Make a call, and give its answer; raises TargetUnreachable, CallBroken on entering."""
         ...

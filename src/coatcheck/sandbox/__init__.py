@@ -1,7 +1,8 @@
 """Running a program that is not trusted, so that it reaches only what it was given.
 
-    confined = confine(argv, reach=Reach(read=(icons,), write=(folder,)), limits=Limits(seconds=10))
-    subprocess.run(confined.argv, **confined.options, input=source, capture_output=True)
+    confined = confine(argv, reach=Reach(read=(icons,), write=(folder,)),
+    limits=SandboxLimits(seconds=10)) subprocess.run(confined.argv, **confined.options,
+    input=source, capture_output=True)
 
 `confine` starts nothing: it returns what `subprocess` or `asyncio` needs to. What they start is a
 small process of ours, the *supervisor* (`sandbox/supervisor.py`), which starts the program in one
@@ -36,19 +37,19 @@ ran out, 126 and 127 when it could not be started, 125 when the sandbox could no
 case nothing of the program has run.
 """
 
-from coatcheck.sandbox.backends import Strength
-from coatcheck.sandbox.command import Confined
+from coatcheck.sandbox.backends import SandboxBackend
+from coatcheck.sandbox.command import ConfinedCommand
 from coatcheck.sandbox.confine import confine
-from coatcheck.sandbox.detect import InForce, sandbox_in_force, users_in_force
+from coatcheck.sandbox.detect import DetectedSandbox, sandbox_in_force, users_in_force
 from coatcheck.sandbox.exposure import refuse_exposed_files
-from coatcheck.sandbox.reach import Limits, Reach
+from coatcheck.sandbox.reach import SandboxAccess, SandboxLimits
 
 __all__ = [
-    "Confined",
-    "InForce",
-    "Limits",
-    "Reach",
-    "Strength",
+    "ConfinedCommand",
+    "DetectedSandbox",
+    "SandboxAccess",
+    "SandboxBackend",
+    "SandboxLimits",
     "confine",
     "refuse_exposed_files",
     "sandbox_in_force",

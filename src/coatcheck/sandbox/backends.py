@@ -10,7 +10,7 @@ from pathlib import Path
 from coatcheck.errors import ConfigurationError
 
 
-class Strength(StrEnum):
+class SandboxBackend(StrEnum):
     """How a program is confined; the strongest first."""
 
     LANDLOCK = "landlock"
@@ -18,11 +18,11 @@ class Strength(StrEnum):
     RLIMITS = "rlimits"
 
 
-def require_parts(strength: Strength) -> None:
+def require_parts(strength: SandboxBackend) -> None:
     """Raise ConfigurationError unless what a strength needs is installed."""
-    if strength is Strength.LANDLOCK:
+    if strength is SandboxBackend.LANDLOCK:
         sandlock_home()
-    elif strength is Strength.BUBBLEWRAP:
+    elif strength is SandboxBackend.BUBBLEWRAP:
         bubblewrap_program()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coatcheck.sandbox import runtime
-from coatcheck.sandbox.reach import Reach
+from coatcheck.sandbox.reach import SandboxAccess
 
 # Where the supervisor leaves the seccomp filter to be read.
 FILTER_DESCRIPTOR = 10
@@ -20,7 +20,7 @@ def in_namespaces(
     bwrap: str,
     argv: Sequence[str],
     *,
-    reach: Reach,
+    reach: SandboxAccess,
     program: Sequence[Path],
     folder: Path,
     filtered: bool,

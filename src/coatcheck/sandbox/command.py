@@ -14,10 +14,10 @@ from typing import TypedDict
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.sandbox import runtime
-from coatcheck.sandbox.backends import Strength, bubblewrap_program, sandlock_home
+from coatcheck.sandbox.backends import SandboxBackend, bubblewrap_program, sandlock_home
 from coatcheck.sandbox.bubblewrap import FILTER_DESCRIPTOR, in_namespaces
 from coatcheck.sandbox.identity import UidRange
-from coatcheck.sandbox.reach import Limits, Reach
+from coatcheck.sandbox.reach import SandboxAccess, SandboxLimits
 from coatcheck.sandbox.seccomp import deny_filter
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -37,7 +37,7 @@ _OF_SANDLOCK = (
 )
 
 
-class Options(TypedDict):
+class SubprocessOptions(TypedDict):
     """The keyword arguments for `subprocess` and `asyncio.create_subprocess_exec` alike."""
 
     env: dict[str, str]
@@ -46,31 +46,31 @@ class Options(TypedDict):
 
 
 @dataclass(frozen=True)
-class Confined:
+class ConfinedCommand:
     """A command that is ready to be started, confined."""
 
     argv: tuple[str, ...]
     environment: dict[str, str] = field(repr=False)
     folder: Path
-    strength: Strength
+    strength: SandboxBackend
 
     @property
-    def options(self) -> Options:
+    def options(self) -> SubprocessOptions:
         """What to start `argv` with: `subprocess.Popen(confined.argv, **confined.options)`."""
-        return Options(env=self.environment, cwd=str(self.folder), start_new_session=True)
+        return SubprocessOptions(env=self.environment, cwd=str(self.folder), start_new_session=True)
 
 
 def confined_command(
     argv: Sequence[str],
     *,
-    reach: Reach,
-    limits: Limits,
+    reach: SandboxAccess,
+    limits: SandboxLimits,
     folder: Path | None,
     environment: Mapping[str, str],
     temporary: bool = False,
-    strength: Strength,
+    strength: SandboxBackend,
     uids: UidRange | None = None,
-) -> Confined:
+) -> ConfinedCommand:
     """Return how to start `argv`, confined in the way that `strength` says.
 
     With `uids` it runs under one of these; without, under the uid of this process.
@@ -97,7 +97,7 @@ def confined_command(
         "uids": uids,
         "filter": _filter(strength, owns_files=uids is not None),
     }
-    if strength is Strength.LANDLOCK:
+    if strength is SandboxBackend.LANDLOCK:
         plan["denied"] = _OF_SANDLOCK
         plan["sandlock"] = sandlock_home()
         plan["network"] = reach.network
@@ -109,7 +109,7 @@ def confined_command(
             *(str(path) for path in (*reach.read, *files)),
         ]
         plan["write"] = ["/dev/null", *(str(path) for path in reach.write)]
-    elif strength is Strength.BUBBLEWRAP:
+    elif strength is SandboxBackend.BUBBLEWRAP:
         bwrap = bubblewrap_program()
         command = in_namespaces(
             bwrap,
@@ -120,7 +120,7 @@ def confined_command(
             filtered=bool(plan["filter"]),
         )
         plan["filter_descriptor"] = FILTER_DESCRIPTOR
-    return Confined(
+    return ConfinedCommand(
         (sys.executable, "-I", "-S", str(SUPERVISOR), json.dumps(plan), *command),
         clean,
         folder,
@@ -128,10 +128,10 @@ def confined_command(
     )
 
 
-def _filter(strength: Strength, *, owns_files: bool) -> str:
+def _filter(strength: SandboxBackend, *, owns_files: bool) -> str:
     # As root, limits alone are for a user of its own in any case.
-    owns_files = owns_files or (strength is Strength.RLIMITS and os.geteuid() == 0)
-    without = _OF_SANDLOCK if strength is Strength.LANDLOCK else ()
+    owns_files = owns_files or (strength is SandboxBackend.RLIMITS and os.geteuid() == 0)
+    without = _OF_SANDLOCK if strength is SandboxBackend.LANDLOCK else ()
     return base64.b64encode(deny_filter(owns_files=owns_files, without=without) or b"").decode()
 
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from coatcheck.sandbox.backends import Strength
-from coatcheck.sandbox.command import Confined, confined_command
+from coatcheck.sandbox.backends import SandboxBackend
+from coatcheck.sandbox.command import ConfinedCommand, confined_command
 from coatcheck.sandbox.detect import sandbox_in_force, users_in_force
 from coatcheck.sandbox.identity import is_enterable_by_all, is_open_to_all
-from coatcheck.sandbox.reach import Limits, Reach
+from coatcheck.sandbox.reach import SandboxAccess, SandboxLimits
 
 
 def confine(
     argv: Sequence[str],
     *,
-    reach: Reach,
-    limits: Limits,
+    reach: SandboxAccess,
+    limits: SandboxLimits,
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     temporary: bool = False,
-    strength: Strength | None = None,
-) -> Confined:
+    strength: SandboxBackend | None = None,
+) -> ConfinedCommand:
     """Return how to start `argv` so that it reaches no more than it may.
 
     `folder` is where it works, the first that it may write to unless said otherwise.

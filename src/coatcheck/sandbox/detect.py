@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.sandbox.backends import Strength, require_parts
+from coatcheck.sandbox.backends import SandboxBackend, require_parts
 from coatcheck.sandbox.command import confined_command
 from coatcheck.sandbox.identity import SETTING, UidRange, uid_range
-from coatcheck.sandbox.reach import Limits, Reach
+from coatcheck.sandbox.reach import SandboxAccess, SandboxLimits
 
 logger = logging.getLogger("coatcheck.sandbox")
 
@@ -22,32 +22,32 @@ PROBE_S = 20.0
 
 
 @dataclass(frozen=True)
-class InForce:
+class DetectedSandbox:
     """The sandbox that programs run in here."""
 
-    strength: Strength
+    strength: SandboxBackend
     says: str  # what it holds, in a sentence
     why: str = ""  # why it is none that is stronger
     advice: str = ""  # what would make it stronger
 
 
 _HOLDS = {
-    Strength.LANDLOCK: "Landlock and seccomp: files, sockets, processes and memory are held",
-    Strength.BUBBLEWRAP: "bubblewrap: namespaces with nothing in them but what is bound",
-    Strength.RLIMITS: "limits only: a program reads what this user reads, and calls whom it likes",
+    SandboxBackend.LANDLOCK: "Landlock and seccomp: files, sockets, processes and memory are held",
+    SandboxBackend.BUBBLEWRAP: "bubblewrap: namespaces with nothing in them but what is bound",
+    SandboxBackend.RLIMITS: "resource limits only: the program has this user's files and network",
 }
 
 
 @cache
-def sandbox_in_force() -> InForce:
+def sandbox_in_force() -> DetectedSandbox:
     """Return the strongest sandbox that works here; looked for once in a process's life."""
     reasons: list[str] = []
-    for strength in (Strength.LANDLOCK, Strength.BUBBLEWRAP):
+    for strength in (SandboxBackend.LANDLOCK, SandboxBackend.BUBBLEWRAP):
         reason = why_not(strength)
         if reason is None:
             return _found(strength, reasons)
         reasons.append(f"{strength.value}: {reason}")
-    found = _found(Strength.RLIMITS, reasons)
+    found = _found(SandboxBackend.RLIMITS, reasons)
     logger.warning("programs run without a sandbox: %s", found.says, extra={"why": found.why})
     return found
 
@@ -62,7 +62,7 @@ class UsersInForce:
 
 
 @cache
-def users_in_force(strength: Strength) -> UsersInForce:
+def users_in_force(strength: SandboxBackend) -> UsersInForce:
     """Return which uids programs of a strength get; tried once in a process's life.
 
     Raises ConfigurationError when a part that the strength needs is not installed.
@@ -86,13 +86,13 @@ def users_in_force(strength: Strength) -> UsersInForce:
     return UsersInForce(uids)
 
 
-def why_not(strength: Strength, uids: UidRange | None = None) -> str | None:
+def why_not(strength: SandboxBackend, uids: UidRange | None = None) -> str | None:
     """Return why programs cannot be confined in this way here; None where they can."""
     try:
         probe = confined_command(
             ["true"],
-            reach=Reach(),
-            limits=Limits(seconds=PROBE_S),
+            reach=SandboxAccess(),
+            limits=SandboxLimits(seconds=PROBE_S),
             folder=None,
             environment={},
             strength=strength,
@@ -109,10 +109,10 @@ def why_not(strength: Strength, uids: UidRange | None = None) -> str | None:
     return said[-1] if said else f"a trial ended with exit code {ended.returncode}"
 
 
-def _found(strength: Strength, reasons: list[str]) -> InForce:
+def _found(strength: SandboxBackend, reasons: list[str]) -> DetectedSandbox:
     advice = ""
-    if strength is not Strength.LANDLOCK:
+    if strength is not SandboxBackend.LANDLOCK:
         advice = "install coatcheck[sandbox] on Linux 6.7 or newer"
-    if strength is Strength.RLIMITS:
+    if strength is SandboxBackend.RLIMITS:
         advice += ", or the system's package bubblewrap; else run only commands that you trust"
-    return InForce(strength, _HOLDS[strength], "; ".join(reasons), advice)
+    return DetectedSandbox(strength, _HOLDS[strength], "; ".join(reasons), advice)

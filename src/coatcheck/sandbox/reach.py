@@ -12,7 +12,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Limits:
+class SandboxLimits:
     """How long, and how much of this machine."""
 
     seconds: float = 30.0  # of wall clock, and of processor time for each process
@@ -31,7 +31,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Reach:
+class SandboxAccess:
     """The files and folders that it may read and write beyond the system's runtime.
 
     A folder means everything below it. What may be written may be read.

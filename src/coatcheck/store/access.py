@@ -20,7 +20,7 @@ from coatcheck.model.audit import AuditEntry
 from coatcheck.model.usage import Usage
 
 
-class Access(NamedTuple):
+class AccessState(NamedTuple):
     """How things stand: the epoch, and whether there has ever been a key."""
 
     epoch: int
@@ -30,7 +30,7 @@ class Access(NamedTuple):
 class AccessStore(Protocol):
     """Tenants and keys, as semantic verbs."""
 
-    async def access(self) -> Access:
+    async def access(self) -> AccessState:
         """Read the epoch, and whether there is any key, also a revoked one."""
         ...
 

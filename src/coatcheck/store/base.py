@@ -21,31 +21,31 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from coatcheck.model.event import Event
-from coatcheck.model.job import Job, NewJob
+from coatcheck.model.event import JobEvent
+from coatcheck.model.job import Job, JobInsert
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
-from coatcheck.model.step import MOST_MESSAGES, Message, Step
+from coatcheck.model.step import MOST_MESSAGES, SentEvent, Step
 from coatcheck.store.access import AccessStore
 from coatcheck.store.audit import AuditStore
 from coatcheck.store.files import FileStore
 from coatcheck.store.migrations import Migration
 from coatcheck.store.queues import QueueStatus, QueueStore
 from coatcheck.store.records import RecordStore
-from coatcheck.store.rekey import ResealingStore
+from coatcheck.store.rekey import RekeyStore
 from coatcheck.store.schedules import ScheduleStore
 from coatcheck.store.webhooks import WebhookStore
 from coatcheck.store.workers import (
     NO_LIMITS,
     NO_VERSIONS,
-    Claimed,
-    Held,
+    ClaimResult,
+    HeldJob,
+    LimitUsage,
+    RegisteredWorker,
     Report,
-    SeenWorker,
     Settlement,
-    Stands,
-    WorkStore,
+    WorkerStore,
 )
 
 # Who speaks to a store finds its words here, whichever part of it they come from.
@@ -55,21 +55,21 @@ __all__ = [
     "NO_LIMITS",
     "NO_VERSIONS",
     "NO_WORKER",
-    "Claimed",
-    "Deleted",
-    "Earlier",
-    "Ended",
-    "Held",
+    "ClaimResult",
+    "DeletedJob",
+    "ExistingSubmission",
+    "FinishedJob",
+    "HeldJob",
     "Idempotency",
     "JobFilter",
+    "LimitUsage",
     "QueueStatus",
+    "RegisteredWorker",
     "Report",
-    "SeenWorker",
     "Settlement",
     "Signal",
-    "Stands",
     "Store",
-    "Swept",
+    "SweepResult",
     "Topic",
 ]
 
@@ -113,7 +113,7 @@ class Idempotency(NamedTuple):
     expires_at: int
 
 
-class Earlier(NamedTuple):
+class ExistingSubmission(NamedTuple):
     """What was submitted under a key before: so many jobs, with consecutive ids."""
 
     first_id: str
@@ -121,7 +121,7 @@ class Earlier(NamedTuple):
     fingerprint: str
 
 
-class Ended(NamedTuple):
+class FinishedJob(NamedTuple):
     """How a job ended that nobody had to claim: since when it ran, what came of it, and what it had
     to say of itself. Documents that lead to it are written with it, over those that were there.
     """
@@ -132,7 +132,7 @@ class Ended(NamedTuple):
     records: tuple[Record, ...] = ()
 
 
-class Deleted(NamedTuple):
+class DeletedJob(NamedTuple):
     """What was removed with a job."""
 
     job_id: str
@@ -160,7 +160,7 @@ class JobFilter(NamedTuple):
     parent: str | None = None  # the id of the job that spawned them
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """What one bounded sweep did; call again while `more` is true."""
 
     expired: int = 0
@@ -170,7 +170,7 @@ class Swept(NamedTuple):
 
 
 class Store(
-    WorkStore,
+    WorkerStore,
     FileStore,
     QueueStore,
     RecordStore,
@@ -178,7 +178,7 @@ class Store(
     WebhookStore,
     AccessStore,
     AuditStore,
-    ResealingStore,
+    RekeyStore,
     Protocol,
 ):
     """Durable state, as semantic verbs. Here are those on jobs; its parts stand in the modules
@@ -204,8 +204,8 @@ class Store(
     # --- handing work in and reading it
 
     async def submit(
-        self, job: NewJob, now: int, once: Idempotency | None = None, epoch: int | None = None
-    ) -> Earlier | None:
+        self, job: JobInsert, now: int, once: Idempotency | None = None, epoch: int | None = None
+    ) -> ExistingSubmission | None:
         """Make a job durable. An id that is there already is left as it is; a public id that is
         taken raises Conflict, an epoch that is not the present one AccessChanged. The uploads it
         names are its own from then on; where one is another job's by now, or its time has passed,
@@ -218,7 +218,7 @@ class Store(
         ...
 
     async def submit_ended(
-        self, job: NewJob, ended: Ended, now: int, epoch: int | None = None
+        self, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None = None
     ) -> None:
         """Make a job durable that has ended already, in one transaction. It is from then on as if
         it had been submitted at `job.created_at`, claimed at `ended.began_at` and settled `now`;
@@ -228,15 +228,15 @@ class Store(
         ...
 
     async def submit_batch(
-        self, jobs: Sequence[NewJob], now: int, once: Idempotency | None = None
-    ) -> Earlier | None:
+        self, jobs: Sequence[JobInsert], now: int, once: Idempotency | None = None
+    ) -> ExistingSubmission | None:
         """Make up to 10,000 jobs durable, all or none, without holding up other writers.
 
         With `once` as above; the ids must then be consecutive.
         """
         ...
 
-    async def earlier(self, tenant: str, key: str, now: int) -> Earlier | None:
+    async def earlier(self, tenant: str, key: str, now: int) -> ExistingSubmission | None:
         """Read what was submitted under an idempotency key that has not expired."""
         ...
 
@@ -252,7 +252,7 @@ class Store(
         """List jobs, newest first, without their results."""
         ...
 
-    async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[Event]:
+    async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[JobEvent]:
         """Read a job's log in order, from the entry after the given number."""
         ...
 
@@ -260,7 +260,7 @@ class Store(
         """Read a job's steps, in the order in which its handler came to them."""
         ...
 
-    async def messages(self, tenant: str, job_id: str) -> list[Message]:
+    async def messages(self, tenant: str, job_id: str) -> list[SentEvent]:
         """Read what was sent to a job from outside, in order."""
         ...
 
@@ -301,7 +301,7 @@ class Store(
         self,
         source: str,
         before: int,
-        job: NewJob,
+        job: JobInsert,
         now: int,
         copies: Mapping[str, str] = NO_COPIES,
     ) -> None:
@@ -315,7 +315,7 @@ class Store(
         """Read the input a job was submitted with; raises NotFound, Gone, InputGone."""
         ...
 
-    async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
+    async def delete(self, tenant: str, job_id: str, now: int) -> DeletedJob:
         """Remove a job that has ended and all that belongs to it; only a tombstone stays. Raises
         Conflict for one that has not ended, NotFound, Gone.
         """
@@ -323,7 +323,7 @@ class Store(
 
     # --- keeping house
 
-    async def sweep(self, now: int) -> Swept:
+    async def sweep(self, now: int) -> SweepResult:
         """Fail jobs past their deadline, those that run where it is long past (their lease is then
         stale), drop inputs that are to be kept no longer, delete what retention has passed over
         unless its parent has not ended or a webhook is still to be delivered, finish batches that

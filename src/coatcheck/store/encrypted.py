@@ -20,36 +20,36 @@ from coatcheck.crypto.encryption import PREFIX, Keyring
 from coatcheck.errors import KeyMissing
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.audit import AuditEntry
-from coatcheck.model.event import Event, EventType, NewEvent
-from coatcheck.model.job import Failure, Job, Lease, NewJob, Progress
+from coatcheck.model.event import EventType, JobEvent, NewJobEvent
+from coatcheck.model.job import Failure, Job, JobInsert, Lease, Progress
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.payload import is_reference
 from coatcheck.model.record import Record
 from coatcheck.model.schedule import Schedule
 from coatcheck.model.share import HeldSlots
-from coatcheck.model.step import MOST_MESSAGES, Message, Step
+from coatcheck.model.step import MOST_MESSAGES, SentEvent, Step
 from coatcheck.store.base import (
     NO_COPIES,
     NO_LIMITS,
     NO_VERSIONS,
-    Claimed,
-    Earlier,
-    Ended,
+    ClaimResult,
+    ExistingSubmission,
+    FinishedJob,
     Idempotency,
     JobFilter,
     Report,
     Settlement,
     Store,
 )
-from coatcheck.store.encrypted_secrets import SealedSecrets, SecretKeys
-from coatcheck.store.schedules import DueSchedules, Firing
+from coatcheck.store.encrypted_secrets import EncryptedSecrets, SecretKeys
+from coatcheck.store.schedules import DueSchedules, ScheduleFiring
 
 # A job whose key is not known here goes back to its queue for so long.
 WITHOUT_KEY_MS = 60_000
 
 
-class SealedStore(SealedSecrets):
+class EncryptedStore(EncryptedSecrets):
     """Seals what goes into another store, and opens what comes out."""
 
     def __init__(self, store: Store, keys: Keyring, secrets: SecretKeys | None = None) -> None:
@@ -59,13 +59,13 @@ class SealedStore(SealedSecrets):
     # --- handing work in and reading it
 
     async def submit(
-        self, job: NewJob, now: int, once: Idempotency | None = None, epoch: int | None = None
-    ) -> Earlier | None:
+        self, job: JobInsert, now: int, once: Idempotency | None = None, epoch: int | None = None
+    ) -> ExistingSubmission | None:
         """Make a job durable."""
         return await self._store.submit(self._seal_job(job), now, once, epoch)
 
     async def submit_ended(
-        self, job: NewJob, ended: Ended, now: int, epoch: int | None = None
+        self, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None = None
     ) -> None:
         """Make a job durable that has ended."""
         report = ended.report
@@ -77,8 +77,8 @@ class SealedStore(SealedSecrets):
         await self._store.submit_ended(self._seal_job(job), sealed, now, epoch)
 
     async def submit_batch(
-        self, jobs: Sequence[NewJob], now: int, once: Idempotency | None = None
-    ) -> Earlier | None:
+        self, jobs: Sequence[JobInsert], now: int, once: Idempotency | None = None
+    ) -> ExistingSubmission | None:
         """Make many jobs durable."""
         return await self._store.submit_batch([self._seal_job(job) for job in jobs], now, once)
 
@@ -86,7 +86,7 @@ class SealedStore(SealedSecrets):
         self,
         source: str,
         before: int,
-        job: NewJob,
+        job: JobInsert,
         now: int,
         copies: Mapping[str, str] = NO_COPIES,
     ) -> None:
@@ -132,7 +132,7 @@ class SealedStore(SealedSecrets):
         """Read a job's input."""
         return self._keys.open(await self._store.input_of(tenant, job_id), tenant)
 
-    async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[Event]:
+    async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[JobEvent]:
         """Read a job's log."""
         found = await self._store.events(tenant, job_id, after, limit)
         return [self._open_event(event, tenant) for event in found]
@@ -142,7 +142,7 @@ class SealedStore(SealedSecrets):
         found = await self._store.steps(tenant, job_id)
         return [self._open_step(step, tenant) for step in found]
 
-    async def messages(self, tenant: str, job_id: str) -> list[Message]:
+    async def messages(self, tenant: str, job_id: str) -> list[SentEvent]:
         """Read what was sent to a job."""
         return [
             replace(message, data=self._keys.open(message.data, tenant))
@@ -160,7 +160,7 @@ class SealedStore(SealedSecrets):
         limits: Mapping[str, Limit] = NO_LIMITS,
         versions: Mapping[str, str] = NO_VERSIONS,
         held: HeldSlots | None = None,
-    ) -> Claimed:
+    ) -> ClaimResult:
         """Take jobs that are due; one whose key is not known here is given back."""
         claimed = await self._store.claim(worker_id, kinds, limit, now, limits, versions, held)
         claims, unread = [], []
@@ -260,7 +260,7 @@ class SealedStore(SealedSecrets):
         found = await self._store.due_schedules(kinds, now, limit)
         return found._replace(due=[self._open_schedule(schedule) for schedule in found.due])
 
-    async def fire_schedule(self, firing: Firing, now: int) -> int | None:
+    async def fire_schedule(self, firing: ScheduleFiring, now: int) -> int | None:
         """Insert jobs and move their schedule on."""
         jobs = tuple(self._seal_job(job) for job in firing.jobs)
         return await self._store.fire_schedule(firing._replace(jobs=jobs), now)
@@ -270,7 +270,7 @@ class SealedStore(SealedSecrets):
     def _seal(self, text: str, tenant: str) -> str:
         return text if is_reference(text) else self._keys.seal(text, tenant)
 
-    def _seal_job(self, job: NewJob) -> NewJob:
+    def _seal_job(self, job: JobInsert) -> JobInsert:
         return job._replace(input=self._seal(job.input, job.tenant))
 
     def _seal_record(self, record: Record) -> Record:
@@ -308,10 +308,10 @@ class SealedStore(SealedSecrets):
             ),
         )
 
-    def _seal_entry(self, entry: NewEvent, tenant: str) -> NewEvent:
+    def _seal_entry(self, entry: NewJobEvent, tenant: str) -> NewJobEvent:
         if entry.type is EventType.PROGRESS:  # the name of a phase, and nothing else
             return entry
-        return NewEvent(entry.type, self._seal(entry.data, tenant))
+        return NewJobEvent(entry.type, self._seal(entry.data, tenant))
 
     def _seal_step(self, step: Step, tenant: str) -> Step:
         if step.result is None and step.error is None:
@@ -345,7 +345,7 @@ class SealedStore(SealedSecrets):
             return progress
         return replace(progress, message=self._keys.open_message(progress.message, tenant))
 
-    def _open_event(self, event: Event, tenant: str) -> Event:
+    def _open_event(self, event: JobEvent, tenant: str) -> JobEvent:
         if event.type is EventType.PROGRESS and PREFIX in event.data:
             told = json.loads(event.data)
             if told.get("message") is not None:

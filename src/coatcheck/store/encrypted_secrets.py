@@ -35,13 +35,13 @@ from coatcheck.crypto.encryption import (
 from coatcheck.crypto.pepper import Pepper, pepper_for
 from coatcheck.errors import ConfigurationError, KeyMissing
 from coatcheck.model.audit import AuditEntry
-from coatcheck.model.job import Failure, Lease, NewJob
+from coatcheck.model.job import Failure, JobInsert, Lease
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released
 from coatcheck.model.step import Step
-from coatcheck.model.webhook import Endpoint, Secret
+from coatcheck.model.webhook import WebhookEndpoint, WebhookSecret
 from coatcheck.settings import Settings
-from coatcheck.store.base import Ended, Report, Settlement, Store
-from coatcheck.store.rekey import SECRETS, Change
+from coatcheck.store.base import FinishedJob, Report, Settlement, Store
+from coatcheck.store.rekey import SECRETS, TextChange
 
 
 class SecretKeys:
@@ -91,7 +91,7 @@ def secret_keys_for(settings: Settings) -> SecretKeys:
     return SecretKeys(keyring_for(settings), lambda: pepper_for(settings))
 
 
-class SealedSecrets:
+class EncryptedSecrets:
     """Seals the secrets that go into another store, opens those that come out, and keeps messages
     in clear from looking like envelopes.
     """
@@ -105,8 +105,8 @@ class SealedSecrets:
 
     async def put_endpoint(
         self,
-        endpoint: Endpoint,
-        secret: Secret | None = None,
+        endpoint: WebhookEndpoint,
+        secret: WebhookSecret | None = None,
         *,
         audit: AuditEntry | None = None,
     ) -> None:
@@ -114,11 +114,11 @@ class SealedSecrets:
         sealed = None if secret is None else self._sealed(secret, endpoint.tenant)
         await self._store.put_endpoint(endpoint, sealed, audit=audit)
 
-    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
+    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
         """Read the secrets that count now. One whose key is missing is left out where another can
         be read: so a new secret is enough when the key of the one before is lost.
         """
-        opened: list[Secret] = []
+        opened: list[WebhookSecret] = []
         missing: KeyMissing | None = None
         for each in await self._store.secrets_of(tenant, endpoint_id, now):
             try:
@@ -133,7 +133,7 @@ class SealedSecrets:
         self,
         tenant: str,
         endpoint_id: str,
-        secret: Secret,
+        secret: WebhookSecret,
         old_until: int,
         *,
         first: bool = False,
@@ -145,7 +145,7 @@ class SealedSecrets:
         in_clear = [each.value for each in there if not each.value.startswith(PREFIX)]
         if in_clear:
             changes = [
-                Change((tenant, endpoint_id, value), value, self._secrets.seal(value, tenant))
+                TextChange((tenant, endpoint_id, value), value, self._secrets.seal(value, tenant))
                 for value in in_clear
             ]
             await self._store.replace_texts(SECRETS, changes)
@@ -153,13 +153,13 @@ class SealedSecrets:
             tenant, endpoint_id, sealed, old_until, first=first, audit=audit
         )
 
-    def _sealed(self, secret: Secret, tenant: str) -> Secret:
+    def _sealed(self, secret: WebhookSecret, tenant: str) -> WebhookSecret:
         return secret._replace(value=self._secrets.seal(secret.value, tenant))
 
     # --- messages in clear
 
     async def submit_ended(
-        self, job: NewJob, ended: Ended, now: int, epoch: int | None = None
+        self, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None = None
     ) -> None:
         """Make a job durable that has ended."""
         report = None if ended.report is None else _clear_report(ended.report)

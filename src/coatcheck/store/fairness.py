@@ -32,7 +32,7 @@ from typing import Any, Protocol
 from coatcheck.ids import ulid_time
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.share import HeldSlots
-from coatcheck.store.limits import Rooms
+from coatcheck.store.limits import LimitBudget
 
 PlainLane = tuple[str, str, int]  # kind, queue, priority
 
@@ -46,7 +46,7 @@ HIGHEST_PRIORITY = 1_000
 READ_MORE = 16
 
 
-class Turns:
+class RoundRobin:
     """After whom turns go on, of the tenants at a priority and of the keys of a tenant."""
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class LaneReader(Protocol):
         ...
 
 
-class Line:
+class LaneHead:
     """The lanes of one (kind, queue), at the priority that comes next."""
 
     __slots__ = ("end", "head", "kind", "level", "limited", "name", "priority", "queue")
@@ -147,15 +147,15 @@ class Line:
         self.head, self.level, self.end = head, level + SEPARATOR, level + BEHIND
 
 
-class Choosing:
+class JobPicker:
     """One claim's way through the lanes."""
 
     def __init__(
         self,
         lanes: LaneReader,
-        turns: Turns,
+        turns: RoundRobin,
         who: Sequence[str],
-        rooms: Rooms,
+        rooms: LimitBudget,
         held: HeldSlots | None = None,
     ) -> None:
         self._next_lane = lanes.next_lane
@@ -174,7 +174,7 @@ class Choosing:
     def _after(self, place: object) -> str | None:
         return self._had[place] if place in self._had else self._turns.after(place)
 
-    def choose(self, lines: list[Line], limit: int) -> Iterator[tuple[Line, Any]]:
+    def choose(self, lines: list[LaneHead], limit: int) -> Iterator[tuple[LaneHead, Any]]:
         """Go through the priorities; give each job and the line it stands in."""
         taken = 0
         while lines and taken < limit:
@@ -194,8 +194,8 @@ class Choosing:
                         line.move(head)
 
     def _of_only_lane(
-        self, level: list[Line], priority: int, room: int
-    ) -> list[tuple[Line, Any]] | None:
+        self, level: list[LaneHead], priority: int, room: int
+    ) -> list[tuple[LaneHead, Any]] | None:
         """Take the first jobs of a lane that is all there is at a priority, as is mostly so: nobody
         has to be asked whose turn it is. None where it is not so, or keys are limited.
         """
@@ -220,14 +220,14 @@ class Choosing:
         return [(line, row) for row in rows]
 
     def _take_turns(
-        self, level: list[Line], priority: int, room: int
-    ) -> Iterator[tuple[Line, Any]]:
+        self, level: list[LaneHead], priority: int, room: int
+    ) -> Iterator[tuple[LaneHead, Any]]:
         place = (self._who, priority)
         tenants = self._tenants(level, self._after(place))
         waiting = list(islice(tenants, room))
         # Nobody needs to be asked for more than the share that is left if all have enough.
         share = -(-room // max(1, len(waiting)))
-        more: deque[tuple[str, Iterator[tuple[Line, Any]]]] = deque()
+        more: deque[tuple[str, Iterator[tuple[LaneHead, Any]]]] = deque()
         arriving = chain(waiting, tenants)
         while room:
             found = next(arriving, None)
@@ -245,7 +245,7 @@ class Choosing:
                 self._had[place] = tenant
                 yield job
 
-    def _next_open(self, source: Iterator[tuple[Line, Any]]) -> tuple[Line, Any] | None:
+    def _next_open(self, source: Iterator[tuple[LaneHead, Any]]) -> tuple[LaneHead, Any] | None:
         """Take the next of a tenant's jobs that no limit holds back by now."""
         for line, row in source:
             tenant, key = row[2], row[3] or ""
@@ -259,7 +259,7 @@ class Choosing:
             return line, row
         return None
 
-    def _is_full(self, line: Line, tenant: str, key: str) -> bool:
+    def _is_full(self, line: LaneHead, tenant: str, key: str) -> bool:
         if self._held is not None and self._held.is_full(line.kind, tenant):
             return True
         rooms = self._rooms
@@ -268,8 +268,8 @@ class Choosing:
         )
 
     def _tenants(
-        self, level: list[Line], after: str | None
-    ) -> Iterator[tuple[str, list[tuple[Line, str]]]]:
+        self, level: list[LaneHead], after: str | None
+    ) -> Iterator[tuple[str, list[tuple[LaneHead, str]]]]:
         """Give the tenants in turn, each with the first of its lanes in every line."""
         if after is not None:
             heads = [
@@ -282,8 +282,8 @@ class Choosing:
             yield tenant, lanes
 
     def _tenants_from(
-        self, heads: Sequence[tuple[Line, str | None]]
-    ) -> Iterator[tuple[str, list[tuple[Line, str]]]]:
+        self, heads: Sequence[tuple[LaneHead, str | None]]
+    ) -> Iterator[tuple[str, list[tuple[LaneHead, str]]]]:
         at = [(line, lane) for line, lane in heads if lane is not None]
         while at:
             tenant = min(_tenant(lane) for _, lane in at)
@@ -297,8 +297,8 @@ class Choosing:
             at = behind
 
     def _of_tenant(
-        self, tenant: str, lanes: list[tuple[Line, str]], share: int
-    ) -> Iterator[tuple[Line, Any]]:
+        self, tenant: str, lanes: list[tuple[LaneHead, str]], share: int
+    ) -> Iterator[tuple[LaneHead, Any]]:
         sources = [self._of_line(line, tenant, lane, share) for line, lane in lanes]
         if len(sources) == 1:
             return sources[0]
@@ -306,13 +306,13 @@ class Choosing:
             return heapq.merge(*sources, key=self._counted_age)
         return heapq.merge(*sources, key=lambda job: job[1][1])
 
-    def _counted_age(self, job: tuple[Line, Any]) -> tuple[int, str]:
+    def _counted_age(self, job: tuple[LaneHead, Any]) -> tuple[int, str]:
         line, row = job
         return ulid_time(row[1]) - self._rooms.head_start(line.kind, line.queue), row[1]
 
     def _of_line(
-        self, line: Line, tenant: str, first: str, share: int
-    ) -> Iterator[tuple[Line, Any]]:
+        self, line: LaneHead, tenant: str, first: str, share: int
+    ) -> Iterator[tuple[LaneHead, Any]]:
         """Give the jobs of a tenant in one line, its keys in turn."""
         place = line.level + tenant + SEPARATOR
         lanes = self._lanes(place, line.level + tenant + BEHIND, first)
@@ -320,7 +320,7 @@ class Choosing:
         if second is None:
             yield from self._of_lane(line, place, begin, share)
             return
-        sources: deque[Iterator[tuple[Line, Any]]] = deque()
+        sources: deque[Iterator[tuple[LaneHead, Any]]] = deque()
         for lane in chain((begin, second), lanes):
             source = self._of_lane(line, place, lane, 1)
             job = next(source, None)
@@ -349,7 +349,9 @@ class Choosing:
             yield lane
             lane = None if lane == last else self._next_lane(lane, end)
 
-    def _of_lane(self, line: Line, place: str, lane: str, share: int) -> Iterator[tuple[Line, Any]]:
+    def _of_lane(
+        self, line: LaneHead, place: str, lane: str, share: int
+    ) -> Iterator[tuple[LaneHead, Any]]:
         tenant, key = place.rsplit(SEPARATOR, 2)[1], lane[len(place) :]
         last = ""
         while not self._is_full(line, tenant, key):

@@ -10,14 +10,14 @@ from typing import NamedTuple
 from coatcheck.store.fairness import read_plain_lane
 
 
-class Unknown(Exception):
+class CacheMiss(Exception):
     """What follows in the order of the lanes has not been read."""
 
     def __init__(self, after: str, end: str) -> None:
         self.place = (after, end)
 
 
-class Run(NamedTuple):
+class CachedLane(NamedTuple):
     """Lanes that follow each other, from behind a place; all before the end, if it is complete."""
 
     begin: str
@@ -26,11 +26,11 @@ class Run(NamedTuple):
     complete: bool
 
 
-class Runs:
+class LaneCache:
     """All that has been read ahead."""
 
     def __init__(self) -> None:
-        self.all: list[Run] = []
+        self.all: list[CachedLane] = []
 
     def add(
         self, begin: str, end: str, read: Sequence[str | None], plain: Iterable[str] = ()
@@ -42,7 +42,7 @@ class Runs:
         complete = read[-1] is None
         known_to = end if complete else lanes[-1]
         among = takewhile(lambda lane: lane < known_to, plain)
-        self.all.append(Run(begin, end, sorted([*lanes, *among]), complete))
+        self.all.append(CachedLane(begin, end, sorted([*lanes, *among]), complete))
 
     def from_(self, lane: str) -> list[str]:
         """Return a lane, and those that are known to follow it but are not of plain jobs."""
@@ -53,7 +53,7 @@ class Runs:
         return [lane]
 
     def next_lane(self, after: str, end: str) -> str | None:
-        """Return the first lane behind one text and before another; raises Unknown."""
+        """Return the first lane behind one text and before another; raises CacheMiss."""
         for run in reversed(self.all):
             if not run.begin <= after < (run.end if run.complete else run.lanes[-1]):
                 continue
@@ -62,4 +62,4 @@ class Runs:
                 return run.lanes[place] if run.lanes[place] < end else None
             if end <= run.end:
                 return None
-        raise Unknown(after, end)
+        raise CacheMiss(after, end)

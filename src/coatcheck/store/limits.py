@@ -1,6 +1,6 @@
 """What the limits leave room for, during one claim.
 
-A store counts what runs (`Counts`) under whatever keeps others from starting jobs of the same
+A store counts what runs (`LimitCounts`) under whatever keeps others from starting jobs of the same
 limits meanwhile. Everything is counted once, when it is first asked for, and from then on down with
 every job that the claim takes.
 """
@@ -13,7 +13,7 @@ from typing import Protocol
 from coatcheck.model.limit import Limit, millis
 
 
-class Counts(Protocol):
+class LimitCounts(Protocol):
     """What runs of that which has a limit, counted up to the limit, and when rates are free."""
 
     def of_kind(self, kind: str, most: int) -> int:
@@ -33,12 +33,12 @@ class Counts(Protocol):
         ...
 
 
-class Rooms:
+class LimitBudget:
     """What is left of every limit that has been asked for, less what this claim has taken."""
 
     def __init__(
         self,
-        counts: Counts,
+        counts: LimitCounts,
         held_queues: Iterable[tuple[str, bool, int | None]],
         limits: Mapping[str, Limit],
         now: int,

@@ -10,8 +10,8 @@ from coatcheck.crypto.secret_refs import resolve, resolver_for
 from coatcheck.errors import ConfigurationError
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
-from coatcheck.store.encrypted import SealedStore
-from coatcheck.store.encrypted_secrets import SealedSecrets, secret_keys_for
+from coatcheck.store.encrypted import EncryptedStore
+from coatcheck.store.encrypted_secrets import EncryptedSecrets, secret_keys_for
 from coatcheck.store.sqlite.store import SQLiteStore
 
 _HINT = (
@@ -25,8 +25,8 @@ def store_for(settings: Settings) -> Store:
     store, keys = _plain_store(settings), keyring_for(settings)
     secrets = secret_keys_for(settings)
     if keys is None:
-        return cast("Store", SealedSecrets(store, secrets))
-    return cast("Store", SealedStore(store, keys, secrets))
+        return cast("Store", EncryptedSecrets(store, secrets))
+    return cast("Store", EncryptedStore(store, keys, secrets))
 
 
 def _plain_store(settings: Settings) -> Store:

@@ -17,7 +17,7 @@ from coatcheck.model.payload import BlobName
 Key = tuple[Any, ...]
 
 
-class Place(NamedTuple):
+class EncryptedColumn(NamedTuple):
     """A column that may hold sealed texts; the first column of its table's key is the tenant."""
 
     table: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     members: tuple[str, ...] = ()
 
 
-class Text(NamedTuple):
+class StoredText(NamedTuple):
     """A text that is kept: under which key, and what stands beside it."""
 
     key: Key
@@ -37,7 +37,7 @@ class Text(NamedTuple):
     beside: tuple[Any, ...] = ()
 
 
-class Change(NamedTuple):
+class TextChange(NamedTuple):
     """What is to be written in place of a text."""
 
     key: Key
@@ -50,38 +50,38 @@ _OF_ERRORS = ("message", "detail")
 _OF_PROGRESS = ("message",)
 
 # These are sealed always, also where nothing else is: see `store/encrypted_secrets.py`.
-SECRETS = Place("webhook_secrets", ("tenant", "endpoint", "value"), "value")
+SECRETS = EncryptedColumn("webhook_secrets", ("tenant", "endpoint", "value"), "value")
 
 # Where both stores have the same tables.
 COMMON = (
-    Place("jobs", ("tenant", "id"), "error", members=_OF_ERRORS),
-    Place("jobs", ("tenant", "id"), "progress", members=_OF_PROGRESS),
-    Place("events", (*_JOB, "seq"), "data", ("type",), members=_OF_PROGRESS),
-    Place("steps", (*_JOB, "seq"), "result"),
-    Place("steps", (*_JOB, "seq"), "error", members=_OF_ERRORS),
-    Place("artifacts", (*_JOB, "name"), "content"),
-    Place("messages", (*_JOB, "name", "number"), "data", ("key",)),
-    Place("schedules", ("tenant", "name"), "input"),
-    Place("records", ("tenant", "collection", "key"), "value"),
+    EncryptedColumn("jobs", ("tenant", "id"), "error", members=_OF_ERRORS),
+    EncryptedColumn("jobs", ("tenant", "id"), "progress", members=_OF_PROGRESS),
+    EncryptedColumn("events", (*_JOB, "seq"), "data", ("type",), members=_OF_PROGRESS),
+    EncryptedColumn("steps", (*_JOB, "seq"), "result"),
+    EncryptedColumn("steps", (*_JOB, "seq"), "error", members=_OF_ERRORS),
+    EncryptedColumn("artifacts", (*_JOB, "name"), "content"),
+    EncryptedColumn("messages", (*_JOB, "name", "number"), "data", ("key",)),
+    EncryptedColumn("schedules", ("tenant", "name"), "input"),
+    EncryptedColumn("records", ("tenant", "collection", "key"), "value"),
     SECRETS,
 )
 
 
-class ResealingStore(Protocol):
+class RekeyStore(Protocol):
     """What sealing anew asks of a store."""
 
     @property
-    def places(self) -> Sequence[Place]:
+    def places(self) -> Sequence[EncryptedColumn]:
         """Where sealed texts may be."""
         ...
 
     async def texts(
-        self, place: Place, having: str, lacking: str, after: Key | None, limit: int
-    ) -> list[Text]:
+        self, place: EncryptedColumn, having: str, lacking: str, after: Key | None, limit: int
+    ) -> list[StoredText]:
         """Read texts that have one word in them and not another, in order from behind a key."""
         ...
 
-    async def replace_texts(self, place: Place, changes: Sequence[Change]) -> int:
+    async def replace_texts(self, place: EncryptedColumn, changes: Sequence[TextChange]) -> int:
         """Write texts over those that were read, where these are still there; return how many."""
         ...
 

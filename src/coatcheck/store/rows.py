@@ -12,20 +12,20 @@ from coatcheck.ids import ulid_time
 from coatcheck.model.access import ApiKey, Quotas, Tenant, TenantStatus
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.audit import Action, AuditEntry, Resource
-from coatcheck.model.event import Event, EventType
-from coatcheck.model.job import Failure, Job, NewJob, Progress, Terms
-from coatcheck.model.schedule import CatchUp, Definition, Overlap, Schedule, Timing
+from coatcheck.model.event import EventType, JobEvent
+from coatcheck.model.job import Failure, Job, JobInsert, Progress, Terms
+from coatcheck.model.schedule import CatchUp, Overlap, Schedule, ScheduleDefinition, Timing
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op, Step, StepId, StepState
-from coatcheck.model.transition import Standing
+from coatcheck.model.transition import JobStatus
 from coatcheck.model.webhook import (
     OWN,
     Callback,
-    Delivery,
+    DeliveryAttempt,
     DeliveryKey,
     DeliveryState,
-    Endpoint,
-    Try,
+    WebhookDelivery,
+    WebhookEndpoint,
 )
 from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.audit import AuditFilter
@@ -44,7 +44,7 @@ MINUTE_MS = 60_000
 _AFTER_EVERY_ULID = "8"  # a ULID begins with 0 to 7
 
 # What `standing_of` selects: the rowid, then a Standing, then the Terms, then the kind.
-STANDING_FIELDS = len(Standing._fields)
+STANDING_FIELDS = len(JobStatus._fields)
 
 
 # The columns of a new job, in the order of `new_job_row`.
@@ -52,7 +52,7 @@ NEW_JOB_COLUMNS = (
     *("tenant", "id", "surface", "public_id", "kind", "queue", "priority", "limit_key", "labels"),
     *("correlation_id", "traceparent", "forked_from", "created_at"),
     *Terms._fields,
-    *Standing._fields,
+    *JobStatus._fields,
 )
 
 
@@ -61,17 +61,17 @@ _STANDING = NEW_JOB_COLUMNS.index("state")
 _PROGRESS = _STANDING + STANDING_FIELDS
 
 
-def standing_row(standing: Standing) -> tuple[Any, ...]:
+def standing_row(standing: JobStatus) -> tuple[Any, ...]:
     """Lay a standing out in the order of its columns."""
     if standing.error is None:
         return standing
     return standing._replace(error=encode_failure(standing.error))  # type: ignore[arg-type]  # a row, not a standing any more
 
 
-def read_standing(row: Row) -> Standing:
+def read_standing(row: Row) -> JobStatus:
     """Read a standing from its columns, in order."""
     error = row[12]
-    return Standing(
+    return JobStatus(
         _STATES[row[0]],
         row[1] == 1,
         row[2],
@@ -89,7 +89,7 @@ def read_standing(row: Row) -> Standing:
     )
 
 
-def new_job_row(job: NewJob, standing: Standing) -> tuple[Any, ...]:
+def new_job_row(job: JobInsert, standing: JobStatus) -> tuple[Any, ...]:
     """Lay a new job out in the order of `insert_job`."""
     return (
         job.tenant,
@@ -221,7 +221,7 @@ def read_schedule(row: Row) -> Schedule:
     declared, paused, next_at, last_at, last_job, problem, created_at, updated_at = row[16:]
     return Schedule(
         tenant=tenant,
-        definition=Definition(
+        definition=ScheduleDefinition(
             name=name,
             kind=kind,
             timing=Timing(cron, every_ms, start_at, timezone),
@@ -246,12 +246,12 @@ def read_schedule(row: Row) -> Schedule:
     )
 
 
-def own_endpoint(job: NewJob, webhook: Callback) -> Endpoint:
+def own_endpoint(job: JobInsert, webhook: Callback) -> WebhookEndpoint:
     """Return the endpoint that a new job brings along."""
-    return Endpoint(job.tenant, OWN, *webhook, created_at=job.created_at, job_id=job.id)
+    return WebhookEndpoint(job.tenant, OWN, *webhook, created_at=job.created_at, job_id=job.id)
 
 
-def endpoint_row(endpoint: Endpoint) -> tuple[Any, ...]:
+def endpoint_row(endpoint: WebhookEndpoint) -> tuple[Any, ...]:
     """Lay an endpoint out in the order of its columns."""
     return (
         *(endpoint.tenant, endpoint.job_id, endpoint.id, endpoint.url, endpoint.lane),
@@ -260,20 +260,22 @@ def endpoint_row(endpoint: Endpoint) -> tuple[Any, ...]:
     )
 
 
-def read_endpoint(row: Row) -> Endpoint:
+def read_endpoint(row: Row) -> WebhookEndpoint:
     """Read an endpoint from its columns, in order."""
     tenant, job_id, id_, url, lane, events, created_at, description = row[:8]
-    return Endpoint(
+    return WebhookEndpoint(
         tenant, id_, url, lane, events, created_at, job_id, description, row[8], row[9], row[10]
     )
 
 
-def read_delivery(row: Row) -> Delivery:
+def read_delivery(row: Row) -> WebhookDelivery:
     """Read a delivery from (its key, type, at, event, state, attempts, tries, due_at, log)."""
-    log = () if row[11] == "[]" else tuple(Try(*each) for each in json.loads(row[11]))
+    log = () if row[11] == "[]" else tuple(DeliveryAttempt(*each) for each in json.loads(row[11]))
     type_, at, event, state, attempts, tries, due_at = row[4:11]
     key = DeliveryKey(*row[:4])
-    return Delivery(key, type_, at, event, DeliveryState(state), attempts, tries, due_at, log)
+    return WebhookDelivery(
+        key, type_, at, event, DeliveryState(state), attempts, tries, due_at, log
+    )
 
 
 def read_delivery_claim(row: Row) -> DeliveryClaim:
@@ -282,14 +284,14 @@ def read_delivery_claim(row: Row) -> DeliveryClaim:
     return DeliveryClaim(read_delivery(row[:12]), row[12], endpoint, row[13], row[14])
 
 
-def write_log(log: Sequence[Try]) -> str:
+def write_log(log: Sequence[DeliveryAttempt]) -> str:
     """Write the tries of a delivery as the JSON of their column."""
     return json.dumps(log)
 
 
-def read_event(row: Row) -> Event:
+def read_event(row: Row) -> JobEvent:
     """Read an event from (seq, type, at, data)."""
-    return Event(row[0], EventType(row[1]), row[2], row[3])
+    return JobEvent(row[0], EventType(row[1]), row[2], row[3])
 
 
 def encode_failure(failure: Failure) -> str:

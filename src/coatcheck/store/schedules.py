@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from coatcheck.model.audit import AuditEntry
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.model.schedule import Schedule
 
 
@@ -31,12 +31,12 @@ class DueSchedules(NamedTuple):
     next_at: int | None
 
 
-class Firing(NamedTuple):
+class ScheduleFiring(NamedTuple):
     """What a server wants to become of a schedule as it has seen it."""
 
     seen: Schedule
     revision: str  # what it becomes
-    jobs: tuple[NewJob, ...]  # of the ticks, oldest first
+    jobs: tuple[JobInsert, ...]  # of the ticks, oldest first
     next_at: int | None
     last_at: int | None = None  # the tick of the last job; None: none of a tick
     unless_running: bool = False  # make no job while the schedule's last one has not ended
@@ -76,7 +76,7 @@ class ScheduleStore(Protocol):
         """
         ...
 
-    async def fire_schedule(self, firing: Firing, now: int) -> int | None:
+    async def fire_schedule(self, firing: ScheduleFiring, now: int) -> int | None:
         """Insert the jobs and move the schedule on, in one transaction; return how many jobs that
         were. None: the schedule is not as it was seen, and nothing was changed.
         """

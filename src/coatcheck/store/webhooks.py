@@ -26,15 +26,22 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from coatcheck.model.audit import AuditEntry
-from coatcheck.model.webhook import Delivery, DeliveryKey, DeliveryState, Endpoint, Secret, Try
+from coatcheck.model.webhook import (
+    DeliveryAttempt,
+    DeliveryKey,
+    DeliveryState,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookSecret,
+)
 
 
 class DeliveryClaim(NamedTuple):
     """A delivery to be sent, to whom (None: that endpoint is gone), and what of its job is told."""
 
-    delivery: Delivery
+    delivery: WebhookDelivery
     lane: str
-    endpoint: Endpoint | None
+    endpoint: WebhookEndpoint | None
     kind: str | None
     traceparent: str | None
 
@@ -50,19 +57,19 @@ class DeliveryLane(NamedTuple):
     tried: bool
 
 
-class Noted(NamedTuple):
+class DeliveryResult(NamedTuple):
     """What became of an attempt to deliver, and of the endpoint with it."""
 
     key: DeliveryKey
     attempt: int  # which one; a later one has made this one stale
     state: DeliveryState
     due_at: int | None
-    log: tuple[Try, ...]
+    log: tuple[DeliveryAttempt, ...]
     # How the endpoint stands after it; None: as before.
-    health: Health | None = None
+    health: EndpointHealth | None = None
 
 
-class Health(NamedTuple):
+class EndpointHealth(NamedTuple):
     """Since when an endpoint fails, and whether it is disabled for that."""
 
     failing_since: int | None
@@ -89,21 +96,21 @@ class WebhookStore(Protocol):
 
     async def put_endpoint(
         self,
-        endpoint: Endpoint,
-        secret: Secret | None = None,
+        endpoint: WebhookEndpoint,
+        secret: WebhookSecret | None = None,
         *,
         audit: AuditEntry | None = None,
     ) -> None:
         """Write a tenant's endpoint, in place of the one with its id; with its first secret."""
         ...
 
-    async def get_endpoint(self, tenant: str, endpoint_id: str) -> Endpoint | None:
+    async def get_endpoint(self, tenant: str, endpoint_id: str) -> WebhookEndpoint | None:
         """Read a tenant's endpoint."""
         ...
 
     async def list_endpoints(
         self, tenant: str, after: str = "", limit: int = 100
-    ) -> list[Endpoint]:
+    ) -> list[WebhookEndpoint]:
         """List a tenant's endpoints in the order of their ids, from the one after `after`."""
         ...
 
@@ -115,7 +122,7 @@ class WebhookStore(Protocol):
         """
         ...
 
-    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
+    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
         """Read the secrets that count now, the newest first: of an endpoint, or (OWN) those that a
         tenant's jobs' own endpoints share.
         """
@@ -125,7 +132,7 @@ class WebhookStore(Protocol):
         self,
         tenant: str,
         endpoint_id: str,
-        secret: Secret,
+        secret: WebhookSecret,
         old_until: int,
         *,
         first: bool = False,
@@ -149,17 +156,17 @@ class WebhookStore(Protocol):
         """
         ...
 
-    async def note_deliveries(self, noted: Sequence[Noted]) -> list[bool]:
+    async def note_deliveries(self, noted: Sequence[DeliveryResult]) -> list[bool]:
         """Write what became of attempts; for each whether it was still the newest. A retry is due
         before the lease would have ended, so it wakes those who wait for WEBHOOKS.
         """
         ...
 
-    async def get_delivery(self, key: DeliveryKey) -> Delivery | None:
+    async def get_delivery(self, key: DeliveryKey) -> WebhookDelivery | None:
         """Read a delivery."""
         ...
 
-    async def list_deliveries(self, which: DeliveryFilter) -> list[Delivery]:
+    async def list_deliveries(self, which: DeliveryFilter) -> list[WebhookDelivery]:
         """List deliveries, newest first."""
         ...
 

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from coatcheck.model.artifact import SmallFile
-from coatcheck.model.event import NewEvent
-from coatcheck.model.job import Claim, Lease, NewJob, Progress
+from coatcheck.model.event import NewJobEvent
+from coatcheck.model.job import Claim, JobInsert, Lease, Progress
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Outcome
 from coatcheck.model.share import HeldSlots
@@ -26,7 +26,7 @@ NO_LIMITS: Mapping[str, Limit] = MappingProxyType({})
 NO_VERSIONS: Mapping[str, str] = MappingProxyType({})
 
 
-class Claimed(NamedTuple):
+class ClaimResult(NamedTuple):
     """What a claim brought, and when the next delayed job is due (None: there is none)."""
 
     claims: list[Claim]
@@ -45,9 +45,9 @@ class Report(NamedTuple):
 
     progress: Progress | None = None
     phase: str | None = None
-    events: tuple[NewEvent, ...] = ()
+    events: tuple[NewJobEvent, ...] = ()
     steps: tuple[Step, ...] = ()
-    children: tuple[NewJob, ...] = ()
+    children: tuple[JobInsert, ...] = ()
     files: tuple[SmallFile, ...] = ()
 
 
@@ -59,28 +59,28 @@ class Settlement(NamedTuple):
     report: Report | None = None
 
 
-class Held(NamedTuple):
+class HeldJob(NamedTuple):
     """A job that a worker holds, and whether somebody wants it cancelled."""
 
     lease: Lease
     cancel_requested: bool
 
 
-class Stands(NamedTuple):
+class LimitUsage(NamedTuple):
     """What a kind's limit counts."""
 
     running: int  # of the kind, or of the key where the limit is by key
     free_at: int  # when the next may start by its rate, in microseconds
 
 
-class SeenWorker(NamedTuple):
+class RegisteredWorker(NamedTuple):
     """A registered worker; `known_dead` only where the store can tell for certain."""
 
     info: WorkerInfo
     known_dead: bool
 
 
-class WorkStore(Protocol):
+class WorkerStore(Protocol):
     """The verbs of workers."""
 
     async def register_worker(self, worker: WorkerInfo) -> None:
@@ -91,7 +91,7 @@ class WorkStore(Protocol):
         """Raise a worker's heartbeat count; False when it was removed as lost."""
         ...
 
-    async def workers(self) -> list[SeenWorker]:
+    async def workers(self) -> list[RegisteredWorker]:
         """List the registered workers."""
         ...
 
@@ -112,7 +112,7 @@ class WorkStore(Protocol):
         limits: Mapping[str, Limit] = NO_LIMITS,
         versions: Mapping[str, str] = NO_VERSIONS,
         held: HeldSlots | None = None,
-    ) -> Claimed:
+    ) -> ClaimResult:
         """Take up to `limit` jobs of these kinds that are due, from queues that are not paused, in
         the order of `coatcheck.store.fairness`: higher priority first, then tenants in turn, then
         older first. A worker that was removed gets nothing. What another claim is looking at may be
@@ -126,13 +126,15 @@ class WorkStore(Protocol):
         """
         ...
 
-    async def stands(self, kind: str, limit: Limit | None, tenant: str, key: str | None) -> Stands:
+    async def stands(
+        self, kind: str, limit: Limit | None, tenant: str, key: str | None
+    ) -> LimitUsage:
         """Count what runs of a kind, and of a key of it, and say when its rate lets the next start:
         as far as the limit goes.
         """
         ...
 
-    async def held_by(self, worker_id: str) -> list[Held]:
+    async def held_by(self, worker_id: str) -> list[HeldJob]:
         """List the jobs a worker holds, also those whose claim it never got the answer of."""
         ...
 

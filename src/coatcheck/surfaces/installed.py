@@ -1,8 +1,8 @@
 """The surfaces that packages bring, found by their entry points: the built-in ones among them.
 
 Each entry point of the group `coatcheck.surfaces` names something to call without arguments that
-returns a surface. One whose libraries are not there, or that nothing here asks for (NotAskedFor),
-is left out, and said so: the others work.
+returns a surface. One whose libraries are not there, or that nothing here asks for
+(SurfaceDisabled), is left out, and said so: the others work.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from coatcheck.app import App
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.surfaces.base import NotAskedFor, Surface
+from coatcheck.http.surfaces.base import Surface, SurfaceDisabled
 
 GROUP = "coatcheck.surfaces"
 
@@ -39,7 +39,7 @@ def installed_surfaces() -> Iterator[Installed]:
             continue
         try:
             surface = make()
-        except NotAskedFor as asks:
+        except SurfaceDisabled as asks:
             yield Installed(entry.name, None, "nothing asks for it", str(asks))
             continue
         if not isinstance(surface, Surface):

@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import ANY
 
 from coatcheck.model.artifact import Artifact
-from coatcheck.model.job import Failure, Lease, NewJob, Progress
+from coatcheck.model.job import Failure, JobInsert, Lease, Progress
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import (
     Cancelled,
@@ -25,9 +25,9 @@ from coatcheck.model.outcome import (
     Waiting,
 )
 from coatcheck.model.schedule import Schedule
-from coatcheck.model.step import Message, Step, child_ended, event_sent
-from coatcheck.store.base import Ended, Report, Settlement
-from coatcheck.store.schedules import Firing
+from coatcheck.model.step import SentEvent, Step, child_ended, event_sent
+from coatcheck.store.base import FinishedJob, Report, Settlement
+from coatcheck.store.schedules import ScheduleFiring
 
 ENDED = ("succeeded", "failed", "cancelled")
 NEVER = 253_402_300_799_999  # the end of the year 9999: no time at all
@@ -41,7 +41,7 @@ Key = tuple[str, str]  # tenant and id
 class ExpectedJob:
     """One job, and everything that should be readable of it."""
 
-    new: NewJob
+    new: JobInsert
     run_at: int
     queued_at: int
     state: str = "queued"
@@ -61,7 +61,7 @@ class ExpectedJob:
     log: list[tuple[str, int, str | None]] = field(default_factory=list)
     artifacts: tuple[Artifact, ...] = ()
     steps: dict[int, Step] = field(default_factory=dict)
-    messages: list[Message] = field(default_factory=list)
+    messages: list[SentEvent] = field(default_factory=list)
     waits_for: list[set[str]] = field(default_factory=list)  # all of one of these
     resumed_after: int = 0  # so many entries of the log
 
@@ -109,7 +109,7 @@ class ExpectedStore:
         self.deleted: list[ExpectedJob] = []
         self.beats: dict[str, int] = {}
         self.paused: set[str] = set()
-        self.keys: dict[Key, tuple[NewJob, int]] = {}  # the job that holds a key, and how long
+        self.keys: dict[Key, tuple[JobInsert, int]] = {}  # the job that holds a key, and how long
         self.schedules: dict[Key, Schedule] = {}  # by tenant and name
         self.turns: dict[object, str] = {}  # who had the last turn, by where
         self.stale_writes = 0
@@ -117,7 +117,7 @@ class ExpectedStore:
 
     # --- handing in
 
-    def conflicts(self, batch: list[NewJob]) -> bool:
+    def conflicts(self, batch: list[JobInsert]) -> bool:
         """Whether one of these jobs wants a public id that another job has."""
         taken = {(key[0], job.new.public_id): key[1] for key, job in self.jobs.items()}
         for new in batch:
@@ -127,14 +127,14 @@ class ExpectedStore:
                     return True
         return False
 
-    def submit(self, new: NewJob, now: int) -> None:
+    def submit(self, new: JobInsert, now: int) -> None:
         """Take a job in, unless its id is there."""
         if (new.tenant, new.id) not in self.jobs:
             job = ExpectedJob(new, run_at=new.run_at, queued_at=now)
             job.move("queued", None, now)
             self.jobs[new.tenant, new.id] = job
 
-    def submit_ended(self, new: NewJob, ended: Ended, now: int) -> None:
+    def submit_ended(self, new: JobInsert, ended: FinishedJob, now: int) -> None:
         """Take a job in that has run, unless its id is there."""
         if (new.tenant, new.id) in self.jobs:
             return
@@ -145,7 +145,7 @@ class ExpectedStore:
         job.move("running", None, ended.began_at)
         self.settle(Settlement(Lease(*job.key, 1), ended.outcome, ended.report), now)
 
-    def holder_of(self, tenant: str, key: str, now: int) -> NewJob | None:
+    def holder_of(self, tenant: str, key: str, now: int) -> JobInsert | None:
         """Return the job that holds a key."""
         holder, until = self.keys.get((tenant, key), (None, 0))
         return holder if until > now else None
@@ -155,7 +155,7 @@ class ExpectedStore:
         there = self.schedules.get((seen.tenant, seen.name))
         return there is not None and there.revision == seen.revision
 
-    def fire(self, firing: Firing, now: int) -> int | None:
+    def fire(self, firing: ScheduleFiring, now: int) -> int | None:
         """Make jobs of a schedule that is as it was seen."""
         seen, jobs = firing.seen, firing.jobs
         if not self.is_newest(seen):
@@ -387,7 +387,7 @@ class ExpectedStore:
         """Keep an event, and wake the job if it waits for it."""
         job = self.jobs[key]
         number = sum(message.name == name for message in job.messages)
-        job.messages.append(Message(name, number, data, now))
+        job.messages.append(SentEvent(name, number, data, now))
         for group in job.waits_for:
             group.discard(event_sent(name, number))
         self._wake_if_all_is_there(job, now)

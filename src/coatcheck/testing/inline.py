@@ -30,7 +30,7 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Failure, Progress
 from coatcheck.model.state import Reason, State
-from coatcheck.model.step import Message, Step
+from coatcheck.model.step import SentEvent, Step
 from coatcheck.testing.inline_crash import Crash, CrashPoint
 from coatcheck.testing.inline_jobs import FakeClock, InlineJob, InlineJobs
 
@@ -80,7 +80,7 @@ def run_inline(
     jobs = InlineJobs(app.kinds, clock, uploads or {})
     job = jobs.submit(Submission(kind, to_json(input).decode(), max_attempts=max_attempts))
     job.messages = [
-        Message(name, number, to_json(data).decode(), clock.now())
+        SentEvent(name, number, to_json(data).decode(), clock.now())
         for name, sent in (events or {}).items()
         for number, data in enumerate(sent)
     ]

@@ -15,7 +15,7 @@ from coatcheck.model.kind import Kind
 from coatcheck.model.step import Step
 from coatcheck.worker.steps.context import Context
 from coatcheck.worker.steps.effects import Operation
-from coatcheck.worker.steps.step_runner import Port
+from coatcheck.worker.steps.step_runner import WorkerRequests
 
 
 class Crash(BaseException):
@@ -66,7 +66,7 @@ class InlineContext(Context):
         *,
         blocking: bool,
         collect: Callable[[], None],
-        port: Port,
+        port: WorkerRequests,
         clock: Clock,
         point: CrashPoint,
     ) -> None:

@@ -26,30 +26,30 @@ from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.confinement import ServedJob
 from coatcheck.model.handler import is_async
-from coatcheck.model.job import Claim, Lease, NewJob
+from coatcheck.model.job import Claim, JobInsert, Lease
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Outcome, Succeeded, Waiting
 from coatcheck.model.state import State
-from coatcheck.model.step import Message, Step, child_ended
-from coatcheck.model.transition import NEVER, Standing
+from coatcheck.model.step import SentEvent, Step, child_ended
+from coatcheck.model.transition import NEVER, JobStatus
 from coatcheck.store.base import Report
 from coatcheck.testing.inline_crash import CrashPoint, InlineContext
 from coatcheck.worker.attempts.attempt import run_async, run_blocking
 from coatcheck.worker.steps.effects import (
-    Child,
-    Children,
+    AcquireResource,
+    ChildStatus,
     FetchUpload,
-    History,
     KeepArtifact,
     Question,
+    ReadChildren,
+    ReadHistory,
     ReadInput,
     ReadPayload,
-    Record,
+    RecordSteps,
     Serve,
-    Spawn,
-    TakePlace,
+    SpawnJob,
 )
-from coatcheck.worker.steps.step_runner import Port
+from coatcheck.worker.steps.step_runner import WorkerRequests
 
 
 class FakeClock:
@@ -71,10 +71,10 @@ class FakeClock:
 class InlineJob:
     """A job, and all that is on record of it."""
 
-    new: NewJob
-    standing: Standing
+    new: JobInsert
+    standing: JobStatus
     steps: dict[int, Step] = field(default_factory=dict)
-    messages: list[Message] = field(default_factory=list)
+    messages: list[SentEvent] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
     groups: list[set[str]] = field(default_factory=list)  # what it waits for
     children: list[InlineJob] = field(default_factory=list)
@@ -133,7 +133,7 @@ class InlineJobs:
             return job
         return None
 
-    def _move(self, job: InlineJob, standing: Standing) -> None:
+    def _move(self, job: InlineJob, standing: JobStatus) -> None:
         job.standing = standing
         if standing.state in (State.QUEUED, State.WAITING) and standing.run_at != NEVER:
             heapq.heappush(self._later, (standing.run_at, job.new.id))
@@ -204,10 +204,10 @@ class InlineJobs:
 
     # --- what a handler asks for
 
-    def child(self, job_id: str) -> Child:
+    def child(self, job_id: str) -> ChildStatus:
         """Say how a job stands, with its result."""
         job = self._jobs[job_id]
-        return Child(job.standing.state, job.result, job.standing.error)
+        return ChildStatus(job.standing.state, job.result, job.standing.error)
 
     def upload(self, upload_id: str) -> Path:
         """Return where a file of an input is."""
@@ -232,7 +232,7 @@ class InlineJobs:
         return Artifact(name, content_type, len(content), digest, "", self._clock.now())
 
 
-class _Answers(Port):
+class _Answers(WorkerRequests):
     """A port that answers at once."""
 
     def __init__(
@@ -254,15 +254,15 @@ class _Answers(Port):
 
     def _answer(self, question: Question) -> Any:  # noqa: C901 - a case each
         match question:
-            case History():
+            case ReadHistory():
                 steps = [self._job.steps[seq] for seq in sorted(self._job.steps)]
                 return steps, list(self._job.messages)
-            case Children(ids):
+            case ReadChildren(ids):
                 return [self._jobs.child(job_id) for job_id in ids]
-            case Record(steps):
+            case RecordSteps(steps):
                 self._write(steps)
                 return None
-            case Spawn(step, kind, input_, steps):
+            case SpawnJob(step, kind, input_, steps):
                 self._point.before_write(step)
                 child = self._jobs.submit(Submission(kind, input_), self._job.new.id)
                 self._job.children.append(child)
@@ -276,7 +276,7 @@ class _Answers(Port):
                 return self._jobs.upload(upload_id)
             case ReadPayload(reference):
                 return reference  # nothing is ever kept apart here
-            case TakePlace(_, names):
+            case AcquireResource(_, names):
                 return next(iter(names), None)  # no other job runs
 
             case Serve(name, body):

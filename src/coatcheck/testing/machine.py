@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import MultipleResults, multiple, rule
 
 from coatcheck.errors import Conflict, NotFound
-from coatcheck.model.job import Lease, NewJob
+from coatcheck.model.job import JobInsert, Lease
 from coatcheck.model.outcome import Waiting
 from coatcheck.model.step import child_ended, event_sent
 from coatcheck.store.base import Report, Settlement
@@ -102,6 +102,6 @@ class StoreMachine(PlainMachine):
             if job.state not in ENDED:
                 self._seen.pop(key, None)  # what had ended goes on: this once it may
 
-    def _child(self, lease: Lease, draft: dict[str, Any]) -> NewJob:
+    def _child(self, lease: Lease, draft: dict[str, Any]) -> JobInsert:
         child = self._job({**draft, "tenant": lease.tenant, "public_id": None})
         return child._replace(terms=child.terms._replace(parent=lease.job_id))

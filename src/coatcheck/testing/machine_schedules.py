@@ -18,10 +18,10 @@ from hypothesis.stateful import (
     rule,
 )
 
-from coatcheck.model.job import NewJob
-from coatcheck.model.schedule import Definition, Schedule, Timing
+from coatcheck.model.job import JobInsert
+from coatcheck.model.schedule import Schedule, ScheduleDefinition, Timing
 from coatcheck.store.base import Store
-from coatcheck.store.schedules import DueSchedules, Firing
+from coatcheck.store.schedules import DueSchedules, ScheduleFiring
 from coatcheck.testing.expected import ExpectedStore, Key
 from coatcheck.testing.random_draws import DRAFTS, KINDS, TENANTS
 
@@ -43,7 +43,7 @@ class ScheduleRules(RuleBasedStateMachine):
     def _do(self, deed: Coroutine[Any, Any, T]) -> T: ...
 
     @abstractmethod
-    def _job(self, draft: dict[str, Any]) -> NewJob: ...
+    def _job(self, draft: dict[str, Any]) -> JobInsert: ...
 
     def _revision(self) -> str:
         self._revisions += 1
@@ -65,7 +65,7 @@ class ScheduleRules(RuleBasedStateMachine):
         """Somebody makes a schedule, which may be there already."""
         schedule = Schedule(
             tenant=tenant,
-            definition=Definition(name, kind, Timing(every_ms=60_000)),
+            definition=ScheduleDefinition(name, kind, Timing(every_ms=60_000)),
             declared=False,
             revision=self._revision(),
             paused=False,
@@ -120,7 +120,7 @@ class ScheduleRules(RuleBasedStateMachine):
         own = {"tenant": seen.tenant, "public_id": None}
         jobs = tuple(self._job({**draft, **own}) for draft in wanted)
         last_at = self.now if jobs else None
-        firing = Firing(
+        firing = ScheduleFiring(
             seen, self._revision(), jobs, self._due(due), last_at, unless_running=unless_running
         )
         made = self._do(self.store.fire_schedule(firing, self.now))

@@ -21,11 +21,19 @@ from hypothesis.stateful import (
 
 from coatcheck.errors import Conflict, NotFound
 from coatcheck.ids import first_ulid_at
-from coatcheck.model.job import Claim, Job, Lease, NewJob, Terms
+from coatcheck.model.job import Claim, Job, JobInsert, Lease, Terms
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import GaveUp, Outcome, Succeeded, Waiting
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import Deleted, Earlier, Ended, Idempotency, Report, Settlement, Store
+from coatcheck.store.base import (
+    DeletedJob,
+    ExistingSubmission,
+    FinishedJob,
+    Idempotency,
+    Report,
+    Settlement,
+    Store,
+)
 from coatcheck.testing.comparison import compare
 from coatcheck.testing.expected import (
     ENDED,
@@ -116,7 +124,7 @@ class PlainMachine(ScheduleRules):
         holder = self.expected.holder_of(job.tenant, key, self.now)
         if holder is not None:
             earlier = self._do(submit)
-            assert earlier == Earlier(holder.id, 1, holder.input)
+            assert earlier == ExistingSubmission(holder.id, 1, holder.input)
             return multiple()
         refused = self.expected.conflicts([job])
         made = self._hand_in(submit, [job])
@@ -136,7 +144,7 @@ class PlainMachine(ScheduleRules):
     ) -> Key | MultipleResults[Key]:
         """Submit a job that has run before it was written, which may be refused; and once more."""
         job = self._job(draft)
-        ended = Ended(self.now, outcome, _of(Lease(job.tenant, job.id, 1), report))
+        ended = FinishedJob(self.now, outcome, _of(Lease(job.tenant, job.id, 1), report))
         self.now += took
         if self.expected.conflicts([job]):
             return self._hand_in(self.store.submit_ended(job, ended, self.now), [job])
@@ -146,7 +154,7 @@ class PlainMachine(ScheduleRules):
         return job.tenant, job.id
 
     def _hand_in(
-        self, submit: Coroutine[Any, Any, object], new: list[NewJob]
+        self, submit: Coroutine[Any, Any, object], new: list[JobInsert]
     ) -> Key | MultipleResults[Key]:
         if self.expected.conflicts(new):
             try:
@@ -159,10 +167,10 @@ class PlainMachine(ScheduleRules):
             self.expected.submit(job, self.now)
         return multiple(*((job.tenant, job.id) for job in new))
 
-    def _job(self, draft: dict[str, Any]) -> NewJob:
+    def _job(self, draft: dict[str, Any]) -> JobInsert:
         self._made += 1
         deadline = draft["deadline"]
-        return NewJob(
+        return JobInsert(
             id=first_ulid_at(self.now)[:10] + f"{self._made:016d}",
             kind=draft["kind"],
             input=str(self._made),
@@ -335,7 +343,7 @@ class PlainMachine(ScheduleRules):
             payloads = 1 + (job.result is not None)
             counts = (payloads, len(job.log), len(job.steps))
             others = {"artifacts": len(job.artifacts), "messages": len(job.messages)}
-            assert deleted == Deleted(key[1], *counts, **others)
+            assert deleted == DeletedJob(key[1], *counts, **others)
             self.expected.delete(key, self.now)
 
     @rule(queue=st.sampled_from(QUEUES), paused=st.sampled_from([False, False, True]))

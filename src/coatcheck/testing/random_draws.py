@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from coatcheck.model.artifact import SmallFile, small_file
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Failure, Lease, Progress
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import (
@@ -66,7 +66,7 @@ REPORTS = st.builds(
     Report,
     st.none() | st.builds(Progress, st.integers(0, 9), st.none() | st.just(9), st.just("on")),
     st.none() | st.sampled_from(["loading", "working"]),
-    st.lists(st.just(NewEvent(EventType.LOG, "{}")), max_size=2).map(tuple),
+    st.lists(st.just(NewJobEvent(EventType.LOG, "{}")), max_size=2).map(tuple),
     st.lists(st.sampled_from(STEPS), max_size=2, unique_by=lambda step: step.seq).map(tuple),
     st.just(()),
     st.sampled_from([(), (), (), ("a.txt",), ("a.txt", "b.txt")]).map(

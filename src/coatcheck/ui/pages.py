@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coatcheck.http.endpoint import Answer, Endpoint, Handler, OpensTo
+from coatcheck.http.endpoint import Audience, Endpoint, EndpointResponse, Handler
 
 PATH = "/ui"
 _PAGE = "index.html"
@@ -67,8 +67,8 @@ class Cockpit:
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """The calls, none of which needs a key: there is nothing in these files."""
-        page = {200: Answer("The page.", {"text/html": {"type": "string"}})}
-        part = {200: Answer("A file.", {"*/*": {"type": "string"}})}
+        page = {200: EndpointResponse("The page.", {"text/html": {"type": "string"}})}
+        part = {200: EndpointResponse("A file.", {"*/*": {"type": "string"}})}
         return (
             self._endpoint(PATH, self.get_page, "cockpit", page),
             self._endpoint(f"{PATH}/", self.get_page, "cockpitToo", page),
@@ -89,7 +89,9 @@ class Cockpit:
         return Response(found.content, 200, _HEADERS | _FOR_GOOD, found.media_type)
 
     @staticmethod
-    def _endpoint(path: str, handler: Handler, name: str, answers: dict[int, Answer]) -> Endpoint:
+    def _endpoint(
+        path: str, handler: Handler, name: str, answers: dict[int, EndpointResponse]
+    ) -> Endpoint:
         return Endpoint(
             "GET",
             path,
@@ -99,7 +101,7 @@ class Cockpit:
             "operating",
             answers,
             hidden=True,
-            opens_to=OpensTo.EVERYBODY,
+            opens_to=Audience.EVERYBODY,
         )
 
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 BEATS_PER_LEASE = 3
 
 
-class Presence:
+class Heartbeat:
     """A worker's registration and its heartbeat."""
 
     def __init__(

@@ -20,8 +20,8 @@ LONGEST_PAUSE_S = 5.0
 SUCCESSES = 3
 
 
-class Pauses:
-    """Pauses that grow while the store stays down, spread so that workers do not come in step."""
+class RetryPauses:
+    """Growing pauses between retries while the store is down, with jitter."""
 
     def __init__(self) -> None:
         self._next = FIRST_PAUSE_S
@@ -33,7 +33,7 @@ class Pauses:
         self._next = min(LONGEST_PAUSE_S, self._next * 2)
 
 
-class Poll:
+class StorePoll:
     """How often to look for work while the store fails: half as often after each failure, twice as
     often again after some looks that succeeded.
     """
@@ -70,7 +70,7 @@ async def persist(verb: Callable[[], Awaitable[T]]) -> T:
         return await verb()
     except StoreUnavailable as error:
         why = error
-    pauses = Pauses()
+    pauses = RetryPauses()
     while True:
         await pauses.pause(why)
         try:

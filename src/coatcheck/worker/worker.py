@@ -43,27 +43,27 @@ from coatcheck.model.job import Claim, Lease
 from coatcheck.model.outcome import Released
 from coatcheck.settings import Settings
 from coatcheck.store.base import Settlement, Topic
-from coatcheck.worker.attempts.completer import Settling
+from coatcheck.worker.attempts.completer import Completer
 from coatcheck.worker.attempts.execution import Execution
 from coatcheck.worker.attempts.interrupts import Interrupt
 from coatcheck.worker.attempts.reports import Reports
 from coatcheck.worker.attempts.runners import (
     AsyncRunner,
     Ended,
-    Finished,
     NewLoop,
     Runner,
+    SlotHandover,
     ThreadRunner,
 )
 from coatcheck.worker.attempts.scratch import Scratch
 from coatcheck.worker.attempts.settlement import count, settlements_of
 from coatcheck.worker.failpoints import Probe, no_probe
-from coatcheck.worker.heartbeat import Presence
+from coatcheck.worker.heartbeat import Heartbeat
 from coatcheck.worker.processes.pool import ProcessRunner
-from coatcheck.worker.slots.pool import Lane, lanes_of
-from coatcheck.worker.slots.prefetch import PATIENCE_S, Pace
-from coatcheck.worker.steps.requests import Answers
-from coatcheck.worker.store_retry import Poll, persist
+from coatcheck.worker.slots.pool import SlotPool, lanes_of
+from coatcheck.worker.slots.prefetch import PATIENCE_S, Prefetch
+from coatcheck.worker.steps.requests import RequestHandler
+from coatcheck.worker.store_retry import StorePoll, persist
 from coatcheck.worker.watchdog import watch_for_blocking
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Worker:
         *,
         new_loop: NewLoop = asyncio.new_event_loop,
         probe: Probe = no_probe,
-        pace: Pace | None = None,
+        pace: Prefetch | None = None,
         scratch: Path | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -100,11 +100,13 @@ class Worker:
         self._probe = probe
         self._kinds = sorted(engine.kinds)
         self._monotonic = engine.clock.monotonic
-        self._lane_of = lanes_of(engine.kinds.values(), settings, self._monotonic, pace or Pace())
+        self._lane_of = lanes_of(
+            engine.kinds.values(), settings, self._monotonic, pace or Prefetch()
+        )
         self._lanes = [lane for lane in dict.fromkeys(self._lane_of.values()) if lane.kinds]
         self._slots = sum(lane.slots for lane in self._lanes)
         self._wake = asyncio.Event()  # a lane is to look for work
-        self._presence = Presence(
+        self._presence = Heartbeat(
             engine,
             slots=self._slots,
             lease_s=settings.lease_s,
@@ -112,7 +114,7 @@ class Worker:
             on_registered=self._look_everywhere,
         )
         self._scratch = Scratch(scratch)
-        finished = Finished(self._finished)
+        finished = SlotHandover(self._finished)
         self._async = AsyncRunner(
             partial(finished, self._lane_of["async"].backlog, "async"), new_loop
         )
@@ -132,7 +134,7 @@ class Worker:
                 self._scratch,
                 None if processes.share is None else processes.share.per_pair,
             )
-        self._answers = Answers(
+        self._answers = RequestHandler(
             engine, Reports(self._report_soon), self._lose, probe, self._scratch
         )
         self._held: dict[Lease, Execution] = {}  # what waits for a slot, and what runs
@@ -140,9 +142,9 @@ class Worker:
         self._timing = False
         self._writes: set[asyncio.Task[None]] = set()
         self._reporting: dict[Lease, asyncio.Task[None]] = {}
-        self._settling = Settling(engine, self._write_soon, probe, self._reporting, self._settled)
+        self._settling = Completer(engine, self._write_soon, probe, self._reporting, self._settled)
         self._moved = asyncio.Event()  # an execution has ended, or was left behind
-        self._poll = Poll(settings.poll_s, settings.longest_poll_s)
+        self._poll = StorePoll(settings.poll_s, settings.longest_poll_s)
         self._unsure = False  # a claim was sent and its answer never came
         self._lives = 0  # how often it was taken for lost
         self._stopping = False
@@ -207,7 +209,7 @@ class Worker:
                 self._look_everywhere()
             self._wake.clear()
 
-    async def _claim_for(self, lane: Lane) -> float:
+    async def _claim_for(self, lane: SlotPool) -> float:
         """Claim what a lane has room for; return how long it needs not look again unasked."""
         room = limit = lane.room()
         held = lane.held()
@@ -275,7 +277,7 @@ class Worker:
 
     # --- starting
 
-    def _take_on(self, lane: Lane, claims: list[Claim]) -> None:
+    def _take_on(self, lane: SlotPool, claims: list[Claim]) -> None:
         kinds = self._engine.kinds
         executions = [Execution(claim, kinds[claim.kind], self._answers) for claim in claims]
         self._held.update((execution.claim.lease, execution) for execution in executions)
@@ -290,7 +292,7 @@ class Worker:
         if lane.impatience is None:
             self._watch_waiting(lane)
 
-    def _start_next(self, lane: Lane) -> None:
+    def _start_next(self, lane: SlotPool) -> None:
         """Start what waits, as far as there are slots for it."""
         by_isolation: dict[str, list[Execution]] = {}
         taken = lane.backlog.take()
@@ -328,7 +330,7 @@ class Worker:
             max(0, left), self._interrupt, execution, Interrupt.TIMEOUT
         )
 
-    def _watch_waiting(self, lane: Lane) -> None:
+    def _watch_waiting(self, lane: SlotPool) -> None:
         """Give all that waits back once the first of it has waited too long."""
         lane.impatience = None
         waited = lane.backlog.longest_wait()
@@ -436,7 +438,7 @@ class Worker:
                 lane.others |= held is not None and held.slack <= 0
                 self._fill(lane)
 
-    def _fill(self, lane: Lane) -> None:
+    def _fill(self, lane: SlotPool) -> None:
         self._start_next(lane)
         if lane.maybe_more and lane.room() > 0:
             lane.look = True

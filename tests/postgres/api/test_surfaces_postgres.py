@@ -12,7 +12,7 @@ import pytest
 
 from coatcheck import App
 from coatcheck.blobs.open import blobs_for
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.http.surfaces.base import Surface
@@ -64,7 +64,7 @@ async def http(
     for surface in surfaces:
         surface.configure(settings)
         app.use(surface)
-    engine = Engine(store, app.kinds, blobs=blobs_for(settings), guard=Guard("127.0.0.1"))
+    engine = Engine(store, app.kinds, blobs=blobs_for(settings), guard=EgressPolicy("127.0.0.1"))
     stop, ready = asyncio.Event(), asyncio.Event()
     working = asyncio.create_task(Worker(engine, settings).run(stop, ready.set))
     await ready.wait()

@@ -251,7 +251,7 @@ async def test_every_process_removes_links_that_lead_nowhere(
     app.use(RenderSurface({}))
     settings = Settings(database=f"sqlite:///{tmp_path}/jobs.db", sweep_s=0.05)
     async with open_engine(app, settings) as engine:
-        nowhere = links.Linked(DEFAULT_TENANT, "job_00000000")
+        nowhere = links.LinkedJob(DEFAULT_TENANT, "job_00000000")
         link = links.link_to(nowhere, "AAAAAAAA", engine.clock.now(), 1)
         await engine.store.put_record(link)
         async with asyncio.timeout(60):

@@ -18,7 +18,7 @@ from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter, Topic
 from coatcheck.surfaces.render.diagram import QUEUE
 from coatcheck.surfaces.render.surface import RenderSurface
-from coatcheck.worker.processes.warm_process import AtHand
+from coatcheck.worker.processes.warm_process import WarmProcess
 
 from .conftest import Serve
 
@@ -35,7 +35,7 @@ class Desk(RenderSurface):
     """The surface, and the process that it has at hand."""
 
     @property
-    def at_hand(self) -> AtHand:
+    def at_hand(self) -> WarmProcess:
         found = self._calls.room._at_hand
         assert found is not None
         return found

@@ -15,7 +15,7 @@ import pytest
 
 from coatcheck.engine.engine import Engine
 from coatcheck.model.step import Step
-from coatcheck.surfaces.tasks.runners import Runner
+from coatcheck.surfaces.tasks.runners import CommandRunner
 from coatcheck.surfaces.tasks.surface import TaskSurface
 from tests.cli.processes import COMMAND, environment
 from tests.surfaces.tasks.kubernetes.conftest import MakeRunner, config, fake, make_runner
@@ -41,7 +41,7 @@ def surface(
 ) -> Callable[[], TaskSurface]:
     """The surface on the cluster of these tests."""
 
-    def make() -> Runner:
+    def make() -> CommandRunner:
         return make_runner()
 
     monkeypatch.setattr(TaskSurface, "_runner", lambda _self: make())

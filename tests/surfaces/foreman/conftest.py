@@ -16,7 +16,7 @@ import pytest
 from coatcheck import App
 from coatcheck.blobs.open import blobs_for
 from coatcheck.cli.server.runtime import new_event_loop
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
 from coatcheck.model.job import Job
@@ -116,7 +116,7 @@ def serve(tmp_path: Path) -> Serve:
         app.use(surface)
         store, blobs = SQLiteStore(migrated(tmp_path / "jobs.db")), blobs_for(settings)
         await store.open()
-        guard = Guard("127.0.0.1")
+        guard = EgressPolicy("127.0.0.1")
         engine = Engine(store, app.kinds, blobs=blobs, guard=guard, pepper=lambda: b"p" * 32)
         delivering = asyncio.create_task(engine.deliverer.run())
         http_app = create_http_app(engine, surfaces=[surface])

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coatcheck.surfaces.foreman.stream_merge import EVENTS, JSON, NDJSON, Folded, fold, last_line_of
+from coatcheck.surfaces.foreman.stream_merge import (
+    EVENTS,
+    JSON,
+    NDJSON,
+    MergedStream,
+    fold,
+    last_line_of,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +28,7 @@ async def cut(content: bytes, size: int) -> AsyncIterator[bytes]:
         yield content[start : start + size]
 
 
-async def folded(content: bytes, media_type: str, size: int = 7) -> Folded:
+async def folded(content: bytes, media_type: str, size: int = 7) -> MergedStream:
     return await fold(cut(content, size), media_type)
 
 
@@ -94,7 +101,7 @@ async def test_a_completion_in_events() -> None:
 
 async def test_one_piece() -> None:
     whole = {"choices": [{"message": {"content": "hi"}}]}
-    assert await folded(json.dumps(whole).encode(), JSON) == Folded(whole, "hi")
+    assert await folded(json.dumps(whole).encode(), JSON) == MergedStream(whole, "hi")
     assert (await folded(b"[1]", JSON)).text == ""
     with pytest.raises(ValueError, match="Expecting value"):
         await folded(b"<html>", JSON)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.surfaces.base import NotAskedFor
+from coatcheck.http.surfaces.base import SurfaceDisabled
 from coatcheck.model.names import is_name
 from coatcheck.surfaces.foreman.models import canonical, queue_of
 from coatcheck.surfaces.foreman.settings import ForemanSettings
@@ -73,7 +73,7 @@ def test_what_is_wrong_is_named(name: str, value: str) -> None:
 
 def test_nobody_is_served_who_did_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FOREMAN_OLLAMA_URL", raising=False)
-    with pytest.raises(NotAskedFor, match="FOREMAN_OLLAMA_URL"):
+    with pytest.raises(SurfaceDisabled, match="FOREMAN_OLLAMA_URL"):
         if_asked_for()
     monkeypatch.setenv("FOREMAN_OLLAMA_URL", "http://127.0.0.1:1")
     assert if_asked_for().name == "foreman"

@@ -1,6 +1,6 @@
 """Where every seat is taken, those who stand share the looking."""
 
-from coatcheck.surfaces.foreman.busy_backoff import LATEST_S, SOONEST_S, Standing
+from coatcheck.surfaces.foreman.busy_backoff import LATEST_S, SOONEST_S, BusyBackoff
 
 
 class Watch:
@@ -14,12 +14,12 @@ class Watch:
 
 
 def test_one_that_stands_alone_looks_again_soon_however_often_it_has_looked() -> None:
-    standing = Standing(Watch())
+    standing = BusyBackoff(Watch())
     assert [standing.turned_away("llama", "a") for _ in range(3)] == [SOONEST_S] * 3
 
 
 def test_the_more_there_are_of_a_model_the_later_each_comes_back_up_to_a_limit() -> None:
-    standing = Standing(Watch())
+    standing = BusyBackoff(Watch())
     afters = [standing.turned_away("llama", f"job-{number}") for number in range(30)]
     assert afters[:3] == [SOONEST_S, 2 * SOONEST_S, 3 * SOONEST_S]
     assert set(afters[15:]) == {LATEST_S}
@@ -28,7 +28,7 @@ def test_the_more_there_are_of_a_model_the_later_each_comes_back_up_to_a_limit()
 
 def test_who_has_found_a_seat_or_is_not_seen_any_more_stands_no_longer() -> None:
     watch = Watch()
-    standing = Standing(watch)
+    standing = BusyBackoff(watch)
     for job_id in ("a", "b", "c"):
         standing.turned_away("llama", job_id)
     standing.seated("llama", "a")

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.archives.archive import Archive, Limits
+from coatcheck.archives.archive import Archive, ArchiveLimits
 from coatcheck.archives.errors import ArchiveError
 
 from .zips import PROGRAM, declared, flagged, link, method, twice, with_mode, zipped
 
-SMALL = Limits(entries=100, total_bytes=1_000_000, ratio_from_bytes=100_000)
+SMALL = ArchiveLimits(entries=100, total_bytes=1_000_000, ratio_from_bytes=100_000)
 
 
-def read_all(folder: Path, content: bytes, limits: Limits = SMALL) -> dict[str, bytes]:
+def read_all(folder: Path, content: bytes, limits: ArchiveLimits = SMALL) -> dict[str, bytes]:
     path = folder / "archive"
     path.write_bytes(content)
     with Archive(path, limits) as archive:
         return {entry.path: archive.read(entry) for entry in archive.entries}
 
 
-def refused(folder: Path, content: bytes, limits: Limits = SMALL) -> tuple[str, str]:
+def refused(folder: Path, content: bytes, limits: ArchiveLimits = SMALL) -> tuple[str, str]:
     with pytest.raises(ArchiveError) as caught:
         read_all(folder, content, limits)
     assert list(folder.iterdir()) == [folder / "archive"]  # nothing was unpacked
@@ -151,7 +151,7 @@ def test_a_bomb_of_one_entry(tmp_path: Path) -> None:  # G13
 
 def test_a_bomb_of_many(tmp_path: Path) -> None:
     content = zipped({f"{number}.py": bytes(90_000) for number in range(90)})
-    assert refused(tmp_path, content, Limits(ratio=50, ratio_from_bytes=100_000))[0] == (
+    assert refused(tmp_path, content, ArchiveLimits(ratio=50, ratio_from_bytes=100_000))[0] == (
         "archive-bomb"
     )
 
@@ -168,14 +168,14 @@ def test_a_bomb_whose_entries_share_their_bytes(tmp_path: Path) -> None:
 def test_one_that_is_too_large_unpacked(tmp_path: Path) -> None:
     noise = bytes(range(256)) * 4
     content = zipped({f"{number}.py": noise for number in range(50)})
-    assert refused(tmp_path, content, Limits(total_bytes=50_000))[0] == "archive-too-large"
+    assert refused(tmp_path, content, ArchiveLimits(total_bytes=50_000))[0] == "archive-too-large"
 
 
 def test_one_with_too_many_entries(tmp_path: Path) -> None:
     content = zipped({f"{number}.py": b"" for number in range(101)})
     assert refused(tmp_path, content)[0] == "archive-too-many-entries"
     large = zipped({"x" * 3000: b""})
-    limits = Limits(directory_bytes=1000)
+    limits = ArchiveLimits(directory_bytes=1000)
     assert refused(tmp_path, large, limits)[0] == "archive-too-many-entries"
 
 
@@ -194,7 +194,9 @@ def test_a_size_that_is_a_lie(tmp_path: Path, size: int) -> None:
     for how in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         content = declared(zipped({"a.py": b"0123456789"}, how), size=size)
         code, _ = refused(
-            tmp_path, content, Limits(ratio_from_bytes=1 << 40, ratio=1 << 40, total_bytes=1 << 40)
+            tmp_path,
+            content,
+            ArchiveLimits(ratio_from_bytes=1 << 40, ratio=1 << 40, total_bytes=1 << 40),
         )
         assert code == "archive-damaged"
 
@@ -203,7 +205,7 @@ def test_no_more_is_read_than_was_said(tmp_path: Path) -> None:
     content = declared(zipped({"a.py": bytes(50_000_000)}), size=10)
     tracemalloc.start()
     try:
-        assert refused(tmp_path, content, Limits())[0] == "archive-damaged"
+        assert refused(tmp_path, content, ArchiveLimits())[0] == "archive-damaged"
         assert tracemalloc.get_traced_memory()[1] < 2_000_000
     finally:
         tracemalloc.stop()

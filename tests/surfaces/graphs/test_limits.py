@@ -12,7 +12,7 @@ import pytest
 
 from coatcheck import App
 from coatcheck.codegraph.summarizer import SMALL_BYTES
-from coatcheck.model.event import Event, EventType
+from coatcheck.model.event import EventType, JobEvent
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.settings import load_settings
 from coatcheck.store.base import JobFilter
@@ -20,7 +20,7 @@ from coatcheck.surfaces.graphs import settings
 from coatcheck.surfaces.graphs.surface import GraphSurface
 from coatcheck.surfaces.graphs.views import status_of
 from coatcheck.worker.slots.pool import lanes_of
-from coatcheck.worker.slots.prefetch import Pace
+from coatcheck.worker.slots.prefetch import Prefetch
 from tests.http.arrange import worker_info
 
 from .conftest import Graphs, Serve, import_first
@@ -127,14 +127,14 @@ def test_a_worker_has_room_for_as_many_as_the_document_says(  # G15
     app = App()
     app.use(GraphSurface(environment))
     settings = load_settings({}, environment)
-    lanes = lanes_of(app.kinds.values(), settings, time.monotonic, Pace())
+    lanes = lanes_of(app.kinds.values(), settings, time.monotonic, Prefetch())
     share = lanes["process"].share
     assert share is not None
     assert share.per_pair == slots  # of one tenant
     assert lanes["process"].slots == slots + 1  # the last is for another
 
 
-def most_at_once(logs: list[list[Event]]) -> int:
+def most_at_once(logs: list[list[JobEvent]]) -> int:
     """Return how many jobs were running at the same time, by what their logs say."""
     moves = []
     for log in logs:

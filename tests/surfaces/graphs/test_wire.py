@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from coatcheck.http.app import create_http_app
-from coatcheck.http.protocol.timeouts import PatientProtocol
+from coatcheck.http.protocol.timeouts import TimeoutProtocol
 from coatcheck.surfaces.graphs import empty_body
 from coatcheck.surfaces.graphs.surface import GraphSurface
 
@@ -52,7 +52,7 @@ class Connection:
 @contextlib.asynccontextmanager
 async def connected(graphs: Graphs) -> AsyncIterator[Connection]:
     app = create_http_app(graphs.engine, surfaces=[GraphSurface({})])
-    config = uvicorn.Config(app, port=0, http=PatientProtocol, lifespan="off", log_config=None)
+    config = uvicorn.Config(app, port=0, http=TimeoutProtocol, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]
     running = asyncio.create_task(server.serve())

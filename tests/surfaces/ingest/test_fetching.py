@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.errors import Fail, Retry
 from coatcheck.settings import Settings
 from coatcheck.surfaces.ingest.fetch import fetch_document
@@ -71,7 +71,7 @@ def site() -> Iterator[Site]:
     site.http.server_close()
 
 
-OPEN = Guard("127.0.0.1")
+OPEN = EgressPolicy("127.0.0.1")
 
 
 async def test_what_an_address_has_comes_in(

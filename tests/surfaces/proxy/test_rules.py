@@ -10,7 +10,7 @@ import pytest
 from coatcheck.errors import ConfigurationError
 from coatcheck.settings import Settings, load_settings
 from coatcheck.surfaces.configured import configured_surfaces
-from coatcheck.surfaces.proxy.pattern import Pattern
+from coatcheck.surfaces.proxy.pattern import RoutePattern
 from coatcheck.surfaces.proxy.rule import Rule, read_rules
 
 TARGET = "http://127.0.0.1:9000"
@@ -144,7 +144,7 @@ def test_what_has_to_be_there(missing: str) -> None:
     ],
 )
 def test_rules_that_overlap(one: str, other: str, overlap: bool) -> None:
-    patterns = [Pattern.read(text, "match") for text in (one, other)]
+    patterns = [RoutePattern.read(text, "match") for text in (one, other)]
     assert patterns[0].overlaps(patterns[1]) is overlap
     assert patterns[1].overlaps(patterns[0]) is overlap
     tables = [
@@ -180,7 +180,7 @@ def test_two_rules_of_one_name() -> None:
     ],
 )
 def test_what_a_pattern_is_for(match: str, method: str, path: str, fits: bool) -> None:
-    assert Pattern.read(match, "match").matches(method, path) is fits
+    assert RoutePattern.read(match, "match").matches(method, path) is fits
 
 
 def config(folder: Path, text: str) -> Settings:

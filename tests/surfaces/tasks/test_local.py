@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import pytest
 import uvloop
 
-from coatcheck.sandbox import Limits
-from coatcheck.surfaces.tasks.runners import Command, LocalRunner, Ran, RunnerError
+from coatcheck.sandbox import SandboxLimits
+from coatcheck.surfaces.tasks.runners import Command, CommandResult, LocalRunner, RunnerError
 from coatcheck.surfaces.tasks.runners.folder import Folder, remove_leftovers
 
 pytestmark = pytest.mark.anyio
@@ -61,7 +61,9 @@ def do(request: pytest.FixtureRequest) -> Any:
 
 
 def test_a_command_runs_and_says_how_it_went(runner: LocalRunner, do: Any, folders: Path) -> None:
-    ran: Ran = do(runner.run(command("sh", "-c", "echo out; echo err >&2; pwd; ls -A; exit 3")))
+    ran: CommandResult = do(
+        runner.run(command("sh", "-c", "echo out; echo err >&2; pwd; ls -A; exit 3"))
+    )
     assert ran.exit_code == 3
     out, place = ran.stdout.splitlines()
     assert out == "out"
@@ -101,7 +103,7 @@ for _ in range(64):
     os.write(1, b'o' * 65536)
     os.write(2, b'e' * 65536)
 """
-    ran: Ran = do(runner.run(python(source)))
+    ran: CommandResult = do(runner.run(python(source)))
     assert ran.exit_code == 0
     assert ran.truncated == ("stdout", "stderr")
     assert len(ran.stdout.encode()) <= 128 * KIB
@@ -195,7 +197,7 @@ time.sleep(600)
 
 
 def test_time_that_runs_out_ends_everybody(runner: LocalRunner, do: Any, folders: Path) -> None:
-    ran: Ran = do(runner.run(python(STUBBORN, seconds=1.0)))
+    ran: CommandResult = do(runner.run(python(STUBBORN, seconds=1.0)))
     # T06
     assert (ran.exit_code, ran.timed_out) == (124, True)
     assert set(ran.stdout.split()) <= {"up"}
@@ -245,7 +247,7 @@ async def test_cancelling_at_any_moment_leaves_nothing(runner: LocalRunner, fold
 
 
 async def test_limits_hold(folders: Path) -> None:
-    small = Limits(memory_bytes=64 * KIB * KIB, processes=4, file_bytes=KIB * KIB)
+    small = SandboxLimits(memory_bytes=64 * KIB * KIB, processes=4, file_bytes=KIB * KIB)
     runner = LocalRunner(folders=folders, limits=small, read=(Path(sys.base_prefix),))
     ran = await runner.run(python("b'x' * 512 * 1024 * 1024"))
     assert ran.exit_code != 0

@@ -9,10 +9,10 @@ import click
 
 from coatcheck.cli.admin import with_doorkeeper
 from coatcheck.cli.options import JSON_OPTION, SETTING_OPTIONS, options
-from coatcheck.cli.output.tables import Column, print_table
+from coatcheck.cli.output.tables import TableColumn, print_table
 from coatcheck.cli.output.terminal import print_json
 from coatcheck.clock import SystemClock
-from coatcheck.engine.auth import Doorkeeper
+from coatcheck.engine.auth import Authenticator
 from coatcheck.http.access.audit import entry_view
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.audit import Action, AuditEntry, Resource
@@ -24,8 +24,14 @@ PAGE = 200
 ACTIONS = [str(action) for action in Action]
 RESOURCES = [str(resource) for resource in Resource]
 COLUMNS = (
-    *(Column("AT"), Column("ACTOR"), Column("ACTION"), Column("RESOURCE"), Column("TENANT", 1)),
-    Column("DETAIL", 2),
+    *(
+        TableColumn("AT"),
+        TableColumn("ACTOR"),
+        TableColumn("ACTION"),
+        TableColumn("RESOURCE"),
+        TableColumn("TENANT", 1),
+    ),
+    TableColumn("DETAIL", 2),
 )
 
 
@@ -67,7 +73,7 @@ def audit(
     since = first_ulid_at(SystemClock().now() - milliseconds(last, "--last"))
     which = AuditFilter(tenant, actor, action, resource, since=since)
 
-    async def read(_: Doorkeeper, store: Store) -> list[AuditEntry]:
+    async def read(_: Authenticator, store: Store) -> list[AuditEntry]:
         found: list[AuditEntry] = []
         while len(found) < limit:
             size = min(PAGE, limit - len(found))

@@ -8,7 +8,7 @@ import click
 
 from coatcheck.cli.admin import with_doorkeeper
 from coatcheck.cli.options import JSON_OPTION, SETTING_OPTIONS, options
-from coatcheck.cli.output.tables import Column, print_table
+from coatcheck.cli.output.tables import TableColumn, print_table
 from coatcheck.cli.output.terminal import print_json
 from coatcheck.clock import SystemClock
 from coatcheck.errors import InvalidPayload
@@ -20,14 +20,14 @@ from coatcheck.model.duration import milliseconds
 PAGE = 200
 USUAL_SCOPES = (Scope.READ, Scope.WRITE, Scope.CANCEL)
 COLUMNS = (
-    Column("ID"),
-    Column("TENANT"),
-    Column("SCOPES"),
-    Column("CREATED", 2),
-    Column("EXPIRES", 1),
-    Column("REVOKED"),
-    Column("LAST USED", 2),
-    Column("NOTE", 3),
+    TableColumn("ID"),
+    TableColumn("TENANT"),
+    TableColumn("SCOPES"),
+    TableColumn("CREATED", 2),
+    TableColumn("EXPIRES", 1),
+    TableColumn("REVOKED"),
+    TableColumn("LAST USED", 2),
+    TableColumn("NOTE", 3),
 )
 
 

@@ -8,7 +8,7 @@ import click
 
 from coatcheck.cli.api import Api
 from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, options
-from coatcheck.cli.output.tables import Column, print_table
+from coatcheck.cli.output.tables import TableColumn, print_table
 from coatcheck.cli.output.terminal import print_json
 from coatcheck.cli.output.time_format import short
 
@@ -30,11 +30,11 @@ def kinds(as_json: bool, url: str, api_key: str | None) -> None:
         return
     print_table(
         (
-            Column("KIND"),
-            Column("QUEUE", 2),
-            Column("ATTEMPTS", 4),
-            Column("TIMEOUT", 3),
-            Column("INPUT", 1),
+            TableColumn("KIND"),
+            TableColumn("QUEUE", 2),
+            TableColumn("ATTEMPTS", 4),
+            TableColumn("TIMEOUT", 3),
+            TableColumn("INPUT", 1),
         ),
         [
             (

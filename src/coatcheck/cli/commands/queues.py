@@ -15,18 +15,18 @@ from coatcheck.cli.options import (
     list_or_go_on,
     options,
 )
-from coatcheck.cli.output.tables import Column, print_table
+from coatcheck.cli.output.tables import TableColumn, print_table
 from coatcheck.cli.output.terminal import out, plain, print_json
 from coatcheck.cli.output.time_format import age
 
 COLUMNS = (
-    Column("QUEUE"),
-    Column("READY"),
-    Column("RUNNING", 1),
-    Column("LIMIT", 3),
-    Column("DELAYED", 3),
-    Column("OLDEST", 2),
-    Column("PAUSED"),
+    TableColumn("QUEUE"),
+    TableColumn("READY"),
+    TableColumn("RUNNING", 1),
+    TableColumn("LIMIT", 3),
+    TableColumn("DELAYED", 3),
+    TableColumn("OLDEST", 2),
+    TableColumn("PAUSED"),
 )
 
 

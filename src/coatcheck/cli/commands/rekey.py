@@ -15,7 +15,7 @@ from coatcheck.cli import exit_codes
 from coatcheck.cli.options import SETTING_OPTIONS, options
 from coatcheck.clock import SystemClock
 from coatcheck.crypto.encryption import Keyring, keyring_for
-from coatcheck.engine.maintenance.rekey import Resealed, Resealing
+from coatcheck.engine.maintenance.rekey import Rekeyer, RekeyProgress
 from coatcheck.logs import configure_logging
 from coatcheck.settings import Settings, load_settings
 from coatcheck.store.encrypted_secrets import SecretKeys, secret_keys_for
@@ -45,7 +45,7 @@ def reseal(**flags: Any) -> None:
     with Progress(console=console, transient=True, disable=not sys.stderr.isatty()) as shown:
         task = shown.add_task("sealing", total=None)
 
-        def progress(so_far: Resealed) -> None:
+        def progress(so_far: RekeyProgress) -> None:
             words = f"sealing: {so_far.texts:,} texts, {so_far.blobs:,} files"
             shown.update(task, description=words)
 
@@ -73,11 +73,11 @@ def reseal(**flags: Any) -> None:
 
 async def _run(
     settings: Settings, keys: Keyring | None, secrets: SecretKeys, progress: Any
-) -> Resealed:
+) -> RekeyProgress:
     store, blobs = store_for(settings), blobs_for(settings)
     await store.open()
     try:
-        return await Resealing(store, blobs, keys, secrets, SystemClock(), progress).run()
+        return await Rekeyer(store, blobs, keys, secrets, SystemClock(), progress).run()
     finally:
         await store.close()
         blobs.close()

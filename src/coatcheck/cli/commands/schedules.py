@@ -20,19 +20,19 @@ from coatcheck.cli.options import (
     list_or_go_on,
     options,
 )
-from coatcheck.cli.output.tables import Column, print_pairs, print_table
+from coatcheck.cli.output.tables import TableColumn, print_pairs, print_table
 from coatcheck.cli.output.terminal import out, plain, print_json
 from coatcheck.cli.output.time_format import now, read_seconds, relative, short
 from coatcheck.clock import from_rfc3339, to_rfc3339
 from coatcheck.model.schedule import DEFAULT_ZONE, Timing, zone_of
 
 COLUMNS = (
-    Column("SCHEDULE"),
-    Column("KIND", 2),
-    Column("WHEN"),
-    Column("NEXT", 1),
-    Column("LAST", 3),
-    Column("STANDS", 4),
+    TableColumn("SCHEDULE"),
+    TableColumn("KIND", 2),
+    TableColumn("WHEN"),
+    TableColumn("NEXT", 1),
+    TableColumn("LAST", 3),
+    TableColumn("STANDS", 4),
 )
 
 one_schedule = click.argument("name", metavar="NAME", shell_complete=complete_schedules)
@@ -264,7 +264,7 @@ def next_ticks(
         print_json({"ticks": ticks})
         return
     rows = [(tick, _local(tick, zone), relative(tick)) for tick in ticks]
-    print_table((Column("TICK"), Column(plain(zone), 2), Column("", 1)), rows)
+    print_table((TableColumn("TICK"), TableColumn(plain(zone), 2), TableColumn("", 1)), rows)
 
 
 def _ticks(

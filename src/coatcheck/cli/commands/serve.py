@@ -19,7 +19,7 @@ from coatcheck.cli.options import SETTING_OPTIONS, WORKER_OPTIONS, options
 from coatcheck.cli.server.api_probe import ApiProbe
 from coatcheck.cli.server.listen import listen
 from coatcheck.cli.server.parent import die_with_parent
-from coatcheck.cli.server.supervisor import Child, Supervisor
+from coatcheck.cli.server.supervisor import ChildProcess, Supervisor
 from coatcheck.http.auth.loopback import is_loopback, refuse_without_keys
 from coatcheck.logs import configure_logging
 from coatcheck.settings import PREFIX, Settings, load_settings
@@ -77,13 +77,13 @@ def serve(
     descriptor = listening.fileno()
     supervisor = Supervisor(
         [
-            Child(
+            ChildProcess(
                 "api",
                 ["serve", *named, "--no-worker", "--socket", str(descriptor)],
                 [descriptor],
                 ApiProbe(listening, settings.hang_s) if settings.hang_s else None,
             ),
-            Child("worker", ["worker", *named]),
+            ChildProcess("worker", ["worker", *named]),
         ],
         environment={**os.environ, **_as_environment(settings)},
         drain_s=settings.drain_s,

@@ -8,10 +8,10 @@ import click
 
 from coatcheck.cli.admin import with_doorkeeper
 from coatcheck.cli.options import JSON_OPTION, SETTING_OPTIONS, options
-from coatcheck.cli.output.tables import Column, print_pairs, print_table
+from coatcheck.cli.output.tables import TableColumn, print_pairs, print_table
 from coatcheck.cli.output.terminal import print_json
 from coatcheck.clock import SystemClock
-from coatcheck.engine.auth import Doorkeeper
+from coatcheck.engine.auth import Authenticator
 from coatcheck.errors import InvalidPayload
 from coatcheck.http.access.handlers import tenant_view, usage_view
 from coatcheck.model.access import Quotas, Tenant, TenantStatus
@@ -21,11 +21,21 @@ from coatcheck.model.usage import Usage
 from coatcheck.store.base import Store
 
 PAGE = 200
-COLUMNS = (Column("TENANT"), Column("STATUS"), Column("SINCE", 2), Column("QUOTAS", 1))
+COLUMNS = (
+    TableColumn("TENANT"),
+    TableColumn("STATUS"),
+    TableColumn("SINCE", 2),
+    TableColumn("QUOTAS", 1),
+)
 USED = (
-    *(Column("HOUR"), Column("KIND"), Column("SUBMITTED"), Column("SUCCEEDED")),
-    *(Column("FAILED"), Column("CANCELLED", 3), Column("RUNS", 2), Column("RUN MS", 1)),
-    Column("INPUT BYTES", 4),
+    *(TableColumn("HOUR"), TableColumn("KIND"), TableColumn("SUBMITTED"), TableColumn("SUCCEEDED")),
+    *(
+        TableColumn("FAILED"),
+        TableColumn("CANCELLED", 3),
+        TableColumn("RUNS", 2),
+        TableColumn("RUN MS", 1),
+    ),
+    TableColumn("INPUT BYTES", 4),
 )
 
 one_tenant = click.argument("name", metavar="NAME")
@@ -54,7 +64,7 @@ def list_tenants(as_json: bool, **flags: Any) -> None:
         coatcheck tenants list
     """
 
-    async def read(keeper: Doorkeeper, _: Store) -> list[Tenant]:
+    async def read(keeper: Authenticator, _: Store) -> list[Tenant]:
         found: list[Tenant] = []
         while True:
             page = await keeper.tenants(found[-1].name if found else "", PAGE)
@@ -89,7 +99,7 @@ def set_(name: str, quotas: tuple[str, ...], as_json: bool, **flags: Any) -> Non
     """
     changes = dict(_read_quota(text) for text in quotas)
 
-    async def put(keeper: Doorkeeper, store: Store) -> Tenant:
+    async def put(keeper: Authenticator, store: Store) -> Tenant:
         there = await store.get_tenant(name)
         limits = (there.quotas if there else Quotas())._replace(**changes)
         return (await keeper.put_tenant(name, quotas=limits, actor=CLI))[0]
@@ -140,7 +150,7 @@ def usage(name: str, last: str, as_json: bool, **flags: Any) -> None:
     until = SystemClock().now() + 1
     since = max(0, until - milliseconds(last, "--last"))
 
-    async def read(keeper: Doorkeeper, store: Store) -> list[Usage]:
+    async def read(keeper: Authenticator, store: Store) -> list[Usage]:
         return await store.usage((await keeper.tenant(name)).name, since, until)
 
     shown = [usage_view(used) for used in with_doorkeeper(flags, read)]
@@ -152,7 +162,7 @@ def usage(name: str, last: str, as_json: bool, **flags: Any) -> None:
 
 
 def _set_status(name: str, status: TenantStatus, as_json: bool, flags: dict[str, Any]) -> None:
-    async def put(keeper: Doorkeeper, _: Store) -> Tenant:
+    async def put(keeper: Authenticator, _: Store) -> Tenant:
         await keeper.tenant(name)  # one that is not there is not made by a misspelling
         return (await keeper.put_tenant(name, status=status, actor=CLI))[0]
 

@@ -8,19 +8,24 @@ import click
 
 from coatcheck.cli.api import Api
 from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, list_or_go_on, options
-from coatcheck.cli.output.tables import Column, print_pairs, print_table
+from coatcheck.cli.output.tables import TableColumn, print_pairs, print_table
 from coatcheck.cli.output.terminal import out, plain, print_json, say
 from coatcheck.cli.output.time_format import relative
 from coatcheck.model.webhook import TYPES, DeliveryState
 
-COLUMNS = (Column("WEBHOOK"), Column("URL"), Column("EVENTS", 2), Column("STANDS", 1))
+COLUMNS = (
+    TableColumn("WEBHOOK"),
+    TableColumn("URL"),
+    TableColumn("EVENTS", 2),
+    TableColumn("STANDS", 1),
+)
 DELIVERY_COLUMNS = (
-    Column("DELIVERY"),
-    Column("EVENT"),
-    Column("STATE"),
-    Column("WHEN", 1),
-    Column("TRIES", 2),
-    Column("LAST", 3),
+    TableColumn("DELIVERY"),
+    TableColumn("EVENT"),
+    TableColumn("STATE"),
+    TableColumn("WHEN", 1),
+    TableColumn("TRIES", 2),
+    TableColumn("LAST", 3),
 )
 
 one_webhook = click.argument("webhook_id", metavar="WEBHOOK")

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from coatcheck.cli.demo.service import slow_service
 from coatcheck.cli.demo.surfaces import (
-    Refused,
+    DemoFailed,
     show_command,
     show_diagram,
     show_graph,
@@ -100,7 +100,7 @@ def _surfaces() -> list[tuple[str, str]]:
 def _show_surface(console: Console, url: str, name: str) -> bool:
     try:
         SHOWS[name](console, url)
-    except (Refused, httpx2.HTTPError) as error:
+    except (DemoFailed, httpx2.HTTPError) as error:
         console.print(f"[red]{name} failed[/red]: {error}")
         return False
     return True

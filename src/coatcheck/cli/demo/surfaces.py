@@ -34,7 +34,7 @@ PICTURE = Path("data") / "demo-diagram.svg"
 TASK = {"id": "demo", "name": "Who am I", "command": "uname -srm"}
 
 
-class Refused(Exception):
+class DemoFailed(Exception):
     """A surface did not answer as it should."""
 
 
@@ -45,7 +45,7 @@ def show_diagram(console: Console, url: str) -> None:
         console.print(f"\nPOST /render  ->  202, [bold]{job['jobId']}[/bold]: a diagram")
         ended = _follow(console, http, job["statusUrl"], ("completed", "failed"))
         if ended["status"] != "completed":
-            raise Refused(ended["error"])
+            raise DemoFailed(ended["error"])
         picture = http.get(ended["result"]["url"])
         PICTURE.parent.mkdir(exist_ok=True)
         PICTURE.write_bytes(picture.content)
@@ -63,7 +63,7 @@ def show_command(console: Console, url: str) -> None:
         console.print(f"\nPUT {path}  ->  202, {TASK['command']}: a command, in a sandbox")
         ended = _follow(console, http, begun["links"]["self"], ("SUCCEEDED", "FAILED", "TIMEOUT"))
         if ended["status"] != "SUCCEEDED":
-            raise Refused(ended["stderr"])
+            raise DemoFailed(ended["stderr"])
         console.print(f"  {ended['stdout'].strip()}", markup=False)
 
 
@@ -77,7 +77,7 @@ def show_graph(console: Console, url: str) -> None:
     with httpx2.Client(base_url=url, timeout=PATIENCE_S) as http:
         answer = http.post(path, headers=key, files={"file": ("cli.zip", packed.getvalue())})
         if answer.status_code >= 300:
-            raise Refused(f"POST {path}: {answer.status_code} {answer.text[:200]}")
+            raise DemoFailed(f"POST {path}: {answer.status_code} {answer.text[:200]}")
         console.print(
             f"\nPOST {path}  ->  {answer.status_code}: the code of this command, in a zip"
         )
@@ -89,7 +89,7 @@ def show_graph(console: Console, url: str) -> None:
                 answer = http.post(path, headers=key)
         graph = answer.json()
         if graph["status"] != "completed":
-            raise Refused(graph.get("error") or f"the graph is {graph['status']}")
+            raise DemoFailed(graph.get("error") or f"the graph is {graph['status']}")
         found = graph["result"]
         calls = sum(edge["kind"] == "calls" for edge in found["edges"])
         console.print(
@@ -105,12 +105,12 @@ def show_search(console: Console, url: str) -> None:
     with httpx2.Client(base_url=url, timeout=PATIENCE_S) as http:
         answer = http.post("/v1/ingest", data={"collection": "coatcheck"}, files=files)
         if answer.status_code != 202:
-            raise Refused(f"POST /v1/ingest: {answer.status_code} {answer.text[:200]}")
+            raise DemoFailed(f"POST /v1/ingest: {answer.status_code} {answer.text[:200]}")
         console.print(f"\nPOST /v1/ingest  ->  202: {len(files)} pages of our own documentation")
         job = answer.headers["location"]
         card = _follow_card(console, http, f"{job}/card")
         if card["state"] != "succeeded":
-            raise Refused(card["message"])
+            raise DemoFailed(card["message"])
         path = "/v1/collections/coatcheck/search"
         [best] = _ask(http, "GET", f"{path}?{httpx2.QueryParams(asked)}")["results"]
         console.print(f"GET {path}?q={QUESTION}", markup=False)
@@ -139,7 +139,7 @@ def _follow_card(console: Console, http: httpx2.Client, path: str) -> dict[str, 
                 console.print(f"GET {path}  ->  {card['state']}, {card['percent']}%")
                 return card
             time.sleep(POLL_S)
-    raise Refused(f"{path} has not ended in {LONG_PATIENCE_S:g} seconds")
+    raise DemoFailed(f"{path} has not ended in {LONG_PATIENCE_S:g} seconds")
 
 
 def show_slow_service(console: Console, url: str) -> None:
@@ -147,14 +147,14 @@ def show_slow_service(console: Console, url: str) -> None:
     with httpx2.Client(base_url=url, timeout=PATIENCE_S) as http:
         answer = http.post("/reports/2030-01", json={"format": "pdf"})
         if answer.status_code != 202:
-            raise Refused(f"POST /reports/2030-01: {answer.status_code} {answer.text[:200]}")
+            raise DemoFailed(f"POST /reports/2030-01: {answer.status_code} {answer.text[:200]}")
         job = answer.headers["location"]
         console.print("\nPOST /reports/2030-01  ->  202: a service that takes longer than a caller")
         with console.status(f"GET {job}/result"):
             kept = http.get(f"{job}/result", params={"wait": "60"})
         console.print(f"GET {job}/result  ->  {kept.status_code}, as the service answered it:")
         if kept.status_code != 201:
-            raise Refused(kept.text[:200])
+            raise DemoFailed(kept.text[:200])
         console.print(f"  {kept.text}", markup=False)
 
 
@@ -170,7 +170,7 @@ def show_model(console: Console, url: str) -> None:
         console.print(f"\nPOST /jobs  ->  202, [bold]{job['job_id']}[/bold]: {asked['model']}")
         ended = _follow(console, http, f"/jobs/{job['job_id']}", ("done", "failed"), "state")
         if ended["state"] != "done":
-            raise Refused(ended["error"])
+            raise DemoFailed(ended["error"])
         console.print(f"  {ended['result']['message']['content'][:200]}", markup=False)
 
 
@@ -190,11 +190,11 @@ def _follow(
                 console.print(f"GET {path}  ->  {shown[field]}")
                 return shown
             time.sleep(POLL_S)
-    raise Refused(f"{path} has not ended in {PATIENCE_S:g} seconds")
+    raise DemoFailed(f"{path} has not ended in {PATIENCE_S:g} seconds")
 
 
 def _ask(http: httpx2.Client, method: str, path: str, body: Any = None) -> dict[str, Any]:
     answer = http.request(method, path, json=body)
     if answer.status_code >= 300:
-        raise Refused(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
+        raise DemoFailed(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
     return dict(answer.json())

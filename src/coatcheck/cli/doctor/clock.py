@@ -22,19 +22,19 @@ TOO_EARLY_MS = 1_735_689_600_000
 _ADVICE = "keep the clock right with NTP (chrony, systemd-timesyncd): due times are read from it"
 
 
-class Look(NamedTuple):
+class ClockReading(NamedTuple):
     """Both clocks at one moment, in milliseconds."""
 
     wall: float
     monotonic: float
 
 
-def look() -> Look:
+def look() -> ClockReading:
     """Read both clocks."""
-    return Look(time.time() * 1000, time.monotonic() * 1000)
+    return ClockReading(time.time() * 1000, time.monotonic() * 1000)
 
 
-def check_clock(first: Look, database_ahead_ms: float | None) -> Iterator[Finding]:
+def check_clock(first: ClockReading, database_ahead_ms: float | None) -> Iterator[Finding]:
     """Compare the clocks with an earlier look, and with the database's."""
     left_s = APART_S - (time.monotonic() - first.monotonic / 1000)
     if left_s > 0:
@@ -44,7 +44,7 @@ def check_clock(first: Look, database_ahead_ms: float | None) -> Iterator[Findin
         yield _agreement(database_ahead_ms)
 
 
-def _even(first: Look, second: Look) -> Finding:
+def _even(first: ClockReading, second: ClockReading) -> Finding:
     passed = second.monotonic - first.monotonic
     drift = (second.wall - first.wall) - passed
     if second.wall < TOO_EARLY_MS:

@@ -23,7 +23,7 @@ from coatcheck.cli.doctor.server import check_server
 from coatcheck.cli.doctor.settings import differing, shown
 from coatcheck.cli.doctor.state import check_inside
 from coatcheck.cli.doctor.store import StoreView, look_at_store
-from coatcheck.cli.doctor.timeout import NoAnswer, ask
+from coatcheck.cli.doctor.timeout import CheckTimedOut, ask
 from coatcheck.cli.options import JSON_OPTION, SERVER_OPTIONS, SETTING_OPTIONS, options
 from coatcheck.cli.output.terminal import out, plain, print_json
 from coatcheck.errors import CoatcheckError
@@ -79,7 +79,7 @@ def _examine(
         nonlocal view
         try:
             view = ask(lambda: look_at_store(settings))
-        except NoAnswer as error:
+        except CheckTimedOut as error:
             return [problem("store", f"the store gave {error}", _STUCK)]
         return view.findings
 
@@ -90,7 +90,7 @@ def _examine(
     def blobs() -> Iterable[Finding]:
         try:
             return ask(lambda: look_at_blobs(settings, view.scheme))
-        except NoAnswer as error:
+        except CheckTimedOut as error:
             advice = "see whether its address is right, and what lies between"
             return [problem("blobs", f"the blob store gave {error}", advice)]
 

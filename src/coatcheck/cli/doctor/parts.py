@@ -13,7 +13,7 @@ import apsw
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
 from coatcheck.cli.doctor.sandbox import check_sandbox
 from coatcheck.errors import ConfigurationError
-from coatcheck.http.surfaces.base import Part
+from coatcheck.http.surfaces.base import OptionalPart
 from coatcheck.mcp.surface import McpSurface
 from coatcheck.sandbox.lockdown import walls_here
 from coatcheck.settings import Settings
@@ -98,13 +98,13 @@ def _configured(settings: Settings) -> Iterator[Finding]:
         yield from map(_part, surface.parts())
 
 
-def _part(part: Part) -> Finding:
+def _part(part: OptionalPart) -> Finding:
     if part.missing:
         return warning(AREA, part.says, part.missing)
     return ok(AREA, part.says)
 
 
-def _optional(part: Part) -> Finding:
+def _optional(part: OptionalPart) -> Finding:
     return ok(AREA, part.says, part.missing)
 
 

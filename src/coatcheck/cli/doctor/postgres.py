@@ -12,7 +12,7 @@ from coatcheck.store.postgres.database import connect, translate
 from coatcheck.store.postgres.statements import Statements
 
 
-class Seen(NamedTuple):
+class PostgresFacts(NamedTuple):
     """What a server tells of itself and of our schema."""
 
     version: str
@@ -21,7 +21,7 @@ class Seen(NamedTuple):
     ahead_ms: float  # how far its clock is ahead of ours
 
 
-async def look_at_postgres(dsn: str, schema: str) -> Seen:
+async def look_at_postgres(dsn: str, schema: str) -> PostgresFacts:
     """Ask for the version, the migrations and the time; raises what the store itself would."""
     migrations = Statements(schema).migrations()
     connection = await connect(dsn)
@@ -36,7 +36,7 @@ async def look_at_postgres(dsn: str, schema: str) -> Seen:
     finally:
         await connection.close()
     missing = pending(migrations, applied)
-    return Seen(version, missing, len(migrations), (float(theirs) - ours) * 1000)
+    return PostgresFacts(version, missing, len(migrations), (float(theirs) - ours) * 1000)
 
 
 async def _applied(connection: asyncpg.Connection, schema: str) -> int:

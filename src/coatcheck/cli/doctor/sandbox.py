@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
-from coatcheck.sandbox import Limits, Strength, sandbox_in_force
+from coatcheck.sandbox import SandboxBackend, SandboxLimits, sandbox_in_force
 from coatcheck.sandbox.detect import users_in_force
 from coatcheck.sandbox.exposure import exposed_files
 from coatcheck.sandbox.identity import is_enterable_by_all
@@ -22,13 +22,13 @@ def check_sandbox(settings: Settings) -> Iterator[Finding]:
     """Say what holds a program back here."""
     found = sandbox_in_force()
     said = f"programs run under {found.strength}: {found.says}"
-    if found.strength is Strength.RLIMITS:
+    if found.strength is SandboxBackend.RLIMITS:
         yield warning(AREA, f"{said} ({found.why})", found.advice)
     else:
         yield ok(AREA, said)
     yield _users(found.strength)
     yield _filter(found.strength)
-    limits = Limits()
+    limits = SandboxLimits()
     yield ok(
         AREA,
         f"a command may use {limits.disk_bytes // MIB} MiB of disk in {limits.files} files, "
@@ -38,7 +38,7 @@ def check_sandbox(settings: Settings) -> Iterator[Finding]:
         yield problem(AREA, exposed, "commands are not served before that")
 
 
-def _users(strength: Strength) -> Finding:
+def _users(strength: SandboxBackend) -> Finding:
     users = users_in_force(strength)
     temporary = tempfile.gettempdir()
     if users.uids is not None and not is_enterable_by_all([Path(temporary, "folder")]):
@@ -50,7 +50,7 @@ def _users(strength: Strength) -> Finding:
     return warning(AREA, said, users.advice) if users.advice else ok(AREA, said)
 
 
-def _filter(strength: Strength) -> Finding:
+def _filter(strength: SandboxBackend) -> Finding:
     if deny_filter(owns_files=False) is None:
         said = "no seccomp filter for this processor: programs may change the server's files"
         return warning(AREA, said, "run it on x86-64 or arm64, or under bubblewrap")

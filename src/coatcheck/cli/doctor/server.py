@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coatcheck.cli import exit_codes
-from coatcheck.cli.api import Api, ApiError, NoAnswer
+from coatcheck.cli.api import Api, ApiError, ServerUnreachable
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
 
 AREA = "server"
@@ -16,7 +16,7 @@ def check_server(url: str, shown: str, api_key: str | None, *, asked_for: bool) 
         with Api(url, api_key, timeout=TIMEOUT_S) as api:
             kinds = len(api.kinds()["kinds"])
             api.ready()
-    except NoAnswer:
+    except ServerUnreachable:
         advice = "start one with coatcheck serve MODULE:APP, or name another with --url"
         return (problem if asked_for else warning)(AREA, f"nothing answers at {shown}", advice)
     except ApiError as error:

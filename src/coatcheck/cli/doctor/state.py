@@ -9,30 +9,30 @@ from coatcheck.cli.doctor.findings import Finding, ok, warning
 from coatcheck.cli.output.time_format import now, short
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
-from coatcheck.store.base import JobFilter, QueueStatus, SeenWorker, Store
+from coatcheck.store.base import JobFilter, QueueStatus, RegisteredWorker, Store
 
 # Enough of the waiting jobs to see which kinds wait.
 SAMPLE = 1_000
 LONG_WAIT_MS = 15 * 60_000
 
 
-class Inside(NamedTuple):
+class StoreFacts(NamedTuple):
     """What was read from a store that can be used."""
 
-    workers: Sequence[SeenWorker]
+    workers: Sequence[RegisteredWorker]
     queues: Sequence[QueueStatus]
     waiting_kinds: frozenset[str]
 
 
-async def read_inside(store: Store) -> Inside:
+async def read_inside(store: Store) -> StoreFacts:
     """Read what an open store knows of workers and queues."""
     waiting = await store.list_jobs(JobFilter(DEFAULT_TENANT, state=State.QUEUED, limit=SAMPLE))
-    return Inside(
+    return StoreFacts(
         await store.workers(), await store.queues(), frozenset(job.kind for job in waiting)
     )
 
 
-def check_inside(inside: Inside) -> Iterator[Finding]:
+def check_inside(inside: StoreFacts) -> Iterator[Finding]:
     """Judge workers and queues."""
     alive = [seen.info for seen in inside.workers if not seen.known_dead]
     dead = len(inside.workers) - len(alive)

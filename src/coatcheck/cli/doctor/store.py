@@ -11,7 +11,7 @@ from typing import NamedTuple
 import apsw
 
 from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
-from coatcheck.cli.doctor.state import Inside, read_inside
+from coatcheck.cli.doctor.state import StoreFacts, read_inside
 from coatcheck.crypto.secret_refs import resolve
 from coatcheck.errors import CoatcheckError, ConfigurationError, StoreUnavailable
 from coatcheck.settings import Settings
@@ -30,7 +30,7 @@ class StoreView(NamedTuple):
     findings: Sequence[Finding]
     scheme: str = ""
     sqlite_path: Path | None = None
-    inside: Inside | None = None
+    inside: StoreFacts | None = None
     database_ahead_ms: float | None = None
 
 

@@ -19,12 +19,12 @@ T = TypeVar("T")
 LIMIT_S = 25.0
 
 
-class NoAnswer(Exception):
+class CheckTimedOut(Exception):
     """The time ran out; a thread was left behind."""
 
 
 def ask(question: Callable[[], Coroutine[Any, Any, T]], limit_s: float = LIMIT_S) -> T:
-    """Run a coroutine and return what it returns, or raise what it raises; raises NoAnswer."""
+    """Run a coroutine and return what it returns, or raise what it raises; raises CheckTimedOut."""
     answers: queue.SimpleQueue[tuple[T | None, Exception | None]] = queue.SimpleQueue()
 
     def run() -> None:
@@ -37,7 +37,7 @@ def ask(question: Callable[[], Coroutine[Any, Any, T]], limit_s: float = LIMIT_S
     try:
         answer, error = answers.get(timeout=limit_s)
     except queue.Empty:
-        raise NoAnswer(f"no answer within {limit_s:g} s") from None
+        raise CheckTimedOut(f"no answer within {limit_s:g} s") from None
     if error is not None:
         raise error
     return answer  # type: ignore[return-value]  # there is one where there is no error

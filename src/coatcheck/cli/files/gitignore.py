@@ -15,7 +15,7 @@ NAME = ".gitignore"
 LARGEST = 1024 * 1024
 
 
-class Pattern(NamedTuple):
+class IgnorePattern(NamedTuple):
     """A line of such a file."""
 
     fits: re.Pattern[str]
@@ -23,16 +23,16 @@ class Pattern(NamedTuple):
     folders_only: bool
 
 
-class Ignored(NamedTuple):
+class IgnoreRules(NamedTuple):
     """The patterns of a folder, and of those above it."""
 
     folder: str  # from where the walk began, "" or with a / at the end; may begin above it
-    patterns: tuple[Pattern, ...] = ()
-    above: Ignored | None = None
+    patterns: tuple[IgnorePattern, ...] = ()
+    above: IgnoreRules | None = None
 
     def leaves_out(self, path: str, *, is_folder: bool) -> bool:
         """Tell whether something below the folder is left out; `path` as `folder` is counted."""
-        rules: Ignored | None = self
+        rules: IgnoreRules | None = self
         while rules is not None:
             within = path.removeprefix(rules.folder)
             for pattern in reversed(rules.patterns):
@@ -42,25 +42,25 @@ class Ignored(NamedTuple):
         return False
 
 
-def rules_in(folder: Path, name: str, above: Ignored | None) -> Ignored:
+def rules_in(folder: Path, name: str, above: IgnoreRules | None) -> IgnoreRules:
     """Read the rules of a folder, on top of those above it."""
     file = folder / NAME
     try:
         if file.is_symlink() or not file.is_file() or file.stat().st_size > LARGEST:
-            return Ignored(name, (), above)
+            return IgnoreRules(name, (), above)
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return Ignored(name, (), above)
-    return Ignored(name, read_patterns(text), above)
+        return IgnoreRules(name, (), above)
+    return IgnoreRules(name, read_patterns(text), above)
 
 
-def read_patterns(text: str) -> tuple[Pattern, ...]:
+def read_patterns(text: str) -> tuple[IgnorePattern, ...]:
     """Read the lines of a file."""
     found = (_read(line) for line in text.removeprefix("\ufeff").splitlines())
     return tuple(pattern for pattern in found if pattern is not None)
 
 
-def _read(line: str) -> Pattern | None:
+def _read(line: str) -> IgnorePattern | None:
     line = re.sub(r"(?<!\\)\s+$", "", line)
     if not line or line.startswith("#"):
         return None
@@ -76,7 +76,7 @@ def _read(line: str) -> Pattern | None:
         fits = re.compile(("(?:.*/)?" if anywhere else "") + _regex(line))
     except re.error:
         return None  # git does not fit it to anything either
-    return Pattern(fits, takes_back, folders_only)
+    return IgnorePattern(fits, takes_back, folders_only)
 
 
 def _regex(pattern: str) -> str:

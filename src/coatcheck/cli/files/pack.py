@@ -19,7 +19,7 @@ from coatcheck.surfaces.graphs.constants import LARGEST_SOURCE
 
 
 @dataclass
-class Packed:
+class PackResult:
     """What came along, and what did not, by reason."""
 
     files: int = 0
@@ -27,9 +27,9 @@ class Packed:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def pack(folder: Path, into: IO[bytes]) -> Packed:
+def pack(folder: Path, into: IO[bytes]) -> PackResult:
     """Write a folder's files into a zip."""
-    packed = Packed()
+    packed = PackResult()
     seen: set[str] = set()
     above = _packages_above(folder)
     with zipfile.ZipFile(into, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:

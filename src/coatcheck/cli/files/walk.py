@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from coatcheck.cli.files.gitignore import Ignored, read_patterns, rules_in
+from coatcheck.cli.files.gitignore import IgnoreRules, read_patterns, rules_in
 
 _OF_VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj"})
 
@@ -58,7 +58,7 @@ def _is_no_file(entry: os.DirEntry[str]) -> str | None:
     return None if stat.S_ISREG(mode) else "not files"
 
 
-def _rules_above(root: Path) -> tuple[str, Ignored | None]:
+def _rules_above(root: Path) -> tuple[str, IgnoreRules | None]:
     """Return the rules of the repository that a folder is in, and the folder's path in there."""
     whole = root.resolve()
     for top in (whole, *whole.parents):
@@ -72,9 +72,9 @@ def _rules_above(root: Path) -> tuple[str, Ignored | None]:
     return "", None
 
 
-def _excluded_here(top: Path) -> Ignored:
+def _excluded_here(top: Path) -> IgnoreRules:
     try:
         text = (top / ".git/info/exclude").read_text(encoding="utf-8", errors="replace")
     except OSError:
         text = ""
-    return Ignored("", read_patterns(text))
+    return IgnoreRules("", read_patterns(text))

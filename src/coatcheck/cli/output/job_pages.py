@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from coatcheck.cli.output.tables import Column, print_pairs, print_table
+from coatcheck.cli.output.tables import TableColumn, print_pairs, print_table
 from coatcheck.cli.output.terminal import dumps, out, plain, pretty
 from coatcheck.cli.output.time_format import age, relative
 
 COLUMNS = (
-    Column("ID"),
-    Column("KIND", 1),
-    Column("STATE"),
-    Column("QUEUE", 5),
-    Column("AGE", 2),
-    Column("TOOK", 4),
-    Column("PROGRESS", 3),
+    TableColumn("ID"),
+    TableColumn("KIND", 1),
+    TableColumn("STATE"),
+    TableColumn("QUEUE", 5),
+    TableColumn("AGE", 2),
+    TableColumn("TOOK", 4),
+    TableColumn("PROGRESS", 3),
 )
 STEP_COLUMNS = (
-    Column("#"),
-    Column("STEP"),
-    Column("STATE"),
-    Column("TRIES", 3),
-    Column("TOOK", 2),
-    Column("OUTCOME", 1),
+    TableColumn("#"),
+    TableColumn("STEP"),
+    TableColumn("STATE"),
+    TableColumn("TRIES", 3),
+    TableColumn("TOOK", 2),
+    TableColumn("OUTCOME", 1),
 )
 
 

@@ -19,14 +19,14 @@ GAP = "  "
 LEAST = 12  # of the last column, before others give way
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column; of the larger `rank` is left out first, 0 stays."""
 
     title: str
     rank: int = 0
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[object]]) -> None:
+def print_table(columns: Sequence[TableColumn], rows: Sequence[Sequence[object]]) -> None:
     """Print rows under their titles on stdout."""
     console = out()
     cells = [[column.title for column in columns], *([plain(cell) for cell in row] for row in rows)]
@@ -42,7 +42,7 @@ def print_pairs(pairs: Sequence[tuple[str, object]]) -> None:
         out().print(f"{name:<{width}}  {value}", soft_wrap=True)
 
 
-def lay_out(columns: Sequence[Column], cells: list[list[str]], width: int) -> list[str]:
+def lay_out(columns: Sequence[TableColumn], cells: list[list[str]], width: int) -> list[str]:
     """Return the lines of a table that fits a width as well as it can."""
     widths = [max(cell_len(row[at]) for row in cells) for at in range(len(columns))]
     kept = list(range(len(columns)))

@@ -20,7 +20,7 @@ from coatcheck.descriptors import current_budget, raise_limit
 from coatcheck.engine import lifespan
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app
-from coatcheck.http.protocol.timeouts import PatientProtocol, close_silent
+from coatcheck.http.protocol.timeouts import TimeoutProtocol, close_silent
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.settings import Settings
 from coatcheck.tracing import start_tracing
@@ -154,7 +154,7 @@ class _Server(uvicorn.Server):
                     cockpit=Cockpit().endpoints,
                 ),
                 # A partial makes a protocol as well as its class does.
-                http=partial(PatientProtocol, most_connections=current_budget().connections),  # type: ignore[arg-type]
+                http=partial(TimeoutProtocol, most_connections=current_budget().connections),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -41,7 +41,7 @@ STOP_MARGIN_S = 15.0
 
 
 @dataclass
-class Child:
+class ChildProcess:
     """One process that should be running."""
 
     name: str
@@ -58,7 +58,7 @@ class Supervisor:
     """Keeps children running until told to stop."""
 
     def __init__(
-        self, children: Sequence[Child], *, environment: Mapping[str, str], drain_s: float
+        self, children: Sequence[ChildProcess], *, environment: Mapping[str, str], drain_s: float
     ) -> None:
         self._children = children
         self._environment = dict(environment)
@@ -92,7 +92,7 @@ class Supervisor:
             if child.process is None and child.start_at <= time.monotonic():
                 self._start(child)
 
-    def _start(self, child: Child) -> None:
+    def _start(self, child: ChildProcess) -> None:
         child.started = time.monotonic()
         if child.probe is not None:
             child.probe.start_over(child.started)

@@ -54,13 +54,13 @@ class Disk:
 
     def __init__(self, largest: int = LARGEST) -> None:
         self._largest = self._left = largest
-        self._files: WeakSet[Column] = WeakSet()
+        self._files: WeakSet[MappedColumn] = WeakSet()
         # Asked so often that it stays open.
         self._statm = os.open(_STATM, os.O_RDONLY) if _STATM.exists() else -1
 
-    def column(self, code: Code = "i", count: int = 0) -> Column:
+    def column(self, code: Code = "i", count: int = 0) -> MappedColumn:
         """Make a column of numbers that are as large as `code` says."""
-        return Column(self, code, count)
+        return MappedColumn(self, code, count)
 
     def take(self, size: int) -> None:
         """Note that a file takes up so much more."""
@@ -71,7 +71,7 @@ class Disk:
             )
         self._left -= size
 
-    def has(self, column: Column) -> None:
+    def has(self, column: MappedColumn) -> None:
         """Note that a column is in a file from now on."""
         self._files.add(column)
 
@@ -97,7 +97,7 @@ class Disk:
             os.close(self._statm)
 
 
-class Column:
+class MappedColumn:
     """Numbers one after the other."""
 
     __slots__ = (

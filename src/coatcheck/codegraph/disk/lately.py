@@ -27,7 +27,7 @@ class Lately(dict[_Key, _Value], ABC):
         return value
 
 
-class Read(Lately[_Key, _Value]):
+class CachedRead(Lately[_Key, _Value]):
     """What a function has returned lately.
 
     Not a method of whoever keeps this: the two would hold each other, and their files, until

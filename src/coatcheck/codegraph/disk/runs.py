@@ -10,7 +10,7 @@ from __future__ import annotations
 from coatcheck.codegraph.disk.column import Code, Disk
 
 
-class Runs:
+class IntLists:
     """Holds runs of numbers; `code` says how large they may be."""
 
     def __init__(self, disk: Disk, code: Code = "i") -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from coatcheck.codegraph.disk.column import Disk
-from coatcheck.codegraph.disk.lately import Lately, Read
+from coatcheck.codegraph.disk.lately import CachedRead, Lately
 from coatcheck.codegraph.disk.tables import Slots
 
 Word = int | str | None
@@ -23,7 +23,7 @@ class Words(Lately[Word, int]):
         self._texts = _Texts(disk)
         self._slots = Slots(disk)
         # Any: whoever asks knows what a number stands for.
-        self.at: Lately[int, Any] = Read(self._texts.word)
+        self.at: Lately[int, Any] = CachedRead(self._texts.word)
 
     @property
     def count(self) -> int:

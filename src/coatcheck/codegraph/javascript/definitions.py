@@ -10,10 +10,10 @@ from tree_sitter import Node
 from coatcheck.codegraph.javascript.expressions import (
     CLASS_METHOD,
     PROPERTY,
-    Expressions,
+    JavaScriptExpressions,
 )
 from coatcheck.codegraph.python.names import LONGEST_SIGNATURE, not_too_deep
-from coatcheck.codegraph.python.scopes import Scope
+from coatcheck.codegraph.python.scopes import NameScope
 from coatcheck.codegraph.python.summary import Class, Function, Place
 
 _SPACE = re.compile(r"\s+")
@@ -21,7 +21,7 @@ _ARRAYS = {"Array", "ReadonlyArray", "Set", "Iterable", "Promise"}
 _ACCESS = {"accessibility_modifier", "readonly", "override_modifier"}
 
 
-class Definitions(Expressions):
+class JavaScriptDefinitions(JavaScriptExpressions):
     """Reads definitions."""
 
     # The last: a method of an object that is written out, as opposed to `if (...) {`.
@@ -54,7 +54,7 @@ class Definitions(Expressions):
             name = f"<lambda{scope.lambdas}>"
         kind = "method" if scope.kind == "class" else "function"
         definition = self.define(kind, name, node, self._signature(node, name))
-        inner = Scope("function", scope, definition, definition)
+        inner = NameScope("function", scope, definition, definition)
         inner.owner = scope.owner
         inner.function = len(self.summary.functions)
         takes_this = scope.kind == "class" and node.type == "method_definition"
@@ -99,7 +99,7 @@ class Definitions(Expressions):
         return node.type.startswith("generator") or any(c.type == "*" for c in node.children)
 
     def _parameters(
-        self, node: Node, inner: Scope, this: Place
+        self, node: Node, inner: NameScope, this: Place
     ) -> tuple[list[tuple[str, Place]], Place, list[tuple[str, Place]], list[tuple[str, str]]]:
         positional: list[tuple[str, Place]] = []
         defaults: list[tuple[str, Place]] = []
@@ -135,7 +135,7 @@ class Definitions(Expressions):
             return [alone] if alone is not None else []
         return [child for child in parameters.named_children if child.type != "comment"]
 
-    def _bind_parameter(self, pattern: Node, place: Place, inner: Scope) -> None:
+    def _bind_parameter(self, pattern: Node, place: Place, inner: NameScope) -> None:
         if pattern.type == "identifier":
             inner.assigned[self.text(pattern)] = [place]
             inner.bind(self.text(pattern), place)
@@ -250,7 +250,7 @@ class Definitions(Expressions):
             name = f"<class{outer.lambdas}>"
         bases, shown = self._bases(node)
         definition = self.define("class", name, node, f"{name}{shown}"[:LONGEST_SIGNATURE])
-        inner = Scope("class", outer, definition, outer.runner)
+        inner = NameScope("class", outer, definition, outer.runner)
         inner.owner = index = len(self.summary.classes)
         self.scopes.append(inner)
         self.summary.classes.append(Class(definition, (), 0, (), ()))

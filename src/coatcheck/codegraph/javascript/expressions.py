@@ -35,7 +35,7 @@ FUNCTIONS = {
 CLASS_METHOD, PROPERTY = "%classmethod", "%property"
 
 
-class Expressions(Names, ABC):
+class JavaScriptExpressions(Names, ABC):
     """Reads expressions."""
 
     def __init__(self, source: bytes) -> None:

@@ -6,13 +6,13 @@ import posixpath
 
 from coatcheck.codegraph.javascript.expressions import CLASS_METHOD, PROPERTY
 from coatcheck.codegraph.javascript.statements import WHOLE
-from coatcheck.codegraph.python.archive import Archive, Module
+from coatcheck.codegraph.python.archive import Module, SourceArchive
 from coatcheck.codegraph.python.attributes import Load
 from coatcheck.codegraph.python.call_sites import Site
-from coatcheck.codegraph.python.containers import Container
+from coatcheck.codegraph.python.containers import ContainerValue
 from coatcheck.codegraph.python.functions import LinkedFunction
 from coatcheck.codegraph.python.linker import Linker
-from coatcheck.codegraph.python.objects import Kind
+from coatcheck.codegraph.python.objects import ObjectKind
 from coatcheck.codegraph.python.summary import Shelved
 
 _ENDINGS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d.ts")
@@ -35,7 +35,7 @@ _CALLING = {
 }  # fmt: skip
 
 
-class JavaScriptArchive(Archive):
+class JavaScriptArchive(SourceArchive):
     """Finds modules by the path that an import writes."""
 
     def __init__(self, summaries: dict[str, Shelved], other_files: set[str]) -> None:
@@ -76,11 +76,11 @@ class JavaScriptLinker(Linker):
     def _link_unknown(self, module: Module, place: int, name: str) -> None:
         del module
         if name == CLASS_METHOD:
-            self.add(place, self.objects.make(Kind.BUILTIN, "classmethod"))
+            self.add(place, self.objects.make(ObjectKind.BUILTIN, "classmethod"))
         elif name == PROPERTY:
-            self.add(place, self.objects.make(Kind.BUILTIN, "property"))
+            self.add(place, self.objects.make(ObjectKind.BUILTIN, "property"))
         elif name in _GLOBALS:
-            self.add(place, self.objects.make(Kind.BUILTIN, name))
+            self.add(place, self.objects.make(ObjectKind.BUILTIN, name))
 
     def _link_import(
         self, module: Module, place: int, dots: int, name: str, attribute: str | None, line: int
@@ -111,9 +111,9 @@ class JavaScriptLinker(Linker):
         if container is not None and container.kind == "object":
             self.get(container, attribute, result)
         elif (kind in _CALLABLE and attribute in {"call", "apply", "bind"}) or (
-            kind is Kind.COROUTINE and attribute in {"then", "catch", "finally"}
+            kind is ObjectKind.COROUTINE and attribute in {"then", "catch", "finally"}
         ):
-            self.add(result, self.objects.make(Kind.METHOD_OF, value, attribute))
+            self.add(result, self.objects.make(ObjectKind.METHOD_OF, value, attribute))
         else:
             super().on_load(value, load)
 
@@ -129,7 +129,10 @@ class JavaScriptLinker(Linker):
         """Send `value[key]` to a place."""
         result, number, _, runner, line = data
         key = self.words.at[number]
-        if isinstance(key, str) and self.objects.kind[value] in {Kind.INSTANCE, Kind.MODULE}:
+        if isinstance(key, str) and self.objects.kind[value] in {
+            ObjectKind.INSTANCE,
+            ObjectKind.MODULE,
+        }:
             self.on_load(value, (result, number, runner, line))
         else:
             super().on_item(value, data)
@@ -155,13 +158,13 @@ class JavaScriptLinker(Linker):
         """Call a global, or something that was imported."""
         kind = self.objects.kind[value]
         name = self.objects.first[value]
-        if kind is Kind.METHOD_OF:
+        if kind is ObjectKind.METHOD_OF:
             self.call_method_of(value, site)
-        elif kind is Kind.EXTERNAL:
+        elif kind is ObjectKind.EXTERNAL:
             self.edge(site, name.removesuffix(".__init__"))
-        elif kind is Kind.BUILTIN and self.sites.is_silent(site.number):
+        elif kind is ObjectKind.BUILTIN and self.sites.is_silent(site.number):
             super().call_outside(value, site)
-        elif kind is Kind.BUILTIN:
+        elif kind is ObjectKind.BUILTIN:
             self.edge(site, f"<builtin>.{name}")
             self._call_global(name, site)
 
@@ -191,7 +194,7 @@ class JavaScriptLinker(Linker):
 
     def on_await(self, value: int, data: tuple[int, int, int]) -> None:
         """Send what `await value` comes to, to a place; what is no promise is itself."""
-        if self.objects.kind[value] in {Kind.COROUTINE, Kind.GENERATOR}:
+        if self.objects.kind[value] in {ObjectKind.COROUTINE, ObjectKind.GENERATOR}:
             super().on_await(value, data)
         else:
             self.add(data[0], value)
@@ -204,9 +207,9 @@ class JavaScriptLinker(Linker):
         first = site.positional[0] if site.positional and site.positional[0] > 0 else 0
         if kind in _CALLABLE:
             self._call_function_method(owner, name, site)
-        elif kind is Kind.COROUTINE:
+        elif kind is ObjectKind.COROUTINE:
             self._then(owner, name, first, site)
-        elif kind is Kind.PROPERTY:
+        elif kind is ObjectKind.PROPERTY:
             super().call_method_of(value, site)
         elif container is not None and container.kind == "list":
             self.edge(site, f"<builtin>.Array.{name}")
@@ -221,14 +224,14 @@ class JavaScriptLinker(Linker):
                 made, view = self.made_by(site, "list")
                 self.copy(container.all, view.any)
                 self.add(site.result, made)
-        elif kind is Kind.CONSTANT or kind is Kind.TYPED:
+        elif kind is ObjectKind.CONSTANT or kind is ObjectKind.TYPED:
             is_text = self._type_name(owner) == "str"
             self.edge(site, f"<builtin>.{'String' if is_text else 'Number'}.{name}")
             if is_text and name not in {"split", "indexOf", "charCodeAt", "match", "length"}:
-                self.add(site.result, self.objects.make(Kind.TYPED, "str"))
+                self.add(site.result, self.objects.make(ObjectKind.TYPED, "str"))
             elif name == "split":
                 made, view = self.made_by(site, "list")
-                self.add(view.any, self.objects.make(Kind.TYPED, "str"))
+                self.add(view.any, self.objects.make(ObjectKind.TYPED, "str"))
                 self.add(site.result, made)
 
     def _call_function_method(self, owner: int, name: str, site: Site) -> None:
@@ -257,7 +260,7 @@ class JavaScriptLinker(Linker):
         self.call_place(callback, inner)
         self.watch(inner.result, self.on_await, (site.result, site.runner, site.line))
 
-    def _call_of_array(self, owner: int, container: Container, name: str, site: Site) -> None:  # noqa: C901, PLR0912
+    def _call_of_array(self, owner: int, container: ContainerValue, name: str, site: Site) -> None:  # noqa: C901, PLR0912
         first = site.positional[0] if site.positional and site.positional[0] > 0 else 0
         if name in {"push", "unshift"}:
             for place in site.positional:
@@ -294,4 +297,4 @@ class JavaScriptLinker(Linker):
                     self.copy(place, site.result)
 
 
-_CALLABLE = {Kind.FUNCTION, Kind.BOUND}
+_CALLABLE = {ObjectKind.FUNCTION, ObjectKind.BOUND}

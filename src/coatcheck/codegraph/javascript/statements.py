@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 from tree_sitter import Node
 
-from coatcheck.codegraph.javascript.definitions import Definitions
+from coatcheck.codegraph.javascript.definitions import JavaScriptDefinitions
 from coatcheck.codegraph.python.names import not_too_deep
 from coatcheck.codegraph.python.scopes import Changes, Loop
-from coatcheck.codegraph.python.summary import Definition, Place, PythonSummary
+from coatcheck.codegraph.python.summary import DefinitionSummary, Place, PythonSummary
 
 # What `module.exports = ...` gives: the module itself, for whoever requires it.
 WHOLE = "="
 _HOISTED = {"function_declaration", "generator_function_declaration"}
 
 
-class Statements(Definitions):
+class JavaScriptStatements(JavaScriptDefinitions):
     """Reads a file."""
 
     def __init__(self, source: bytes) -> None:
@@ -58,7 +58,7 @@ class Statements(Definitions):
     def file(self, root: Node) -> PythonSummary:
         """Read a whole file."""
         end = root.end_point.row + 1
-        self.summary.definitions.append(Definition("module", "", "", 1, end, None, -1))
+        self.summary.definitions.append(DefinitionSummary("module", "", "", 1, end, None, -1))
         self.block(root)
         self.read_waiting()
         self.finish()

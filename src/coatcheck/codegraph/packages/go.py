@@ -11,7 +11,7 @@ from coatcheck.codegraph.packages.reader import PackageReader
 from coatcheck.codegraph.python.names import not_too_deep
 from coatcheck.codegraph.python.summary import (
     Class,
-    Definition,
+    DefinitionSummary,
     Element,
     Place,
 )
@@ -186,7 +186,7 @@ class GoReader(PackageReader):
         shown = self.text(name)
         owner = self.text(kind).lstrip("*").partition("[")[0]
         self.summary.definitions.append(
-            Definition(
+            DefinitionSummary(
                 "method",
                 shown,
                 f"{owner}.{shown}",

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from coatcheck.codegraph.disk.column import Disk
 from coatcheck.codegraph.packages.java import STATIC
-from coatcheck.codegraph.python.archive import Archive, Module
+from coatcheck.codegraph.python.archive import Module, SourceArchive
 from coatcheck.codegraph.python.attributes import Load
 from coatcheck.codegraph.python.call_sites import Site
 from coatcheck.codegraph.python.functions import LinkedFunction
 from coatcheck.codegraph.python.linker import Linker
-from coatcheck.codegraph.python.objects import Kind
+from coatcheck.codegraph.python.objects import ObjectKind
 from coatcheck.codegraph.python.summary import PythonSummary, Shelved
 
 _JAVA_LANG_WORDS = (
@@ -32,7 +32,7 @@ _GO_BUILTINS_WORDS = (
 _GO_BUILTINS = frozenset(_GO_BUILTINS_WORDS.split())
 
 
-class PackageArchive(Archive):
+class PackageArchive(SourceArchive):
     """Knows which files make up a package; `named` names it by a file's path and what it says."""
 
     def __init__(
@@ -91,7 +91,7 @@ class PackageLinker(Linker):
 
     def _on_class(self, value: int, data: tuple[int]) -> None:
         # What is declared as something from outside has the methods that it has there.
-        if self.objects.kind[value] is Kind.EXTERNAL:
+        if self.objects.kind[value] is ObjectKind.EXTERNAL:
             self.add(data[0], value)
         else:
             super()._on_class(value, data)
@@ -99,12 +99,12 @@ class PackageLinker(Linker):
     def call_outside(self, value: int, site: Site) -> None:
         """Call something that is not of the archive."""
         kind = self.objects.kind[value]
-        if kind is Kind.EXTERNAL:
+        if kind is ObjectKind.EXTERNAL:
             # A constructor from outside is called by its class's name.
             self.edge(site, self.objects.first[value].removesuffix(".__init__"))
-        elif kind is Kind.BUILTIN and self.sites.is_silent(site.number):
+        elif kind is ObjectKind.BUILTIN and self.sites.is_silent(site.number):
             super().call_outside(value, site)
-        elif kind is Kind.BUILTIN:
+        elif kind is ObjectKind.BUILTIN:
             self.edge(site, f"<builtin>.{self.objects.first[value]}")
 
 
@@ -137,7 +137,7 @@ class JavaLinker(PackageLinker):
             if isinstance(star, str) and star not in self.archive.packages
         ]
         if name == STATIC:
-            self.add(place, self.objects.make(Kind.BUILTIN, "classmethod"))
+            self.add(place, self.objects.make(ObjectKind.BUILTIN, "classmethod"))
         elif name.rstrip("%") in _JAVA_LANG:
             self.add(place, self.external(f"java.lang.{name.rstrip('%')}"))
         elif len(outside) == 1 and name[:1].isupper():
@@ -145,7 +145,7 @@ class JavaLinker(PackageLinker):
 
     def on_load(self, value: int, load: Load) -> None:
         """Send `value.attribute` to the load's result; a lambda has one method, itself."""
-        if self.objects.kind[value] in {Kind.FUNCTION, Kind.BOUND}:
+        if self.objects.kind[value] in {ObjectKind.FUNCTION, ObjectKind.BOUND}:
             self.add(load[0], value)
         else:
             super().on_load(value, load)
@@ -194,7 +194,7 @@ class GoLinker(PackageLinker):
             return
         files = self.archive.packages[package]
         self._note_import(module, files[0].index, line)
-        self.add(place, self.objects.make(Kind.MODULE, files[0].index))
+        self.add(place, self.objects.make(ObjectKind.MODULE, files[0].index))
 
     def _find_in_module(self, module: Module, attribute: str, result: int, seen: set[int]) -> bool:
         del seen
@@ -206,4 +206,4 @@ class GoLinker(PackageLinker):
     def _link_language(self, module: Module, place: int, name: str) -> None:
         del module
         if name in _GO_BUILTINS:
-            self.add(place, self.objects.make(Kind.BUILTIN, name))
+            self.add(place, self.objects.make(ObjectKind.BUILTIN, name))

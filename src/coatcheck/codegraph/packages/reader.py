@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from tree_sitter import Node
 
 from coatcheck.codegraph.python.names import DEEPEST, LONGEST_SIGNATURE, Names
-from coatcheck.codegraph.python.scopes import Scope
+from coatcheck.codegraph.python.scopes import NameScope
 from coatcheck.codegraph.python.summary import (
-    Definition,
+    DefinitionSummary,
     Function,
     Place,
     PythonSummary,
@@ -34,7 +34,7 @@ class PackageReader(Names, ABC):
     def file(self, root: Node) -> PythonSummary:
         """Read a whole file."""
         end = root.end_point.row + 1
-        self.summary.definitions.append(Definition("module", "", "", 1, end, None, -1))
+        self.summary.definitions.append(DefinitionSummary("module", "", "", 1, end, None, -1))
         self.read_file(root)
         self.finish()
         self.summary.exports = {
@@ -134,10 +134,10 @@ class PackageReader(Names, ABC):
         self.summary.function_values.append((place, len(self.summary.functions) - 1))
         return place
 
-    def enter(self, kind: str, definition: int, runner: int) -> Scope:
+    def enter(self, kind: str, definition: int, runner: int) -> NameScope:
         """Begin to read a definition's inside; the scope around it is returned."""
         outer = self.scope
-        self.scope = Scope(kind, outer, definition, runner)
+        self.scope = NameScope(kind, outer, definition, runner)
         return outer
 
     def signature(self, text: str) -> str:

@@ -44,7 +44,7 @@ class Module:
         return self.path.rpartition("/")[0]
 
 
-class Archive:
+class SourceArchive:
     """Finds modules."""
 
     def __init__(self, summaries: dict[str, Shelved], other_files: set[str]) -> None:

@@ -9,10 +9,10 @@ from tree_sitter import Node
 from coatcheck.codegraph.python.summary import Place
 
 if TYPE_CHECKING:
-    from coatcheck.codegraph.python.statements import Statements
+    from coatcheck.codegraph.python.statements import PythonStatements
 
 
-def read_match(reader: Statements, node: Node) -> None:
+def read_match(reader: PythonStatements, node: Node) -> None:
     """Read the cases as branches."""
     subjects = [reader.expression(child) for child in node.children_by_field_name("subject")]
     body = node.child_by_field_name("body")
@@ -38,7 +38,7 @@ def read_match(reader: Statements, node: Node) -> None:
     scope.merge([*ends, {}], reader.join)
 
 
-def _bind_pattern(reader: Statements, pattern: Node, subject: Place) -> None:  # noqa: C901
+def _bind_pattern(reader: PythonStatements, pattern: Node, subject: Place) -> None:  # noqa: C901
     """Bind the names of a pattern; the parts of the subject that they name wait on a list."""
     waiting: list[tuple[Node, Place]] = [(pattern, subject)]
     line, runner = pattern.start_point.row + 1, reader.scope.runner
@@ -68,7 +68,7 @@ def _bind_pattern(reader: Statements, pattern: Node, subject: Place) -> None:  #
 
 
 def _class_pattern(
-    reader: Statements, children: list[Node], value: Place, line: int
+    reader: PythonStatements, children: list[Node], value: Place, line: int
 ) -> list[tuple[Node, Place]]:
     """Follow `Name(attribute=pattern)`: what is bound is the attribute."""
     found: list[tuple[Node, Place]] = []

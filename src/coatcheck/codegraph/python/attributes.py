@@ -11,7 +11,7 @@ from coatcheck.codegraph.disk.tables import Table
 from coatcheck.codegraph.python.archive import Module
 from coatcheck.codegraph.python.call_sites import Site
 from coatcheck.codegraph.python.containers import Containers
-from coatcheck.codegraph.python.objects import Kind
+from coatcheck.codegraph.python.objects import ObjectKind
 from coatcheck.codegraph.python.program import LinkedClass
 
 # Where `value.attribute` goes, whoever the value is: (result, attribute's number, runner, line).
@@ -42,7 +42,7 @@ class Attributes(Containers):
         """Return a place that holds a text."""
         place, is_new = self._written.get_or_make((self.words[text],), self.place)
         if is_new:
-            self.add(place, self.objects.make(Kind.CONSTANT, text))
+            self.add(place, self.objects.make(ObjectKind.CONSTANT, text))
         return place
 
     @abstractmethod
@@ -65,42 +65,42 @@ class Attributes(Containers):
         attribute = self.words.at[number]
         kind = self.objects.kind[value]
         first = self.objects.first[value]
-        if kind is Kind.MODULE:
+        if kind is ObjectKind.MODULE:
             self.load_from_module(self.archive.modules[first], attribute, result)
-        elif kind is Kind.EXTERNAL or kind is Kind.BUILTIN:
+        elif kind is ObjectKind.EXTERNAL or kind is ObjectKind.BUILTIN:
             member = self.member(kind, first, attribute)
             if member is not None:
                 self.add(result, member)
         elif self.is_linking:
             # Which bases a class has is not known before the imports are.
             self.put_off.append(value, *load)
-        elif kind is Kind.INSTANCE:
+        elif kind is ObjectKind.INSTANCE:
             self._load_from_instance(value, self.classes[first], load)
-        elif kind is Kind.CLASS:
+        elif kind is ObjectKind.CLASS:
             cls = self.classes[first]
             if attribute == "__dict__":
-                self.add(result, self.objects.make(Kind.NAMESPACE, value))
+                self.add(result, self.objects.make(ObjectKind.NAMESPACE, value))
             elif attribute == "__name__":
-                self.add(result, self.objects.make(Kind.TYPED, "str"))
+                self.add(result, self.objects.make(ObjectKind.TYPED, "str"))
             else:
                 self.look_up(cls, value, load)
-        elif kind is Kind.SUPER:
+        elif kind is ObjectKind.SUPER:
             receiver = self.objects.second[value]
             of = self.classes[self.objects.first[receiver]]
             if self.classes[first] not in of.line_of_bases:
                 # In a metaclass: what is called is the making of an instance.
-                if attribute == "__call__" and self.objects.kind[receiver] is Kind.CLASS:
-                    maker = self.objects.make(Kind.BUILTIN, "type.__call__")
-                    self.add(result, self.objects.make(Kind.BOUND, maker, receiver))
+                if attribute == "__call__" and self.objects.kind[receiver] is ObjectKind.CLASS:
+                    maker = self.objects.make(ObjectKind.BUILTIN, "type.__call__")
+                    self.add(result, self.objects.make(ObjectKind.BOUND, maker, receiver))
                 return
             self.look_up(of, receiver, load, first)
         elif kind in _WITH_METHODS:
-            self.add(result, self.objects.make(Kind.METHOD_OF, value, attribute))
-        elif kind is Kind.BOUND and attribute == "__self__":
+            self.add(result, self.objects.make(ObjectKind.METHOD_OF, value, attribute))
+        elif kind is ObjectKind.BOUND and attribute == "__self__":
             self.add(result, self.objects.second[value])
-        elif kind is Kind.BOUND and attribute == "__func__":
+        elif kind is ObjectKind.BOUND and attribute == "__func__":
             self.add(result, first)
-        elif kind is Kind.PARTIAL and attribute == "func":
+        elif kind is ObjectKind.PARTIAL and attribute == "func":
             self.copy(self.partials[first].function, result)
         else:
             self.copy(self.field(value, attribute), result)
@@ -135,11 +135,11 @@ class Attributes(Containers):
                 return True
         submodule = self.archive.submodule(module, attribute)
         if submodule is not None:
-            self.add(result, self.objects.make(Kind.MODULE, submodule.index))
+            self.add(result, self.objects.make(ObjectKind.MODULE, submodule.index))
             return True
         if attribute == "__dict__":
-            value = self.objects.make(Kind.MODULE, module.index)
-            self.add(result, self.objects.make(Kind.NAMESPACE, value))
+            value = self.objects.make(ObjectKind.MODULE, module.index)
+            self.add(result, self.objects.make(ObjectKind.NAMESPACE, value))
             return True
         if len(outside) == 1 and not attribute.startswith("_"):
             self.add(result, self.external(f"{outside[0]}.{attribute}"))
@@ -154,10 +154,10 @@ class Attributes(Containers):
         result, number, _, _ = load
         attribute = self.words.at[number]
         if attribute == "__class__":
-            self.add(result, self.objects.make(Kind.CLASS, cls.index))
+            self.add(result, self.objects.make(ObjectKind.CLASS, cls.index))
             return
         if attribute == "__dict__":
-            self.add(result, self.objects.make(Kind.NAMESPACE, value))
+            self.add(result, self.objects.make(ObjectKind.NAMESPACE, value))
             return
         self.copy(self.field(value, attribute), result)
         self.look_up(cls, value, load)
@@ -188,7 +188,7 @@ class Attributes(Containers):
         if place is not None:
             self.watch(place, self._on_found, (lookup,))
         elif attribute == "__new__":
-            self.add(result, self.objects.make(Kind.BUILTIN, "object.__new__"))
+            self.add(result, self.objects.make(ObjectKind.BUILTIN, "object.__new__"))
         else:
             self.not_found.append(lookup)
 
@@ -230,25 +230,25 @@ class Attributes(Containers):
         of, receiver, result, _, runner, line, _ = self._looked_for(data[0])
         cls = self.classes[of]
         kind = self.objects.kind[value]
-        through_class = self.objects.kind[receiver] is Kind.CLASS
+        through_class = self.objects.kind[receiver] is ObjectKind.CLASS
         first = self.objects.first[value]
-        if kind is Kind.FUNCTION or kind is Kind.MANAGER_MAKER:
+        if kind is ObjectKind.FUNCTION or kind is ObjectKind.MANAGER_MAKER:
             if through_class:
                 self.add(result, value)
             else:
-                self.add(result, self.objects.make(Kind.BOUND, value, receiver))
-        elif kind is Kind.STATIC:
+                self.add(result, self.objects.make(ObjectKind.BOUND, value, receiver))
+        elif kind is ObjectKind.STATIC:
             self.add(result, first)
-        elif kind is Kind.CLASS_METHOD:
-            of = self.objects.make(Kind.CLASS, self.objects.first[receiver])
-            self.add(result, self.objects.make(Kind.BOUND, first, of))
-        elif kind is Kind.PROPERTY and not through_class:
+        elif kind is ObjectKind.CLASS_METHOD:
+            of = self.objects.make(ObjectKind.CLASS, self.objects.first[receiver])
+            self.add(result, self.objects.make(ObjectKind.BOUND, first, of))
+        elif kind is ObjectKind.PROPERTY and not through_class:
             self._get_property(first, receiver, result, runner, line)
-        elif kind is Kind.INSTANCE and self.find(self.classes[first], "__get__") is not None:
+        elif kind is ObjectKind.INSTANCE and self.find(self.classes[first], "__get__") is not None:
             receivers, _ = self._receivers("get", result, value, receiver)
             site = self.implied("__get__", runner, line, receivers, result=result)
             self.call_method(value, "__get__", site)
-        elif cls.is_enum and through_class and kind is not Kind.CLASS:
+        elif cls.is_enum and through_class and kind is not ObjectKind.CLASS:
             self.add(result, self.instance(cls))
         else:
             self.add(result, value)
@@ -288,11 +288,11 @@ class Attributes(Containers):
         value, site = data[0], self.sites.at(data[1])
         kind = self.objects.kind[method]
         first = self.objects.first[method]
-        if kind is Kind.FUNCTION or kind is Kind.MANAGER_MAKER:
-            self.call(self.objects.make(Kind.BOUND, method, value), site)
-        elif kind is Kind.CLASS_METHOD:
-            cls = self.objects.make(Kind.CLASS, self.objects.first[value])
-            self.call(self.objects.make(Kind.BOUND, first, cls), site)
+        if kind is ObjectKind.FUNCTION or kind is ObjectKind.MANAGER_MAKER:
+            self.call(self.objects.make(ObjectKind.BOUND, method, value), site)
+        elif kind is ObjectKind.CLASS_METHOD:
+            cls = self.objects.make(ObjectKind.CLASS, self.objects.first[value])
+            self.call(self.objects.make(ObjectKind.BOUND, first, cls), site)
         else:
             self.call(method, site)
 
@@ -304,7 +304,7 @@ class Attributes(Containers):
         attribute = self.words.at[number]
         kind = self.objects.kind[value]
         first = self.objects.first[value]
-        if kind is Kind.INSTANCE:
+        if kind is ObjectKind.INSTANCE:
             cls = self.classes[first]
             place = self.find(cls, attribute)
             if place is not None:
@@ -314,21 +314,21 @@ class Attributes(Containers):
                 name = self.written(attribute)
                 site = self.implied(f"set {source}", runner, line, name, source, result=name)
                 self.call_method(value, "__setattr__", site)
-        elif kind is Kind.CLASS:
+        elif kind is ObjectKind.CLASS:
             self.copy(source, self.class_attribute(self.classes[first], attribute))
-        elif kind is Kind.MODULE:
+        elif kind is ObjectKind.MODULE:
             module = self.archive.modules[first]
             target = self.export(module, attribute)
             self.copy(source, self.module_name(module, attribute) if target is None else target)
-        elif kind is not Kind.EXTERNAL:
+        elif kind is not ObjectKind.EXTERNAL:
             self.copy(source, self.field(value, attribute))
 
     def _on_store_through(self, value: int, data: tuple[int, int, int, int]) -> None:
         receiver, source, runner, line = data
         kind = self.objects.kind[value]
-        if kind is Kind.PROPERTY:
+        if kind is ObjectKind.PROPERTY:
             self._set_property(self.objects.first[value], receiver, source, runner, line)
-        elif kind is Kind.INSTANCE:
+        elif kind is ObjectKind.INSTANCE:
             receivers, _ = self._receivers("set", source, value, receiver)
             site = self.implied("__set__", runner, line, receivers, source, result=receivers)
             self.call_method(value, "__set__", site)
@@ -348,7 +348,7 @@ class Attributes(Containers):
                 continue
             getter = self.find(cls, "__getattr__") if start is None else None
             if getter is not None and not attribute.startswith("__"):
-                if self.objects.kind[receiver] is Kind.INSTANCE:
+                if self.objects.kind[receiver] is ObjectKind.INSTANCE:
                     name = self.written(attribute)
                     site = self.implied("__getattr__", runner, line, name, result=result)
                     changed = self.call_method(receiver, "__getattr__", site) or changed
@@ -360,17 +360,17 @@ class Attributes(Containers):
     def outside_value(self, path: str) -> int:
         """Return a value outside the archive: a builtin's path begins with `<builtin>.`."""
         if path.startswith("<builtin>."):
-            return self.objects.make(Kind.BUILTIN, path.removeprefix("<builtin>."))
+            return self.objects.make(ObjectKind.BUILTIN, path.removeprefix("<builtin>."))
         return self.external(path)
 
 
 _WITH_METHODS = {
-    Kind.CONTAINER,
-    Kind.CONSTANT,
-    Kind.TYPED,
-    Kind.PROPERTY,
-    Kind.GENERATOR,
-    Kind.NAMESPACE,
+    ObjectKind.CONTAINER,
+    ObjectKind.CONSTANT,
+    ObjectKind.TYPED,
+    ObjectKind.PROPERTY,
+    ObjectKind.GENERATOR,
+    ObjectKind.NAMESPACE,
 }
 
 

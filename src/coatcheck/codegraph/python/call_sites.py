@@ -12,7 +12,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from coatcheck.codegraph.disk.column import Disk
-from coatcheck.codegraph.disk.runs import Runs
+from coatcheck.codegraph.disk.runs import IntLists
 from coatcheck.codegraph.disk.tables import Keys, Table
 from coatcheck.codegraph.disk.words import Words
 
@@ -46,10 +46,10 @@ class Sites:
         # By turns how many are positional and how many have keywords, then both.
         self._arguments = disk.column("i", 2)
         self._applied = disk.column("q")
-        self._applied_runs = Runs(disk, "q")
+        self._applied_runs = IntLists(disk, "q")
         # A definition, or ~ of the number of a path; several are a run, below _LOWEST.
         self._targets = disk.column()
-        self._target_runs = Runs(disk)
+        self._target_runs = IntLists(disk)
         # Those that call something, in the order that they came to it.
         self._calling = disk.column()
         self._silent = Keys(disk, 1)

@@ -6,15 +6,15 @@ from abc import abstractmethod
 
 from coatcheck.codegraph.python.attributes import Attributes
 from coatcheck.codegraph.python.call_sites import Site
-from coatcheck.codegraph.python.containers import Container
+from coatcheck.codegraph.python.containers import ContainerValue
 from coatcheck.codegraph.python.functions import LinkedFunction
-from coatcheck.codegraph.python.objects import Kind
+from coatcheck.codegraph.python.objects import ObjectKind
 from coatcheck.codegraph.python.program import LinkedClass
 
 DEEPEST_PARTIAL = 5
 
 
-class Calls(Attributes):
+class CallResolver(Attributes):
     """Knows calls."""
 
     # Whether a constructor that is not written is made from the class, as in most languages.
@@ -38,15 +38,15 @@ class Calls(Attributes):
     def _call(self, value: int, site: Site) -> None:
         kind = self.objects.kind[value]
         first = self.objects.first[value]
-        if kind is Kind.FUNCTION:
+        if kind is ObjectKind.FUNCTION:
             self.call_function(self.functions[first], None, site)
-        elif kind is Kind.BOUND:
+        elif kind is ObjectKind.BOUND:
             self._call_bound(first, self.objects.second[value], site)
-        elif kind is Kind.CLASS:
+        elif kind is ObjectKind.CLASS:
             self._construct(self.classes[first], site)
-        elif kind is Kind.INSTANCE:
+        elif kind is ObjectKind.INSTANCE:
             self.call_method(value, "__call__", site)
-        elif kind is Kind.PARTIAL:
+        elif kind is ObjectKind.PARTIAL:
             depth = self.sites.depth.get(site.number) or 0
             if depth > DEEPEST_PARTIAL:
                 return
@@ -61,30 +61,30 @@ class Calls(Attributes):
             )
             self.sites.depth.put((merged.number,), depth + 1)
             self.call_place(partial.function, merged)
-        elif kind is Kind.MANAGER_MAKER:
+        elif kind is ObjectKind.MANAGER_MAKER:
             self._call_manager_maker(first, None, site)
-        elif kind is Kind.STATIC:
+        elif kind is ObjectKind.STATIC:
             self.call(first, site)
         else:
             self.call_outside(value, site)
 
     def _call_bound(self, value: int, receiver: int, site: Site) -> None:
         kind = self.objects.kind[value]
-        if kind is Kind.FUNCTION:
+        if kind is ObjectKind.FUNCTION:
             self.call_function(self.functions[self.objects.first[value]], receiver, site)
-        elif kind is Kind.MANAGER_MAKER:
+        elif kind is ObjectKind.MANAGER_MAKER:
             self._call_manager_maker(self.objects.first[value], receiver, site)
         else:
             self.call(value, site)
-            if kind is Kind.BUILTIN and self.objects.first[value] == "type.__call__":
+            if kind is ObjectKind.BUILTIN and self.objects.first[value] == "type.__call__":
                 self._make_instance(self.classes[self.objects.first[receiver]], site)
 
     def _call_manager_maker(self, function: int, receiver: int | None, site: Site) -> None:
-        if self.objects.kind[function] is Kind.FUNCTION:
+        if self.objects.kind[function] is ObjectKind.FUNCTION:
             linked = self.functions[self.objects.first[function]]
             without = self.sites.like(site, self.place())
             self.call_function(linked, receiver, without)
-            self.add(site.result, self.objects.make(Kind.MANAGER, linked.index))
+            self.add(site.result, self.objects.make(ObjectKind.MANAGER, linked.index))
 
     # --- functions
 
@@ -93,10 +93,10 @@ class Calls(Attributes):
         self.edge(site, function.definition)
         arguments = self._bind(function, receiver, site)
         if function.yields:
-            self.add(site.result, self.objects.make(Kind.GENERATOR, function.index))
+            self.add(site.result, self.objects.make(ObjectKind.GENERATOR, function.index))
             return
         if function.is_async:
-            self.add(site.result, self.objects.make(Kind.COROUTINE, function.index))
+            self.add(site.result, self.objects.make(ObjectKind.COROUTINE, function.index))
             return
         self.copy(function.result, site.result)
         for index in function.passes:
@@ -201,7 +201,7 @@ class Calls(Attributes):
             self.copy(container.any, rest.any)
             self.copy(container.appended, rest.any)
 
-    def _pass_rest(self, source: Container, skipped: int, target: Container) -> None:
+    def _pass_rest(self, source: ContainerValue, skipped: int, target: ContainerValue) -> None:
         """Hand `*args` on: elements keep their places in the order."""
         for key in range(8):
             self.copy(self.element(source, skipped + key), self.element(target, key))
@@ -232,7 +232,7 @@ class Calls(Attributes):
         """Leave the making to a metaclass that has a say in it."""
         for one in cls.line_of_bases:
             for value in self.held(one.metaclass):
-                if self.objects.kind[value] is Kind.CLASS:
+                if self.objects.kind[value] is ObjectKind.CLASS:
                     place = self.find(self.classes[self.objects.first[value]], "__call__")
                     if place is not None:
                         self.watch(place, self._on_metaclass_call, (cls.index, site.number))
@@ -266,16 +266,16 @@ class Calls(Attributes):
 
     def _on_new(self, value: int, data: tuple[int, int]) -> None:
         cls, site = self.classes[data[0]], self.sites.at(data[1])
-        if self.objects.kind[value] is Kind.STATIC:
+        if self.objects.kind[value] is ObjectKind.STATIC:
             value = self.objects.first[value]
-        if self.objects.kind[value] is Kind.FUNCTION:
-            receiver = self.objects.make(Kind.CLASS, cls.index)
+        if self.objects.kind[value] is ObjectKind.FUNCTION:
+            receiver = self.objects.make(ObjectKind.CLASS, cls.index)
             self.call_function(self.functions[self.objects.first[value]], receiver, site)
 
     def _on_metaclass_call(self, value: int, data: tuple[int, int]) -> None:
         cls, site = self.classes[data[0]], self.sites.at(data[1])
-        if self.objects.kind[value] is Kind.FUNCTION:
-            receiver = self.objects.make(Kind.CLASS, cls.index)
+        if self.objects.kind[value] is ObjectKind.FUNCTION:
+            receiver = self.objects.make(ObjectKind.CLASS, cls.index)
             inner = self.sites.like(site, self.place())
             self.call_function(self.functions[self.objects.first[value]], receiver, inner)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import collections
 
 from coatcheck.codegraph.python.call_sites import Site
-from coatcheck.codegraph.python.containers import Container
-from coatcheck.codegraph.python.objects import Kind
+from coatcheck.codegraph.python.containers import ContainerValue
+from coatcheck.codegraph.python.objects import ObjectKind
 from coatcheck.codegraph.python.operations import Operations
 
 _TEXT_TO_TEXT = {
@@ -23,19 +23,19 @@ class ContainerMethods(Operations):
         """Call a method of a container, a text, a generator or a property."""
         owner, name = self.objects.first[value], self.objects.second[value]
         kind = self.objects.kind[owner]
-        if kind is Kind.PROPERTY:
+        if kind is ObjectKind.PROPERTY:
             self._call_of_property(owner, name, site)
-        elif kind is Kind.GENERATOR:
+        elif kind is ObjectKind.GENERATOR:
             if name in {"send", "__next__"}:
                 self.iterate(owner, site.result, site.runner, site.line)
-        elif kind is Kind.CONTAINER:
+        elif kind is ObjectKind.CONTAINER:
             container = self.containers[self.objects.first[owner]]
             if hasattr(_BUILTIN_TYPES.get(container.kind), name):
                 outside = "collections.deque" if container.kind == "deque" else None
                 shown = outside or f"<builtin>.{container.kind}"
                 self.edge(site, f"{shown}.{name}")
                 self._call_of_container(owner, container, name, site)
-        elif kind is Kind.NAMESPACE:
+        elif kind is ObjectKind.NAMESPACE:
             if name == "get" and site.positional and site.positional[0] > 0:
                 data = (self.objects.first[owner], site.result, site.runner, site.line)
                 self.watch(site.positional[0], self.on_attribute_name, data)
@@ -47,16 +47,16 @@ class ContainerMethods(Operations):
 
     def _type_name(self, value: int) -> str:
         first = self.objects.first[value]
-        if self.objects.kind[value] is Kind.TYPED:
+        if self.objects.kind[value] is ObjectKind.TYPED:
             return str(first)
         return "str" if isinstance(first, str) else "int"
 
     def _call_of_text(self, name: str, site: Site) -> None:
         if name in _TEXT_TO_TEXT:
-            self.add(site.result, self.objects.make(Kind.TYPED, "str"))
+            self.add(site.result, self.objects.make(ObjectKind.TYPED, "str"))
         elif name in {"split", "rsplit", "splitlines", "partition"}:
             made, container = self.made_by(site, "list")
-            self.add(container.any, self.objects.make(Kind.TYPED, "str"))
+            self.add(container.any, self.objects.make(ObjectKind.TYPED, "str"))
             self.add(site.result, made)
 
     def _call_of_property(self, owner: int, name: str, site: Site) -> None:
@@ -66,7 +66,9 @@ class ContainerMethods(Operations):
             self.copy(site.positional[0], target)
         self.add(site.result, owner)
 
-    def _call_of_container(self, value: int, container: Container, name: str, site: Site) -> None:  # noqa: C901
+    def _call_of_container(  # noqa: C901
+        self, value: int, container: ContainerValue, name: str, site: Site
+    ) -> None:
         given = [place for place in site.positional if place > 0]
         first = given[0] if given else 0
         if name in {"append", "appendleft", "add"} and first:
@@ -91,7 +93,9 @@ class ContainerMethods(Operations):
             for place in given:
                 self.spread(container, place)
 
-    def _call_of_dict(self, container: Container, name: str, given: list[int], site: Site) -> None:  # noqa: C901, PLR0912
+    def _call_of_dict(  # noqa: C901, PLR0912
+        self, container: ContainerValue, name: str, given: list[int], site: Site
+    ) -> None:
         if name in {"get", "pop", "setdefault"} and site.positional:
             key = site.positional[0]
             if key > 0:
@@ -121,7 +125,7 @@ class ContainerMethods(Operations):
                 elif place:
                     self.spread(container, place)
 
-    def _pairs(self, container: Container, result: int, site: Site) -> None:
+    def _pairs(self, container: ContainerValue, result: int, site: Site) -> None:
         number = self.sites.inner.get(site.number)
         inner = self.site(site.runner, site.line) if number is None else self.sites.at(number)
         self.sites.inner.put((site.number,), inner.number)

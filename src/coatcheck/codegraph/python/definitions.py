@@ -17,7 +17,7 @@ from tree_sitter import Node
 
 from coatcheck.codegraph.python.expressions import Expressions
 from coatcheck.codegraph.python.names import LONGEST_SIGNATURE, not_too_deep
-from coatcheck.codegraph.python.scopes import Scope
+from coatcheck.codegraph.python.scopes import NameScope
 from coatcheck.codegraph.python.summary import Class, Function, Place
 
 _SPACE = re.compile(r"\s+")
@@ -92,7 +92,7 @@ class Definitions(Expressions):
         if not self._has_more(node):
             return self.place()
         scope = self.scope
-        inner = Scope("function", scope, definition, definition)
+        inner = NameScope("function", scope, definition, definition)
         inner.captured = dict(scope.local_names)
         inner.owner = scope.owner
         inner.function = len(self.summary.functions)
@@ -182,7 +182,7 @@ class Definitions(Expressions):
             self.summary.functions[self.scope.function] = function
         return function.yields
 
-    def _parameters(self, node: Node | None, inner: Scope) -> Parameters:
+    def _parameters(self, node: Node | None, inner: NameScope) -> Parameters:
         found = Parameters()
         keyword_only = False
         for child in node.named_children if node is not None else ():
@@ -316,7 +316,7 @@ class Definitions(Expressions):
             shown = f"({', '.join(self._base_names(superclasses))})"
         definition = self.define("class", name, node, f"{name}{shown}"[:LONGEST_SIGNATURE])
         outer = self.scope
-        inner = Scope("class", outer, definition, outer.runner)
+        inner = NameScope("class", outer, definition, outer.runner)
         inner.captured = dict(outer.local_names)
         inner.owner = index = len(self.summary.classes)
         inner.first_parameter = 0

@@ -14,7 +14,7 @@ from coatcheck.codegraph.disk.queues import Rows
 from coatcheck.codegraph.disk.tables import Table
 from coatcheck.codegraph.python.functions import LinkedFunction
 from coatcheck.codegraph.python.models import Models
-from coatcheck.codegraph.python.objects import Kind
+from coatcheck.codegraph.python.objects import ObjectKind
 
 _CLASS_FIRST = {"__new__", "__init_subclass__", "__class_getitem__"}
 MOST_ROUNDS = 6
@@ -84,10 +84,12 @@ class Beliefs(Models):
         for value in self.objects.all:
             self.breathe()
             kind = self.objects.kind[value]
-            if kind is Kind.STATIC or kind is Kind.CLASS_METHOD:
+            if kind is ObjectKind.STATIC or kind is ObjectKind.CLASS_METHOD:
                 inner = self.objects.first[value]
-                if self.objects.kind[inner] is Kind.FUNCTION:
-                    (static if kind is Kind.STATIC else of_class).add(self.objects.first[inner])
+                if self.objects.kind[inner] is ObjectKind.FUNCTION:
+                    (static if kind is ObjectKind.STATIC else of_class).add(
+                        self.objects.first[inner]
+                    )
         unreached = Rows(self.disk, 1)
         for index, receiver in self._methods:
             if index not in static and self.is_empty(receiver):
@@ -96,7 +98,7 @@ class Beliefs(Models):
             self.breathe()
             function = self.functions[index]
             takes_class = index in of_class or function.name in _CLASS_FIRST
-            kind = Kind.CLASS if takes_class else Kind.INSTANCE
+            kind = ObjectKind.CLASS if takes_class else ObjectKind.INSTANCE
             value = self.objects.make(kind, function.owner)
             self.add(function.positional[0][1], value)
             for attribute, name in function.keeps:

@@ -27,16 +27,17 @@ from typing import Any
 
 from coatcheck.codegraph.disk.column import Code, Disk
 from coatcheck.codegraph.disk.queues import Queue
-from coatcheck.codegraph.disk.runs import Runs
+from coatcheck.codegraph.disk.runs import IntLists
 from coatcheck.codegraph.disk.tables import Keys
 from coatcheck.codegraph.disk.words import Words
-from coatcheck.codegraph.python.objects import Kind, Objects
+from coatcheck.codegraph.python.objects import ObjectKind, Objects
 
 WIDEST = 32
 # Containers, texts and what is outside matter less: they are called by nobody or end at once.
 WIDEST_DATA = 8
 _DATA = frozenset({
-    Kind.CONTAINER, Kind.CONSTANT, Kind.TYPED, Kind.METHOD_OF, Kind.EXTERNAL, Kind.BUILTIN,
+    ObjectKind.CONTAINER, ObjectKind.CONSTANT, ObjectKind.TYPED,
+    ObjectKind.METHOD_OF, ObjectKind.EXTERNAL, ObjectKind.BUILTIN,
 })  # fmt: skip
 # Texts and numbers matter as keys and names of attributes; a place that holds more than this many
 # holds "some text".
@@ -68,8 +69,8 @@ class Flow:
         self._columns = [disk.column(code, 1) for code in codes]
         self._get_views()
         # Several values, and several places.
-        self._values = Runs(disk)
-        self._targets = Runs(disk)
+        self._values = IntLists(disk)
+        self._targets = IntLists(disk)
         # Those of places with many, as (source, target).
         self._known_copies = Keys(disk, 2)
         self._records = disk.column("i", 1)
@@ -155,9 +156,9 @@ class Flow:
             count = self._data[place] or sum(kind[one] in _DATA for one in held)
             if count >= WIDEST_DATA:
                 return 0
-            if count >= MOST_CONSTANTS and kind[value] is Kind.CONSTANT:
+            if count >= MOST_CONSTANTS and kind[value] is ObjectKind.CONSTANT:
                 name = "str" if isinstance(self.objects.first[value], str) else "int"
-                value = self.objects.make(Kind.TYPED, name)
+                value = self.objects.make(ObjectKind.TYPED, name)
                 if value in held:
                     return 0
             self._data[place] = count + 1

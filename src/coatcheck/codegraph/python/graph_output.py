@@ -7,8 +7,8 @@ from bisect import bisect_right
 
 from coatcheck.codegraph.graph import EdgeKind, GraphBuilder, NodeKind, Want
 from coatcheck.codegraph.python.archive import Module
-from coatcheck.codegraph.python.linker import Linked, Linker
-from coatcheck.codegraph.python.summary import Definition
+from coatcheck.codegraph.python.linker import LinkedProgram, Linker
+from coatcheck.codegraph.python.summary import DefinitionSummary
 
 
 def draw(
@@ -20,7 +20,11 @@ def draw(
 
 class _Drawing:
     def __init__(
-        self, linked: Linked, files: dict[str, int], want: frozenset[Want], builder: GraphBuilder
+        self,
+        linked: LinkedProgram,
+        files: dict[str, int],
+        want: frozenset[Want],
+        builder: GraphBuilder,
     ) -> None:
         self._linked = linked
         self._files = files
@@ -65,7 +69,7 @@ class _Drawing:
                     signature=definition.signature,
                 )
 
-    def _add_file(self, module: Module, definition: Definition, language: str) -> int:
+    def _add_file(self, module: Module, definition: DefinitionSummary, language: str) -> int:
         if not is_own_module(language):
             known = self._builder.package(module.name)
             if known is not None:

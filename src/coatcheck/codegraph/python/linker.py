@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 from coatcheck.codegraph.disk.column import Disk
 from coatcheck.codegraph.disk.queues import Rows
-from coatcheck.codegraph.python.archive import Archive, Module
+from coatcheck.codegraph.python.archive import Module, SourceArchive
 from coatcheck.codegraph.python.bases import order
 from coatcheck.codegraph.python.calls import descendants
 from coatcheck.codegraph.python.fallbacks import Beliefs
 from coatcheck.codegraph.python.functions import LinkedFunction, Named
-from coatcheck.codegraph.python.objects import Kind
+from coatcheck.codegraph.python.objects import ObjectKind
 from coatcheck.codegraph.python.operations import NO_ARGUMENT
 from coatcheck.codegraph.python.program import LinkedClass
 from coatcheck.codegraph.python.summary import (
-    Definition,
+    DefinitionSummary,
     Element,
     Function,
     PythonSummary,
@@ -37,7 +37,7 @@ _DRAWN = {"archive", "classes", "imported", "sites", "words", "_holds", "disk"}
 _FIELD_BASES = {"typing.NamedTuple", "pydantic.BaseModel", "msgspec.Struct"}
 
 
-class Linked(NamedTuple):
+class LinkedProgram(NamedTuple):
     """What the graph is drawn from, once everything else is let go of."""
 
     modules: list[Module]
@@ -52,7 +52,7 @@ class Linked(NamedTuple):
 class Linker(Beliefs):
     """Links the files of an archive."""
 
-    def __init__(self, archive: Archive, disk: Disk | None = None) -> None:
+    def __init__(self, archive: SourceArchive, disk: Disk | None = None) -> None:
         super().__init__(archive, disk)
         self._starts: list[int] = []
         self._definitions = 1  # 0 is nobody
@@ -60,7 +60,7 @@ class Linker(Beliefs):
         self.imported: dict[tuple[int, int | str], int] = {}
         self._with_calls = True
 
-    def link(self, *, with_calls: bool = True) -> Linked:
+    def link(self, *, with_calls: bool = True) -> LinkedProgram:
         """Find imports and bases, and with them who calls whom, and let go of all the rest."""
         self._with_calls = with_calls
         self._link()
@@ -69,7 +69,7 @@ class Linker(Beliefs):
         vars(self).clear()
         vars(self).update(kept)
         calls = self.edges() if with_calls else ()
-        return Linked(self.archive.modules, self.classes, self.imported, calls, definitions)
+        return LinkedProgram(self.archive.modules, self.classes, self.imported, calls, definitions)
 
     def _link(self) -> None:
         files = [(module, module.summary) for module in self.archive.modules if module.summary]
@@ -140,7 +140,9 @@ class Linker(Beliefs):
             for name, place in cls.attributes:
                 self.set_attribute(linked, name, base + place)
 
-    def _add_function(self, module: Module, function: Function, definition: Definition) -> None:
+    def _add_function(
+        self, module: Module, function: Function, definition: DefinitionSummary
+    ) -> None:
         base = module.base
 
         def moved(place: int) -> int:
@@ -211,9 +213,9 @@ class Linker(Beliefs):
         base = module.base
         self.copy_all(base, summary.copies)
         for place, index in summary.function_values:
-            self.add(base + place, self.objects.make(Kind.FUNCTION, module.functions + index))
+            self.add(base + place, self.objects.make(ObjectKind.FUNCTION, module.functions + index))
         for place, index in summary.class_values:
-            self.add(base + place, self.objects.make(Kind.CLASS, module.classes + index))
+            self.add(base + place, self.objects.make(ObjectKind.CLASS, module.classes + index))
         for place, dots, name, attribute, _, line in summary.imports:
             self._link_import(module, base + place if place else 0, dots, name, attribute, line)
         for place, name in summary.unknown_names:
@@ -231,7 +233,7 @@ class Linker(Beliefs):
     def _on_generic(self, value: int, data: tuple[int]) -> None:
         # Later, where there are calls, `on_item` is told as well.
         is_alone = self.is_linking or not self._with_calls
-        if is_alone and self.objects.kind[value] in {Kind.CLASS, Kind.EXTERNAL}:
+        if is_alone and self.objects.kind[value] in {ObjectKind.CLASS, ObjectKind.EXTERNAL}:
             self.on_item(value, (data[0], self.words[None], 0, 0, 0))
 
     def _link_import(
@@ -255,13 +257,13 @@ class Linker(Beliefs):
         if attribute is None:
             self._note_import(module, found.index, line)
             if place:
-                self.add(place, self.objects.make(Kind.MODULE, found.index))
+                self.add(place, self.objects.make(ObjectKind.MODULE, found.index))
             return
         if found is module:
             # `from . import part` in the package's own file: the name is what is being made here.
             part = self.archive.submodule(module, attribute)
             if part is not None:
-                self.add(place, self.objects.make(Kind.MODULE, part.index))
+                self.add(place, self.objects.make(ObjectKind.MODULE, part.index))
                 self._note_import(module, part.index, line)
                 return
         self.load_from_module(found, attribute, place)
@@ -279,7 +281,7 @@ class Linker(Beliefs):
                 if self.has_name(star, name):
                     return
         if name in _BUILTINS:
-            self.add(place, self.objects.make(Kind.BUILTIN, name))
+            self.add(place, self.objects.make(ObjectKind.BUILTIN, name))
             return
         outside = [star for star in module.stars if isinstance(star, str)]
         if len(outside) == 1 and not name.startswith("_"):
@@ -316,15 +318,15 @@ class Linker(Beliefs):
     def _add_base(self, cls: LinkedClass, value: int) -> bool:
         kind = self.objects.kind[value]
         first = self.objects.first[value]
-        if kind is Kind.CLASS:
+        if kind is ObjectKind.CLASS:
             parent = self.classes[first]
             if parent in cls.parents or parent is cls:
                 return False
             cls.parents += (parent,)
             parent.children += (cls,)
             return True
-        if kind is Kind.EXTERNAL or kind is Kind.BUILTIN:
-            path = first if kind is Kind.EXTERNAL else f"<builtin>.{first}"
+        if kind is ObjectKind.EXTERNAL or kind is ObjectKind.BUILTIN:
+            path = first if kind is ObjectKind.EXTERNAL else f"<builtin>.{first}"
             if path not in cls.outside:
                 cls.outside += (path,)
                 return True
@@ -351,7 +353,7 @@ class Linker(Beliefs):
             place = self.own_attribute(one, "__init_subclass__")
             if place is not None:
                 for value in sorted(self.held(place)):
-                    if self.objects.kind[value] is Kind.FUNCTION:
+                    if self.objects.kind[value] is ObjectKind.FUNCTION:
                         function = self.functions[self.objects.first[value]]
                         self.edge(self.site(cls.runner, cls.line), function.definition)
                 break
@@ -360,9 +362,9 @@ class Linker(Beliefs):
 
     def _link_values(self, base: int, start: int, summary: PythonSummary) -> None:
         for place, written in summary.constants:
-            self.add(base + place, self.objects.make(Kind.CONSTANT, written))
+            self.add(base + place, self.objects.make(ObjectKind.CONSTANT, written))
         for place, name in summary.typed:
-            self.add(base + place, self.objects.make(Kind.TYPED, name))
+            self.add(base + place, self.objects.make(ObjectKind.TYPED, name))
         for place, kind, elements in summary.containers:
             self._link_container(base, place, kind, elements)
         for place, cls in summary.instances:
@@ -444,5 +446,5 @@ class Linker(Beliefs):
             self.watch(base + decorator, self.on_call, (decorated,))
 
     def _on_raise(self, value: int, data: tuple[int, int]) -> None:
-        if self.objects.kind[value] is Kind.CLASS:
+        if self.objects.kind[value] is ObjectKind.CLASS:
             self.call(value, self.site(*data))

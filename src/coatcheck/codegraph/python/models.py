@@ -14,7 +14,7 @@ from typing import Any
 from coatcheck.codegraph.disk.tables import Keys
 from coatcheck.codegraph.python.call_sites import Site
 from coatcheck.codegraph.python.container_methods import ContainerMethods
-from coatcheck.codegraph.python.objects import Kind
+from coatcheck.codegraph.python.objects import ObjectKind
 from coatcheck.codegraph.python.program import Partial, Property
 
 _TYPES = {
@@ -52,7 +52,13 @@ _MANAGERS = {"contextlib.contextmanager", "contextlib.asynccontextmanager"}
 # Declarations of the language, not calls that anybody would look for.
 _SILENT = {"property", "staticmethod", "classmethod"}
 
-_WRAPPED = {Kind.FUNCTION, Kind.MANAGER_MAKER, Kind.PARTIAL, Kind.EXTERNAL, Kind.BUILTIN}
+_WRAPPED = {
+    ObjectKind.FUNCTION,
+    ObjectKind.MANAGER_MAKER,
+    ObjectKind.PARTIAL,
+    ObjectKind.EXTERNAL,
+    ObjectKind.BUILTIN,
+}
 
 Model = Callable[["Models", str, Site], None]
 
@@ -101,30 +107,30 @@ class Models(ContainerMethods):
     def call_outside(self, value: int, site: Site) -> None:
         """Call a builtin, a method of a builtin type, or something that was imported."""
         kind = self.objects.kind[value]
-        if kind is Kind.METHOD_OF:
+        if kind is ObjectKind.METHOD_OF:
             self.call_method_of(value, site)
             return
-        if kind is Kind.WRAPPER:
+        if kind is ObjectKind.WRAPPER:
             self._wrap(self.objects.first[value], site)
             return
-        if kind is not Kind.EXTERNAL and kind is not Kind.BUILTIN:
+        if kind is not ObjectKind.EXTERNAL and kind is not ObjectKind.BUILTIN:
             return
         name: str = self.objects.first[value]
         if not (name in _SILENT and self.sites.is_silent(site.number)):
-            outside = f"<builtin>.{name}" if kind is Kind.BUILTIN else name
+            outside = f"<builtin>.{name}" if kind is ObjectKind.BUILTIN else name
             self.edge(site, outside)
-        if name in _SPECIAL and kind is Kind.BUILTIN:
+        if name in _SPECIAL and kind is ObjectKind.BUILTIN:
             for place in site.positional:
                 if place > 0:
                     self.watch(place, self._on_special, (self.words[name], site.number))
         model = self._models.get(name)
         if model is not None:
             model(self, name, site)
-        elif name in _TYPES and kind is Kind.BUILTIN:
-            self.add(site.result, self.objects.make(Kind.TYPED, _TYPES[name]))
+        elif name in _TYPES and kind is ObjectKind.BUILTIN:
+            self.add(site.result, self.objects.make(ObjectKind.TYPED, _TYPES[name]))
 
     def _on_special(self, value: int, data: tuple[int, int]) -> None:
-        if self.objects.kind[value] is Kind.INSTANCE:
+        if self.objects.kind[value] is ObjectKind.INSTANCE:
             name, site = self.words.at[data[0]], self.sites.at(data[1])
             for method in _SPECIAL[name]:
                 inner = self.implied(method, site.runner, site.line, result=site.result)
@@ -206,7 +212,7 @@ class Models(ContainerMethods):
 
     def _on_iter(self, value: int, data: tuple[int]) -> None:
         site = self.sites.at(data[0])
-        if self.objects.kind[value] is Kind.INSTANCE:
+        if self.objects.kind[value] is ObjectKind.INSTANCE:
             self.call_method(
                 value, "__iter__", self.site(site.runner, site.line, result=site.result)
             )
@@ -322,21 +328,21 @@ class Models(ContainerMethods):
     def _on_setattr(self, name: int, data: tuple[int, int, int]) -> None:
         target, value, number = data
         text = self.objects.first[name]
-        if self.objects.kind[name] is Kind.CONSTANT and isinstance(text, str):
+        if self.objects.kind[name] is ObjectKind.CONSTANT and isinstance(text, str):
             runner, line = self.sites.where(number)
             self.watch(target, self.on_store, (self.words[text], value, runner, line))
 
     def _model_globals(self, name: str, site: Site) -> None:
         if name == "globals" and not site.positional:
             module = self.module_of(site.runner)
-            value = self.objects.make(Kind.MODULE, module)
-            self.add(site.result, self.objects.make(Kind.NAMESPACE, value))
+            value = self.objects.make(ObjectKind.MODULE, module)
+            self.add(site.result, self.objects.make(ObjectKind.NAMESPACE, value))
         elif name == "vars" and (place := self._argument(site, 0)):
             self.watch(place, self._on_vars, (site.result,))
 
     def _on_vars(self, value: int, data: tuple[int]) -> None:
-        if self.objects.kind[value] in {Kind.INSTANCE, Kind.CLASS, Kind.MODULE}:
-            self.add(data[0], self.objects.make(Kind.NAMESPACE, value))
+        if self.objects.kind[value] in {ObjectKind.INSTANCE, ObjectKind.CLASS, ObjectKind.MODULE}:
+            self.add(data[0], self.objects.make(ObjectKind.NAMESPACE, value))
 
     @abstractmethod
     def module_of(self, runner: int) -> int:
@@ -348,13 +354,13 @@ class Models(ContainerMethods):
 
     def _on_import(self, value: int, data: tuple[int]) -> None:
         text = self.objects.first[value]
-        if self.objects.kind[value] is not Kind.CONSTANT or not isinstance(text, str):
+        if self.objects.kind[value] is not ObjectKind.CONSTANT or not isinstance(text, str):
             return
         site = self.sites.at(data[0])
         importer = self.archive.modules[self.module_of(site.runner)]
         found = self.archive.absolute(importer, text)
         if found is not None:
-            self.add(site.result, self.objects.make(Kind.MODULE, found.index))
+            self.add(site.result, self.objects.make(ObjectKind.MODULE, found.index))
         elif text:
             self.add(site.result, self.external(text))
 
@@ -365,8 +371,8 @@ class Models(ContainerMethods):
             self.watch(site.positional[0], self._on_type, (site.result,))
 
     def _on_type(self, value: int, data: tuple[int]) -> None:
-        if self.objects.kind[value] is Kind.INSTANCE:
-            self.add(data[0], self.objects.make(Kind.CLASS, self.objects.first[value]))
+        if self.objects.kind[value] is ObjectKind.INSTANCE:
+            self.add(data[0], self.objects.make(ObjectKind.CLASS, self.objects.first[value]))
 
     def _model_new(self, _: str, site: Site) -> None:
         if place := self._argument(site, 0):
@@ -380,12 +386,17 @@ class Models(ContainerMethods):
     def _on_class(self, value: int, data: tuple[int]) -> None:
         result = data[0]
         kind = self.objects.kind[value]
-        if kind is Kind.CLASS:
+        if kind is ObjectKind.CLASS:
             self.add(result, self.instance(self.classes[self.objects.first[value]]))
-        elif kind is Kind.CONTAINER:
+        elif kind is ObjectKind.CONTAINER:
             self.instances_of(self.containers[self.objects.first[value]].all, result)
-        elif kind is Kind.BUILTIN and self.objects.first[value] in {"str", "int", "float", "bytes"}:
-            self.add(result, self.objects.make(Kind.TYPED, self.objects.first[value]))
+        elif kind is ObjectKind.BUILTIN and self.objects.first[value] in {
+            "str",
+            "int",
+            "float",
+            "bytes",
+        }:
+            self.add(result, self.objects.make(ObjectKind.TYPED, self.objects.first[value]))
 
     def _model_super(self, _: str, site: Site) -> None:
         cls, receiver = self._argument(site, 0), self._argument(site, 1)
@@ -393,33 +404,33 @@ class Models(ContainerMethods):
             self.watch(cls, self._on_super_class, (receiver, site.result))
 
     def _on_super_class(self, value: int, data: tuple[int, int]) -> None:
-        if self.objects.kind[value] is Kind.CLASS:
+        if self.objects.kind[value] is ObjectKind.CLASS:
             receiver, result = data
             self.watch(receiver, self.on_super, (self.objects.first[value], result))
 
     def on_super(self, value: int, data: tuple[int, int]) -> None:
         """Make what `super()` is for a receiver."""
         index, result = data
-        if self.objects.kind[value] in {Kind.INSTANCE, Kind.CLASS}:
-            self.add(result, self.objects.make(Kind.SUPER, index, value))
+        if self.objects.kind[value] in {ObjectKind.INSTANCE, ObjectKind.CLASS}:
+            self.add(result, self.objects.make(ObjectKind.SUPER, index, value))
 
     def _model_static(self, _: str, site: Site) -> None:
-        self._each(site, Kind.STATIC)
+        self._each(site, ObjectKind.STATIC)
 
     def _model_class_method(self, _: str, site: Site) -> None:
-        self._each(site, Kind.CLASS_METHOD)
+        self._each(site, ObjectKind.CLASS_METHOD)
 
     def _model_manager(self, _: str, site: Site) -> None:
-        self._each(site, Kind.MANAGER_MAKER)
+        self._each(site, ObjectKind.MANAGER_MAKER)
 
-    def _each(self, site: Site, made: Kind) -> None:
+    def _each(self, site: Site, made: ObjectKind) -> None:
         if place := self._argument(site, 0):
             self.watch(place, self._on_each, (site.result, made))
 
     def _on_each(self, value: int, data: tuple[int, int]) -> None:
         result, made = data
         if self.objects.kind[value] in _WRAPPED:
-            self.add(result, self.objects.make(Kind(made), value))
+            self.add(result, self.objects.make(ObjectKind(made), value))
 
     def _model_property(self, _: str, site: Site) -> None:
         getter, setter = self.place(), self.place()
@@ -428,24 +439,24 @@ class Models(ContainerMethods):
         if place := self._argument(site, 1, "fset"):
             self.copy(place, setter)
         self.properties.append(Property(getter, setter))
-        self.add(site.result, self.objects.make(Kind.PROPERTY, len(self.properties) - 1))
+        self.add(site.result, self.objects.make(ObjectKind.PROPERTY, len(self.properties) - 1))
 
     def _model_partial(self, _: str, site: Site) -> None:
         if function := self._argument(site, 0):
             self.partials.append(Partial(function, site.positional[1:], site.keywords))
-            self.add(site.result, self.objects.make(Kind.PARTIAL, len(self.partials) - 1))
+            self.add(site.result, self.objects.make(ObjectKind.PARTIAL, len(self.partials) - 1))
 
     def _model_identity(self, name: str, site: Site) -> None:
         if place := self._argument(site, 0):
             self.copy(place, site.result)
         else:
-            self.add(site.result, self.objects.make(Kind.WRAPPER, name))
+            self.add(site.result, self.objects.make(ObjectKind.WRAPPER, name))
 
     def _model_wraps(self, name: str, site: Site) -> None:
         if name == "functools.lru_cache" and (place := self._argument(site, 0)):
             self.copy(place, site.result)
         else:
-            self.add(site.result, self.objects.make(Kind.WRAPPER, name))
+            self.add(site.result, self.objects.make(ObjectKind.WRAPPER, name))
 
     def _wrap(self, name: str, site: Site) -> None:
         if place := self._argument(site, 0):
@@ -462,10 +473,10 @@ class Models(ContainerMethods):
             self.copy(place, site.result)
             self.watch(place, self._on_dataclass, ())
         else:
-            self.add(site.result, self.objects.make(Kind.WRAPPER, name))
+            self.add(site.result, self.objects.make(ObjectKind.WRAPPER, name))
 
     def _on_dataclass(self, value: int, _: tuple[()]) -> None:
-        if self.objects.kind[value] is Kind.CLASS:
+        if self.objects.kind[value] is ObjectKind.CLASS:
             self.gains_constructor(self.classes[self.objects.first[value]])
 
     def _model_run(self, name: str, site: Site) -> None:

@@ -11,8 +11,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from tree_sitter import Node
 
-from coatcheck.codegraph.python.scopes import Scope
-from coatcheck.codegraph.python.summary import Definition, Place, PythonSummary
+from coatcheck.codegraph.python.scopes import NameScope
+from coatcheck.codegraph.python.summary import DefinitionSummary, Place, PythonSummary
 
 # Deeper than people nest; a level takes up to five calls of the reader, of the thousand that Python
 # allows. Long chains and sums are read in a loop
@@ -83,10 +83,10 @@ class Names:
             if b"global" in source or b"nonlocal" in source
             else set()
         )
-        self.module = Scope("module", None, 0, 0)
+        self.module = NameScope("module", None, 0, 0)
         self.scope = self.module
         self.scopes = [self.module]
-        self.waiting: deque[tuple[Node, Scope]] = deque()
+        self.waiting: deque[tuple[Node, NameScope]] = deque()
         self.depth = 0
         self.too_deep_line = 0
         self._constants: dict[int | str, Place] = {}
@@ -161,14 +161,14 @@ class Names:
             place = scope.pending[name] = self.place()
         return place
 
-    def outside(self, scope: Scope, name: str) -> Place:
+    def outside(self, scope: NameScope, name: str) -> Place:
         """Return a scope's variable as others see it: everything that is ever assigned to it."""
         place = scope.seen_outside.get(name)
         if place is None:
             place = scope.seen_outside[name] = self.place()
         return place
 
-    def settle(self, scope: Scope) -> None:
+    def settle(self, scope: NameScope) -> None:
         """Look up the names that a scope read without having assigned them by then."""
         for name, place in scope.pending.items():
             captured = self._captured(scope, name)
@@ -178,14 +178,14 @@ class Names:
             self.copy(self.outside(self._owner_of(scope, name), name), place)
 
     @staticmethod
-    def _captured(scope: Scope | None, name: str) -> Place | None:
+    def _captured(scope: NameScope | None, name: str) -> Place | None:
         while scope is not None and name not in scope.assigned:
             if name in scope.captured:
                 return scope.captured[name]
             scope = scope.parent
         return None
 
-    def _owner_of(self, scope: Scope, name: str) -> Scope:
+    def _owner_of(self, scope: NameScope, name: str) -> NameScope:
         if name in scope.declared:
             return scope.declared[name]
         if name in scope.assigned and scope.kind != "class":
@@ -215,7 +215,7 @@ class Names:
         parent = self.scope.definition
         around = self.summary.definitions[parent].qualified_name
         self.summary.definitions.append(
-            Definition(
+            DefinitionSummary(
                 kind,
                 name,
                 f"{around}.{name}" if around else name,

@@ -6,12 +6,12 @@ from enum import IntEnum
 from typing import Any
 
 from coatcheck.codegraph.disk.column import Disk
-from coatcheck.codegraph.disk.lately import Lately, Read
+from coatcheck.codegraph.disk.lately import CachedRead, Lately
 from coatcheck.codegraph.disk.tables import Keys
 from coatcheck.codegraph.disk.words import Words
 
 
-class Kind(IntEnum):
+class ObjectKind(IntEnum):
     """What sort of value it is. `first` and `second` say which one."""
 
     FUNCTION = 0  # index of the function
@@ -40,10 +40,11 @@ class Kind(IntEnum):
 
 # What says which one it is, where that is a word.
 _WORDS_FIRST = frozenset({
-    Kind.EXTERNAL, Kind.BUILTIN, Kind.CONSTANT, Kind.TYPED, Kind.WRAPPER,
+    ObjectKind.EXTERNAL, ObjectKind.BUILTIN, ObjectKind.CONSTANT,
+    ObjectKind.TYPED, ObjectKind.WRAPPER,
 })  # fmt: skip
-_KINDS = tuple(Kind)
-_Value = tuple[Kind, int | str, int | str | None]
+_KINDS = tuple(ObjectKind)
+_Value = tuple[ObjectKind, int | str, int | str | None]
 
 
 class Objects:
@@ -52,12 +53,12 @@ class Objects:
     def __init__(self, disk: Disk, words: Words) -> None:
         self._keys = keys = Keys(disk, 3)
         self._numbers = _Numbers(keys, words)
-        self.kind: Lately[int, Kind] = Read(lambda value: _KINDS[keys.key(value)[0]])
+        self.kind: Lately[int, ObjectKind] = CachedRead(lambda value: _KINDS[keys.key(value)[0]])
         # Any: what it is depends on the kind.
-        self.first: Lately[int, Any] = Read(lambda value: _first(keys.key(value), words))
-        self.second: Lately[int, Any] = Read(lambda value: _second(keys.key(value), words))
+        self.first: Lately[int, Any] = CachedRead(lambda value: _first(keys.key(value), words))
+        self.second: Lately[int, Any] = CachedRead(lambda value: _second(keys.key(value), words))
 
-    def make(self, kind: Kind, first: int | str, second: int | str | None = None) -> int:
+    def make(self, kind: ObjectKind, first: int | str, second: int | str | None = None) -> int:
         """Return the number of a value."""
         return self._numbers[kind, first, second]
 
@@ -91,4 +92,4 @@ def _second(key: tuple[int, ...], words: Words) -> Any:
     kind, _, second = key
     if not second:
         return None
-    return words.at[second - 1] if kind == Kind.METHOD_OF else second - 1
+    return words.at[second - 1] if kind == ObjectKind.METHOD_OF else second - 1

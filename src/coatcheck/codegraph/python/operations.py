@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from coatcheck.codegraph.disk.tables import Table
-from coatcheck.codegraph.python.calls import Calls
-from coatcheck.codegraph.python.containers import Container
+from coatcheck.codegraph.python.calls import CallResolver
+from coatcheck.codegraph.python.containers import ContainerValue
 from coatcheck.codegraph.python.flow import Watcher
-from coatcheck.codegraph.python.objects import Kind
+from coatcheck.codegraph.python.objects import ObjectKind
 
 _FALLBACKS = {
     "__ne__": ("__eq__",),
@@ -26,7 +26,7 @@ _SUBSCRIPTED = ("typing", "collections.", "list", "dict", "tuple", "set", "type"
 NO_ARGUMENT = -1
 
 
-class Operations(Calls):
+class Operations(CallResolver):
     """Knows which methods the language calls by itself."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -39,7 +39,7 @@ class Operations(Calls):
     def on_iterate(self, value: int, data: tuple[int, bool, int, int]) -> None:
         """Send what a loop over a value sees to a place."""
         result, is_async, runner, line = data
-        if is_async and self.objects.kind[value] is Kind.INSTANCE:
+        if is_async and self.objects.kind[value] is ObjectKind.INSTANCE:
             iterator = self.derived("aiter", result)
             site = self.implied("__aiter__", runner, line, result=iterator)
             if self.call_method(value, "__aiter__", site):
@@ -51,14 +51,14 @@ class Operations(Calls):
         """Send what iterating over a value yields to a place."""
         kind = self.objects.kind[value]
         first = self.objects.first[value]
-        if kind is Kind.CONTAINER:
+        if kind is ObjectKind.CONTAINER:
             container = self.containers[first]
             self.copy(container.keys if container.kind == "dict" else container.all, result)
-        elif kind is Kind.GENERATOR:
+        elif kind is ObjectKind.GENERATOR:
             self.copy(self.functions[first].yields, result)
-        elif kind is Kind.CLASS and self.classes[first].is_enum:
+        elif kind is ObjectKind.CLASS and self.classes[first].is_enum:
             self.add(result, self.instance(self.classes[first]))
-        elif kind is Kind.INSTANCE:
+        elif kind is ObjectKind.INSTANCE:
             iterator = self.derived("iter", result)
             site = self.implied("__iter__", runner, line, result=iterator)
             if self.call_method(value, "__iter__", site):
@@ -69,7 +69,7 @@ class Operations(Calls):
 
     def _on_next(self, value: int, data: tuple[int, bool, int, int]) -> None:
         result, is_async, runner, line = data
-        if self.objects.kind[value] is not Kind.INSTANCE:
+        if self.objects.kind[value] is not ObjectKind.INSTANCE:
             self.iterate(value, result, runner, line)
         elif is_async:
             awaited = self.derived("anext", result)
@@ -98,30 +98,30 @@ class Operations(Calls):
         """Send what `await value` (or `yield from`) comes to, to a place."""
         result, runner, line = data
         kind = self.objects.kind[value]
-        if kind is Kind.COROUTINE or kind is Kind.GENERATOR:
+        if kind is ObjectKind.COROUTINE or kind is ObjectKind.GENERATOR:
             self.copy(self.functions[self.objects.first[value]].result, result)
-        elif kind is Kind.INSTANCE:
+        elif kind is ObjectKind.INSTANCE:
             waited = self.derived("await", result)
             self.call_method(
                 value, "__await__", self.implied("__await__", runner, line, result=waited)
             )
             self.watch_once(waited, self._on_awaited, (result,))
-        elif kind is Kind.CONTAINER:
+        elif kind is ObjectKind.CONTAINER:
             # What gather() and its like hand back.
             self.add(result, value)
 
     def _on_awaited(self, value: int, data: tuple[int]) -> None:
         (result,) = data
-        if self.objects.kind[value] is Kind.GENERATOR:
+        if self.objects.kind[value] is ObjectKind.GENERATOR:
             self.copy(self.functions[self.objects.first[value]].result, result)
 
     def on_context(self, value: int, data: tuple[int, bool, int, int]) -> None:
         """Enter and leave a context manager."""
         result, is_async, runner, line = data
         kind = self.objects.kind[value]
-        if kind is Kind.MANAGER:
+        if kind is ObjectKind.MANAGER:
             self.copy(self.functions[self.objects.first[value]].yields, result)
-        elif kind is Kind.INSTANCE:
+        elif kind is ObjectKind.INSTANCE:
             entered = self.derived("enter", result) if is_async else result
             enter, leave = ("__aenter__", "__aexit__") if is_async else ("__enter__", "__exit__")
             site = self.implied(enter, runner, line, result=entered)
@@ -141,7 +141,7 @@ class Operations(Calls):
         arguments: tuple[int, ...] = () if argument == NO_ARGUMENT else (argument,)
         method = self.words.at[number]
         kind = self.objects.kind[value]
-        if kind is Kind.INSTANCE:
+        if kind is ObjectKind.INSTANCE:
             if result:
                 site = self.implied(method, runner, line, *arguments, result=result)
             else:
@@ -152,7 +152,7 @@ class Operations(Calls):
             for name in names:
                 if self.call_method(value, name, site):
                     break
-        elif kind is Kind.CONTAINER and method in _KEEPING:
+        elif kind is ObjectKind.CONTAINER and method in _KEEPING:
             container = self.containers[self.objects.first[value]]
             if method == "__iadd__" and arguments[0]:
                 self.watch(arguments[0], self._on_extend, (container.number,))
@@ -160,11 +160,15 @@ class Operations(Calls):
                 self.add(result, value)
                 if arguments and arguments[0] and method != "__mul__":
                     self.copy(arguments[0], result)
-        elif kind in {Kind.CONSTANT, Kind.TYPED} and result and not method.endswith("eq__"):
+        elif (
+            kind in {ObjectKind.CONSTANT, ObjectKind.TYPED}
+            and result
+            and not method.endswith("eq__")
+        ):
             name = self.objects.first[value]
-            if kind is Kind.CONSTANT:
+            if kind is ObjectKind.CONSTANT:
                 name = "str" if isinstance(name, str) else "int"
-            self.add(result, self.objects.make(Kind.TYPED, name))
+            self.add(result, self.objects.make(ObjectKind.TYPED, name))
 
     def _on_extend(self, value: int, data: tuple[int]) -> None:
         self.iterate(value, self.containers[data[0]].appended, 0, 0)
@@ -177,7 +181,7 @@ class Operations(Calls):
         key = self.words.at[number]
         kind = self.objects.kind[value]
         first = self.objects.first[value]
-        if kind is Kind.CONTAINER:
+        if kind is ObjectKind.CONTAINER:
             container = self.containers[first]
             if container.kind == "dict" and key_place == _UNPACKED:
                 self.copy(container.keys, result)
@@ -187,7 +191,7 @@ class Operations(Calls):
                 self.get_at(container, key_place, result)
             else:
                 self.get(container, key, result)
-        elif kind is Kind.INSTANCE:
+        elif kind is ObjectKind.INSTANCE:
             if key_place in {_UNPACKED, _REST}:
                 self.iterate(value, result, runner, line)
             else:
@@ -195,16 +199,16 @@ class Operations(Calls):
                 site = self.implied("__getitem__", runner, line, place, result=result)
                 self.call_method(value, "__getitem__", site)
                 self._named_tuple_item(value, key, result)
-        elif kind is Kind.GENERATOR:
+        elif kind is ObjectKind.GENERATOR:
             self.iterate(value, result, runner, line)
-        elif kind is Kind.CLASS:
+        elif kind is ObjectKind.CLASS:
             if self.classes[first].is_enum:
                 self.add(result, self.instance(self.classes[first]))
             else:
                 self.add(result, value)  # Box[int] is still Box
-        elif kind is Kind.NAMESPACE:
+        elif kind is ObjectKind.NAMESPACE:
             self._namespace_item(first, key, key_place, (result, runner, line))
-        elif kind in {Kind.EXTERNAL, Kind.BUILTIN} and first.startswith(_SUBSCRIPTED):
+        elif kind in {ObjectKind.EXTERNAL, ObjectKind.BUILTIN} and first.startswith(_SUBSCRIPTED):
             self.add(result, value)
 
     def _named_tuple_item(self, value: int, key: Any, result: int) -> None:
@@ -212,7 +216,7 @@ class Operations(Calls):
         if cls.makes_constructor and isinstance(key, int) and 0 <= key < len(cls.fields):
             self.copy(self.field(value, cls.fields[key]), result)
 
-    def _get_rest(self, container: Container, start: int, result: int) -> None:
+    def _get_rest(self, container: ContainerValue, start: int, result: int) -> None:
         length = self.length(container)
         if length is None:
             self.copy(container.all, result)
@@ -234,7 +238,7 @@ class Operations(Calls):
         """Load the attribute whose name a place holds."""
         value, result, runner, line = data
         text = self.objects.first[name]
-        if self.objects.kind[name] is Kind.CONSTANT and isinstance(text, str):
+        if self.objects.kind[name] is ObjectKind.CONSTANT and isinstance(text, str):
             self.on_load(value, (result, self.words[text], runner, line))
 
     def on_item_store(self, value: int, data: tuple[int, int, int, int, int]) -> None:
@@ -242,17 +246,17 @@ class Operations(Calls):
         number, key_place, source, runner, line = data
         key = self.words.at[number]
         kind = self.objects.kind[value]
-        if kind is Kind.CONTAINER:
+        if kind is ObjectKind.CONTAINER:
             container = self.containers[self.objects.first[value]]
             if key is None and key_place > 0:
                 self.put_at(container, key_place, source)
             else:
                 self.put(container, key, source)
-        elif kind is Kind.INSTANCE:
+        elif kind is ObjectKind.INSTANCE:
             what = f"set {source} at {key_place}"
             site = self.implied(
                 what, runner, line, max(key_place, 0), source, result=self.derived("set", source)
             )
             self.call_method(value, "__setitem__", site)
-        elif kind is Kind.NAMESPACE and isinstance(key, str) and source:
+        elif kind is ObjectKind.NAMESPACE and isinstance(key, str) and source:
             self.on_store(self.objects.first[value], (number, source, runner, line))

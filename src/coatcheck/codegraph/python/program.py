@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from coatcheck.codegraph.disk.column import Disk
-from coatcheck.codegraph.disk.runs import Runs
+from coatcheck.codegraph.disk.runs import IntLists
 from coatcheck.codegraph.disk.tables import Table
-from coatcheck.codegraph.python.archive import Archive, Module
+from coatcheck.codegraph.python.archive import Module, SourceArchive
 from coatcheck.codegraph.python.call_sites import Keywords, Site, Sites
 from coatcheck.codegraph.python.flow import Flow
 from coatcheck.codegraph.python.functions import Functions
-from coatcheck.codegraph.python.objects import Kind
+from coatcheck.codegraph.python.objects import ObjectKind
 
 LONGEST_PATH = 8
 
@@ -61,7 +61,7 @@ class Property(NamedTuple):
 class Program(Flow):
     """Everything that is known of the archive while values flow."""
 
-    def __init__(self, archive: Archive, disk: Disk | None = None) -> None:
+    def __init__(self, archive: SourceArchive, disk: Disk | None = None) -> None:
         super().__init__(disk)
         self.archive = archive
         self.functions = Functions(self.disk, self.words)
@@ -75,7 +75,7 @@ class Program(Flow):
         self._exports = Table(self.disk, 2)
         self._implied = Table(self.disk, 3)
         # What has been asked of classes, and done with them.
-        self.of_classes = Runs(self.disk)
+        self.of_classes = IntLists(self.disk)
 
     def edge(self, site: Site, target: int | str) -> None:
         """Note that a call calls something."""
@@ -136,9 +136,9 @@ class Program(Flow):
 
     def external(self, path: str) -> int:
         """Return the value of something outside the archive."""
-        return self.objects.make(Kind.EXTERNAL, path)
+        return self.objects.make(ObjectKind.EXTERNAL, path)
 
-    def member(self, kind: Kind, path: str, attribute: str) -> int | None:
+    def member(self, kind: ObjectKind, path: str, attribute: str) -> int | None:
         """Return an attribute of something outside; None where it goes on and on (`x = x.next`)."""
         if path.count(".") >= LONGEST_PATH:
             return None
@@ -146,7 +146,7 @@ class Program(Flow):
 
     def instance(self, cls: LinkedClass) -> int:
         """Return the value of a class's instances."""
-        return self.objects.make(Kind.INSTANCE, cls.index)
+        return self.objects.make(ObjectKind.INSTANCE, cls.index)
 
     def site(self, runner: int, line: int, *positional: int, result: int = 0) -> Site:
         """Make a call that Python makes by itself."""

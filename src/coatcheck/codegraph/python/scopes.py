@@ -23,10 +23,10 @@ class Loop:
         self.joins: list[tuple[str, Place]] = []
 
 
-class Scope:
+class NameScope:
     """A module, class or function; comprehensions belong to the scope they stand in."""
 
-    def __init__(self, kind: str, parent: Scope | None, definition: int, runner: int) -> None:
+    def __init__(self, kind: str, parent: NameScope | None, definition: int, runner: int) -> None:
         self.kind = kind
         self.parent = parent
         self.definition = definition
@@ -35,7 +35,7 @@ class Scope:
         self.assigned: dict[str, list[Place]] = {}
         self.seen_outside: dict[str, Place] = {}
         self.pending: dict[str, Place] = {}
-        self.declared: dict[str, Scope] = {}  # global and nonlocal
+        self.declared: dict[str, NameScope] = {}  # global and nonlocal
         self.loops: list[Loop] = []
         # The variables of the comprehensions around what is read, and of those around a lambda.
         self.local_names: dict[str, Place] = {}

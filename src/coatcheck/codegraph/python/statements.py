@@ -11,7 +11,7 @@ from coatcheck.codegraph.python.definitions import Definitions
 from coatcheck.codegraph.python.imports import read_import, read_import_from
 from coatcheck.codegraph.python.names import not_too_deep
 from coatcheck.codegraph.python.scopes import Changes, Loop
-from coatcheck.codegraph.python.summary import Definition, Place, PythonSummary
+from coatcheck.codegraph.python.summary import DefinitionSummary, Place, PythonSummary
 
 _AUGMENTED = {
     "+=": "__iadd__", "-=": "__isub__", "*=": "__imul__", "/=": "__itruediv__",
@@ -21,7 +21,7 @@ _AUGMENTED = {
 _ASSIGNMENTS = {"assignment", "augmented_assignment"}
 
 
-class Statements(Definitions):
+class PythonStatements(Definitions):
     """Reads a file."""
 
     def __init__(self, source: bytes) -> None:
@@ -53,7 +53,7 @@ class Statements(Definitions):
     def file(self, root: Node) -> PythonSummary:
         """Read a whole file."""
         end = root.end_point.row + 1
-        self.summary.definitions.append(Definition("module", "", "", 1, end, None, -1))
+        self.summary.definitions.append(DefinitionSummary("module", "", "", 1, end, None, -1))
         self.block(root)
         self.read_waiting()
         self.finish()

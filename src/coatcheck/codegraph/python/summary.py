@@ -33,7 +33,7 @@ Element = tuple[Key, Place, Place]
 Call = tuple[Place, Place, tuple[Place, ...], tuple[tuple[str | None, Place], ...], Runner, int]
 
 
-class Definition(NamedTuple):
+class DefinitionSummary(NamedTuple):
     """A module, class, function, method or lambda, as the graph shows it."""
 
     kind: str
@@ -78,7 +78,7 @@ class PythonSummary:
     """One file. Each list holds one sort of statement; the fields are named in its comment."""
 
     places: int = 0
-    definitions: list[Definition] = field(default_factory=list)
+    definitions: list[DefinitionSummary] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     classes: list[Class] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tree_sitter import Node
 
 from coatcheck.codegraph.python.names import LONGEST_SIGNATURE
-from coatcheck.codegraph.python.summary import Definition
+from coatcheck.codegraph.python.summary import DefinitionSummary
 from coatcheck.codegraph.tagged.grammar import GRAMMARS, Grammar, called, dotted
 from coatcheck.codegraph.tagged.summary import Mention, TaggedSummary
 
@@ -43,7 +43,7 @@ class TaggedReader:
     def file(self, root: Node) -> TaggedSummary:
         """Read a whole file."""
         end = root.end_point.row + 1
-        self.summary.definitions.append(Definition("module", "", "", 1, end, None, -1))
+        self.summary.definitions.append(DefinitionSummary("module", "", "", 1, end, None, -1))
         waiting: list[tuple[Node, _Around]] = [(root, _Around(0, 0, "", in_class=False))]
         while waiting:
             node, around = waiting.pop()
@@ -75,7 +75,7 @@ class TaggedReader:
     def _define(self, kind: str, name: str, node: Node, around: _Around, shown: str) -> int:
         path = f"{around.path}.{name}" if around.path else name
         self.summary.definitions.append(
-            Definition(
+            DefinitionSummary(
                 kind,
                 name.rpartition(".")[2],
                 path,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coatcheck.codegraph.disk.shelf import Shelf
-from coatcheck.codegraph.python.summary import Definition
+from coatcheck.codegraph.python.summary import DefinitionSummary
 
 
 class Mention(NamedTuple):
@@ -25,7 +25,7 @@ class TaggedSummary:
     """One file."""
 
     namespace: str = ""  # as the file says; the definitions are named from it
-    definitions: list[Definition] = field(default_factory=list)
+    definitions: list[DefinitionSummary] = field(default_factory=list)
     local: set[int] = field(default_factory=set)  # definitions that other files do not see
     bases: list[tuple[int, str, int]] = field(default_factory=list)  # (class, name, line)
     imports: list[tuple[str, str, int]] = field(default_factory=list)  # (path, alias, line)

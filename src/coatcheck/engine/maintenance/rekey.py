@@ -38,7 +38,7 @@ from coatcheck.model.record import Record
 from coatcheck.model.webhook import SECRET_PREFIX
 from coatcheck.store.base import Store
 from coatcheck.store.encrypted_secrets import SecretKeys
-from coatcheck.store.rekey import SECRETS, Change, Place, Text
+from coatcheck.store.rekey import SECRETS, EncryptedColumn, StoredText, TextChange
 
 if TYPE_CHECKING:
     from coatcheck.blobs.blobs import Blobs
@@ -54,11 +54,11 @@ HELD_MS = 600_000
 # No tenant can have this name: nobody finds the notes among their own.
 NOBODY_S = "-"
 
-Progress = Callable[["Resealed"], None]
+Progress = Callable[["RekeyProgress"], None]
 
 
 @dataclass
-class Resealed:
+class RekeyProgress:
     """How far it has come. `left` could not be opened: their key is missing, or they are damaged.
     `unreadable_messages` could not be opened either, but may be user text that an older version
     stored in clear: nothing follows from those.
@@ -72,7 +72,7 @@ class Resealed:
     unreadable_messages: int = 0
 
 
-class Resealing:
+class Rekeyer:
     """Seals all that a store and its blobs keep with the first key, and secrets with theirs."""
 
     def __init__(
@@ -91,9 +91,9 @@ class Resealing:
         self._clock = clock
         self._progress = progress
         self._run: Record | None = None
-        self.done = Resealed()
+        self.done = RekeyProgress()
 
-    async def run(self) -> Resealed:
+    async def run(self) -> RekeyProgress:
         """Do all of it; raises Conflict while another run does."""
         await self._hold()
         try:
@@ -122,15 +122,15 @@ class Resealing:
     # --- texts
 
     async def _all_secrets(self) -> None:
-        def change(secret: Text) -> str:
+        def change(secret: StoredText) -> str:
             tenant = str(secret.key[0])
             return self._secrets.seal(self._secrets.open(secret.text, tenant), tenant)
 
         await self._replace(SECRETS, SECRET_PREFIX, PREFIX, change)  # those in clear
         await self._replace(SECRETS, PREFIX, f"{PREFIX}{self._secrets.first}:", change)
 
-    async def _texts_in(self, place: Place, keys: Keyring) -> None:
-        def change(text: Text) -> str:
+    async def _texts_in(self, place: EncryptedColumn, keys: Keyring) -> None:
+        def change(text: StoredText) -> str:
             tenant, *others = text.key
             about = None
             if place.table == "messages":  # compared as they are sealed, see `SealedStore.send`
@@ -144,7 +144,7 @@ class Resealing:
         lacking = NOWHERE if place.members else f"{PREFIX}{keys.first}:"
         await self._replace(place, PREFIX, lacking, change)
 
-    def _with_members(self, place: Place, text: Text, keys: Keyring) -> str:
+    def _with_members(self, place: EncryptedColumn, text: StoredText, keys: Keyring) -> str:
         """Re-encrypt the members of a JSON object that are envelopes."""
         if place.table == "events" and text.beside[0] != EventType.PROGRESS:
             return text.text  # sealed as a whole, or in clear
@@ -162,7 +162,7 @@ class Resealing:
         return json.dumps(fields) if changed else text.text
 
     async def _replace(
-        self, place: Place, having: str, lacking: str, change: Callable[[Text], str]
+        self, place: EncryptedColumn, having: str, lacking: str, change: Callable[[StoredText], str]
     ) -> None:
         after = None
         while found := await self._store.texts(place, having, lacking, after, AT_ONCE):
@@ -175,7 +175,7 @@ class Resealing:
                     _log_unreadable(place, text, error)
                 else:
                     if new != text.text:
-                        changes.append(Change(text.key, text.text, new))
+                        changes.append(TextChange(text.key, text.text, new))
             if changes:
                 self.done.texts += await self._store.replace_texts(place, changes)
             after = found[-1].key
@@ -228,7 +228,7 @@ class Resealing:
         self.done.missing = self.done.missing or str(error)
 
 
-def _log_unreadable(place: Place, text: Text, error: Exception) -> None:
+def _log_unreadable(place: EncryptedColumn, text: StoredText, error: Exception) -> None:
     # Tenant and id only: the rest of a key may be a secret's envelope.
     tenant, id_ = text.key[:2]
     fields = {"table": place.table, "column": place.column, "tenant": tenant, "id": id_}

@@ -17,7 +17,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 
 from coatcheck.clock import Clock
-from coatcheck.engine.payloads.payloads import Keeping
+from coatcheck.engine.payloads.payloads import PayloadStore
 from coatcheck.errors import StoreError
 from coatcheck.store.base import Store
 
@@ -37,7 +37,7 @@ class Sweeper:
         *,
         lease_s: float,
         sweep_s: float,
-        keeping: Keeping | None = None,
+        keeping: PayloadStore | None = None,
         chores: Sequence[Chore] = (),
     ) -> None:
         self._store = store

@@ -35,7 +35,7 @@ _PAGE = 1_000
 _Counts = dict[tuple[str, str], list[int]]
 
 
-class Ended(NamedTuple):
+class FinishedCount(NamedTuple):
     """How many jobs of a kind ended in a queue, within the minute that began then."""
 
     minute: int
@@ -88,7 +88,7 @@ class Throughput:
                 break
         self._forget(now // MINUTE_MS - 1)
 
-    async def last_hour(self) -> list[Ended]:
+    async def last_hour(self) -> list[FinishedCount]:
         """Read what all processes have counted, the oldest minute first."""
         await self.flush()
         now = self._clock.now()
@@ -104,7 +104,7 @@ class Throughput:
             if len(page) < _PAGE:
                 break
             after = page[-1].key
-        return [Ended(*key, *counts) for key, counts in sorted(added.items())]
+        return [FinishedCount(*key, *counts) for key, counts in sorted(added.items())]
 
     def _forget(self, before: int) -> None:
         """Drop what is over and written, and what could not be written for an hour."""

@@ -21,18 +21,18 @@ from coatcheck.engine.payloads.payloads import LARGEST_SHOWN
 from coatcheck.model.payload import is_reference, read_reference, write_reference
 
 if TYPE_CHECKING:
-    from coatcheck.engine.payloads.payloads import Keeping
-    from coatcheck.model.job import Lease, NewJob
-    from coatcheck.model.step import Message, Step
+    from coatcheck.engine.payloads.payloads import PayloadStore
+    from coatcheck.model.job import JobInsert, Lease
+    from coatcheck.model.step import SentEvent, Step
     from coatcheck.store.base import Report
 
 
-def has_large_steps(keeping: Keeping, steps: Sequence[Step]) -> bool:
+def has_large_steps(keeping: PayloadStore, steps: Sequence[Step]) -> bool:
     """Tell whether any of these has a result that is to be kept apart."""
     return any(step.result is not None and keeping.is_large(step.result) for step in steps)
 
 
-async def with_steps_stored(keeping: Keeping, lease: Lease, report: Report) -> Report:
+async def with_steps_stored(keeping: PayloadStore, lease: Lease, report: Report) -> Report:
     """Return a report with the results of its steps as they are kept."""
     if not has_large_steps(keeping, report.steps):
         return report
@@ -46,7 +46,7 @@ async def with_steps_stored(keeping: Keeping, lease: Lease, report: Report) -> R
     return report._replace(steps=tuple(kept))
 
 
-async def with_results_shown(keeping: Keeping, steps: Sequence[Step]) -> list[Step]:
+async def with_results_shown(keeping: PayloadStore, steps: Sequence[Step]) -> list[Step]:
     """Read results that are kept apart, as long as they are not too large to be shown together."""
     left = LARGEST_SHOWN
     shown = []
@@ -61,7 +61,7 @@ async def with_results_shown(keeping: Keeping, steps: Sequence[Step]) -> list[St
 
 
 async def copied(
-    keeping: Keeping, job: NewJob, steps: Sequence[Step], messages: Sequence[Message]
+    keeping: PayloadStore, job: JobInsert, steps: Sequence[Step], messages: Sequence[SentEvent]
 ) -> dict[str, str]:
     """Copy for a fork what is kept apart of another job's history; return each copy by what it is
     a copy of.

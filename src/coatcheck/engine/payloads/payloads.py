@@ -44,7 +44,7 @@ from coatcheck.model.artifact import (
     check_name,
     small_file,
 )
-from coatcheck.model.job import Failure, Job, Lease, NewJob
+from coatcheck.model.job import Failure, Job, JobInsert, Lease
 from coatcheck.model.outcome import GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.payload import (
     BlobName,
@@ -58,7 +58,7 @@ from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Settlement, Store
 
 if TYPE_CHECKING:
-    from coatcheck.blobs.base import Address, Written
+    from coatcheck.blobs.base import BlobDigest, SignedAddress
     from coatcheck.blobs.blobs import Blobs, Source
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ LARGEST_SHOWN = 1024 * 1024
 AT_ONCE = 200
 
 
-class Keeping:
+class PayloadStore:
     """The blobs of one store's jobs.
 
     Without a place for blobs every payload is kept in its row, and no job can leave files behind.
@@ -103,20 +103,23 @@ class Keeping:
 
     async def put_apart(
         self, blob: BlobName, source: Source, limit: int, within_ms: int = RESERVED_MS
-    ) -> Written:
+    ) -> BlobDigest:
         """Write a blob that no job has named yet; what fails leaves nothing. It is to be named
         within so long.
         """
         reserved = min(within_ms, RESERVED_MS)
         return await self._apart(blob, lambda: self._blobs.put(blob.key, source, limit), reserved)
 
-    async def copy_apart(self, key: str, blob: BlobName, most: int) -> Written:
+    async def copy_apart(self, key: str, blob: BlobName, most: int) -> BlobDigest:
         """Copy what somebody else has written, and read the copy; what fails leaves none."""
         return await self._apart(blob, lambda: self._blobs.copy(key, blob.key, most))
 
     async def _apart(
-        self, blob: BlobName, write: Callable[[], Awaitable[Written]], within_ms: int = RESERVED_MS
-    ) -> Written:
+        self,
+        blob: BlobName,
+        write: Callable[[], Awaitable[BlobDigest]],
+        within_ms: int = RESERVED_MS,
+    ) -> BlobDigest:
         await self._store.reserve_blob(blob, self._clock.now() + within_ms)
         try:
             return await write()
@@ -130,7 +133,7 @@ class Keeping:
         except StoreError as error:  # the sweep will come by
             log.warning("a blob could not be given up", extra={"why": str(error)})
 
-    async def sign(self, key: str, seconds: float) -> Address | None:
+    async def sign(self, key: str, seconds: float) -> SignedAddress | None:
         """Return an address that a blob can be written to; None where there are no such."""
         return await self._blobs.sign(key, seconds)
 
@@ -174,10 +177,10 @@ class Keeping:
 
     # --- jobs
 
-    async def with_inputs_stored(self, jobs: Sequence[NewJob]) -> list[NewJob]:
+    async def with_inputs_stored(self, jobs: Sequence[JobInsert]) -> list[JobInsert]:
         """Return new jobs with their inputs as they are kept."""
 
-        async def store(number: int, job: NewJob) -> None:
+        async def store(number: int, job: JobInsert) -> None:
             text = await self.stored(job.tenant, job.id, job.input)
             kept[number] = job._replace(input=text)
 
@@ -186,7 +189,7 @@ class Keeping:
         await asyncio.gather(*(store(number, job) for number, job in large))
         return kept
 
-    async def drop_inputs(self, jobs: Sequence[NewJob]) -> None:
+    async def drop_inputs(self, jobs: Sequence[JobInsert]) -> None:
         """Remove the blobs of jobs that were not taken in; what fails is left to the sweep."""
         names = [
             BlobName(job.tenant, job.id, read_reference(job.input).key)

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.clock import Clock
-from coatcheck.engine.payloads.payloads import RESERVED_MS, Keeping
+from coatcheck.engine.payloads.payloads import RESERVED_MS, PayloadStore
 from coatcheck.engine.submit.tenant_bounds import put_bounded
 from coatcheck.errors import (
     BlobGone,
@@ -43,7 +43,7 @@ from coatcheck.model.upload import NO_SUCH_UPLOAD, UNUSED_KEPT_MS, StoredUpload,
 from coatcheck.store.base import Store
 
 if TYPE_CHECKING:
-    from coatcheck.blobs.base import Written
+    from coatcheck.blobs.base import BlobDigest
 
 COLLECTION = "signed-uploads"
 # How long an address can be written to; and until when that can be completed.
@@ -53,7 +53,7 @@ COMPLETED_WITHIN_MS = RESERVED_MS // 2
 MOST_BEGUN = 10_000
 
 
-class Announced(NamedTuple):
+class DeclaredUpload(NamedTuple):
     """What a client is about to write; None where it does not know the SHA-256 yet."""
 
     size: int
@@ -62,7 +62,7 @@ class Announced(NamedTuple):
     content_type: str | None = None
 
 
-class Signed(NamedTuple):
+class SignedUpload(NamedTuple):
     """Where a client may write a file itself, with which headers, until when."""
 
     id: str
@@ -75,14 +75,14 @@ class SignedUploads:
     """The uploads of one store that were begun and are not complete."""
 
     def __init__(
-        self, store: Store, keeping: Keeping, clock: Clock, new_id: Callable[[], str]
+        self, store: Store, keeping: PayloadStore, clock: Clock, new_id: Callable[[], str]
     ) -> None:
         self._store = store
         self._keeping = keeping
         self._clock = clock
         self._new_id = new_id
 
-    async def begin(self, file: Announced, tenant: str = DEFAULT_TENANT) -> Signed:
+    async def begin(self, file: DeclaredUpload, tenant: str = DEFAULT_TENANT) -> SignedUpload:
         """Return an address to write a file to; raises InvalidInput, and NoSignedUploads where the
         blob store has none.
         """
@@ -99,12 +99,12 @@ class SignedUploads:
         until = now + COMPLETED_WITHIN_MS
         record = Record(tenant, COLLECTION, upload_id, value, 0, now, until)
         await put_bounded(self._store, record, MOST_BEGUN)
-        return Signed(upload_id, *address, now + SIGNED_MS)
+        return SignedUpload(upload_id, *address, now + SIGNED_MS)
 
-    async def find(self, upload_id: str, tenant: str) -> Announced | None:
+    async def find(self, upload_id: str, tenant: str) -> DeclaredUpload | None:
         """Return what was said of an upload that is not complete."""
         found = await self._store.get_record(tenant, COLLECTION, upload_id, self._clock.now())
-        return None if found is None else Announced(**json.loads(found.value))
+        return None if found is None else DeclaredUpload(**json.loads(found.value))
 
     async def give_up(self, upload_id: str, tenant: str) -> bool:
         """Forget an upload that is not complete, and what was written of it; False when there is
@@ -143,7 +143,7 @@ class SignedUploads:
         return await self._make_known(upload_id, file, copy, written)
 
     async def _make_known(
-        self, upload_id: str, file: Announced, copy: BlobName, written: Written
+        self, upload_id: str, file: DeclaredUpload, copy: BlobName, written: BlobDigest
     ) -> StoredUpload:
         tenant, now = copy.tenant, self._clock.now()
         media_type = check_content_type(file.content_type, file.name or "")

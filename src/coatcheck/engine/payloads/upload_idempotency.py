@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from coatcheck.clock import Clock
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.errors import StoreError, UploadUnderWay
 from coatcheck.model.record import Record
 from coatcheck.model.upload import StoredUpload
@@ -35,7 +35,7 @@ RENEWED_AFTER_MS = 15_000
 COME_BACK_S = 2
 
 
-class Held:
+class UploadReservation:
     """A key that an upload is under way for."""
 
     def __init__(self, store: Store, clock: Clock, note: Record) -> None:
@@ -58,7 +58,7 @@ class Held:
         with contextlib.suppress(StoreError):  # then it runs out by itself
             await self._write(replace(self._note, updated_at=now, expires_at=now))
 
-    async def settle(self, once: Once, mine: StoredUpload) -> StoredUpload:
+    async def settle(self, once: IdempotencyKey, mine: StoredUpload) -> StoredUpload:
         """Note what the key stands for, unless that is settled; return which upload it is. Raises
         KeyReused where that one was of another request.
         """
@@ -85,7 +85,7 @@ class Held:
         self._note = written or self._note
 
 
-async def hold(store: Store, clock: Clock, tenant: str, key: str, owner: str) -> Held:
+async def hold(store: Store, clock: Clock, tenant: str, key: str, owner: str) -> UploadReservation:
     """Begin an upload under a key, also where one is there that it may turn out to repeat; raises
     UploadUnderWay while another one goes on.
     """
@@ -94,7 +94,7 @@ async def hold(store: Store, clock: Clock, tenant: str, key: str, owner: str) ->
         note = Record(tenant, COLLECTION, key, json.dumps({"owner": owner}), 0, now, now + HELD_MS)
         written = await store.put_record(note, expected_version=0)
         if written is not None:
-            return Held(store, clock, written)
+            return UploadReservation(store, clock, written)
         found = await store.get_record(tenant, COLLECTION, key, now)
         if found is None:
             continue  # it has expired meanwhile
@@ -112,7 +112,7 @@ async def stands_for_one(store: Store, clock: Clock, tenant: str, key: str) -> b
     return found is not None and _upload_in(found) is not None
 
 
-class _Settled(Held):
+class _Settled(UploadReservation):
     """A key that stands for an upload already: nothing is held, and nothing is let go."""
 
     async def renewed_by(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -122,7 +122,7 @@ class _Settled(Held):
     async def release(self) -> None:
         return
 
-    async def settle(self, once: Once, mine: StoredUpload) -> StoredUpload:
+    async def settle(self, once: IdempotencyKey, mine: StoredUpload) -> StoredUpload:
         self._note = replace(self._note, version=0)  # it is to be found, not to be written over
         return await super().settle(once, mine)
 

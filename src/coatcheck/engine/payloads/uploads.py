@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.clock import Clock
 from coatcheck.engine.open_requests import OpenPerTenant
-from coatcheck.engine.payloads.payloads import Keeping
+from coatcheck.engine.payloads.payloads import PayloadStore
 from coatcheck.engine.payloads.signed_uploads import SignedUploads
 from coatcheck.engine.payloads.upload_idempotency import hold, stands_for_one
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.errors import InvalidPayload, KeyReused, NotFound
 from coatcheck.model.artifact import check_content_type
-from coatcheck.model.job import DEFAULT_TENANT, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, JobInsert
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.upload import (
     LARGEST_UPLOAD,
@@ -56,7 +56,7 @@ class Uploads:
     def __init__(
         self,
         store: Store,
-        keeping: Keeping,
+        keeping: PayloadStore,
         clock: Clock,
         new_id: Callable[[], str],
         in_flight: OpenPerTenant,
@@ -113,7 +113,7 @@ class Uploads:
         except BaseException:
             await asyncio.shield(held.release())
             raise
-        once = Once(key, f"upload {upload.sha256} {name} {media_type}")
+        once = IdempotencyKey(key, f"upload {upload.sha256} {name} {media_type}")
         try:
             first = await held.settle(once, upload)
         except KeyReused:
@@ -172,8 +172,8 @@ class Uploads:
     # --- for jobs
 
     async def taken_over(
-        self, jobs: Sequence[NewJob], ids: Sequence[Sequence[str]]
-    ) -> list[NewJob]:
+        self, jobs: Sequence[JobInsert], ids: Sequence[Sequence[str]]
+    ) -> list[JobInsert]:
         """Return new jobs with the uploads that their inputs name; raises InvalidPayload."""
         return [
             job._replace(uploads=await self._find(job.tenant, named)) if named else job
@@ -189,7 +189,7 @@ class Uploads:
                 raise InvalidPayload(str(error), [("/input", str(error))]) from None
         return tuple(found)
 
-    async def copied(self, source_id: str, job: NewJob) -> NewJob:
+    async def copied(self, source_id: str, job: JobInsert) -> JobInsert:
         """Return a fork with copies of the files of the job it is made from."""
         there = await self._store.uploads_of(job.tenant, source_id)
         copies = []

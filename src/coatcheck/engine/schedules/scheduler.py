@@ -1,4 +1,4 @@
-"""Firing: making jobs of the ticks whose time has come.
+"""ScheduleFiring: making jobs of the ticks whose time has come.
 
 Every API and worker process does this, each on its own; `coatcheck.store.schedules` says why that
 makes one job of each tick. A process sleeps until the next tick of the kinds it has. It is woken
@@ -18,10 +18,10 @@ from coatcheck.clock import Clock
 from coatcheck.engine.maintenance.metrics import Metrics
 from coatcheck.engine.schedules.schedules import Schedules
 from coatcheck.errors import InvalidInput, StoreError
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.model.schedule import Overlap, Schedule, due_at
 from coatcheck.store.base import Store, Topic
-from coatcheck.store.schedules import Firing
+from coatcheck.store.schedules import ScheduleFiring
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ RETRY_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ticker:
+class Scheduler:
     """One process's part in firing schedules."""
 
     store: Store
@@ -96,17 +96,17 @@ class Ticker:
             log.info("a tick was passed over", extra=told)
         return True
 
-    def _decide(self, schedule: Schedule, now: int) -> Firing | None:
+    def _decide(self, schedule: Schedule, now: int) -> ScheduleFiring | None:
         due = due_at(schedule, now)
         if due is None:
             return None
-        jobs: list[NewJob] = []
+        jobs: list[JobInsert] = []
         problem = None
         try:
             jobs = [self.schedules.job_of(schedule, tick, now) for tick in due.ticks]
         except InvalidInput as error:
             problem = str(error)
-        return Firing(
+        return ScheduleFiring(
             seen=schedule,
             revision=self.schedules.new_id(),
             jobs=tuple(jobs),

@@ -27,10 +27,10 @@ from coatcheck.model.audit import (
     audited,
     changed_fields,
 )
-from coatcheck.model.job import DEFAULT_TENANT, Job, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, Job, JobInsert
 from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
-from coatcheck.model.schedule import SCHEDULE_LABEL, Definition, Schedule
+from coatcheck.model.schedule import SCHEDULE_LABEL, Schedule, ScheduleDefinition
 from coatcheck.store.base import Store
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Schedules:
 
     async def put(
         self,
-        definition: Definition,
+        definition: ScheduleDefinition,
         *,
         declared: bool = False,
         tenant: str = DEFAULT_TENANT,
@@ -116,7 +116,7 @@ class Schedules:
         return audited(self.new_id(), actor, action, schedule.name, schedule.tenant, **detail)
 
     def _over(
-        self, there: Schedule | None, definition: Definition, declared: bool, tenant: str
+        self, there: Schedule | None, definition: ScheduleDefinition, declared: bool, tenant: str
     ) -> Schedule:
         now = self._clock.now()
         if there is None:
@@ -183,7 +183,7 @@ class Schedules:
         return there
 
     async def register(
-        self, declared: Collection[Definition], tenant: str = DEFAULT_TENANT
+        self, declared: Collection[ScheduleDefinition], tenant: str = DEFAULT_TENANT
     ) -> None:
         """Bring the store to what an app declares."""
         for definition in declared:
@@ -214,13 +214,13 @@ class Schedules:
                 return
             there = await self._store.get_schedule(schedule.tenant, schedule.name)
 
-    def job_of(self, schedule: Schedule, tick: int, now: int) -> NewJob:
+    def job_of(self, schedule: Schedule, tick: int, now: int) -> JobInsert:
         """Return the job of a tick; raises InvalidPayload where its kind has changed too much."""
         asked = submission_of(schedule.definition, schedule.tenant, tick)
         return prepare(asked, self._kinds, schedule.job_id(tick), now)
 
 
-def check_definition(definition: Definition, kinds: Mapping[str, Kind]) -> None:
+def check_definition(definition: ScheduleDefinition, kinds: Mapping[str, Kind]) -> None:
     """Raise InvalidPayload or UnknownKind, saying where, unless a schedule can work."""
     problems = definition.timing.problems()
     if not is_name(definition.name):
@@ -233,7 +233,9 @@ def check_definition(definition: Definition, kinds: Mapping[str, Kind]) -> None:
     prepare(submission_of(definition, DEFAULT_TENANT), kinds, "", 0)
 
 
-def submission_of(definition: Definition, tenant: str, tick: int | None = None) -> Submission:
+def submission_of(
+    definition: ScheduleDefinition, tenant: str, tick: int | None = None
+) -> Submission:
     """Return what a schedule asks for."""
     return Submission(
         kind=definition.kind,

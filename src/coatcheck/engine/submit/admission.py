@@ -9,19 +9,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from coatcheck.clock import Clock
 from coatcheck.engine.auth import Admission
 from coatcheck.engine.maintenance.metrics import Metrics
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.quotas import QuotaBook
 from coatcheck.errors import AccessChanged, QuotaExceeded
 from coatcheck.model.access import Quotas
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.model.usage import bytes_of
-from coatcheck.store.base import Earlier, Ended, Store
+from coatcheck.store.base import ExistingSubmission, FinishedJob, Store
 
 # Writes under an epoch; what is returned is what another request has written instead.
-Write = Callable[[int | None], Awaitable[Earlier | None]]
+Write = Callable[[int | None], Awaitable[ExistingSubmission | None]]
 
 
-class Admitting:
+class AdmissionControl:
     """The way from a checked submission into the store."""
 
     def __init__(self, store: Store, clock: Clock, quotas: QuotaBook, metrics: Metrics) -> None:
@@ -31,8 +31,8 @@ class Admitting:
         self._metrics = metrics
 
     async def write(
-        self, job: NewJob, now: int, once: Once | None, admission: Admission | None
-    ) -> Earlier | None:
+        self, job: JobInsert, now: int, once: IdempotencyKey | None, admission: Admission | None
+    ) -> ExistingSubmission | None:
         """Make a job durable; None stands for whoever needs nobody to let them in."""
         held = None if once is None else once.held(now)
         return await self._let_in(
@@ -40,7 +40,7 @@ class Admitting:
         )
 
     async def write_ended(
-        self, job: NewJob, ended: Ended, now: int, admission: Admission | None
+        self, job: JobInsert, ended: FinishedJob, now: int, admission: Admission | None
     ) -> None:
         """Make a job durable that has ended."""
 
@@ -50,8 +50,13 @@ class Admitting:
         await self._let_in(job, now, None, admission, write)
 
     async def _let_in(
-        self, job: NewJob, now: int, once: Once | None, admission: Admission | None, write: Write
-    ) -> Earlier | None:
+        self,
+        job: JobInsert,
+        now: int,
+        once: IdempotencyKey | None,
+        admission: Admission | None,
+        write: Write,
+    ) -> ExistingSubmission | None:
         while True:
             try:
                 return await self._write(job, now, once, admission, write)
@@ -60,8 +65,13 @@ class Admitting:
                 admission = await admission.renew()  # and again under the same id: it is one job
 
     async def _write(
-        self, job: NewJob, now: int, once: Once | None, admission: Admission | None, write: Write
-    ) -> Earlier | None:
+        self,
+        job: JobInsert,
+        now: int,
+        once: IdempotencyKey | None,
+        admission: Admission | None,
+        write: Write,
+    ) -> ExistingSubmission | None:
         quotas = None if admission is None else admission.quotas
         if quotas is not None and not self._quotas.takes(
             job.tenant, quotas, 1, bytes_of(job.input)
@@ -81,8 +91,12 @@ class Admitting:
         return earlier
 
     async def write_batch(
-        self, jobs: Sequence[NewJob], now: int, once: Once | None, admission: Admission | None
-    ) -> Earlier | None:
+        self,
+        jobs: Sequence[JobInsert],
+        now: int,
+        once: IdempotencyKey | None,
+        admission: Admission | None,
+    ) -> ExistingSubmission | None:
         """Make many jobs durable, all or none. Its request has been looked at a moment ago, and so
         it names no epoch.
         """
@@ -102,8 +116,8 @@ class Admitting:
         return earlier
 
     async def _take(
-        self, quotas: Quotas, jobs: Sequence[NewJob], once: Once | None, now: int
-    ) -> Earlier | None:
+        self, quotas: Quotas, jobs: Sequence[JobInsert], once: IdempotencyKey | None, now: int
+    ) -> ExistingSubmission | None:
         """Note jobs against their tenant's quotas. A request that is repeated takes nothing, so
         what it has made before is returned where it would be refused.
         """
@@ -117,10 +131,10 @@ class Admitting:
             return earlier
         return None
 
-    def _give_back(self, quotas: Quotas | None, jobs: Sequence[NewJob]) -> None:
+    def _give_back(self, quotas: Quotas | None, jobs: Sequence[JobInsert]) -> None:
         if quotas is not None:
             self._quotas.give_back(jobs[0].tenant, len(jobs), _bytes_of(jobs))
 
 
-def _bytes_of(jobs: Sequence[NewJob]) -> int:
+def _bytes_of(jobs: Sequence[JobInsert]) -> int:
     return sum(bytes_of(job.input) for job in jobs)

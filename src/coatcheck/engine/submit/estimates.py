@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from coatcheck.clock import Clock
 from coatcheck.engine.maintenance.metrics import RUN_TIME
 from coatcheck.errors import StoreError
-from coatcheck.model.job import Job, NewJob
+from coatcheck.model.job import Job, JobInsert
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
 
@@ -44,7 +44,7 @@ class Estimates:
         self._next_reading = 0.0
         self._reading: asyncio.Task[None] | None = None
 
-    def retry_after(self, job: Job | NewJob) -> int:
+    def retry_after(self, job: Job | JobInsert) -> int:
         """Return in how many seconds it is worth asking about a job again."""
         self._refresh()
         if isinstance(job, Job) and job.state is State.RUNNING:
@@ -85,7 +85,7 @@ class Estimates:
         # Longer than usual already: look again after a while that grows with its age.
         return takes - ran if ran < takes else ran / 4
 
-    def _until_it_has_run(self, job: Job | NewJob) -> float:
+    def _until_it_has_run(self, job: Job | JobInsert) -> float:
         takes = self._takes_s.get(job.kind, UNKNOWN_S)
         turns = self._ready.get(job.queue, 0) / max(1, self._slots.get(job.kind, 1)) + 1
         delay = job.run_at - self._clock.now()

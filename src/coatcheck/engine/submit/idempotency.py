@@ -11,7 +11,7 @@ from coatcheck.store.base import Idempotency
 KEYS_HOLD_MS = 86_400_000
 
 
-class Once(NamedTuple):
+class IdempotencyKey(NamedTuple):
     """A caller's idempotency key, and what tells its request from another."""
 
     key: str

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from coatcheck.engine.auth import Admission
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.errors import InvalidPayload, UnknownKind
 from coatcheck.model.internal import BY_CLIENT
-from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, OWNER_LABEL, Job, NewJob, Terms
+from coatcheck.model.job import API_SURFACE, DEFAULT_TENANT, OWNER_LABEL, Job, JobInsert, Terms
 from coatcheck.model.kind import Kind
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.model.state import State
@@ -45,7 +45,7 @@ class Submission(NamedTuple):
     public_id: str | None = None
     correlation_id: str | None = None
     traceparent: str | None = None
-    webhook: WebhookAsked | None = None
+    webhook: WebhookSpec | None = None
     admission: Admission | None = None  # None: nobody has to let it in
     job_id: str | None = None  # chosen by a surface whose input depends on it
     trusted: bool = False  # a surface has built the input: it may have internal fields
@@ -54,11 +54,11 @@ class Submission(NamedTuple):
 class Prepared(NamedTuple):
     """A job that can be written, and the ids of the uploads that its input names."""
 
-    job: NewJob
+    job: JobInsert
     uploads: Sequence[str]
 
 
-def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now: int) -> NewJob:
+def prepare(submission: Submission, kinds: Mapping[str, Kind], job_id: str, now: int) -> JobInsert:
     """Check a submission that names no uploads; raises before anything is written."""
     job, uploads = prepare_with_uploads(submission, kinds, job_id, now)
     if uploads:
@@ -99,7 +99,7 @@ def prepare_with_uploads(
         if len(uploads) > MOST_OF_A_JOB:
             words = f"a job takes at most {MOST_OF_A_JOB} uploads"
             raise InvalidPayload(words, [("/input", words)])
-    job = NewJob(
+    job = JobInsert(
         id=job_id,
         kind=kind.name,
         input=submission.input,
@@ -169,7 +169,7 @@ def _problems(asked: Submission) -> list[tuple[str, str]]:
     return problems
 
 
-def as_submitted(new: NewJob) -> Job:
+def as_submitted(new: JobInsert) -> Job:
     """Return a new job as it stands right after it was written, without reading it back."""
     return Job(
         tenant=new.tenant,

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from coatcheck.engine.submit.submission import Submission, prepare_all, prepare_with_uploads
 from coatcheck.errors import Gone, InvalidInput, NotFound
 from coatcheck.ids import ulids_from
-from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.job import Job, JobInsert, Lease
 from coatcheck.model.outcome import Succeeded
-from coatcheck.store.base import BATCH_LIMIT, Earlier, Ended
+from coatcheck.store.base import BATCH_LIMIT, ExistingSubmission, FinishedJob
 
 if TYPE_CHECKING:
     from coatcheck.engine.auth import Admission
     from coatcheck.engine.engine import Engine
-    from coatcheck.engine.submit.idempotency import Once
+    from coatcheck.engine.submit.idempotency import IdempotencyKey
 
 # More jobs than this are dealt with in a thread: the loop has others to answer.
 DONE_AT_ONCE = 50
@@ -38,8 +38,8 @@ class Submitted(NamedTuple):
 
 
 async def submit(
-    engine: Engine, submission: Submission, once: Once | None
-) -> tuple[NewJob, Earlier | None]:
+    engine: Engine, submission: Submission, once: IdempotencyKey | None
+) -> tuple[JobInsert, ExistingSubmission | None]:
     """Check a job and make it durable, unless another holds its key: then return that one too."""
     if submission.queue is not None and submission.admission is not None:
         await engine.queue_limit.check(submission.tenant, [submission.queue])
@@ -63,7 +63,7 @@ async def submit(
 
 
 async def submit_ended(
-    engine: Engine, job: NewJob, ended: Ended, admission: Admission | None
+    engine: Engine, job: JobInsert, ended: FinishedJob, admission: Admission | None
 ) -> None:
     """Make a job durable that has ended, and count all that has become of it."""
     if any(map(engine.keeping.is_large, _payloads_of(job, ended))):
@@ -78,7 +78,7 @@ async def submit_ended(
         engine.places.ended(Lease(job.tenant, job.id, 1))
 
 
-def _payloads_of(job: NewJob, ended: Ended) -> Iterator[str]:
+def _payloads_of(job: JobInsert, ended: FinishedJob) -> Iterator[str]:
     yield job.input
     if isinstance(ended.outcome, Succeeded):
         yield ended.outcome.result
@@ -89,11 +89,11 @@ def _payloads_of(job: NewJob, ended: Ended) -> Iterator[str]:
 async def submit_batch(
     engine: Engine,
     submissions: Sequence[Submission],
-    once: Once | None,
+    once: IdempotencyKey | None,
     ids: Sequence[str] | None = None,
     *,
     is_family: bool = False,
-) -> tuple[list[NewJob], Earlier | None]:
+) -> tuple[list[JobInsert], ExistingSubmission | None]:
     """Check many and make all of them durable, or none. Of a family the last is the parent."""
     if len(submissions) > BATCH_LIMIT:
         raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs")
@@ -135,7 +135,9 @@ async def _see_to_signing(engine: Engine, submissions: Sequence[Submission]) -> 
             return
 
 
-async def replayed(engine: Engine, earlier: Earlier, once: Once, tenant: str) -> Submitted:
+async def replayed(
+    engine: Engine, earlier: ExistingSubmission, once: IdempotencyKey, tenant: str
+) -> Submitted:
     """Answer a request with what an earlier one under its key has made; raises KeyReused, Gone."""
     once.check(earlier.fingerprint)
     ids = ulids_from(earlier.first_id, earlier.jobs)

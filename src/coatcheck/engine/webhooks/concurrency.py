@@ -54,7 +54,7 @@ KNOWN_S = 3_600.0
 MOST_KNOWN = 10_000
 
 
-class Standing(IntEnum):
+class ReceiverHealth(IntEnum):
     """How a lane stands; the lower is served first."""
 
     ANSWERING = 0
@@ -64,31 +64,31 @@ class Standing(IntEnum):
 
 # Calls under way in one lane, and in all such lanes of a tenant as a share of what is free; of that
 # share the part that is not only for lanes that have none.
-PER_LANE = {Standing.ANSWERING: 32, Standing.NEW: 1, Standing.FAILING: 1}
-SHARE = {Standing.ANSWERING: 1.0, Standing.NEW: 1 / 4, Standing.FAILING: 1 / 8}
+PER_LANE = {ReceiverHealth.ANSWERING: 32, ReceiverHealth.NEW: 1, ReceiverHealth.FAILING: 1}
+SHARE = {ReceiverHealth.ANSWERING: 1.0, ReceiverHealth.NEW: 1 / 4, ReceiverHealth.FAILING: 1 / 8}
 FOR_FURTHER_CALLS = 3 / 4
 
 
-class Place(NamedTuple):
+class DeliverySlot(NamedTuple):
     """What a call holds while it is under way."""
 
     lane: str
     tenant: str
-    standing: Standing
+    standing: ReceiverHealth
 
 
-class Lanes:
+class DeliverySlots:
     """Who has how many of one process's places."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._free = AT_ONCE
         self._under_way: Counter[str] = Counter()
-        self._shares: Counter[tuple[str, Standing]] = Counter()
+        self._shares: Counter[tuple[str, ReceiverHealth]] = Counter()
         # Whether the last message was taken, and when that was; the oldest first.
         self._known: dict[str, tuple[bool, float]] = {}
         # Whose share was used up when last asked, and how much room there was then.
-        self._held_back: set[tuple[str, Standing]] = set()
+        self._held_back: set[tuple[str, ReceiverHealth]] = set()
         self._room_then = _room(AT_ONCE)
 
     def learn(self, lane: str, *, taken: bool) -> None:
@@ -97,12 +97,12 @@ class Lanes:
         self._known[lane] = taken, self._clock.monotonic()
         self._forget()
 
-    def allot(self, due: Iterable[DeliveryLane]) -> dict[Place, int]:
+    def allot(self, due: Iterable[DeliveryLane]) -> dict[DeliverySlot, int]:
         """Say which of these lanes may have more calls, as what, and how many."""
         self._forget()
         self._held_back.clear()
         free, shares = self._free, self._shares.copy()
-        given: Counter[Place] = Counter()
+        given: Counter[DeliverySlot] = Counter()
         waiting = self._lines(due)
         turns = deque(sorted(waiting, key=lambda tenant: _calls(shares, tenant)))
         while turns:
@@ -127,43 +127,45 @@ class Lanes:
         self._room_then = _room(free)
         return given
 
-    def take(self, place: Place) -> None:
+    def take(self, place: DeliverySlot) -> None:
         """Have a call begin."""
         self._free -= 1
         self._under_way[place.lane] += 1
         self._shares[place.tenant, place.standing] += 1
 
-    def leave(self, place: Place) -> bool:
+    def leave(self, place: DeliverySlot) -> bool:
         """Have a call end; say whether others should now be looked at."""
         self._free += 1
         share = (place.tenant, place.standing)
         left = _less(self._under_way, place.lane)
         _less(self._shares, share)
-        if left == 0 or left == PER_LANE[Standing.ANSWERING] // 2:
+        if left == 0 or left == PER_LANE[ReceiverHealth.ANSWERING] // 2:
             return True
         if not self._held_back:
             return False
         return share in self._held_back or _room(self._free) >= 2 * self._room_then
 
-    def _lines(self, due: Iterable[DeliveryLane]) -> dict[str, deque[Place]]:
+    def _lines(self, due: Iterable[DeliveryLane]) -> dict[str, deque[DeliverySlot]]:
         """Return each tenant's lanes that are at least half empty, in the order of their turns."""
         # Of very many no more than could all get a place: this is done at every look.
-        sorts: dict[tuple[Standing, str], list[str]] = defaultdict(list)
+        sorts: dict[tuple[ReceiverHealth, str], list[str]] = defaultdict(list)
         for lane in sorted(due, key=attrgetter("due_at")):
             stands = self._standing(lane)
             names = sorts[stands, lane.tenant]
             if len(names) < AT_ONCE and self._under_way.get(lane.name, 0) <= PER_LANE[stands] // 2:
                 names.append(lane.name)
-        lines: dict[str, deque[Place]] = defaultdict(deque)
+        lines: dict[str, deque[DeliverySlot]] = defaultdict(deque)
         for stands, tenant in sorted(sorts):
-            lines[tenant].extend(Place(name, tenant, stands) for name in sorts[stands, tenant])
+            lines[tenant].extend(
+                DeliverySlot(name, tenant, stands) for name in sorts[stands, tenant]
+            )
         return lines
 
-    def _standing(self, lane: DeliveryLane) -> Standing:
+    def _standing(self, lane: DeliveryLane) -> ReceiverHealth:
         known = self._known.get(lane.name)
         if known is None:
-            return Standing.FAILING if lane.tried else Standing.NEW
-        return Standing.ANSWERING if known[0] else Standing.FAILING
+            return ReceiverHealth.FAILING if lane.tried else ReceiverHealth.NEW
+        return ReceiverHealth.ANSWERING if known[0] else ReceiverHealth.FAILING
 
     def _forget(self) -> None:
         until = self._clock.monotonic() - KNOWN_S
@@ -179,8 +181,8 @@ def _room(free: int) -> int:
     return max(0, free - FOR_FIRST_CALLS)
 
 
-def _calls(shares: Counter[tuple[str, Standing]], tenant: str) -> int:
-    return sum(shares[tenant, standing] for standing in Standing)
+def _calls(shares: Counter[tuple[str, ReceiverHealth]], tenant: str) -> int:
+    return sum(shares[tenant, standing] for standing in ReceiverHealth)
 
 
 def _less(counts: Counter[Name], name: Name) -> int:

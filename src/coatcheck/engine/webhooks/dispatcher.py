@@ -28,33 +28,33 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from coatcheck.clock import Clock
-from coatcheck.egress.outbound import Outbound
+from coatcheck.egress.outbound import OutboundClient
 from coatcheck.engine.maintenance.metrics import Metrics
-from coatcheck.engine.payloads.payloads import Keeping
-from coatcheck.engine.webhooks.concurrency import Lanes, Place
-from coatcheck.engine.webhooks.endpoints import Webhooks
+from coatcheck.engine.payloads.payloads import PayloadStore
+from coatcheck.engine.webhooks.concurrency import DeliverySlot, DeliverySlots
+from coatcheck.engine.webhooks.endpoints import WebhookEndpoints
 from coatcheck.errors import EgressDenied, EgressFailed, NotFound, StoreError
 from coatcheck.model.artifact import Artifact
-from coatcheck.model.event import Event
+from coatcheck.model.event import JobEvent
 from coatcheck.model.job import Job
 from coatcheck.model.webhook import (
     GIVE_UP_AFTER_MS,
     LOG_LENGTH,
     OWN,
     SCHEDULE_S,
-    Delivery,
+    DeliveryAttempt,
     DeliveryState,
-    Endpoint,
-    Try,
+    WebhookDelivery,
+    WebhookEndpoint,
     body_of,
     delivery_id,
     message_id,
     next_try,
     signature,
 )
-from coatcheck.model.webhook_format import Worded, Wording
+from coatcheck.model.webhook_format import FormattedWebhook, WebhookFormat
 from coatcheck.store.base import Signal, Store, Topic
-from coatcheck.store.webhooks import DeliveryClaim, Health, Noted
+from coatcheck.store.webhooks import DeliveryClaim, DeliveryResult, EndpointHealth
 
 log = logging.getLogger(__name__)
 
@@ -87,11 +87,11 @@ class _Unsigned(Exception):
 class _Told:
     """What a wording may look at."""
 
-    def __init__(self, store: Store, keeping: Keeping) -> None:
+    def __init__(self, store: Store, keeping: PayloadStore) -> None:
         self._store = store
         self._keeping = keeping
 
-    async def events_before(self, delivery: Delivery, most: int) -> list[Event]:
+    async def events_before(self, delivery: WebhookDelivery, most: int) -> list[JobEvent]:
         """Return the newest entries of the job's log before what a delivery tells of."""
         tenant, job_id, seq, _ = delivery.key
         found = await self._store.events(tenant, job_id, max(0, seq - 1 - most), most)
@@ -102,18 +102,18 @@ class _Told:
         return await self._keeping.stream(artifact)
 
 
-class Deliverer:
+class WebhookDispatcher:
     """One process's part in delivering."""
 
     def __init__(
         self,
         store: Store,
-        webhooks: Webhooks,
-        outbound: Outbound,
+        webhooks: WebhookEndpoints,
+        outbound: OutboundClient,
         clock: Clock,
         metrics: Metrics,
-        keeping: Keeping,
-        wordings: Mapping[str, Wording],
+        keeping: PayloadStore,
+        wordings: Mapping[str, WebhookFormat],
         *,
         spread: Callable[[], float] = random.random,
         wait: Callable[[asyncio.Event, float], Awaitable[None]] = wait_for_event,
@@ -128,9 +128,9 @@ class Deliverer:
         self._spread = spread
         self._wait = wait
         self._calls: set[asyncio.Task[None]] = set()
-        self._lanes = Lanes(clock)
+        self._lanes = DeliverySlots(clock)
         self._secrets: dict[tuple[str, str], tuple[float, list[str]]] = {}
-        self._unwritten: list[Noted] = []
+        self._unwritten: list[DeliveryResult] = []
         # One at a time asks for what is due, and one writes, so that what is looked at between two
         # of these is whole: nothing is claimed without a call, nor struck out unwritten.
         self._claiming = asyncio.Lock()
@@ -205,13 +205,13 @@ class Deliverer:
         next_at = min((lane.due_at for lane in lanes if lane.due_at > now), default=None)
         return wait_s if next_at is None else min(wait_s, (next_at - now) / 1000)
 
-    def _start(self, claimed: DeliveryClaim, place: Place) -> None:
+    def _start(self, claimed: DeliveryClaim, place: DeliverySlot) -> None:
         self._lanes.take(place)
         call = asyncio.create_task(self._call(claimed))
         self._calls.add(call)
         call.add_done_callback(lambda call: self._ended(call, place))
 
-    def _ended(self, call: asyncio.Task[None], place: Place) -> None:
+    def _ended(self, call: asyncio.Task[None], place: DeliverySlot) -> None:
         self._calls.discard(call)
         if self._lanes.leave(place):
             self._look.set()
@@ -224,32 +224,34 @@ class Deliverer:
 
     # --- one call
 
-    async def _deliver(self, claimed: DeliveryClaim) -> Noted | None:
+    async def _deliver(self, claimed: DeliveryClaim) -> DeliveryResult | None:
         delivery, endpoint = claimed.delivery, claimed.endpoint
         now = self._clock.now()
         if endpoint is None or endpoint.disabled_at is not None or claimed.kind is None:
             why = "the webhook is deleted" if endpoint is None else "the webhook is disabled"
             if delivery.key.endpoint != OWN:  # nobody is called in this lane: none can be silent
                 self._lanes.learn(claimed.lane, taken=True)
-            return self._over(delivery, DeliveryState.FAILED, Try(now, None, why, 0))
+            return self._over(delivery, DeliveryState.FAILED, DeliveryAttempt(now, None, why, 0))
         try:
             wording = await self._wording_for(claimed)
             worded = await self._words_of(claimed.kind, delivery, endpoint, wording)
         except (NotFound, _Unsigned):  # deleted this very moment
-            tried = Try(now, None, "the webhook is deleted", 0)
+            tried = DeliveryAttempt(now, None, "the webhook is deleted", 0)
             return self._over(delivery, DeliveryState.FAILED, tried)
         except StoreError as error:
             log.warning("a webhook could not be worded", extra={"why": str(error)})
             return None  # it is handed out again
         if worded is None:
-            return self._over(delivery, DeliveryState.DELIVERED, Try(now, None, None, 0))
+            return self._over(
+                delivery, DeliveryState.DELIVERED, DeliveryAttempt(now, None, None, 0)
+            )
         began = self._clock.monotonic()
         status, error_text = await self._send(claimed, endpoint.url, worded)
         took_ms = round((self._clock.monotonic() - began) * 1000)
-        tried = Try(now, status, error_text, took_ms)
+        tried = DeliveryAttempt(now, status, error_text, took_ms)
         return self._judge(claimed.lane, delivery, endpoint, tried, wording)
 
-    async def _wording_for(self, claimed: DeliveryClaim) -> tuple[Wording, Job] | None:
+    async def _wording_for(self, claimed: DeliveryClaim) -> tuple[WebhookFormat, Job] | None:
         """Return the words of a job's surface, and the job; None where it is told as any other."""
         wording = self._wordings.get(claimed.kind or "")
         key = claimed.delivery.key
@@ -263,10 +265,10 @@ class Deliverer:
     async def _words_of(
         self,
         kind: str,
-        delivery: Delivery,
-        endpoint: Endpoint,
-        wording: tuple[Wording, Job] | None,
-    ) -> Worded | None:
+        delivery: WebhookDelivery,
+        endpoint: WebhookEndpoint,
+        wording: tuple[WebhookFormat, Job] | None,
+    ) -> FormattedWebhook | None:
         if wording is not None:
             words, job = wording
             return await words.word(job, delivery, _Told(self._store, self._keeping))
@@ -275,7 +277,7 @@ class Deliverer:
             raise _Unsigned
         body = body_of(delivery, kind)
         message, timestamp = message_id(delivery.key), self._clock.now() // 1000
-        return Worded(
+        return FormattedWebhook(
             body,
             {
                 "webhook-id": message,
@@ -285,7 +287,7 @@ class Deliverer:
         )
 
     async def _send(
-        self, claimed: DeliveryClaim, url: str, worded: Worded
+        self, claimed: DeliveryClaim, url: str, worded: FormattedWebhook
     ) -> tuple[int | None, str | None]:
         headers = {
             "content-type": "application/json",
@@ -308,23 +310,23 @@ class Deliverer:
     def _judge(
         self,
         lane: str,
-        delivery: Delivery,
-        endpoint: Endpoint,
-        tried: Try,
-        wording: tuple[Wording, Job] | None,
-    ) -> Noted:
+        delivery: WebhookDelivery,
+        endpoint: WebhookEndpoint,
+        tried: DeliveryAttempt,
+        wording: tuple[WebhookFormat, Job] | None,
+    ) -> DeliveryResult:
         """Decide what becomes of a delivery and its endpoint after a call."""
         self._lanes.learn(lane, taken=tried.error is None)
         if tried.error is None:
-            health = None if endpoint.failing_since is None else Health(None)
+            health = None if endpoint.failing_since is None else EndpointHealth(None)
             return self._over(delivery, DeliveryState.DELIVERED, tried, health)
         since = tried.at if endpoint.failing_since is None else endpoint.failing_since
-        health = None if endpoint.failing_since is not None else Health(since)
+        health = None if endpoint.failing_since is not None else EndpointHealth(since)
         if tried.status == 410:
-            health = Health(since, tried.at, "it answered 410: gone")
+            health = EndpointHealth(since, tried.at, "it answered 410: gone")
             return self._over(delivery, DeliveryState.FAILED, tried, health)
         if endpoint.id != OWN and tried.at - since >= GIVE_UP_AFTER_MS:
-            health = Health(since, tried.at, "it has taken nothing for three days")
+            health = EndpointHealth(since, tried.at, "it has taken nothing for three days")
         schedule_s = SCHEDULE_S if wording is None else wording[0].schedule_s
         due_at = next_try(delivery.tries, self._clock.now(), self._spread(), schedule_s)
         if due_at is None:
@@ -332,18 +334,22 @@ class Deliverer:
         return self._note(delivery, DeliveryState.PENDING, due_at, tried, health)
 
     def _over(
-        self, delivery: Delivery, state: DeliveryState, tried: Try, health: Health | None = None
-    ) -> Noted:
+        self,
+        delivery: WebhookDelivery,
+        state: DeliveryState,
+        tried: DeliveryAttempt,
+        health: EndpointHealth | None = None,
+    ) -> DeliveryResult:
         return self._note(delivery, state, None, tried, health)
 
     def _note(
         self,
-        delivery: Delivery,
+        delivery: WebhookDelivery,
         state: DeliveryState,
         due_at: int | None,
-        tried: Try,
-        health: Health | None,
-    ) -> Noted:
+        tried: DeliveryAttempt,
+        health: EndpointHealth | None,
+    ) -> DeliveryResult:
         outcome = "retried" if state is DeliveryState.PENDING else str(state)
         self._metrics.delivered(outcome)
         told = {
@@ -359,9 +365,9 @@ class Deliverer:
         if health is not None and health.disabled_at is not None:
             log.warning("webhook disabled", extra={**told, "why": health.disabled_why})
         tries = (*delivery.log, tried)[-LOG_LENGTH:]
-        return Noted(delivery.key, delivery.attempts, state, due_at, tries, health)
+        return DeliveryResult(delivery.key, delivery.attempts, state, due_at, tries, health)
 
-    async def _secrets_for(self, endpoint: Endpoint) -> list[str]:
+    async def _secrets_for(self, endpoint: WebhookEndpoint) -> list[str]:
         place, now = (endpoint.tenant, endpoint.id), self._clock.monotonic()
         known = self._secrets.get(place)
         if known is None or now - known[0] > SECRETS_S:

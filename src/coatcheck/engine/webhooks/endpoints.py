@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from coatcheck.clock import Clock
-from coatcheck.egress.guard import Guard
-from coatcheck.egress.target import Target
+from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.target import EgressTarget
 from coatcheck.errors import Conflict, EgressDenied, InvalidPayload, NotFound
 from coatcheck.ids import is_ulid
 from coatcheck.model.audit import ANONYMOUS, Action, AuditEntry, audited, changed_fields
@@ -27,10 +27,10 @@ from coatcheck.model.webhook import (
     ROTATION_MS,
     TYPES,
     Callback,
-    Delivery,
     DeliveryState,
-    Endpoint,
-    Secret,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookSecret,
     new_secret,
     read_delivery_id,
     states_of,
@@ -48,20 +48,20 @@ LOOKS_AT_ONCE = 32
 REDELIVERED_AT_ONCE = 1_000
 
 
-class WebhookAsked(NamedTuple):
+class WebhookSpec(NamedTuple):
     """An address, and which events it is to be told (none: the ends of jobs)."""
 
     url: str
     events: Sequence[str] | None = None
 
 
-class Webhooks:
+class WebhookEndpoints:
     """The webhooks of one store."""
 
     def __init__(
         self,
         store: Store,
-        guard: Guard,
+        guard: EgressPolicy,
         clock: Clock,
         new_id: Callable[[], str],
         default_secret: str = "",
@@ -77,31 +77,33 @@ class Webhooks:
 
     async def create(
         self,
-        asked: WebhookAsked,
+        asked: WebhookSpec,
         description: str = "",
         tenant: str = DEFAULT_TENANT,
         *,
         actor: str = ANONYMOUS,
-    ) -> tuple[Endpoint, str]:
+    ) -> tuple[WebhookEndpoint, str]:
         """Make an endpoint; return it and its secret, which is shown this once."""
         target, events = await self._read(asked, description)
         if len(await self._store.list_endpoints(tenant, limit=MOST_ENDPOINTS)) >= MOST_ENDPOINTS:
             raise Conflict(f"there are at most {MOST_ENDPOINTS} webhooks; delete one first")
         id_, now, secret = self._new_id(), self._clock.now(), new_secret()
-        endpoint = Endpoint(tenant, id_, target.url, id_, events, now, description=description)
+        endpoint = WebhookEndpoint(
+            tenant, id_, target.url, id_, events, now, description=description
+        )
         entry = self._entry(actor, Action.CREATE_WEBHOOK, id_, tenant)
-        await self._store.put_endpoint(endpoint, Secret(secret, now), audit=entry)
+        await self._store.put_endpoint(endpoint, WebhookSecret(secret, now), audit=entry)
         return endpoint, secret
 
     async def change(
         self,
         endpoint_id: str,
-        asked: WebhookAsked,
+        asked: WebhookSpec,
         description: str = "",
         tenant: str = DEFAULT_TENANT,
         *,
         actor: str = ANONYMOUS,
-    ) -> Endpoint:
+    ) -> WebhookEndpoint:
         """Have an endpoint be called elsewhere or for other events, and enabled again."""
         there = await self.get(endpoint_id, tenant)
         target, events = await self._read(asked, description)
@@ -119,7 +121,7 @@ class Webhooks:
         await self._store.put_endpoint(changed, audit=entry)
         return changed
 
-    async def get(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> Endpoint:
+    async def get(self, endpoint_id: str, tenant: str = DEFAULT_TENANT) -> WebhookEndpoint:
         """Read an endpoint; raises NotFound."""
         found = None
         if is_ulid(endpoint_id):
@@ -130,13 +132,13 @@ class Webhooks:
 
     async def page(
         self, after: str = "", limit: int = 100, tenant: str = DEFAULT_TENANT
-    ) -> list[Endpoint]:
+    ) -> list[WebhookEndpoint]:
         """List endpoints, the oldest first."""
         return await self._store.list_endpoints(tenant, after, limit)
 
     async def delete(
         self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
-    ) -> Endpoint:
+    ) -> WebhookEndpoint:
         """Remove an endpoint; what is pending for it is called off. Raises NotFound."""
         there = await self.get(endpoint_id, tenant)
         entry = self._entry(actor, Action.DELETE_WEBHOOK, endpoint_id, tenant)
@@ -146,7 +148,7 @@ class Webhooks:
 
     async def enable(
         self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
-    ) -> Endpoint:
+    ) -> WebhookEndpoint:
         """Let an endpoint be called again."""
         there = await self.get(endpoint_id, tenant)
         enabled = replace(there, failing_since=None, disabled_at=None, disabled_why=None)
@@ -156,7 +158,7 @@ class Webhooks:
 
     async def disable(
         self, endpoint_id: str, tenant: str = DEFAULT_TENANT, *, actor: str = ANONYMOUS
-    ) -> Endpoint:
+    ) -> WebhookEndpoint:
         """Stop calling an endpoint; what is pending for it is called off."""
         there = await self.get(endpoint_id, tenant)
         if there.disabled_at is not None:
@@ -187,7 +189,9 @@ class Webhooks:
         now, secret = self._clock.now(), new_secret()
         until = now + ROTATION_MS
         entry = self._entry(actor, Action.ROTATE_WEBHOOK, endpoint_id or SHARED_SECRET, tenant)
-        await self._store.put_secret(tenant, endpoint_id, Secret(secret, now), until, audit=entry)
+        await self._store.put_secret(
+            tenant, endpoint_id, WebhookSecret(secret, now), until, audit=entry
+        )
         return secret, until
 
     async def secret(self, tenant: str = DEFAULT_TENANT) -> str:
@@ -202,7 +206,9 @@ class Webhooks:
         found = await self._store.secrets_of(tenant, endpoint_id, now)
         if not found and endpoint_id == OWN:
             # Of several that make the first one, all but one are told to look again.
-            await self._store.put_secret(tenant, OWN, Secret(new_secret(), now), now, first=True)
+            await self._store.put_secret(
+                tenant, OWN, WebhookSecret(new_secret(), now), now, first=True
+            )
             found = await self._store.secrets_of(tenant, OWN, now)
         return [secret.value for secret in found]
 
@@ -219,7 +225,7 @@ class Webhooks:
 
     # --- jobs' own
 
-    async def callback(self, asked: WebhookAsked, tenant: str) -> Callback:
+    async def callback(self, asked: WebhookSpec, tenant: str) -> Callback:
         """Check what a job says of its own endpoint; raises InvalidPayload, EgressDenied."""
         try:
             target, events = await self._read(asked)
@@ -230,13 +236,13 @@ class Webhooks:
         return Callback(target.url, f"{tenant} {target.origin}", events)
 
     async def callbacks(
-        self, asked: Sequence[tuple[WebhookAsked | None, str]]
+        self, asked: Sequence[tuple[WebhookSpec | None, str]]
     ) -> list[Callback | None]:
         """Do the same for the jobs of a batch, in order; raises for all that are wrong."""
         several = asyncio.Semaphore(LOOKS_AT_ONCE)
         alike: dict[tuple[str, tuple[str, ...], str], asyncio.Task[Callback]] = {}
 
-        async def look(webhook: WebhookAsked, tenant: str) -> Callback:
+        async def look(webhook: WebhookSpec, tenant: str) -> Callback:
             async with several:
                 return await self.callback(webhook, tenant)
 
@@ -264,7 +270,7 @@ class Webhooks:
             raise kind(f"nothing was submitted: {where}", problems[:100])
         return [None if task is None else task.result() for task in tasks]
 
-    async def _read(self, asked: WebhookAsked, description: str = "") -> tuple[Target, str]:
+    async def _read(self, asked: WebhookSpec, description: str = "") -> tuple[EgressTarget, str]:
         events = ENDS if asked.events is None else tuple(asked.events)
         problems = [
             (f"/events/{number}", f"there are: {', '.join(TYPES)}")
@@ -281,11 +287,11 @@ class Webhooks:
 
     # --- deliveries
 
-    async def deliveries(self, which: DeliveryFilter) -> list[Delivery]:
+    async def deliveries(self, which: DeliveryFilter) -> list[WebhookDelivery]:
         """List the deliveries of an endpoint or a job, newest first."""
         return await self._store.list_deliveries(which)
 
-    async def delivery(self, delivery_id: str, tenant: str = DEFAULT_TENANT) -> Delivery:
+    async def delivery(self, delivery_id: str, tenant: str = DEFAULT_TENANT) -> WebhookDelivery:
         """Read a delivery; raises NotFound."""
         key = read_delivery_id(tenant, delivery_id)
         found = None if key is None else await self._store.get_delivery(key)
@@ -293,7 +299,7 @@ class Webhooks:
             raise NotFound("there is no such delivery")
         return found
 
-    async def redeliver(self, delivery_id: str, tenant: str = DEFAULT_TENANT) -> Delivery:
+    async def redeliver(self, delivery_id: str, tenant: str = DEFAULT_TENANT) -> WebhookDelivery:
         """Have a delivery sent again now, whatever became of it, under the id it has."""
         found = await self.delivery(delivery_id, tenant)
         await self._store.redeliver([found.key], self._clock.now())

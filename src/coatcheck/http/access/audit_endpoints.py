@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from coatcheck.http.access import audit
-from coatcheck.http.endpoint import Answer, Endpoint, OpensTo, Parameter, Schema, as_json, ref
+from coatcheck.http.endpoint import (
+    Audience,
+    Endpoint,
+    EndpointResponse,
+    Parameter,
+    Schema,
+    as_json,
+    ref,
+)
 from coatcheck.http.json_schema import NAME, TEXT, TIME, listed, maybe, whole
 from coatcheck.http.request.query import LARGEST_PAGE
 from coatcheck.model.access import Scope
@@ -20,7 +28,7 @@ AUDIT: tuple[Endpoint, ...] = (
         "listAudit",
         "List who changed keys, tenants, webhooks, schedules and tasks",
         "audit",
-        {200: Answer("A page of entries, newest first.", as_json(ref("AuditPage")))},
+        {200: EndpointResponse("A page of entries, newest first.", as_json(ref("AuditPage")))},
         refusals=(404,),
         parameters=(
             Parameter("tenant", "Only this tenant's resources.", NAME),
@@ -44,7 +52,7 @@ AUDIT: tuple[Endpoint, ...] = (
             ),
         ),
         needs=Scope.ADMIN,
-        opens_to=OpensTo.KEY_OWNER,
+        opens_to=Audience.KEY_OWNER,
     ),
 )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from coatcheck.http.access import handlers
 from coatcheck.http.endpoint import (
-    Answer,
-    Body,
+    Audience,
     Endpoint,
+    EndpointBody,
+    EndpointResponse,
     KindRule,
-    OpensTo,
     Parameter,
     as_json,
     ref,
@@ -33,11 +33,11 @@ ACCESS: tuple[Endpoint, ...] = (
         "createKey",
         "Make a key, which is shown once",
         "keys",
-        {201: Answer("The key.", as_json(ref("NewKey")), ("Location",))},
+        {201: EndpointResponse("The key.", as_json(ref("NewKey")), ("Location",))},
         refusals=(404, *_BODY_REFUSALS),
-        body=Body("Whose, and what for.", as_json(ref("KeyRequest"))),
+        body=EndpointBody("Whose, and what for.", as_json(ref("KeyRequest"))),
         needs=Scope.ADMIN,
-        opens_to=OpensTo.KEY_OWNER,
+        opens_to=Audience.KEY_OWNER,
     ),
     Endpoint(
         "GET",
@@ -46,11 +46,11 @@ ACCESS: tuple[Endpoint, ...] = (
         "listKeys",
         "List keys",
         "keys",
-        {200: Answer("A page of keys.", as_json(ref("KeyPage")))},
+        {200: EndpointResponse("A page of keys.", as_json(ref("KeyPage")))},
         refusals=(404,),
         parameters=(Parameter("tenant", "Only this tenant's.", NAME), _LIMIT, _CURSOR),
         needs=Scope.ADMIN,
-        opens_to=OpensTo.KEY_OWNER,
+        opens_to=Audience.KEY_OWNER,
     ),
     Endpoint(
         "DELETE",
@@ -59,10 +59,10 @@ ACCESS: tuple[Endpoint, ...] = (
         "revokeKey",
         "Revoke a key",
         "keys",
-        {200: Answer("The key, as it is listed from now on.", as_json(ref("Key")))},
+        {200: EndpointResponse("The key, as it is listed from now on.", as_json(ref("Key")))},
         refusals=(404,),
         needs=Scope.ADMIN,
-        opens_to=OpensTo.KEY_OWNER,
+        opens_to=Audience.KEY_OWNER,
     ),
     Endpoint(
         "GET",
@@ -71,10 +71,10 @@ ACCESS: tuple[Endpoint, ...] = (
         "listTenants",
         "List tenants",
         "tenants",
-        {200: Answer("A page of tenants.", as_json(ref("TenantPage")))},
+        {200: EndpointResponse("A page of tenants.", as_json(ref("TenantPage")))},
         parameters=(_LIMIT, _CURSOR),
         needs=Scope.ADMIN,
-        opens_to=OpensTo.OPERATOR,
+        opens_to=Audience.OPERATOR,
     ),
     Endpoint(
         "PUT",
@@ -84,13 +84,13 @@ ACCESS: tuple[Endpoint, ...] = (
         "Make a tenant, or change it",
         "tenants",
         {
-            200: Answer("The tenant, changed.", as_json(ref("Tenant"))),
-            201: Answer("The tenant, new.", as_json(ref("Tenant")), ("Location",)),
+            200: EndpointResponse("The tenant, changed.", as_json(ref("Tenant"))),
+            201: EndpointResponse("The tenant, new.", as_json(ref("Tenant")), ("Location",)),
         },
         refusals=_BODY_REFUSALS,
-        body=Body("What to change.", as_json(ref("TenantRequest"))),
+        body=EndpointBody("What to change.", as_json(ref("TenantRequest"))),
         needs=Scope.ADMIN,
-        opens_to=OpensTo.OPERATOR,
+        opens_to=Audience.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -99,9 +99,9 @@ ACCESS: tuple[Endpoint, ...] = (
         "getTenant",
         "Look at a tenant",
         "tenants",
-        {200: Answer("The tenant.", as_json(ref("Tenant")))},
+        {200: EndpointResponse("The tenant.", as_json(ref("Tenant")))},
         refusals=(404,),
-        opens_to=OpensTo.KEY_OWNER,
+        opens_to=Audience.KEY_OWNER,
         kind=KindRule.ALL,
     ),
     Endpoint(
@@ -111,14 +111,18 @@ ACCESS: tuple[Endpoint, ...] = (
         "getUsage",
         "What a tenant has used, by hour and kind",
         "tenants",
-        {200: Answer("The hours in which there was something.", as_json(ref("UsagePage")))},
+        {
+            200: EndpointResponse(
+                "The hours in which there was something.", as_json(ref("UsagePage"))
+            )
+        },
         refusals=(404,),
         parameters=(
             Parameter("since", "Hours that begin at this time or later.", TIME),
             Parameter("until", "Hours that begin before this time (now).", TIME),
             Parameter("kind", "Only this kind.", TEXT),
         ),
-        opens_to=OpensTo.KEY_OWNER,
+        opens_to=Audience.KEY_OWNER,
         kind=KindRule.ALL,
     ),
 )

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.clock import from_rfc3339, to_rfc3339
-from coatcheck.engine.auth import Doorkeeper
+from coatcheck.engine.auth import Authenticator
 from coatcheck.engine.confirmation import conclude_confirmation
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
@@ -183,6 +183,6 @@ def read_time(query: QueryParams, name: str) -> int | None:
         raise HTTPException(400, message) from None
 
 
-def _doorkeeper(request: Request) -> Doorkeeper:
+def _doorkeeper(request: Request) -> Authenticator:
     engine: Engine = request.app.state.engine
     return engine.doorkeeper

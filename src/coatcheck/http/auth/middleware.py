@@ -26,17 +26,17 @@ from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coatcheck.engine.auth import Caller, Doorkeeper
+from coatcheck.engine.auth import Authenticator, Caller
 from coatcheck.engine.confirmation import Confirmation
 from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.errors import CoatcheckError, StoreUnavailable, Unauthorized
 from coatcheck.http.auth.caller import note_readmitted, token_of
 from coatcheck.http.auth.loopback import Sender, is_local
 from coatcheck.http.endpoint import Handler
-from coatcheck.http.error_format import Shapes
-from coatcheck.http.errors import Refusal
+from coatcheck.http.error_format import ErrorFormats
+from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.protocol.response_headers import with_defaults
-from coatcheck.http.request.fast_request import Asked
+from coatcheck.http.request.fast_request import FastRequest
 from coatcheck.logs import correlation_id
 
 HEADER = b"x-correlation-id"
@@ -49,7 +49,7 @@ def _correlation(given: bytes | None) -> bytes:
     return b"%016x" % random.getrandbits(64)
 
 
-class OpenCalls:
+class PublicEndpoints:
     """The calls that are open to everybody, as methods and paths."""
 
     def __init__(self, calls: Iterable[tuple[str, str]]) -> None:
@@ -65,16 +65,16 @@ class OpenCalls:
         )
 
 
-class Door:
+class AccessMiddleware:
     """ASGI middleware around the whole application."""
 
     def __init__(
         self,
         app: ASGIApp,
-        keeper: Doorkeeper,
+        keeper: Authenticator,
         shortcuts: Mapping[tuple[str, str], Handler],
-        open_to_all: OpenCalls,
-        shapes: Shapes,
+        open_to_all: PublicEndpoints,
+        shapes: ErrorFormats,
         origins: frozenset[str],
     ) -> None:
         self._app = app
@@ -127,7 +127,7 @@ class Door:
         if shortcut is None:
             await self._app(scope, receive, sending)
             return
-        answer = await self._answer(shortcut, Asked(scope, receive))
+        answer = await self._answer(shortcut, FastRequest(scope, receive))
         await sending.confirm()
         await sending.all_of(answer)
 
@@ -166,7 +166,7 @@ class Door:
                     "this server has no keys: it serves loopback clients, its own pages, and pages "
                     "of loopback origins that COATCHECK_CORS_ORIGINS names"
                 )
-                return self._shapes.refuse(Refusal(403, "not-loopback", words), path)
+                return self._shapes.refuse(ErrorResponse(403, "not-loopback", words), path)
             if is_open:
                 return None
             token = token_of(headers)
@@ -213,12 +213,12 @@ class _Sending:
         self._send = send
         self._correlation = correlation
         self._confirmation: Confirmation | None = None
-        self._shapes: Shapes | None = None
+        self._shapes: ErrorFormats | None = None
         self._path = ""
         self.started = False
         self.rejected = False  # the caller is not allowed in any more, and has been told
 
-    def checks(self, confirmation: Confirmation, shapes: Shapes, path: str) -> None:
+    def checks(self, confirmation: Confirmation, shapes: ErrorFormats, path: str) -> None:
         """Ask this before anything is sent; its refusal is written in the shape of the path."""
         self._confirmation, self._shapes, self._path = confirmation, shapes, path
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from coatcheck.http.endpoint import ANY, Answer, Endpoint, KindRule, Parameter, as_json, ref
+from coatcheck.http.endpoint import (
+    ANY,
+    Endpoint,
+    EndpointResponse,
+    KindRule,
+    Parameter,
+    as_json,
+    ref,
+)
 from coatcheck.http.files import artifacts
 from coatcheck.http.json_schema import TEXT
 
@@ -17,7 +25,7 @@ ARTIFACTS: tuple[Endpoint, ...] = (
         "listArtifacts",
         "List the files a job has left behind",
         "jobs",
-        {200: Answer("Every file, by name.", as_json(ref("ArtifactPage")))},
+        {200: EndpointResponse("Every file, by name.", as_json(ref("ArtifactPage")))},
         refusals=(404, 410),
         kind=KindRule.JOB,
         for_lease_holder=True,
@@ -30,9 +38,11 @@ ARTIFACTS: tuple[Endpoint, ...] = (
         "Get a file a job has left behind",
         "jobs",
         {
-            200: Answer("The file.", _BYTES, _SAFE),
-            206: Answer("The part that was asked for.", _BYTES, (*_SAFE, "Content-Range")),
-            304: Answer("It is still as `If-None-Match` says.", {}, ("ETag",)),
+            200: EndpointResponse("The file.", _BYTES, _SAFE),
+            206: EndpointResponse(
+                "The part that was asked for.", _BYTES, (*_SAFE, "Content-Range")
+            ),
+            304: EndpointResponse("It is still as `If-None-Match` says.", {}, ("ETag",)),
         },
         refusals=(404, 410, 416),
         parameters=(

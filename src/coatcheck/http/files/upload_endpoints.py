@@ -5,9 +5,9 @@ from __future__ import annotations
 from coatcheck.http.endpoint import (
     ANY,
     IDEMPOTENCY_KEY,
-    Answer,
-    Body,
     Endpoint,
+    EndpointBody,
+    EndpointResponse,
     KindRule,
     Parameter,
     as_json,
@@ -28,15 +28,17 @@ UPLOADS: tuple[Endpoint, ...] = (
         "Upload a file that a job will need",
         "uploads",
         {
-            200: Answer("The same file under the same key before.", _UPLOAD, ("Location",)),
-            201: Answer("It is durable, and waits for its job.", _UPLOAD, ("Location",)),
+            200: EndpointResponse(
+                "The same file under the same key before.", _UPLOAD, ("Location",)
+            ),
+            201: EndpointResponse("It is durable, and waits for its job.", _UPLOAD, ("Location",)),
         },
         refusals=(408, 409, 413, 415, 422, 429),
         parameters=(
             IDEMPOTENCY_KEY,
             Parameter("name", "The file's name; a form tells its own.", TEXT),
         ),
-        body=Body(
+        body=EndpointBody(
             "The file as it is, of any type, or a form with nothing but the file in it.",
             {
                 ANY: _BYTES,
@@ -62,7 +64,7 @@ UPLOADS: tuple[Endpoint, ...] = (
         "getUpload",
         "Look at a file that no job has taken over",
         "uploads",
-        {200: Answer("What is known of it.", _UPLOAD)},
+        {200: EndpointResponse("What is known of it.", _UPLOAD)},
         refusals=(404,),
         kind=KindRule.DECLARED,
     ),
@@ -73,7 +75,7 @@ UPLOADS: tuple[Endpoint, ...] = (
         "deleteUpload",
         "Give a file up that no job has taken over",
         "uploads",
-        {204: Answer("It is gone.", {})},
+        {204: EndpointResponse("It is gone.", {})},
         refusals=(404,),
         kind=KindRule.DECLARED,
     ),
@@ -84,9 +86,13 @@ UPLOADS: tuple[Endpoint, ...] = (
         "signUpload",
         "Get an address of the blob store to write a file to",
         "uploads",
-        {201: Answer("PUT the bytes there, then complete it.", as_json(ref("SignedUpload")))},
+        {
+            201: EndpointResponse(
+                "PUT the bytes there, then complete it.", as_json(ref("SignedUpload"))
+            )
+        },
         refusals=(408, 409, 413, 415, 422, 429),
-        body=Body("What will be written.", as_json(ref("SignedRequest"))),
+        body=EndpointBody("What will be written.", as_json(ref("SignedRequest"))),
         kind=KindRule.DECLARED,
     ),
     Endpoint(
@@ -96,7 +102,7 @@ UPLOADS: tuple[Endpoint, ...] = (
         "completeUpload",
         "Say that a file was written to its signed address",
         "uploads",
-        {200: Answer("It was read and hashed, and waits for its job.", _UPLOAD)},
+        {200: EndpointResponse("It was read and hashed, and waits for its job.", _UPLOAD)},
         refusals=(404, 409, 422),
         description=(
             "409 while nothing was written there. Where it is of another size or SHA-256 than was "

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.payloads.signed_uploads import Announced
+from coatcheck.engine.payloads.signed_uploads import DeclaredUpload
 from coatcheck.errors import TooLarge
 from coatcheck.http.auth.caller import quotas_of, tenant_of
 from coatcheck.http.endpoint import JSON
@@ -93,7 +93,7 @@ async def sign_upload(request: Request) -> Response:
     engine: Engine = request.app.state.engine
     asked = await read_fields(request, SignedRequest)
     await _room(request, asked.size)
-    file = Announced(asked.size, asked.sha256, asked.name, asked.content_type)
+    file = DeclaredUpload(asked.size, asked.sha256, asked.name, asked.content_type)
     signed = await engine.uploads.signed.begin(file, tenant_of(request))
     answer = {
         "id": signed.id,

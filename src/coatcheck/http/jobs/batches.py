@@ -20,7 +20,7 @@ from coatcheck.http.request.body import media_type_of, parse_json, read_bounded
 from coatcheck.http.request.idempotency import REPLAYED, once_for
 from coatcheck.logs import correlation_id
 from coatcheck.model.access import Scope
-from coatcheck.model.job import Job, NewJob
+from coatcheck.model.job import Job, JobInsert
 from coatcheck.model.state import State
 from coatcheck.store.base import BATCH_LIMIT
 
@@ -43,7 +43,7 @@ async def submit_batch(request: Request) -> Response:
     )
     submissions = await asyncio.to_thread(_admit_all, request, submissions)
     headers = {}
-    jobs: list[Job] | list[NewJob]
+    jobs: list[Job] | list[JobInsert]
     if once is None:
         jobs = await engine.accept_batch(submissions)
     else:
@@ -60,7 +60,7 @@ def _admit_all(request: Request, submissions: list[Submission]) -> list[Submissi
     return [each._replace(tenant=tenant, admission=admission) for each in submissions]
 
 
-def _answer(jobs: list[Job] | list[NewJob]) -> bytes:
+def _answer(jobs: list[Job] | list[JobInsert]) -> bytes:
     # Piece by piece: one call for all of it would keep the interpreter from the loop.
     listed = [
         f'{{"id":"{job.id}","kind":"{job.kind}","state":"{_state(job)}",'
@@ -70,7 +70,7 @@ def _answer(jobs: list[Job] | list[NewJob]) -> bytes:
     return f'{{"jobs":[{",".join(listed)}]}}'.encode()
 
 
-def _state(job: Job | NewJob) -> State:
+def _state(job: Job | JobInsert) -> State:
     return job.state if isinstance(job, Job) else State.QUEUED
 
 

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coatcheck.engine.bulk import MOST_AT_ONCE, DoneToSome
+from coatcheck.engine.bulk import MOST_AT_ONCE, BulkResult
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import LABELS_AT_MOST
 from coatcheck.http.auth.caller import check_kind, tenant_of
@@ -113,7 +113,7 @@ async def delete_jobs(request: Request) -> Response:
     return _answer("deleted jobs", asked, done)
 
 
-def _answer(what: str, asked: _Which, done: DoneToSome) -> Response:
+def _answer(what: str, asked: _Which, done: BulkResult) -> Response:
     if not asked.dry_run:
         log.info(what, extra={"jobs": done.jobs})
     more = None if done.last is None else write_cursor(done.last)

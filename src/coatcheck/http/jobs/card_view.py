@@ -38,7 +38,7 @@ class PlannedStep(NamedTuple):
     total: int | None = 1
 
 
-class LineState(StrEnum):
+class StepLineState(StrEnum):
     """How the steps of one name stand."""
 
     PENDING = "pending"
@@ -119,23 +119,23 @@ def _lines(
         }
 
 
-def _state_of(job: Job, found: Sequence[Step], *, complete: bool, here: bool) -> LineState:
+def _state_of(job: Job, found: Sequence[Step], *, complete: bool, here: bool) -> StepLineState:
     """Return how a line stands; `here` is where the job is, or came to its end."""
     states = {step.state for step in found}
     if complete:
-        return LineState.SUCCEEDED
+        return StepLineState.SUCCEEDED
     match job.state:
         case State.SUCCEEDED if StepState.FAILED not in states:
-            return LineState.SUCCEEDED if found else LineState.SKIPPED
+            return StepLineState.SUCCEEDED if found else StepLineState.SKIPPED
         case State.RUNNING if here and StepState.WAITING not in states:
-            return LineState.RUNNING
+            return StepLineState.RUNNING
         case State.CANCELLED if here:
-            return LineState.CANCELLED
+            return StepLineState.CANCELLED
         case State.FAILED if here:
-            return LineState.FAILED
+            return StepLineState.FAILED
     if StepState.FAILED in states:
-        return LineState.FAILED
-    return LineState.WAITING if StepState.WAITING in states else LineState.PENDING
+        return StepLineState.FAILED
+    return StepLineState.WAITING if StepState.WAITING in states else StepLineState.PENDING
 
 
 def _took(step: Step) -> int:
@@ -169,7 +169,7 @@ CARD: Schema = _whole(
             "items": _whole(
                 {
                     "name": {"type": "string"},
-                    "state": {"type": "string", "enum": list(LineState)},
+                    "state": {"type": "string", "enum": list(StepLineState)},
                     "done": _COUNT,
                     "total": {"type": ["integer", "null"], "minimum": 0},
                     "ms": _COUNT,

@@ -6,9 +6,9 @@ from coatcheck.engine.submit.submission import LABELS_AT_MOST
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     TRACEPARENT,
-    Answer,
-    Body,
     Endpoint,
+    EndpointBody,
+    EndpointResponse,
     KindRule,
     Parameter,
     Schema,
@@ -53,12 +53,12 @@ JOBS: tuple[Endpoint, ...] = (
         "Submit a job",
         "jobs",
         {
-            200: Answer(
+            200: EndpointResponse(
                 "It has ended: the wait was long enough, or the request was a repeated one.",
                 _A_JOB,
                 ("Location", "Preference-Applied", "Idempotency-Replayed"),
             ),
-            202: Answer(
+            202: EndpointResponse(
                 "It is durable, and will be run.",
                 _A_JOB,
                 ("Location", "Retry-After", "Preference-Applied", "Idempotency-Replayed"),
@@ -67,7 +67,7 @@ JOBS: tuple[Endpoint, ...] = (
         },
         refusals=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
-        body=Body("The job.", as_json(ref("JobRequest"))),
+        body=EndpointBody("The job.", as_json(ref("JobRequest"))),
         kind=KindRule.REQUEST,
     ),
     Endpoint(
@@ -77,10 +77,14 @@ JOBS: tuple[Endpoint, ...] = (
         "submitBatch",
         "Submit up to 10,000 handlers, all or none",
         "jobs",
-        {202: Answer("All are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",))},
+        {
+            202: EndpointResponse(
+                "All are durable.", as_json(ref("Batch")), ("Idempotency-Replayed",)
+            )
+        },
         refusals=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
-        body=Body(
+        body=EndpointBody(
             "The jobs: as one JSON document, or one a line.",
             {
                 "application/json": {
@@ -103,7 +107,11 @@ JOBS: tuple[Endpoint, ...] = (
         "listJobs",
         "List handlers, newest first",
         "jobs",
-        {200: Answer("A page of handlers, without their results.", as_json(ref("JobPage")))},
+        {
+            200: EndpointResponse(
+                "A page of handlers, without their results.", as_json(ref("JobPage"))
+            )
+        },
         parameters=(
             Parameter("state", "Only jobs in this state.", STATE),
             Parameter("kind", "Only jobs of this kind.", TEXT),
@@ -130,8 +138,8 @@ JOBS: tuple[Endpoint, ...] = (
         "Look at a job",
         "jobs",
         {
-            200: Answer("The job.", _A_JOB, ("ETag", "Retry-After")),
-            304: Answer("It is still as `If-None-Match` says.", {}, ("ETag",)),
+            200: EndpointResponse("The job.", _A_JOB, ("ETag", "Retry-After")),
+            304: EndpointResponse("It is still as `If-None-Match` says.", {}, ("ETag",)),
         },
         refusals=(404, 410),
         parameters=(
@@ -149,7 +157,7 @@ JOBS: tuple[Endpoint, ...] = (
         "getInput",
         "Get what a job was submitted with",
         "jobs",
-        {200: Answer("The input, as it was taken in.", as_json(ANYTHING))},
+        {200: EndpointResponse("The input, as it was taken in.", as_json(ANYTHING))},
         refusals=(404, 409, 410),
         kind=KindRule.JOB,
         for_lease_holder=True,
@@ -162,8 +170,8 @@ JOBS: tuple[Endpoint, ...] = (
         "Get a job's result alone",
         "jobs",
         {
-            200: Answer("The result, as the handler returned it.", as_json(ANYTHING)),
-            202: Answer("It has not ended yet: the job.", _A_JOB, _RETRY),
+            200: EndpointResponse("The result, as the handler returned it.", as_json(ANYTHING)),
+            202: EndpointResponse("It has not ended yet: the job.", _A_JOB, _RETRY),
         },
         refusals=(404, 409, 410),
         parameters=(_WAIT,),
@@ -177,12 +185,12 @@ JOBS: tuple[Endpoint, ...] = (
         "Follow a job's log",
         "jobs",
         {
-            200: Answer(
+            200: EndpointResponse(
                 "Server-sent events (`state`, `progress`, `step`, `log`, `output`, and `end` with "
                 "the job); a page of the log for those who accept JSON only.",
                 {events.EVENT_STREAM: STREAMED, "application/json": ref("EventPage")},
             ),
-            204: Answer("The log has ended, and you have seen all of it.", {}),
+            204: EndpointResponse("The log has ended, and you have seen all of it.", {}),
         },
         refusals=(404, 410),
         parameters=(
@@ -206,8 +214,8 @@ JOBS: tuple[Endpoint, ...] = (
         "Cancel a job",
         "jobs",
         {
-            200: Answer("It is cancelled, or had ended before.", _A_JOB),
-            202: Answer("It runs; its handler was told to stop.", _A_JOB, _RETRY),
+            200: EndpointResponse("It is cancelled, or had ended before.", _A_JOB),
+            202: EndpointResponse("It runs; its handler was told to stop.", _A_JOB, _RETRY),
         },
         refusals=(404, 410),
         needs=Scope.CANCEL,
@@ -221,7 +229,7 @@ JOBS: tuple[Endpoint, ...] = (
         "deleteJob",
         "Delete a job that has ended",
         "jobs",
-        {200: Answer("What was removed.", as_json(ref("Receipt")))},
+        {200: EndpointResponse("What was removed.", as_json(ref("Receipt")))},
         refusals=(404, 409, 410),
         for_operators=True,
         kind=KindRule.JOB,

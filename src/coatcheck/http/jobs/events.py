@@ -23,7 +23,7 @@ from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import event_json, events_json, job_json
 from coatcheck.http.request.negotiation import accepted_types
 from coatcheck.http.request.query import LARGEST_LOG_PAGE, read_number, read_wait
-from coatcheck.model.event import Event
+from coatcheck.model.event import JobEvent
 from coatcheck.model.job import Job
 
 EVENT_STREAM = "text/event-stream"
@@ -112,7 +112,7 @@ def _opening(job: Job, after: int) -> str:
     return f"retry: {RECONNECT_MS}\n\n{reset}"
 
 
-def _is_cut_off(events: Sequence[Event], after: int) -> bool:
+def _is_cut_off(events: Sequence[JobEvent], after: int) -> bool:
     """Tell whether the log no longer reaches back to what follows an event."""
     return bool(events) and events[0].seq > after + 1
 

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.http.auth.caller import admission_of, caller_of, check_kind, tenant_of
 from coatcheck.http.auth.readers import may_manage, named_job, surface_of
@@ -27,13 +27,13 @@ from coatcheck.http.jobs.views import (
 )
 from coatcheck.http.request.body import read_json
 from coatcheck.http.request.cursor import write_cursor
-from coatcheck.http.request.fast_response import Written
+from coatcheck.http.request.fast_response import FastResponse
 from coatcheck.http.request.idempotency import REPLAYED, once_for
 from coatcheck.http.request.prefer import Preference, read_preference
 from coatcheck.http.request.query import read_filter, read_flag, read_wait
 from coatcheck.logs import correlation_id
 from coatcheck.model.access import Scope
-from coatcheck.model.job import Job, NewJob
+from coatcheck.model.job import Job, JobInsert
 from coatcheck.model.payload import is_reference, read_reference
 from coatcheck.model.state import State
 
@@ -66,7 +66,7 @@ async def submit_job(request: Request) -> Response:
 
 
 async def _submit_and_wait(
-    engine: Engine, submission: Submission, once: Once | None, preference: Preference
+    engine: Engine, submission: Submission, once: IdempotencyKey | None, preference: Preference
 ) -> Response:
     if once is None:
         job, replayed = await engine.submit(submission), False
@@ -89,11 +89,11 @@ def admitted(request: Request, submission: Submission) -> Submission:
     )
 
 
-def _accepted(engine: Engine, job: NewJob, headers: dict[str, str]) -> Response:
+def _accepted(engine: Engine, job: JobInsert, headers: dict[str, str]) -> Response:
     if log.isEnabledFor(logging.DEBUG):
         log.debug("submitted", extra={"job_id": job.id, "kind": job.kind})
     body = submitted_json(job).encode()
-    return Written(
+    return FastResponse(
         202,
         body,
         [

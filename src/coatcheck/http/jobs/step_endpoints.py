@@ -5,9 +5,9 @@ from __future__ import annotations
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     TRACEPARENT,
-    Answer,
-    Body,
     Endpoint,
+    EndpointBody,
+    EndpointResponse,
     KindRule,
     Parameter,
     as_json,
@@ -30,7 +30,7 @@ STEERING: tuple[Endpoint, ...] = (
         "getSteps",
         "See what a job has done so far",
         "steering",
-        {200: Answer("Its steps, in order.", as_json(ref("StepPage")))},
+        {200: EndpointResponse("Its steps, in order.", as_json(ref("StepPage")))},
         refusals=(404, 410),
         kind=KindRule.JOB,
         for_lease_holder=True,
@@ -42,7 +42,7 @@ STEERING: tuple[Endpoint, ...] = (
         "getStepResult",
         "Read what a step came to",
         "steering",
-        {200: Answer("The result alone, as JSON.", as_json(ANYTHING))},
+        {200: EndpointResponse("The result alone, as JSON.", as_json(ANYTHING))},
         refusals=(404, 410),
         kind=KindRule.JOB,
         for_lease_holder=True,
@@ -55,12 +55,12 @@ STEERING: tuple[Endpoint, ...] = (
         "See a job as a progress card",
         "steering",
         {
-            200: Answer(
+            200: EndpointResponse(
                 "The card; to those who accept server-sent events, a `card` whenever it has "
                 "changed, and the last one as `end`.",
                 {"application/json": ref("Card"), EVENT_STREAM: STREAMED_CARD},
             ),
-            204: Answer("It has ended, and you have seen its last card.", {}),
+            204: EndpointResponse("It has ended, and you have seen its last card.", {}),
         },
         refusals=(404, 410),
         parameters=(
@@ -81,10 +81,12 @@ STEERING: tuple[Endpoint, ...] = (
         "sendEvent",
         "Send an event to a job",
         "steering",
-        {202: Answer("It is kept for the job.", _A_JOB, ("Retry-After",))},
+        {202: EndpointResponse("It is kept for the job.", _A_JOB, ("Retry-After",))},
         refusals=(404, 408, 409, 410, 413, 415, 422),
         parameters=(IDEMPOTENCY_KEY,),
-        body=Body("What comes with it; nothing is null.", as_json(ANYTHING), required=False),
+        body=EndpointBody(
+            "What comes with it; nothing is null.", as_json(ANYTHING), required=False
+        ),
         kind=KindRule.JOB,
     ),
     Endpoint(
@@ -95,8 +97,8 @@ STEERING: tuple[Endpoint, ...] = (
         "Let a job go on that failed or was cancelled",
         "steering",
         {
-            200: Answer("It had succeeded, or has not ended: it is as it was.", _A_JOB),
-            202: Answer("It is queued again.", _A_JOB, ("Retry-After",)),
+            200: EndpointResponse("It had succeeded, or has not ended: it is as it was.", _A_JOB),
+            202: EndpointResponse("It is queued again.", _A_JOB, ("Retry-After",)),
         },
         refusals=(404, 409, 410),
         kind=KindRule.JOB,
@@ -108,9 +110,9 @@ STEERING: tuple[Endpoint, ...] = (
         "resumeJobs",
         "Let all jobs go on that a filter finds",
         "steering",
-        {200: Answer("How many there were.", as_json(ref("DoneToJobs")))},
+        {200: EndpointResponse("How many there were.", as_json(ref("DoneToJobs")))},
         refusals=_BODY_REFUSALS,
-        body=Body("Which jobs.", as_json(ref("ResumeRequest"))),
+        body=EndpointBody("Which jobs.", as_json(ref("ResumeRequest"))),
         kind=KindRule.REQUEST,
     ),
     Endpoint(
@@ -120,9 +122,9 @@ STEERING: tuple[Endpoint, ...] = (
         "cancelJobs",
         "Cancel all jobs that a filter finds",
         "steering",
-        {200: Answer("How many there were.", as_json(ref("DoneToJobs")))},
+        {200: EndpointResponse("How many there were.", as_json(ref("DoneToJobs")))},
         refusals=_BODY_REFUSALS,
-        body=Body("Which jobs.", as_json(ref("CancelRequest"))),
+        body=EndpointBody("Which jobs.", as_json(ref("CancelRequest"))),
         needs=Scope.CANCEL,
         kind=KindRule.REQUEST,
     ),
@@ -133,9 +135,9 @@ STEERING: tuple[Endpoint, ...] = (
         "deleteJobs",
         "Delete all jobs that a filter finds",
         "steering",
-        {200: Answer("How many there were.", as_json(ref("DoneToJobs")))},
+        {200: EndpointResponse("How many there were.", as_json(ref("DoneToJobs")))},
         refusals=_BODY_REFUSALS,
-        body=Body("Which jobs.", as_json(ref("DeleteRequest"))),
+        body=EndpointBody("Which jobs.", as_json(ref("DeleteRequest"))),
         kind=KindRule.REQUEST,
     ),
     Endpoint(
@@ -146,12 +148,12 @@ STEERING: tuple[Endpoint, ...] = (
         "Begin a new job at a step of another",
         "steering",
         {
-            200: Answer(
+            200: EndpointResponse(
                 "The request was a repeated one, and its job has ended.",
                 _A_JOB,
                 ("Location", "Idempotency-Replayed"),
             ),
-            202: Answer(
+            202: EndpointResponse(
                 "The new job is durable, and will be run.",
                 _A_JOB,
                 ("Location", "Retry-After", "Idempotency-Replayed"),
@@ -160,7 +162,7 @@ STEERING: tuple[Endpoint, ...] = (
         },
         refusals=(404, 410, *_BODY_REFUSALS, 429),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
-        body=Body("Where it begins.", as_json(ref("ForkRequest"))),
+        body=EndpointBody("Where it begins.", as_json(ref("ForkRequest"))),
         kind=KindRule.JOB,
     ),
 )

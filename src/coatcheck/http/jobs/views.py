@@ -9,8 +9,8 @@ from typing import Any
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.explain import FARTHEST
 from coatcheck.model.artifact import Artifact
-from coatcheck.model.event import Event
-from coatcheck.model.job import Failure, Job, NewJob
+from coatcheck.model.event import JobEvent
+from coatcheck.model.job import Failure, Job, JobInsert
 from coatcheck.model.payload import is_reference
 from coatcheck.model.step import Step
 from coatcheck.model.transition import NEVER
@@ -29,7 +29,7 @@ def job_json(job: Job, extra: Mapping[str, Any] | None = None) -> str:
     return f'{dumps(before)[:-1]},"result":{result},{dumps(after)[1:]}'
 
 
-def submitted_json(job: NewJob) -> str:
+def submitted_json(job: JobInsert) -> str:
     """Write a job that was just taken in: what `job_json` makes of it, without the detours."""
     created_at = to_rfc3339(job.created_at)
     run_at = created_at if job.run_at == job.created_at else to_rfc3339(job.run_at)
@@ -54,13 +54,13 @@ def position_view(ahead: int | None) -> dict[str, Any]:
     return {"position": f"{FARTHEST}+" if ahead >= FARTHEST else ahead + 1}
 
 
-def event_json(event: Event) -> str:
+def event_json(event: JobEvent) -> str:
     """Write an entry of a job's log. Its data is JSON already."""
     head = {"seq": event.seq, "type": event.type, "at": to_rfc3339(event.at)}
     return f'{dumps(head)[:-1]},"data":{event.data}}}'
 
 
-def events_json(events: Sequence[Event], job: Job) -> str:
+def events_json(events: Sequence[JobEvent], job: Job) -> str:
     """Write a page of a job's log, and where the log stands."""
     entries = ",".join(event_json(event) for event in events)
     ended = "true" if job.state.is_terminal else "false"

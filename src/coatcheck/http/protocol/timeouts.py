@@ -31,7 +31,7 @@ LINGER_S = 2.0
 LINGER_BYTES = 32 * 1024 * 1024
 
 
-class PatientProtocol(StrictProtocol):
+class TimeoutProtocol(StrictProtocol):
     """A connection that knows when it was last heard of."""
 
     def __init__(self, *args: Any, most_connections: int = sys.maxsize, **options: Any) -> None:

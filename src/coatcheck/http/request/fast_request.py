@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope
 
 
-class QuickHeaders(Headers):
+class IndexedHeaders(Headers):
     """Headers with the first value of each at hand."""
 
     def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
@@ -30,12 +30,12 @@ class QuickHeaders(Headers):
         return super().getlist(key)
 
 
-class Asked(Request):
+class FastRequest(Request):
     """A request on the shortcut that the door keeps for submits."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         super().__init__(scope, receive)
-        self._quick_headers = QuickHeaders(scope["headers"])
+        self._quick_headers = IndexedHeaders(scope["headers"])
 
     @property
     def headers(self) -> Headers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 
-class Written(Response):
+class FastResponse(Response):
     """A whole answer, in bytes; its headers are in lower case and name the length of the body."""
 
     def __init__(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from coatcheck.engine.submit.idempotency import Once
+from coatcheck.engine.submit.idempotency import IdempotencyKey
 
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
@@ -41,7 +41,7 @@ def read_key(request: Request) -> str | None:
     return key
 
 
-def once_for(request: Request, body: Any) -> Once | None:
+def once_for(request: Request, body: Any) -> IdempotencyKey | None:
     """Return the request's key with the fingerprint of method, path and canonical body."""
     key = read_key(request)
     if key is None:
@@ -49,9 +49,9 @@ def once_for(request: Request, body: Any) -> Once | None:
     return once_under(key, request.method, request.scope["path"], body)
 
 
-def once_under(key: str, method: str, path: str, body: Any) -> Once:
+def once_under(key: str, method: str, path: str, body: Any) -> IdempotencyKey:
     """Return a key, however it was given, with the fingerprint of its request."""
-    return Once(key, f"{method} {path} {_digest(body)}")
+    return IdempotencyKey(key, f"{method} {path} {_digest(body)}")
 
 
 def _digest(body: Any) -> str:

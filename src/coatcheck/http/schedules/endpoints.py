@@ -5,9 +5,9 @@ from __future__ import annotations
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     TRACEPARENT,
-    Answer,
-    Body,
     Endpoint,
+    EndpointBody,
+    EndpointResponse,
     KindRule,
     Parameter,
     as_json,
@@ -27,7 +27,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "listSchedules",
         "List the schedules",
         "schedules",
-        {200: Answer("A page of handlers, by name.", as_json(ref("SchedulePage")))},
+        {200: EndpointResponse("A page of handlers, by name.", as_json(ref("SchedulePage")))},
         parameters=(
             Parameter(
                 "limit", "How many.", {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE}
@@ -48,11 +48,11 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "Make or change a schedule",
         "schedules",
         {
-            200: Answer("It was there, and says this now.", _A_SCHEDULE),
-            201: Answer("It is new.", _A_SCHEDULE, ("Location",)),
+            200: EndpointResponse("It was there, and says this now.", _A_SCHEDULE),
+            201: EndpointResponse("It is new.", _A_SCHEDULE, ("Location",)),
         },
         refusals=(408, 409, 413, 415, 422),
-        body=Body("Which job, and when.", as_json(ref("ScheduleRequest"))),
+        body=EndpointBody("Which job, and when.", as_json(ref("ScheduleRequest"))),
         kind=KindRule.SCHEDULE,
     ),
     Endpoint(
@@ -62,7 +62,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "getSchedule",
         "Look at a schedule",
         "schedules",
-        {200: Answer("The schedule.", _A_SCHEDULE)},
+        {200: EndpointResponse("The schedule.", _A_SCHEDULE)},
         refusals=(404,),
         kind=KindRule.SCHEDULE,
     ),
@@ -73,7 +73,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "deleteSchedule",
         "Delete a schedule",
         "schedules",
-        {200: Answer("What it was; its jobs stay.", _A_SCHEDULE)},
+        {200: EndpointResponse("What it was; its jobs stay.", _A_SCHEDULE)},
         refusals=(404,),
         kind=KindRule.SCHEDULE,
     ),
@@ -84,7 +84,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "pauseSchedule",
         "Stop a schedule",
         "schedules",
-        {200: Answer("The schedule; what it has started goes on.", _A_SCHEDULE)},
+        {200: EndpointResponse("The schedule; what it has started goes on.", _A_SCHEDULE)},
         refusals=(404,),
         kind=KindRule.SCHEDULE,
     ),
@@ -95,7 +95,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "resumeSchedule",
         "Let a schedule go on",
         "schedules",
-        {200: Answer("The schedule, and its next tick.", _A_SCHEDULE)},
+        {200: EndpointResponse("The schedule, and its next tick.", _A_SCHEDULE)},
         refusals=(404,),
         kind=KindRule.SCHEDULE,
     ),
@@ -107,12 +107,12 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "Run a schedule's job now",
         "schedules",
         {
-            200: Answer(
+            200: EndpointResponse(
                 "It was triggered under this key before, and the job has ended.",
                 as_json(ref("Job")),
                 ("Location", "Idempotency-Replayed"),
             ),
-            202: Answer(
+            202: EndpointResponse(
                 "The job is durable, and will be run.",
                 as_json(ref("Job")),
                 ("Location", "Retry-After", "Idempotency-Replayed"),
@@ -130,7 +130,7 @@ SCHEDULES: tuple[Endpoint, ...] = (
         "getTicks",
         "Look ahead: when a schedule is due",
         "schedules",
-        {200: Answer("The next times, in order.", as_json(ref("Ticks")))},
+        {200: EndpointResponse("The next times, in order.", as_json(ref("Ticks")))},
         refusals=(404,),
         parameters=(
             Parameter(

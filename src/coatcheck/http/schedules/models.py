@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from coatcheck.http.jobs.models import encode
 from coatcheck.http.request.fields import Fields, check_fields, read_moment
-from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Definition, Overlap, Timing
+from coatcheck.model.schedule import DEFAULT_ZONE, CatchUp, Overlap, ScheduleDefinition, Timing
 
 
 class ScheduleRequest(Fields):
@@ -30,10 +30,10 @@ class ScheduleRequest(Fields):
     overlap: Literal["allow", "skip"] = "allow"
 
 
-def read_definition(name: str, body: Any) -> Definition:
+def read_definition(name: str, body: Any) -> ScheduleDefinition:
     """Check the shape of a schedule; raises InvalidPayload with a pointer to each problem."""
     asked = check_fields(body, ScheduleRequest, "a schedule")
-    return Definition(
+    return ScheduleDefinition(
         name=name,
         kind=asked.kind,
         timing=Timing(

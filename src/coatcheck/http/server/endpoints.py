@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from coatcheck.http import docs
-from coatcheck.http.endpoint import Answer, Body, Endpoint, OpensTo, Parameter, as_json, ref
+from coatcheck.http.endpoint import (
+    Audience,
+    Endpoint,
+    EndpointBody,
+    EndpointResponse,
+    Parameter,
+    as_json,
+    ref,
+)
 from coatcheck.http.json_schema import TEXT
 from coatcheck.http.server import health, kinds, metrics, overview, queues
 from coatcheck.model.access import Scope
@@ -16,8 +24,8 @@ OPERATING: tuple[Endpoint, ...] = (
         "listKinds",
         "List what can be submitted",
         "kinds",
-        {200: Answer("Every kind, with its schemas.", as_json(ref("KindPage")))},
-        opens_to=OpensTo.ANY_KEY,
+        {200: EndpointResponse("Every kind, with its schemas.", as_json(ref("KindPage")))},
+        opens_to=Audience.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -26,9 +34,9 @@ OPERATING: tuple[Endpoint, ...] = (
         "getKind",
         "Look at one kind",
         "kinds",
-        {200: Answer("The kind.", as_json(ref("Kind")))},
+        {200: EndpointResponse("The kind.", as_json(ref("Kind")))},
         refusals=(404,),
-        opens_to=OpensTo.ANY_KEY,
+        opens_to=Audience.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -37,7 +45,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "listQueues",
         "List the queues and how deep they are",
         "queues",
-        {200: Answer("A page of them, by name.", as_json(ref("QueuePage")))},
+        {200: EndpointResponse("A page of them, by name.", as_json(ref("QueuePage")))},
         parameters=(
             Parameter(
                 "limit",
@@ -47,7 +55,7 @@ OPERATING: tuple[Endpoint, ...] = (
             Parameter("cursor", "`next_cursor` of the page before.", TEXT),
         ),
         needs=Scope.ADMIN,
-        opens_to=OpensTo.OPERATOR,
+        opens_to=Audience.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -56,10 +64,10 @@ OPERATING: tuple[Endpoint, ...] = (
         "getQueue",
         "Look at one queue",
         "queues",
-        {200: Answer("The queue.", as_json(ref("Queue")))},
+        {200: EndpointResponse("The queue.", as_json(ref("Queue")))},
         refusals=(404,),
         needs=Scope.ADMIN,
-        opens_to=OpensTo.OPERATOR,
+        opens_to=Audience.OPERATOR,
     ),
     Endpoint(
         "PUT",
@@ -68,11 +76,11 @@ OPERATING: tuple[Endpoint, ...] = (
         "limitQueue",
         "Limit how many jobs of a queue run at once",
         "queues",
-        {200: Answer("The queue; what runs goes on.", as_json(ref("Queue")))},
-        body=Body("The limit, or null for none.", as_json(ref("QueueRequest"))),
+        {200: EndpointResponse("The queue; what runs goes on.", as_json(ref("Queue")))},
+        body=EndpointBody("The limit, or null for none.", as_json(ref("QueueRequest"))),
         refusals=(408, 413, 415, 422),
         needs=Scope.ADMIN,
-        opens_to=OpensTo.OPERATOR,
+        opens_to=Audience.OPERATOR,
     ),
     Endpoint(
         "POST",
@@ -81,9 +89,9 @@ OPERATING: tuple[Endpoint, ...] = (
         "pauseQueue",
         "Stop starting jobs of a queue",
         "queues",
-        {200: Answer("The queue; what runs goes on.", as_json(ref("Queue")))},
+        {200: EndpointResponse("The queue; what runs goes on.", as_json(ref("Queue")))},
         needs=Scope.ADMIN,
-        opens_to=OpensTo.OPERATOR,
+        opens_to=Audience.OPERATOR,
     ),
     Endpoint(
         "POST",
@@ -92,9 +100,9 @@ OPERATING: tuple[Endpoint, ...] = (
         "resumeQueue",
         "Start jobs of a queue again",
         "queues",
-        {200: Answer("The queue.", as_json(ref("Queue")))},
+        {200: EndpointResponse("The queue.", as_json(ref("Queue")))},
         needs=Scope.ADMIN,
-        opens_to=OpensTo.OPERATOR,
+        opens_to=Audience.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -103,8 +111,8 @@ OPERATING: tuple[Endpoint, ...] = (
         "healthz",
         "Does this process live?",
         "operating",
-        {200: Answer("It does.", as_json(ref("Status")))},
-        opens_to=OpensTo.EVERYBODY,
+        {200: EndpointResponse("It does.", as_json(ref("Status")))},
+        opens_to=Audience.EVERYBODY,
     ),
     Endpoint(
         "GET",
@@ -113,8 +121,8 @@ OPERATING: tuple[Endpoint, ...] = (
         "readyz",
         "Can jobs be taken in?",
         "operating",
-        {200: Answer("The store takes writes.", as_json(ref("Status")))},
-        opens_to=OpensTo.EVERYBODY,
+        {200: EndpointResponse("The store takes writes.", as_json(ref("Status")))},
+        opens_to=Audience.EVERYBODY,
     ),
     Endpoint(
         "GET",
@@ -123,9 +131,9 @@ OPERATING: tuple[Endpoint, ...] = (
         "metrics",
         "Counts for Prometheus",
         "operating",
-        {200: Answer("Prometheus' text form.", {"text/plain": TEXT})},
+        {200: EndpointResponse("Prometheus' text form.", {"text/plain": TEXT})},
         needs=Scope.ADMIN,
-        opens_to=OpensTo.OPERATOR,
+        opens_to=Audience.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -134,8 +142,8 @@ OPERATING: tuple[Endpoint, ...] = (
         "getServer",
         "What this server is, and what your key is good for",
         "operating",
-        {200: Answer("The server, and the caller.", as_json(ref("Server")))},
-        opens_to=OpensTo.ANY_KEY,
+        {200: EndpointResponse("The server, and the caller.", as_json(ref("Server")))},
+        opens_to=Audience.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -144,9 +152,9 @@ OPERATING: tuple[Endpoint, ...] = (
         "listWorkers",
         "List the workers and what they run",
         "operating",
-        {200: Answer("Every worker that is registered.", as_json(ref("WorkerPage")))},
+        {200: EndpointResponse("Every worker that is registered.", as_json(ref("WorkerPage")))},
         needs=Scope.ADMIN,
-        opens_to=OpensTo.OPERATOR,
+        opens_to=Audience.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -155,9 +163,9 @@ OPERATING: tuple[Endpoint, ...] = (
         "getThroughput",
         "How many jobs ended in each minute of the last hour",
         "operating",
-        {200: Answer("The minutes in which any ended.", as_json(ref("Throughput")))},
+        {200: EndpointResponse("The minutes in which any ended.", as_json(ref("Throughput")))},
         needs=Scope.ADMIN,
-        opens_to=OpensTo.OPERATOR,
+        opens_to=Audience.OPERATOR,
     ),
 )
 
@@ -169,9 +177,9 @@ PAGES: tuple[Endpoint, ...] = (
         "openapi",
         "This description",
         "operating",
-        {200: Answer("OpenAPI 3.1.", as_json({"type": "object"}))},
+        {200: EndpointResponse("OpenAPI 3.1.", as_json({"type": "object"}))},
         hidden=True,
-        opens_to=OpensTo.ANY_KEY,
+        opens_to=Audience.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -180,9 +188,9 @@ PAGES: tuple[Endpoint, ...] = (
         "docs",
         "This description, to read",
         "operating",
-        {200: Answer("A page.", {"text/html": TEXT})},
+        {200: EndpointResponse("A page.", {"text/html": TEXT})},
         hidden=True,
-        opens_to=OpensTo.ANY_KEY,
+        opens_to=Audience.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -191,8 +199,8 @@ PAGES: tuple[Endpoint, ...] = (
         "docsFile",
         "Parts of the page",
         "operating",
-        {200: Answer("A file.", {"text/css": TEXT, "text/javascript": TEXT})},
+        {200: EndpointResponse("A file.", {"text/css": TEXT, "text/javascript": TEXT})},
         hidden=True,
-        opens_to=OpensTo.ANY_KEY,
+        opens_to=Audience.ANY_KEY,
     ),
 )

@@ -18,7 +18,7 @@ from coatcheck.http.jobs.views import dumps
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import Held
+from coatcheck.store.base import HeldJob
 
 # Of a worker that runs more jobs than this, only so many are named.
 MOST_NAMED = 20
@@ -78,7 +78,7 @@ def _scopes(caller: Caller) -> list[str]:
 
 
 def _worker_view(
-    info: WorkerInfo, known_dead: bool, held: list[Held], found: dict[tuple[str, str], Job]
+    info: WorkerInfo, known_dead: bool, held: list[HeldJob], found: dict[tuple[str, str], Job]
 ) -> dict[str, Any]:
     jobs = [found.get((one.lease.tenant, one.lease.job_id)) for one in held[:MOST_NAMED]]
     return {

@@ -33,19 +33,19 @@ from coatcheck.app import App
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.endpoint import Endpoint
-from coatcheck.http.errors import Refusal, as_problem
+from coatcheck.http.errors import ErrorResponse, as_problem
 from coatcheck.http.jobs.card_view import PlannedStep
 from coatcheck.model.job import Job
 from coatcheck.settings import Settings
 
 
-class NotAskedFor(Exception):
+class SurfaceDisabled(Exception):
     """Raised by what makes a surface of an entry point where nothing here asks for it: `coatcheck
     serve` leaves it out. The words say what would.
     """
 
 
-class Part(NamedTuple):
+class OptionalPart(NamedTuple):
     """Something a surface can use, as `coatcheck doctor` tells of it."""
 
     says: str
@@ -90,11 +90,11 @@ class Surface(ABC):
         """
         return ()
 
-    def refuse(self, refusal: Refusal, path: str) -> Response:
+    def refuse(self, refusal: ErrorResponse, path: str) -> Response:
         """Write a refusal in the words of its document."""
         return as_problem(refusal, path)
 
-    def parts(self) -> Iterable[Part]:
+    def parts(self) -> Iterable[OptionalPart]:
         """List what it can use here, and what it misses."""
         return ()
 

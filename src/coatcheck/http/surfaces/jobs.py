@@ -14,8 +14,8 @@ from starlette.responses import JSONResponse, Response
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.readers import named_job
-from coatcheck.http.endpoint import JSON, Answer, Endpoint, KindRule
-from coatcheck.http.errors import Refusal
+from coatcheck.http.endpoint import JSON, Endpoint, EndpointResponse, KindRule
+from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.surfaces.base import Surface
 
 PREFIX = "/jobs"
@@ -23,7 +23,7 @@ NOT_FOUND = "Job not found"
 ERROR = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
 
 
-def refuse(refusal: Refusal, _path: str) -> Response:
+def refuse(refusal: ErrorResponse, _path: str) -> Response:
     """Write a refusal as both documents do: one sentence."""
     status, said = refusal.status, refusal.detail
     if status in (404, 410):
@@ -50,7 +50,11 @@ def endpoint_for(surfaces: Mapping[str, Surface]) -> Endpoint:
         "showJob",
         "Show a job as its surface does",
         "surfaces",
-        {200: Answer("The job, as its surface's document says.", {JSON: {"type": "object"}})},
+        {
+            200: EndpointResponse(
+                "The job, as its surface's document says.", {JSON: {"type": "object"}}
+            )
+        },
         refusals=(404,),
         kind=KindRule.JOB,
         refused_as={JSON: ERROR},

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from coatcheck.http.endpoint import (
-    Answer,
-    Body,
     Endpoint,
+    EndpointBody,
+    EndpointResponse,
     Handler,
     KindRule,
     Parameter,
@@ -36,13 +36,13 @@ _DELIVERIES = (
     Parameter("state", "Only those in this state.", {"enum": list(DeliveryState)}),
     *_PAGING,
 )
-_BODY = Body("Whom to call, and for which events.", as_json(ref("WebhookRequest")))
+_BODY = EndpointBody("Whom to call, and for which events.", as_json(ref("WebhookRequest")))
 _TAKEN_IN = (408, 413, 415, 422)
 
 
 def _steering(deed: str, handler: Handler, summary: str) -> Endpoint:
     path, name = f"{_ONE}/{deed}", f"{deed}Webhook"
-    answers = {200: Answer("The webhook.", _A_WEBHOOK)}
+    answers = {200: EndpointResponse("The webhook.", _A_WEBHOOK)}
     return Endpoint(
         *("POST", path, handler, name, summary, "webhooks", answers, (404,)), kind=KindRule.ALL
     )
@@ -56,7 +56,11 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "listWebhooks",
         "List the webhooks",
         "webhooks",
-        {200: Answer("A page of handlers, the oldest first.", as_json(ref("WebhookPage")))},
+        {
+            200: EndpointResponse(
+                "A page of handlers, the oldest first.", as_json(ref("WebhookPage"))
+            )
+        },
         parameters=_PAGING,
         kind=KindRule.ALL,
     ),
@@ -68,7 +72,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "Be called about all jobs",
         "webhooks",
         {
-            201: Answer(
+            201: EndpointResponse(
                 "It, and its secret: the only time.", as_json(ref("NewWebhook")), ("Location",)
             )
         },
@@ -83,7 +87,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "getWebhookSecret",
         "Get the secret of jobs' own webhooks",
         "webhooks",
-        {200: Answer("The secret.", as_json(ref("Secret")))},
+        {200: EndpointResponse("The secret.", as_json(ref("Secret")))},
         needs=Scope.WRITE,  # who has it can make messages up
         kind=KindRule.ALL,
     ),
@@ -94,7 +98,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "rotateWebhookSecret",
         "Replace the secret of jobs' own webhooks",
         "webhooks",
-        {200: Answer("The new one.", _SECRET)},
+        {200: EndpointResponse("The new one.", _SECRET)},
         refusals=(409,),
         kind=KindRule.ALL,
     ),
@@ -105,7 +109,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "getDelivery",
         "Look at a delivery",
         "webhooks",
-        {200: Answer("The delivery and its tries.", as_json(ref("Delivery")))},
+        {200: EndpointResponse("The delivery and its tries.", as_json(ref("Delivery")))},
         refusals=(404,),
         kind=KindRule.ALL,
     ),
@@ -116,7 +120,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "redeliver",
         "Send a delivery again",
         "webhooks",
-        {202: Answer("It is due now.", as_json(ref("Delivery")))},
+        {202: EndpointResponse("It is due now.", as_json(ref("Delivery")))},
         refusals=(404,),
         kind=KindRule.ALL,
     ),
@@ -127,7 +131,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "getWebhook",
         "Look at a webhook",
         "webhooks",
-        {200: Answer("The webhook.", _A_WEBHOOK)},
+        {200: EndpointResponse("The webhook.", _A_WEBHOOK)},
         refusals=(404,),
         kind=KindRule.ALL,
     ),
@@ -138,7 +142,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "putWebhook",
         "Change a webhook",
         "webhooks",
-        {200: Answer("It says this now.", _A_WEBHOOK)},
+        {200: EndpointResponse("It says this now.", _A_WEBHOOK)},
         refusals=(404, *_TAKEN_IN),
         body=_BODY,
         kind=KindRule.ALL,
@@ -150,7 +154,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "deleteWebhook",
         "Delete a webhook",
         "webhooks",
-        {200: Answer("What it was.", _A_WEBHOOK)},
+        {200: EndpointResponse("What it was.", _A_WEBHOOK)},
         refusals=(404,),
         kind=KindRule.ALL,
     ),
@@ -163,7 +167,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "rotateWebhook",
         "Replace a webhook's secret",
         "webhooks",
-        {200: Answer("The new one.", _SECRET)},
+        {200: EndpointResponse("The new one.", _SECRET)},
         refusals=(404,),
         kind=KindRule.ALL,
     ),
@@ -174,7 +178,11 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "listWebhookDeliveries",
         "List what a webhook was told",
         "webhooks",
-        {200: Answer("A page of deliveries, newest first.", as_json(ref("DeliveryPage")))},
+        {
+            200: EndpointResponse(
+                "A page of deliveries, newest first.", as_json(ref("DeliveryPage"))
+            )
+        },
         refusals=(404,),
         parameters=_DELIVERIES,
         kind=KindRule.ALL,
@@ -186,7 +194,7 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "redeliverFailed",
         "Send again what a webhook has not taken",
         "webhooks",
-        {202: Answer("How many are due now.", as_json(ref("Redelivered")))},
+        {202: EndpointResponse("How many are due now.", as_json(ref("Redelivered")))},
         refusals=(404,),
         kind=KindRule.ALL,
     ),
@@ -197,7 +205,11 @@ WEBHOOKS: tuple[Endpoint, ...] = (
         "listJobDeliveries",
         "List what was told of a job",
         "webhooks",
-        {200: Answer("A page of deliveries, newest first.", as_json(ref("DeliveryPage")))},
+        {
+            200: EndpointResponse(
+                "A page of deliveries, newest first.", as_json(ref("DeliveryPage"))
+            )
+        },
         refusals=(404, 410),
         parameters=_DELIVERIES,
         kind=KindRule.JOB,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.webhooks.endpoints import Webhooks
+from coatcheck.engine.webhooks.endpoints import WebhookEndpoints
 from coatcheck.http.auth.caller import actor_of, check_kind, tenant_of
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps
@@ -22,9 +22,9 @@ from coatcheck.http.webhooks.models import WebhookRequest
 from coatcheck.model.access import Scope
 from coatcheck.model.webhook import (
     OWN,
-    Delivery,
     DeliveryState,
-    Endpoint,
+    WebhookDelivery,
+    WebhookEndpoint,
     delivery_id,
     message_id,
     read_delivery_id,
@@ -193,7 +193,7 @@ async def redeliver_failed(request: Request) -> Response:
     return _answer({"deliveries": count}, 202)
 
 
-def webhook_view(endpoint: Endpoint) -> dict[str, Any]:
+def webhook_view(endpoint: WebhookEndpoint) -> dict[str, Any]:
     """Show a webhook, without its secrets."""
     path = f"/v1/webhooks/{endpoint.id}"
     return {
@@ -210,7 +210,7 @@ def webhook_view(endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def delivery_view(delivery: Delivery) -> dict[str, Any]:
+def delivery_view(delivery: WebhookDelivery) -> dict[str, Any]:
     """Show a delivery and its tries."""
     key, id_ = delivery.key, delivery_id(delivery.key)
     links = {"self": f"/v1/webhooks/deliveries/{id_}", "job": f"/v1/jobs/{key.job_id}"}
@@ -243,7 +243,7 @@ def _answer(body: Any, status: int = 200, headers: dict[str, str] | None = None)
     return Response(dumps(body), status, headers, JSON)
 
 
-def _webhooks(request: Request) -> Webhooks:
+def _webhooks(request: Request) -> WebhookEndpoints:
     """Return what is asked about all jobs of a tenant: it takes a key for all kinds."""
     check_kind(request, Scope.READ if request.method == "GET" else Scope.WRITE, None)
     engine: Engine = request.app.state.engine

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.http.request.fields import Fields
 
 
@@ -12,9 +12,9 @@ class JobWebhook(Fields):
     url: str
     events: list[str] | None = None
 
-    def asked(self) -> WebhookAsked:
+    def asked(self) -> WebhookSpec:
         """Return it as the engine takes it."""
-        return WebhookAsked(self.url, self.events)
+        return WebhookSpec(self.url, self.events)
 
 
 class WebhookRequest(JobWebhook):

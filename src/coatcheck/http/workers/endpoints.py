@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coatcheck.http.endpoint import Answer, Body, Endpoint, KindRule, as_json, ref
+from coatcheck.http.endpoint import Endpoint, EndpointBody, EndpointResponse, KindRule, as_json, ref
 from coatcheck.http.workers import handlers
 from coatcheck.model.access import Scope
 
@@ -20,12 +20,12 @@ WORK: tuple[Endpoint, ...] = (
         "Take jobs to run, from a worker in any language",
         "working",
         {
-            200: Answer(
+            200: EndpointResponse(
                 "The jobs, if there are any, and how long they are yours.", as_json(ref("Claims"))
             )
         },
         refusals=_BODY_REFUSALS,
-        body=Body("What the worker can run.", as_json(ref("ClaimRequest"))),
+        body=EndpointBody("What the worker can run.", as_json(ref("ClaimRequest"))),
         needs=Scope.WORK,
         kind=KindRule.REQUEST,
     ),
@@ -36,7 +36,7 @@ WORK: tuple[Endpoint, ...] = (
         "heartbeat",
         "Keep a job, and hear whether to stop",
         "working",
-        {200: Answer("It is yours for another lease.", as_json(ref("Heartbeat")))},
+        {200: EndpointResponse("It is yours for another lease.", as_json(ref("Heartbeat")))},
         refusals=_LEASE_REFUSALS,
         needs=Scope.WORK,
         kind=KindRule.JOB,
@@ -48,9 +48,9 @@ WORK: tuple[Endpoint, ...] = (
         "recordSteps",
         "Write what a job has done once and for all",
         "working",
-        {200: Answer("The job.", _A_JOB)},
+        {200: EndpointResponse("The job.", _A_JOB)},
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
-        body=Body("The steps.", as_json(ref("StepsRequest"))),
+        body=EndpointBody("The steps.", as_json(ref("StepsRequest"))),
         needs=Scope.WORK,
         kind=KindRule.JOB,
     ),
@@ -61,9 +61,9 @@ WORK: tuple[Endpoint, ...] = (
         "reportProgress",
         "Say how far a job has come",
         "working",
-        {200: Answer("The job.", _A_JOB)},
+        {200: EndpointResponse("The job.", _A_JOB)},
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
-        body=Body("What to say.", as_json(ref("ProgressRequest"))),
+        body=EndpointBody("What to say.", as_json(ref("ProgressRequest"))),
         needs=Scope.WORK,
         kind=KindRule.JOB,
     ),
@@ -74,9 +74,9 @@ WORK: tuple[Endpoint, ...] = (
         "completeJob",
         "End a job well",
         "working",
-        {200: Answer("The job.", _A_JOB)},
+        {200: EndpointResponse("The job.", _A_JOB)},
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
-        body=Body("Its result.", as_json(ref("CompleteRequest"))),
+        body=EndpointBody("Its result.", as_json(ref("CompleteRequest"))),
         needs=Scope.WORK,
         kind=KindRule.JOB,
     ),
@@ -87,9 +87,9 @@ WORK: tuple[Endpoint, ...] = (
         "failJob",
         "End an attempt badly",
         "working",
-        {200: Answer("The job, queued again or failed.", _A_JOB)},
+        {200: EndpointResponse("The job, queued again or failed.", _A_JOB)},
         refusals=(*_LEASE_REFUSALS, *_BODY_REFUSALS),
-        body=Body("Why.", as_json(ref("FailRequest"))),
+        body=EndpointBody("Why.", as_json(ref("FailRequest"))),
         needs=Scope.WORK,
         kind=KindRule.JOB,
     ),
@@ -100,7 +100,7 @@ WORK: tuple[Endpoint, ...] = (
         "releaseJob",
         "Give a job back without counting the attempt",
         "working",
-        {200: Answer("The job, queued again.", _A_JOB)},
+        {200: EndpointResponse("The job, queued again.", _A_JOB)},
         refusals=_LEASE_REFUSALS,
         needs=Scope.WORK,
         kind=KindRule.JOB,

@@ -22,7 +22,7 @@ from coatcheck.http.request.fields import Fields, read_fields, read_moment
 from coatcheck.http.request.prefer import LONGEST_WAIT_S
 from coatcheck.http.request.query import whole_number
 from coatcheck.model.access import Scope
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Claim, Failure, Lease, Progress
 from coatcheck.model.outcome import GaveUp, Released, Succeeded
 from coatcheck.model.state import State
@@ -137,7 +137,7 @@ async def report_progress(request: Request) -> Response:
     elif asked.total is not None or asked.message is not None:
         raise InvalidPayload("progress needs `done`", [("/done", "tell it beside the others")])
     entry = json.dumps({"message": asked.log}, ensure_ascii=False)
-    events = () if asked.log is None else (NewEvent(EventType.LOG, entry),)
+    events = () if asked.log is None else (NewJobEvent(EventType.LOG, entry),)
     await engine.remote.report(lease, Report(progress, asked.phase, events))
     return await _answer(engine, request)
 

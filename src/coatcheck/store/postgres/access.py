@@ -10,7 +10,7 @@ from coatcheck.ids import first_ulid_at
 from coatcheck.model.access import ApiKey, KeyUse, Load, Quotas, Tenant
 from coatcheck.model.audit import AuditEntry
 from coatcheck.model.usage import Usage
-from coatcheck.store.access import Access
+from coatcheck.store.access import AccessState
 from coatcheck.store.postgres import audit as audit_log
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.statements import Statements
@@ -61,10 +61,10 @@ class PostgresAccess:
     _database: Database
     _sql: Statements
 
-    async def access(self) -> Access:
+    async def access(self) -> AccessState:
         """Read the epoch, and whether there are keys."""
         [row] = await self._database.fetch(self._sql.access)
-        return Access(*row)
+        return AccessState(*row)
 
     async def put_tenant(self, tenant: Tenant, *, audit: AuditEntry | None = None) -> None:
         """Make or change a tenant."""

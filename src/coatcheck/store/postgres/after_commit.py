@@ -13,14 +13,14 @@ from coatcheck.errors import StoreUnavailable
 from coatcheck.store.base import Topic
 from coatcheck.store.postgres import waiters
 from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.jobs import After, Key
+from coatcheck.store.postgres.jobs import Key, SettleEffects
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.statements import Statements
 
 log = logging.getLogger(__name__)
 
 
-class Following:
+class AfterCommit:
     """Wakes jobs that wait, and takes children along."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Following:
         self._notifications = notifications
         self._woke = woke  # is told when jobs were woken
 
-    async def follow(self, after: After, now: int) -> None:
+    async def follow(self, after: SettleEffects, now: int) -> None:
         """Do all that follows. What fails is left to the sweep."""
         if not after:
             return

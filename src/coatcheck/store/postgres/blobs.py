@@ -7,7 +7,7 @@ from typing import Any
 
 from coatcheck.errors import BlobGone, Conflict, UploadGone
 from coatcheck.model.artifact import MOST_OF_A_JOB, TOO_MANY, Artifact
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.model.payload import NOBODY, BlobName, blobs_in
 from coatcheck.model.upload import StoredUpload
 from coatcheck.store.postgres.statements import Statements
@@ -40,7 +40,7 @@ async def keep_artifact(
 
 
 async def take_copies(
-    db: Any, sql: Statements, source: str, job: NewJob, copies: Mapping[str, str]
+    db: Any, sql: Statements, source: str, job: JobInsert, copies: Mapping[str, str]
 ) -> None:
     """Let a fork name its own copies where it names blobs of the job it was made from."""
     key = (job.tenant, job.id)
@@ -61,7 +61,7 @@ async def put_upload(db: Any, sql: Statements, tenant: str, upload: StoredUpload
     await db.execute(sql.insert_uploads, *([value] for value in (tenant, NOBODY, *upload)))
 
 
-async def adopt_uploads(db: Any, sql: Statements, new: Sequence[NewJob]) -> None:
+async def adopt_uploads(db: Any, sql: Statements, new: Sequence[JobInsert]) -> None:
     """Make the files that jobs name their own."""
     named = sorted((job.tenant, job.id, upload) for job in new for upload in job.uploads)
     if not named:

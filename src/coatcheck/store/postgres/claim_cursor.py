@@ -39,7 +39,7 @@ Lane = tuple[str, str, int]  # kind, queue, priority
 
 
 @dataclass
-class UnderWay:
+class ClaimInProgress:
     """A claim under way: where its lanes began, once it has ended the last job it took in each, and
     what was opened since it began, which it may not have seen.
 
@@ -57,7 +57,7 @@ class View:
     kinds: tuple[str, ...]
     old_at: float | None = None  # None: the lanes are being read
     begins: dict[Lane, str] = field(default_factory=dict)
-    under_way: list[UnderWay] = field(default_factory=list)
+    under_way: list[ClaimInProgress] = field(default_factory=list)
 
     def columns(self) -> list[list[str] | list[int]]:
         """Return kinds, queues, priorities and beginnings."""
@@ -65,13 +65,13 @@ class View:
         kinds, queues = [lane[0] for lane in lanes], [lane[1] for lane in lanes]
         return [kinds, queues, [lane[2] for lane in lanes], list(self.begins.values())]
 
-    def start(self) -> UnderWay:
+    def start(self) -> ClaimInProgress:
         """Begin a claim; the answer is for `taken`."""
-        claim = UnderWay(dict(self.begins))
+        claim = ClaimInProgress(dict(self.begins))
         self.under_way.append(claim)
         return claim
 
-    def taken(self, claim: UnderWay, jobs: Iterable[tuple[Lane, str]]) -> None:
+    def taken(self, claim: ClaimInProgress, jobs: Iterable[tuple[Lane, str]]) -> None:
         """Move beginnings on to the last job taken, not over what the claim cannot have seen."""
         self.under_way = [other for other in self.under_way if other is not claim]
         for lane, id_ in jobs:
@@ -86,7 +86,7 @@ class View:
             known[lane] = min(id_, known.get(lane, id_))
 
 
-class Lanes:
+class ClaimCursor:
     """What is known of the lanes, while looking everywhere is slow."""
 
     def __init__(self, slow_s: float = SLOW_S, slow_looks: int = SLOW_LOOKS) -> None:

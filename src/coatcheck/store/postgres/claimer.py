@@ -1,4 +1,4 @@
-"""Claims of this process, and what it remembers between them.
+"""Claimer of this process, and what it remembers between them.
 
 Whatever can be claimed at once is taken in one round trip (fast_claim.py); where it is crowded,
 jobs take turns (store/postgres/fair_claim.py). Three memories make that quick, and nothing depends
@@ -12,23 +12,23 @@ from collections.abc import Mapping, Sequence
 
 from coatcheck.model.limit import Limit
 from coatcheck.model.share import HeldSlots
-from coatcheck.store.base import Claimed, Topic
+from coatcheck.store.base import ClaimResult, Topic
 from coatcheck.store.postgres import fast_claim
-from coatcheck.store.postgres.claim_cursor import Lanes
+from coatcheck.store.postgres.claim_cursor import ClaimCursor
 from coatcheck.store.postgres.database import Database
-from coatcheck.store.postgres.fair_claim import InTurn
+from coatcheck.store.postgres.fair_claim import FairClaimer
 from coatcheck.store.postgres.statements import Statements
 
 
-class Claims:
+class Claimer:
     """Takes jobs for workers."""
 
     def __init__(self, database: Database, sql: Statements) -> None:
         self._database = database
         self._sql = sql
-        self.handed = fast_claim.Handed()
-        self.lanes = Lanes()
-        self._in_turn = InTurn()
+        self.handed = fast_claim.ClaimedRows()
+        self.lanes = ClaimCursor()
+        self._in_turn = FairClaimer()
         self._counted: set[str] = set()  # kinds of which all that runs counts for their limits
 
     async def take(
@@ -40,7 +40,7 @@ class Claims:
         limits: Mapping[str, Limit],
         versions: Mapping[str, str],
         held: HeldSlots | None = None,
-    ) -> tuple[Claimed, set[Topic]]:
+    ) -> tuple[ClaimResult, set[Topic]]:
         """Take jobs that are due: the first ones of all lanes, or where it is crowded in turn.
         Return whom to wake, too.
         """
@@ -69,7 +69,7 @@ class Claims:
         now: int,
         limits: Mapping[str, Limit],
         versions: Mapping[str, str],
-    ) -> tuple[Claimed, set[Topic]] | None:
+    ) -> tuple[ClaimResult, set[Topic]] | None:
         crowd = self._in_turn.crowd(kinds, limits, versions)
         return await self._database.run(
             lambda db: fast_claim.claim(
@@ -97,7 +97,7 @@ class Claims:
         limits: Mapping[str, Limit],
         versions: Mapping[str, str],
         held: HeldSlots | None,
-    ) -> tuple[Claimed, set[Topic]]:
+    ) -> tuple[ClaimResult, set[Topic]]:
         woken = 0
         while True:
             chosen = await self._database.run(
@@ -112,7 +112,7 @@ class Claims:
                 lambda db: fast_claim.promote(db, self._sql, self.lanes, now), transaction=False
             )
         if not chosen.rows:
-            return Claimed([], None), set()  # the worker is not known
+            return ClaimResult([], None), set()  # the worker is not known
         claimed, topics = fast_claim.handed_out(self.handed, chosen.rows, worker_id, now)
         if woken:
             topics.add(Topic.WEBHOOKS)

@@ -7,10 +7,10 @@ from typing import Any
 
 from coatcheck.errors import Conflict, Gone, InputGone, KeyReused
 from coatcheck.model import transition as rules
-from coatcheck.model.job import Job, NewJob
+from coatcheck.model.job import Job, JobInsert
 from coatcheck.model.payload import blobs_in, is_same
 from coatcheck.model.state import State
-from coatcheck.store.base import Deleted
+from coatcheck.store.base import DeletedJob
 from coatcheck.store.postgres import blobs, jobs, retention, waiters, webhooks
 from coatcheck.store.postgres.jobs import Key
 from coatcheck.store.postgres.statements import Statements
@@ -56,7 +56,7 @@ async def fork(
     sql: Statements,
     source: str,
     before: int,
-    job: NewJob,
+    job: JobInsert,
     now: int,
     copies: Mapping[str, str],
 ) -> None:
@@ -71,7 +71,7 @@ async def fork(
         await blobs.take_copies(db, sql, source, job, copies)
 
 
-async def delete(db: Any, sql: Statements, job: Job, now: int) -> Deleted:
+async def delete(db: Any, sql: Statements, job: Job, now: int) -> DeletedJob:
     """Remove a job that has ended."""
     row = await db.fetchrow(sql.lock_for_removal, job.tenant, job.id)
     if row is None:
@@ -83,4 +83,4 @@ async def delete(db: Any, sql: Statements, job: Job, now: int) -> Deleted:
     files = await blobs.remove(db, sql, keys)
     deliveries = await webhooks.remove(db, sql, keys)
     events, steps, sent = await retention.remove(db, sql, keys, [job.kind], now)
-    return Deleted(job.id, payloads, events, steps, *files, sent, deliveries)
+    return DeletedJob(job.id, payloads, events, steps, *files, sent, deliveries)

@@ -13,12 +13,12 @@ from typing import Any
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.model import transition as rules
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.store.postgres.statements import check_schema_name
 from coatcheck.store.rows import NEW_JOB_COLUMNS, new_job_row
 
 
-def enqueue(connection: Any, job: NewJob, now: int, schema: str) -> Any:
+def enqueue(connection: Any, job: JobInsert, now: int, schema: str) -> Any:
     """Run the statement on a connection of asyncpg, psycopg or SQLAlchemy.
 
     Returns what the driver's own execute returns: an awaitable for an asynchronous one.

@@ -27,15 +27,15 @@ from coatcheck.model.share import HeldSlots
 from coatcheck.store.fairness import (
     BEHIND,
     SEPARATOR,
-    Choosing,
-    Line,
-    Turns,
+    JobPicker,
+    LaneHead,
+    RoundRobin,
     names_in_lanes,
     plain_lane,
     read_plain_lane,
 )
-from coatcheck.store.lane_cache import Runs, Unknown
-from coatcheck.store.limits import Rooms
+from coatcheck.store.lane_cache import CacheMiss, LaneCache
+from coatcheck.store.limits import LimitBudget
 from coatcheck.store.postgres.fast_claim import Crowd
 from coatcheck.store.postgres.statements import Statements
 
@@ -64,11 +64,11 @@ class Heads:
     complete: bool = False
 
 
-class Fetched:
+class FetchedJobs:
     """Lanes, jobs and counts, as far as they are known."""
 
     def __init__(self) -> None:
-        self.runs = Runs()
+        self.runs = LaneCache()
         self.next_lane = self.runs.next_lane
         self.heads: dict[str, Heads] = {}
         self.running: dict[tuple[str, ...], int] = {}
@@ -107,7 +107,7 @@ class Fetched:
         return {lane for run in self.runs.all for lane in run.lanes}
 
 
-class Chosen(NamedTuple):
+class ChosenJobs(NamedTuple):
     """What a claim in turn has come to."""
 
     rows: list[Any]  # as of `claim`, in order; empty where the worker is not known
@@ -116,11 +116,11 @@ class Chosen(NamedTuple):
     locked: int
 
 
-class InTurn:
+class FairClaimer:
     """Whose turn it is, for the claims of one store."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.turns = RoundRobin()
         # By kinds: whether the last claim had to be made in turn. Where it is known at all, others
         # than these kinds made it look crowded: the next one looks closely.
         self._crowded: dict[tuple[str, ...], bool] = {}
@@ -152,15 +152,15 @@ class InTurn:
         limits: Mapping[str, Limit],
         versions: Mapping[str, str],
         held: HeldSlots | None = None,
-    ) -> Chosen:
+    ) -> ChosenJobs:
         """Choose jobs and take them, in the transaction that `db` is in."""
         who = tuple(sorted(set(kinds)))
         before = await db.fetchrow(sql.before_turns, who, worker_id)
         if before is None:
-            return Chosen([], False, None, 0)
+            return ChosenJobs([], False, None, 0)
         due, *found = before
         if due is not None and due <= now:
-            return Chosen([], True, None, 0)
+            return ChosenJobs([], True, None, 0)
         plain = sorted(plain_lane(*each) for each in zip(*found[:3], strict=True))
         queues = list(zip(*found[3:], strict=True))
         await self._lock(db, sql, queues, limits)
@@ -189,7 +189,7 @@ class InTurn:
             claim.choosing.end()
             place = {key: number for number, key in enumerate(zip(tenants, ids, strict=True))}
             rows = sorted(rows, key=lambda row: place[row[2], row[3]])
-        return Chosen(rows, False, claim.rooms.next_start(), claim.locked)
+        return ChosenJobs(rows, False, claim.rooms.next_start(), claim.locked)
 
     async def _lock(
         self,
@@ -211,7 +211,7 @@ class _Claim:
         self,
         db: Any,
         sql: Statements,
-        turns: Turns,
+        turns: RoundRobin,
         who: tuple[str, ...],
         limit: int,
         now: int,
@@ -229,24 +229,24 @@ class _Claim:
         self._limits, self._queues = limits, queues
         self._names = names_in_lanes(who, versions)
         self._versions = versions
-        self._fetched = Fetched()
+        self._fetched = FetchedJobs()
         self.places: list[tuple[str, str]] = []
         self.needs_turns = False
         self.locked = 0
-        self.rooms: Rooms
-        self.choosing: Choosing
+        self.rooms: LimitBudget
+        self.choosing: JobPicker
 
-    async def choose(self, places: Sequence[tuple[str, str]]) -> list[tuple[Line, Any]]:
+    async def choose(self, places: Sequence[tuple[str, str]]) -> list[tuple[LaneHead, Any]]:
         """Choose, and fetch what is missing, until nothing is."""
         await self._fetch_counts()
         if self._limit > 0:
             await self._fetch_lanes(list(self._names), places)
         while True:
             self._begin()
-            self.choosing = Choosing(self._fetched, self._turns, self._who, self.rooms, self._held)
+            self.choosing = JobPicker(self._fetched, self._turns, self._who, self.rooms, self._held)
             try:
                 return list(self.choosing.choose(self._lines(), self._limit))
-            except Unknown as missing:
+            except CacheMiss as missing:
                 self.places.append(missing.place)
                 await self._fetch_lanes([], [missing.place])
             except MissingKeys:
@@ -255,9 +255,9 @@ class _Claim:
                 await self._fetch_jobs(missing)
 
     def _begin(self) -> None:
-        self.rooms = Rooms(self._fetched, self._queues, self._limits, self._now)
+        self.rooms = LimitBudget(self._fetched, self._queues, self._limits, self._now)
 
-    def _lines(self) -> list[Line]:
+    def _lines(self) -> list[LaneHead]:
         lines = []
         for run in self._fetched.runs.all:
             name, *rest = run.begin.split(SEPARATOR)
@@ -267,7 +267,7 @@ class _Claim:
             limited = self.rooms.is_limited(kind, queue)
             self.needs_turns |= limited or kind in self._versions or self._is_in_lanes(run.lanes)
             if queue not in self.rooms.closed and not self.rooms.is_full(kind, queue):
-                lines.append(Line(kind, run.lanes[0], limited))
+                lines.append(LaneHead(kind, run.lanes[0], limited))
         return lines
 
     def _is_in_lanes(self, lanes: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ from coatcheck.model.job import Lease
 from coatcheck.model.payload import is_reference
 from coatcheck.store.base import Report
 from coatcheck.store.postgres.column_encoding import in_columns
-from coatcheck.store.postgres.fast_claim import Handed
+from coatcheck.store.postgres.fast_claim import ClaimedRows
 from coatcheck.store.postgres.jobs import columns
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rows import step_entry, step_row
@@ -23,7 +23,7 @@ from coatcheck.store.rows import step_entry, step_row
 Said = Sequence[tuple[Lease, Report]]
 
 
-def lay_out_step(handed: Handed, said: Said) -> list[Any] | None:
+def lay_out_step(handed: ClaimedRows, said: Said) -> list[Any] | None:
     """Lay out what `record_one_as_claimed` takes; None where it is not one step of one job."""
     if len(said) != 1 or len(said[0][1].steps) != 1:
         return None
@@ -38,7 +38,7 @@ def lay_out_step(handed: Handed, said: Said) -> list[Any] | None:
     return [*row, step_entry(step), lease.fence, last_event]
 
 
-def lay_out_steps(handed: Handed, said: Said) -> list[Any] | None:
+def lay_out_steps(handed: ClaimedRows, said: Said) -> list[Any] | None:
     """Lay out what `record_as_claimed` takes; None where something else than steps was said, or of
     a job that is not remembered.
     """

@@ -28,11 +28,11 @@ from coatcheck.model.job import Claim, Lease, Terms
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.payload import is_reference
 from coatcheck.model.state import State
-from coatcheck.model.transition import Standing
-from coatcheck.store.base import Claimed, Settlement, Topic
-from coatcheck.store.fairness import Turns
+from coatcheck.model.transition import JobStatus
+from coatcheck.store.base import ClaimResult, Settlement, Topic
+from coatcheck.store.fairness import RoundRobin
 from coatcheck.store.postgres import waiters
-from coatcheck.store.postgres.claim_cursor import Lane, Lanes
+from coatcheck.store.postgres.claim_cursor import ClaimCursor, Lane
 from coatcheck.store.postgres.column_encoding import as_texts, in_columns
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rows import decode_failure, standing_row
@@ -49,7 +49,7 @@ _LIMITED = -4
 _SAME_FOR_MANY = (0, 2, 3, 4)
 
 
-class Handed:
+class ClaimedRows:
     """Where the jobs stand that were handed to workers through this store."""
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Handed:
         last: int = found[0][_TERMS - 1]
         return last + self._said[lease] if lease in self._said else last
 
-    def find(self, lease: Lease) -> tuple[Standing, Terms] | None:
+    def find(self, lease: Lease) -> tuple[JobStatus, Terms] | None:
         """Return where a job stood after its claim, unless it is forgotten."""
         found = self._jobs.get(lease)
         if found is None:
@@ -106,7 +106,7 @@ class Handed:
             _STANDING:_TERMS
         ]
         failure = None if error is None else decode_failure(error)
-        standing = Standing(
+        standing = JobStatus(
             State.RUNNING, False, phase, None, attempt, fence, worker, run_at, now, finished,
             expires, cancel, failure, last + self._said.get(lease, 0),
         )  # fmt: skip
@@ -126,19 +126,19 @@ class Crowd(NamedTuple):
 async def claim(
     db: Any,
     sql: Statements,
-    handed: Handed,
-    lanes: Lanes,
-    turns: Turns,
+    handed: ClaimedRows,
+    lanes: ClaimCursor,
+    turns: RoundRobin,
     worker_id: str,
     kinds: Sequence[str],
     limit: int,
     now: int,
     crowd: Crowd,
-) -> tuple[Claimed, set[Topic]] | None:
+) -> tuple[ClaimResult, set[Topic]] | None:
     """Hand the first plain jobs to a worker; None where it is crowded."""
     rows, woken = await _look(db, sql, lanes, worker_id, kinds, limit, now, crowd)
     if not rows:
-        return Claimed([], None), set()  # the worker is not known
+        return ClaimResult([], None), set()  # the worker is not known
     if rows[0][-1]:
         return None
     if rows[0][2] is not None:
@@ -148,8 +148,8 @@ async def claim(
 
 
 def handed_out(
-    handed: Handed, rows: Sequence[Any], worker_id: str, now: int
-) -> tuple[Claimed, set[Topic]]:
+    handed: ClaimedRows, rows: Sequence[Any], worker_id: str, now: int
+) -> tuple[ClaimResult, set[Topic]]:
     """Turn the rows of a claim into what the worker gets, and remember it."""
     next_due, locked = rows[0][:2]
     claims = []
@@ -169,13 +169,13 @@ def handed_out(
         topics.add(Topic.WEBHOOKS)
     if locked > len(claims):
         topics.add(Topic.WORK)  # another claim may have passed over what was locked and not taken
-    return Claimed(claims, None if next_due == rules.NEVER else next_due), topics
+    return ClaimResult(claims, None if next_due == rules.NEVER else next_due), topics
 
 
 async def _look(
     db: Any,
     sql: Statements,
-    lanes: Lanes,
+    lanes: ClaimCursor,
     worker_id: str,
     kinds: Sequence[str],
     limit: int,
@@ -214,7 +214,7 @@ async def _look(
     return rows, woken
 
 
-async def promote(db: Any, sql: Statements, lanes: Lanes, now: int) -> int:
+async def promote(db: Any, sql: Statements, lanes: ClaimCursor, now: int) -> int:
     """Make claimable what has become due; return how many webhooks tell of it."""
     await db.execute(sql.promote_due, now, PROMOTE_AT_ONCE)
     woken = await waiters.wake_due(db, sql, now, PROMOTE_AT_ONCE)
@@ -238,8 +238,8 @@ def _lane(row: Any) -> tuple[Lane, str]:
 async def settle_as_claimed(
     db: Any,
     sql: Statements,
-    handed: Handed,
-    lanes: Lanes,
+    handed: ClaimedRows,
+    lanes: ClaimCursor,
     settlements: Sequence[Settlement],
     now: int,
 ) -> set[Topic] | None:
@@ -287,7 +287,9 @@ def _told(row: Any, topics: set[Topic]) -> set[Topic] | None:
     return topics | {Topic.WEBHOOKS} if deliveries else topics
 
 
-def _all_succeeded(handed: Handed, settlements: Sequence[Settlement]) -> list[str | None] | None:
+def _all_succeeded(
+    handed: ClaimedRows, settlements: Sequence[Settlement]
+) -> list[str | None] | None:
     """Lay out what `succeed_as_claimed` takes; None where it is not for these settlements."""
     rows = []
     for (tenant, id_, fence), outcome, report in settlements:

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from coatcheck.model.job import NewJob
-from coatcheck.store.base import Earlier, Idempotency
+from coatcheck.model.job import JobInsert
+from coatcheck.store.base import ExistingSubmission, Idempotency
 from coatcheck.store.postgres import jobs
 from coatcheck.store.postgres.access import the_one_epoch
 from coatcheck.store.postgres.statements import Statements
 
 
-class Keyed(NamedTuple):
+class KeyedSubmission(NamedTuple):
     """Jobs to be submitted under a key."""
 
-    new: Sequence[NewJob]
+    new: Sequence[JobInsert]
     now: int
     once: Idempotency
     epoch: int | None = None
@@ -31,11 +31,11 @@ class Keyed(NamedTuple):
 
 
 async def submit_once(
-    db: Any, sql: Statements, batch: Sequence[Keyed], now: int
-) -> list[Earlier | None]:
+    db: Any, sql: Statements, batch: Sequence[KeyedSubmission], now: int
+) -> list[ExistingSubmission | None]:
     """Insert the jobs of those that get their key; say of the others who holds it."""
     # One row a key: within the batch the first one asks for it, and the others hear what it heard.
-    asked: dict[tuple[str, str], Keyed] = {}
+    asked: dict[tuple[str, str], KeyedSubmission] = {}
     for item in batch:
         asked.setdefault(item.name, item)
     rows = [
@@ -43,9 +43,9 @@ async def submit_once(
         for name, item in sorted(asked.items())
     ]
     found = await db.fetch(sql.reserve_keys, *jobs.columns(rows, 6), now)
-    holders = {(row[0], row[1]): Earlier(row[2], row[3], row[4]) for row in found}
-    answers: list[Earlier | None] = []
-    winners: list[NewJob] = []
+    holders = {(row[0], row[1]): ExistingSubmission(row[2], row[3], row[4]) for row in found}
+    answers: list[ExistingSubmission | None] = []
+    winners: list[JobInsert] = []
     for item in batch:
         holder = holders[item.name]
         won = holder.first_id == item.new[0].id

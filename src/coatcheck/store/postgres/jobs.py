@@ -5,7 +5,7 @@ They do what the SQLite store's do, for many jobs at a time: lock and read where
 decides anything. Each returns, beside its answer, whom to wake once the transaction is committed.
 
 What follows from a transition for *other* jobs is not done in its transaction, but right after it,
-in one of its own: `After` says what. See waiting.py.
+in one of its own: `SettleEffects` says what. See waiting.py.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import asyncpg
 from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
-from coatcheck.model.job import Lease, NewJob, Terms
+from coatcheck.model.job import JobInsert, Lease, Terms
 from coatcheck.model.outcome import Succeeded, Waiting
 from coatcheck.model.payload import BlobName, blobs_in, is_reference
 from coatcheck.model.state import State
-from coatcheck.model.transition import Standing, Transition
+from coatcheck.model.transition import JobStatus, Transition
 from coatcheck.model.usage import moved
-from coatcheck.store.base import NO_WORKER, Ended, Report, Settlement, Topic
+from coatcheck.store.base import NO_WORKER, FinishedJob, Report, Settlement, Topic
 from coatcheck.store.postgres import access, blobs, records, webhooks
 from coatcheck.store.postgres.column_encoding import as_texts, in_columns
 from coatcheck.store.postgres.statements import Statements
@@ -42,7 +42,7 @@ from coatcheck.store.rows import (
     step_row,
 )
 
-Rule = Callable[[Standing, Terms, int], Transition | None]
+Rule = Callable[[JobStatus, Terms, int], Transition | None]
 
 STALE_WRITES = "stale_writes"
 # Columns that are never NULL and name no job: where all values are the same, one is sent.
@@ -66,7 +66,7 @@ SENT_ONCE = [
 Key = tuple[str, str]
 
 
-class After:
+class SettleEffects:
     """What is to be done once transitions are committed."""
 
     def __init__(self) -> None:
@@ -79,10 +79,10 @@ class After:
         return bool(self.ended or self.cancelled or self.waiting or self.deliveries)
 
 
-class Found(NamedTuple):
+class LockedJob(NamedTuple):
     """A locked job."""
 
-    standing: Standing
+    standing: JobStatus
     terms: Terms
     kind: str
     limited: bool = False  # counts for a limit while it runs
@@ -96,7 +96,7 @@ def columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
 async def submit(
     db: Any,
     sql: Statements,
-    new: Sequence[NewJob],
+    new: Sequence[JobInsert],
     now: int,
     *,
     in_transaction: bool = False,
@@ -139,15 +139,15 @@ def _count(written: str) -> int:
 
 
 async def submit_ended(
-    db: Any, sql: Statements, job: NewJob, ended: Ended, now: int, epoch: int | None
-) -> tuple[set[Topic], After]:
+    db: Any, sql: Statements, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None
+) -> tuple[set[Topic], SettleEffects]:
     """Insert a job that has ended; an id that is there already is left as it is."""
     key, handed_in = (job.tenant, job.id), job.created_at
     if not await submit(db, sql, [job], handed_in, in_transaction=True, epoch=epoch):
         # An earlier try may have written it, and told nobody.
-        return {Topic.CHANGES, Topic.WEBHOOKS}, After()
+        return {Topic.CHANGES, Topic.WEBHOOKS}, SettleEffects()
     # Nobody else sees the job yet: it stands as it was written, and there is nothing to lock.
-    new = Found(rules.created(job.run_at, handed_in).standing, job.terms, job.kind)
+    new = LockedJob(rules.created(job.run_at, handed_in).standing, job.terms, job.kind)
     taken = rules.claimed(new.standing, NO_WORKER, ended.began_at)
     claimed = await write(db, sql, {key: new}, {key: taken}, ended.began_at)
     running = new._replace(standing=taken.standing)
@@ -160,22 +160,22 @@ async def submit_ended(
     return topics, after
 
 
-def has_limit(job: NewJob) -> bool:
+def has_limit(job: JobInsert) -> bool:
     """Tell whether a job's input is not kept as long as the job."""
     return job.input_until is not None
 
 
-def brings_more(job: NewJob) -> bool:
+def brings_more(job: JobInsert) -> bool:
     """Tell whether one statement is not enough to insert a job."""
     return is_reference(job.input) or bool(job.uploads) or has_limit(job) or job.webhook is not None
 
 
-def blobs_of(new: Sequence[NewJob]) -> list[BlobName]:
+def blobs_of(new: Sequence[JobInsert]) -> list[BlobName]:
     """Return the blobs that hold the inputs of jobs."""
     return blobs_in((job.tenant, job.id, job.input) for job in new)
 
 
-def new_job_columns(new: Sequence[NewJob], now: int, fence: int = 0) -> list[Any]:
+def new_job_columns(new: Sequence[JobInsert], now: int, fence: int = 0) -> list[Any]:
     """Lay new jobs out as `submit` takes them."""
     # Most jobs of a batch are due at one time, and all that are begin in the same way.
     begun = {
@@ -191,8 +191,8 @@ async def settle(
     sql: Statements,
     settlements: Sequence[Settlement],
     now: int,
-    found: dict[Key, Found] | None = None,
-) -> tuple[list[bool], set[Topic], After]:
+    found: dict[Key, LockedJob] | None = None,
+) -> tuple[list[bool], set[Topic], SettleEffects]:
     """End attempts, each if its lease is still the newest. `found` are their jobs where the caller
     has them already, and nobody else can.
     """
@@ -235,7 +235,7 @@ async def settle(
     return [_holds(found, item.lease) for item in settlements], topics, after
 
 
-def _holds(found: Mapping[Key, Found], lease: Lease) -> bool:
+def _holds(found: Mapping[Key, LockedJob], lease: Lease) -> bool:
     job = found.get(key_of(lease))
     return job is not None and job.standing.fence == lease.fence
 
@@ -280,7 +280,7 @@ async def move(
     keys: Sequence[Key],
     rule: Rule,
     now: int,
-) -> tuple[int, After]:
+) -> tuple[int, SettleEffects]:
     """Apply a rule that needs no lease (cancel, lost, expired) to jobs; return how many moved."""
     found = await lock(db, sql, keys)
     changes = {key: rule(job.standing, job.terms, now) for key, job in found.items()}
@@ -288,12 +288,12 @@ async def move(
     return len(moved), await write(db, sql, found, moved, now)
 
 
-async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, Found]:
+async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, LockedJob]:
     """Lock jobs in the order of their keys and read where they stand."""
     rows = await db.fetch(sql.lock_standings, *columns(sorted(set(keys)), 2))
     split = 2 + STANDING_FIELDS
     return {
-        (row[0], row[1]): Found(read_standing(row[2:split]), Terms(*row[split:-2]), *row[-2:])
+        (row[0], row[1]): LockedJob(read_standing(row[2:split]), Terms(*row[split:-2]), *row[-2:])
         for row in rows
     }
 
@@ -301,15 +301,15 @@ async def lock(db: Any, sql: Statements, keys: Sequence[Key]) -> dict[Key, Found
 async def write(
     db: Any,
     sql: Statements,
-    found: Mapping[Key, Found],
+    found: Mapping[Key, LockedJob],
     changes: dict[Key, Transition],
     now: int,
     results: Mapping[Key, str] = MappingProxyType({}),
-) -> After:
+) -> SettleEffects:
     """Write transitions: rows, events, webhooks, results, usage. Every transition of a job comes
     through here, but for claims and what is settled as it was claimed (claiming.py).
     """
-    after = After()
+    after = SettleEffects()
     if not changes:
         return after
     rows = [
@@ -345,7 +345,7 @@ async def write_reports(
     db: Any,
     sql: Statements,
     said: Sequence[tuple[Lease, Report]],
-    found: dict[Key, Found],
+    found: dict[Key, LockedJob],
     now: int,
 ) -> bool:
     """Write what running jobs said: log entries, steps, children, and the last progress and phase

@@ -8,24 +8,24 @@ from typing import Any
 from coatcheck.model.payload import BlobName
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.statements import Statements, for_schema
-from coatcheck.store.rekey import COMMON, Change, Key, Place, Text
+from coatcheck.store.rekey import COMMON, EncryptedColumn, Key, StoredText, TextChange
 
 
-class PostgresResealing:
+class PostgresRekey:
     """The part of the store that lets what it keeps be sealed anew."""
 
     _database: Database
     _sql: Statements
 
     places = (
-        Place("jobs", ("tenant", "id"), "input"),
-        Place("jobs", ("tenant", "id"), "result"),
+        EncryptedColumn("jobs", ("tenant", "id"), "input"),
+        EncryptedColumn("jobs", ("tenant", "id"), "result"),
         *COMMON,
     )
 
     async def texts(
-        self, place: Place, having: str, lacking: str, after: Key | None, limit: int
-    ) -> list[Text]:
+        self, place: EncryptedColumn, having: str, lacking: str, after: Key | None, limit: int
+    ) -> list[StoredText]:
         """Read texts with one word and without another."""
         columns = ", ".join(place.key)
         marks = ", ".join(f"${number}" for number in range(4, 4 + len(place.key)))
@@ -40,9 +40,9 @@ class PostgresResealing:
         values = (having, lacking, limit, *(after or ()))
         rows = await self._run("fetch", statement, *values)
         width = len(place.key)
-        return [Text(row[:width], row[width], row[width + 1 :]) for row in map(tuple, rows)]
+        return [StoredText(row[:width], row[width], row[width + 1 :]) for row in map(tuple, rows)]
 
-    async def replace_texts(self, place: Place, changes: Sequence[Change]) -> int:
+    async def replace_texts(self, place: EncryptedColumn, changes: Sequence[TextChange]) -> int:
         """Write texts over those that were read: one by one, so that nobody waits in a circle."""
         this_row = " AND ".join(
             f"{column} = ${number}" for number, column in enumerate(place.key, 3)

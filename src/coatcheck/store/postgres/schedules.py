@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coatcheck.model.audit import AuditEntry
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.model.schedule import Schedule
 from coatcheck.model.state import State
 from coatcheck.store.base import Topic
@@ -21,7 +21,7 @@ from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rows import read_schedule, schedule_row
-from coatcheck.store.schedules import DueSchedules, Firing
+from coatcheck.store.schedules import DueSchedules, ScheduleFiring
 
 
 class PostgresSchedules(ABC):
@@ -83,7 +83,7 @@ class PostgresSchedules(ABC):
 
         return await self._database.run(read, transaction=False)
 
-    async def fire_schedule(self, firing: Firing, now: int) -> int | None:
+    async def fire_schedule(self, firing: ScheduleFiring, now: int) -> int | None:
         """Insert jobs and move their schedule on."""
         made = await self._database.run(lambda db: _fire(db, self._sql, firing, now))
         if made:
@@ -91,11 +91,11 @@ class PostgresSchedules(ABC):
         return made
 
     @abstractmethod
-    def _taken_in(self, new: Sequence[NewJob]) -> None:
+    def _taken_in(self, new: Sequence[JobInsert]) -> None:
         """Note jobs that have become durable, and wake the workers."""
 
 
-async def _fire(db: Any, sql: Statements, firing: Firing, now: int) -> int | None:
+async def _fire(db: Any, sql: Statements, firing: ScheduleFiring, now: int) -> int | None:
     seen = firing.seen
     # Of several servers the others wait here, and then see what the first has done.
     row = await db.fetchrow(sql.lock_schedule, seen.tenant, seen.name)

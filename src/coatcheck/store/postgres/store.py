@@ -16,45 +16,45 @@ from typing import Any
 from coatcheck.errors import Gone, InputGone, InvalidInput, NotFound
 from coatcheck.ids import UlidGenerator, is_ulid
 from coatcheck.model import transition as rules
-from coatcheck.model.event import Event
-from coatcheck.model.job import Job, Lease, NewJob, Terms
+from coatcheck.model.event import JobEvent
+from coatcheck.model.job import Job, JobInsert, Lease, Terms
 from coatcheck.model.limit import Limit
 from coatcheck.model.share import HeldSlots
-from coatcheck.model.step import MOST_MESSAGES, Message, Step
-from coatcheck.model.transition import Standing, Transition
+from coatcheck.model.step import MOST_MESSAGES, SentEvent, Step
+from coatcheck.model.transition import JobStatus, Transition
 from coatcheck.store.base import (
     BATCH_LIMIT,
     NO_COPIES,
     NO_LIMITS,
     NO_VERSIONS,
-    Claimed,
-    Deleted,
-    Earlier,
-    Ended,
+    ClaimResult,
+    DeletedJob,
+    ExistingSubmission,
+    FinishedJob,
     Idempotency,
     JobFilter,
+    LimitUsage,
     Report,
     Settlement,
     Signal,
-    Stands,
-    Swept,
+    SweepResult,
     Topic,
 )
 from coatcheck.store.migrations import Migration
 from coatcheck.store.postgres import commands, fast_checkpoint, fast_claim, jobs, retention
 from coatcheck.store.postgres.access import PostgresAccess, the_one_epoch
-from coatcheck.store.postgres.after_commit import Following
+from coatcheck.store.postgres.after_commit import AfterCommit
 from coatcheck.store.postgres.audit import PostgresAudit
-from coatcheck.store.postgres.claimer import Claims
+from coatcheck.store.postgres.claimer import Claimer
 from coatcheck.store.postgres.coalesce import Coalescer
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.files import PostgresFiles
-from coatcheck.store.postgres.idempotency import Keyed, submit_once
+from coatcheck.store.postgres.idempotency import KeyedSubmission, submit_once
 from coatcheck.store.postgres.list_query import list_query
 from coatcheck.store.postgres.notify import Notifications
 from coatcheck.store.postgres.queues import PostgresQueues
 from coatcheck.store.postgres.records import PostgresRecords
-from coatcheck.store.postgres.rekey import PostgresResealing
+from coatcheck.store.postgres.rekey import PostgresRekey
 from coatcheck.store.postgres.schedules import PostgresSchedules
 from coatcheck.store.postgres.schema import check_schema, migrate
 from coatcheck.store.postgres.statements import Statements
@@ -72,7 +72,7 @@ class PostgresStore(
     PostgresWebhooks,
     PostgresAccess,
     PostgresAudit,
-    PostgresResealing,
+    PostgresRekey,
 ):
     """Jobs in a PostgreSQL schema, shared by any number of processes anywhere."""
 
@@ -91,13 +91,13 @@ class PostgresStore(
         self._sql = Statements(schema)
         self._new_id = UlidGenerator()
         self._database = Database(dsn, connections=connections)
-        self._submits: Coalescer[tuple[NewJob, int, int | None], None]
-        self._keyed: Coalescer[Keyed, Earlier | None]
+        self._submits: Coalescer[tuple[JobInsert, int, int | None], None]
+        self._keyed: Coalescer[KeyedSubmission, ExistingSubmission | None]
         self._reports: Coalescer[tuple[Lease, Report, int], bool]
-        self._claims = Claims(self._database, self._sql)
+        self._claims = Claimer(self._database, self._sql)
         self._swept_to = 0
         self._notifications: Notifications
-        self._following: Following
+        self._following: AfterCommit
 
     # --- opening and closing
 
@@ -115,7 +115,7 @@ class PostgresStore(
         self._notifications = Notifications(
             self._database, self._sql, listen_dsn, self._new_id(), self._poll_s
         )
-        self._following = Following(self._database, self._sql, self._notifications, self._woke)
+        self._following = AfterCommit(self._database, self._sql, self._notifications, self._woke)
 
     async def migrate(self) -> list[Migration]:
         """Apply the missing migrations under a lock; needs no open store."""
@@ -136,16 +136,16 @@ class PostgresStore(
     # --- handing work in and reading it
 
     async def submit(
-        self, job: NewJob, now: int, once: Idempotency | None = None, epoch: int | None = None
-    ) -> Earlier | None:
+        self, job: JobInsert, now: int, once: Idempotency | None = None, epoch: int | None = None
+    ) -> ExistingSubmission | None:
         """Make a job durable."""
         if once is None:
             await self._submits((job, now, epoch))
             return None
-        return await self._keyed(Keyed((job,), now, once, epoch))
+        return await self._keyed(KeyedSubmission((job,), now, once, epoch))
 
     async def submit_ended(
-        self, job: NewJob, ended: Ended, now: int, epoch: int | None = None
+        self, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None = None
     ) -> None:
         """Make a job durable that has ended."""
         topics, after = await self._database.run(
@@ -156,12 +156,12 @@ class PostgresStore(
         await self._following.follow(after, now)
         self._notifications.publish(topics)
 
-    async def earlier(self, tenant: str, key: str, now: int) -> Earlier | None:
+    async def earlier(self, tenant: str, key: str, now: int) -> ExistingSubmission | None:
         """Read what was submitted under a key."""
         row = await self._database.fetchrow(self._sql.earlier, tenant, key, now)
-        return None if row is None else Earlier(*row)
+        return None if row is None else ExistingSubmission(*row)
 
-    async def _submit_all(self, batch: Sequence[tuple[NewJob, int, int | None]]) -> list[None]:
+    async def _submit_all(self, batch: Sequence[tuple[JobInsert, int, int | None]]) -> list[None]:
         # One time for the whole batch: that of the last caller. It decides what is due.
         now = max(now for _, now, _ in batch)
         new = [job for job, _, _ in batch]
@@ -169,7 +169,7 @@ class PostgresStore(
         self._taken_in(new)
         return [None] * len(batch)
 
-    async def _insert(self, new: Sequence[NewJob], now: int, epoch: int | None = None) -> None:
+    async def _insert(self, new: Sequence[JobInsert], now: int, epoch: int | None = None) -> None:
         # One statement needs no transaction around it.
         apart = any(map(jobs.brings_more, new))
         await self._database.run(
@@ -177,25 +177,27 @@ class PostgresStore(
             transaction=apart,
         )
 
-    async def _submit_once(self, batch: Sequence[Keyed]) -> list[Earlier | None]:
+    async def _submit_once(
+        self, batch: Sequence[KeyedSubmission]
+    ) -> list[ExistingSubmission | None]:
         now = max(item.now for item in batch)
         answers = await self._database.run(lambda db: submit_once(db, self._sql, batch, now))
         self._taken_in([job for item in batch for job in item.new])
         return answers
 
     async def submit_batch(
-        self, new: Sequence[NewJob], now: int, once: Idempotency | None = None
-    ) -> Earlier | None:
+        self, new: Sequence[JobInsert], now: int, once: Idempotency | None = None
+    ) -> ExistingSubmission | None:
         """Make many jobs durable in one statement: here it holds up nobody."""
         if len(new) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs, not {len(new):,}")
         if once is not None and new:
-            return (await self._submit_once([Keyed(new, now, once)]))[0]
+            return (await self._submit_once([KeyedSubmission(new, now, once)]))[0]
         await self._insert(new, now)
         self._taken_in(new)
         return None
 
-    def _taken_in(self, new: Sequence[NewJob]) -> None:
+    def _taken_in(self, new: Sequence[JobInsert]) -> None:
         if not new:
             return
         self._claims.lanes.opened(((job.kind, job.queue, job.priority), job.id) for job in new)
@@ -238,7 +240,7 @@ class PostgresStore(
 
         return [read_job(row) for row in await self._database.run(read)]
 
-    async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[Event]:
+    async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[JobEvent]:
         """Read a job's log."""
         rows = await self._database.fetch(self._sql.events_after, tenant, job_id, after, limit)
         return [read_event(row) for row in rows]
@@ -260,10 +262,10 @@ class PostgresStore(
             read_step(row) for row in await self._database.fetch(self._sql.steps_of, tenant, job_id)
         ]
 
-    async def messages(self, tenant: str, job_id: str) -> list[Message]:
+    async def messages(self, tenant: str, job_id: str) -> list[SentEvent]:
         """Read what was sent to a job."""
         return [
-            Message(*row)
+            SentEvent(*row)
             for row in await self._database.fetch(self._sql.messages_of, tenant, job_id)
         ]
 
@@ -305,7 +307,7 @@ class PostgresStore(
         self,
         source: str,
         before: int,
-        job: NewJob,
+        job: JobInsert,
         now: int,
         copies: Mapping[str, str] = NO_COPIES,
     ) -> None:
@@ -315,7 +317,7 @@ class PostgresStore(
         )
         self._taken_in([job])
 
-    async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
+    async def delete(self, tenant: str, job_id: str, now: int) -> DeletedJob:
         """Remove a job that has ended."""
         job = await self.get(tenant, job_id)
         deleted = await self._database.run(lambda db: commands.delete(db, self._sql, job, now))
@@ -327,7 +329,7 @@ class PostgresStore(
     async def remove_worker(self, worker_id: str, beats: int | None, now: int) -> int | None:
         """Remove a worker and take back what it holds."""
 
-        async def remove(db: Any) -> tuple[int, jobs.After] | None:
+        async def remove(db: Any) -> tuple[int, jobs.SettleEffects] | None:
             # Waits for a claim of this worker that is under way, and then sees what it took.
             row = await db.fetchrow(self._sql.lock_worker, worker_id)
             if row is None or (beats is not None and row[0] != beats):
@@ -336,7 +338,7 @@ class PostgresStore(
             await db.execute(self._sql.delete_worker, worker_id)
             return await jobs.move(db, self._sql, held, lost, now)
 
-        def lost(standing: Standing, terms: Terms, now: int) -> Transition | None:
+        def lost(standing: JobStatus, terms: Terms, now: int) -> Transition | None:
             # It may have settled a job since, and another worker have claimed it.
             return rules.lost(standing, terms, now) if standing.worker == worker_id else None
 
@@ -357,7 +359,7 @@ class PostgresStore(
         limits: Mapping[str, Limit] = NO_LIMITS,
         versions: Mapping[str, str] = NO_VERSIONS,
         held: HeldSlots | None = None,
-    ) -> Claimed:
+    ) -> ClaimResult:
         """Take jobs that are due."""
         claimed, topics = await self._claims.take(
             worker_id, kinds, limit, now, limits, versions, held
@@ -368,7 +370,9 @@ class PostgresStore(
         self._notifications.publish(topics)
         return claimed
 
-    async def stands(self, kind: str, limit: Limit | None, tenant: str, key: str | None) -> Stands:
+    async def stands(
+        self, kind: str, limit: Limit | None, tenant: str, key: str | None
+    ) -> LimitUsage:
         """Count what a kind's limit counts."""
         most = 0 if limit is None else limit.concurrency or 0
         if limit is not None and limit.by_key:
@@ -378,7 +382,7 @@ class PostgresStore(
             sql = self._sql.how_limits_stand
             running = (await self._database.fetchrow(sql, [kind], [most], [], [], []))[2]
         rate = await self._database.fetchrow(self._sql.rate, kind)
-        return Stands(running, 0 if rate is None else rate[0])
+        return LimitUsage(running, 0 if rate is None else rate[0])
 
     async def report(self, lease: Lease, report: Report, now: int) -> bool:
         """Write what a running job says of itself."""
@@ -420,7 +424,7 @@ class PostgresStore(
             ),
             transaction=False,
         )
-        after = jobs.After()
+        after = jobs.SettleEffects()
         if written is None:
             answers, topics, after = await self._database.run(
                 lambda db: jobs.settle(db, self._sql, settlements, now)
@@ -438,7 +442,7 @@ class PostgresStore(
 
     # --- keeping house
 
-    async def sweep(self, now: int) -> Swept:
+    async def sweep(self, now: int) -> SweepResult:
         """Do what is due, a bounded amount."""
         most = retention.AT_ONCE
         expired = await self._end(
@@ -463,7 +467,7 @@ class PostgresStore(
         )
         done = (expired, overran, int(dropped.rpartition(" ")[2]), deleted, len(missed))
         more = most in done or any(cascading)
-        return Swept(expired=expired + overran, deleted=deleted, more=more)
+        return SweepResult(expired=expired + overran, deleted=deleted, more=more)
 
     async def _end(self, overdue: Sequence[Sequence[Any]], rule: jobs.Rule, now: int) -> int:
         if not overdue:

@@ -21,7 +21,7 @@ from typing import Any
 from coatcheck.model import transition as rules
 from coatcheck.model.state import State
 from coatcheck.model.step import child_ended
-from coatcheck.store.postgres.jobs import After, Key, columns, lock, move, write
+from coatcheck.store.postgres.jobs import Key, SettleEffects, columns, lock, move, write
 from coatcheck.store.postgres.statements import Statements
 
 # How many children are cancelled with their parent at a time.
@@ -76,7 +76,7 @@ async def wake_due(db: Any, sql: Statements, now: int, limit: int) -> int:
     return 0
 
 
-async def cascade(db: Any, sql: Statements, job: Key, now: int) -> tuple[bool, After]:
+async def cascade(db: Any, sql: Statements, job: Key, now: int) -> tuple[bool, SettleEffects]:
     """Cancel some children of a cancelled job; return whether there may be more of them."""
     found = await lock(db, sql, [job])
     rows = await db.fetch(sql.children_to_cancel, *job, CASCADE_AT_ONCE)

@@ -9,8 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from coatcheck.model.audit import AuditEntry
-from coatcheck.model.job import NewJob
-from coatcheck.model.webhook import OWN, Delivery, DeliveryKey, Endpoint, Secret
+from coatcheck.model.job import JobInsert
+from coatcheck.model.webhook import (
+    OWN,
+    DeliveryKey,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookSecret,
+)
 from coatcheck.store.base import Topic
 from coatcheck.store.postgres import audit as audit_log
 from coatcheck.store.postgres.database import Database
@@ -24,14 +30,14 @@ from coatcheck.store.rows import (
     read_endpoint,
     write_log,
 )
-from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, Noted
+from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, DeliveryResult
 
 # Before everything: larger than any number, and than any text that is an id.
 _LATEST = 2**63 - 1
 _LAST = "\U0010ffff"
 
 
-async def listen(db: Any, sql: Statements, new: Sequence[NewJob]) -> None:
+async def listen(db: Any, sql: Statements, new: Sequence[JobInsert]) -> None:
     """Write the endpoints that new jobs bring along."""
     own = [endpoint_row(own_endpoint(job, job.webhook)) for job in new if job.webhook is not None]
     if own:
@@ -53,8 +59,8 @@ class PostgresWebhooks:
 
     async def put_endpoint(
         self,
-        endpoint: Endpoint,
-        secret: Secret | None = None,
+        endpoint: WebhookEndpoint,
+        secret: WebhookSecret | None = None,
         *,
         audit: AuditEntry | None = None,
     ) -> None:
@@ -68,14 +74,14 @@ class PostgresWebhooks:
 
         await self._database.run(put)
 
-    async def get_endpoint(self, tenant: str, endpoint_id: str) -> Endpoint | None:
+    async def get_endpoint(self, tenant: str, endpoint_id: str) -> WebhookEndpoint | None:
         """Read a tenant's endpoint."""
         rows = await self._database.fetch(self._sql.endpoint, tenant, endpoint_id)
         return read_endpoint(rows[0]) if rows and endpoint_id != OWN else None
 
     async def list_endpoints(
         self, tenant: str, after: str = "", limit: int = 100
-    ) -> list[Endpoint]:
+    ) -> list[WebhookEndpoint]:
         """List a tenant's endpoints."""
         rows = await self._database.fetch(self._sql.endpoints_after, tenant, after, limit)
         return [read_endpoint(row) for row in rows]
@@ -95,16 +101,16 @@ class PostgresWebhooks:
         self._notifications.publish({Topic.WEBHOOKS})  # what is pending is called off
         return found
 
-    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
+    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
         """Read the secrets that count now."""
         rows = await self._database.fetch(self._sql.secrets_of, tenant, endpoint_id, now)
-        return [Secret(*row) for row in rows]
+        return [WebhookSecret(*row) for row in rows]
 
     async def put_secret(
         self,
         tenant: str,
         endpoint_id: str,
-        secret: Secret,
+        secret: WebhookSecret,
         old_until: int,
         *,
         first: bool = False,
@@ -145,7 +151,7 @@ class PostgresWebhooks:
         )
         return [read_delivery_claim(row) for row in rows]
 
-    async def note_deliveries(self, noted: Sequence[Noted]) -> list[bool]:
+    async def note_deliveries(self, noted: Sequence[DeliveryResult]) -> list[bool]:
         """Write what became of attempts."""
         if not noted:
             return []
@@ -173,12 +179,12 @@ class PostgresWebhooks:
             self._notifications.publish({Topic.WEBHOOKS})  # due before its lease would have ended
         return written
 
-    async def get_delivery(self, key: DeliveryKey) -> Delivery | None:
+    async def get_delivery(self, key: DeliveryKey) -> WebhookDelivery | None:
         """Read a delivery."""
         rows = await self._database.fetch(self._sql.delivery, *key)
         return read_delivery(rows[0]) if rows else None
 
-    async def list_deliveries(self, which: DeliveryFilter) -> list[Delivery]:
+    async def list_deliveries(self, which: DeliveryFilter) -> list[WebhookDelivery]:
         """List deliveries, newest first."""
         at, last = which.before or (_LATEST, DeliveryKey(which.tenant, _LAST, _LATEST, _LAST))
         if which.job_id is not None:

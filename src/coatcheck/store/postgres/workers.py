@@ -6,7 +6,7 @@ import json
 
 from coatcheck.model.job import Lease
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import Held, SeenWorker
+from coatcheck.store.base import HeldJob, RegisteredWorker
 from coatcheck.store.postgres.database import Database
 from coatcheck.store.postgres.statements import Statements
 from coatcheck.store.rows import read_worker
@@ -30,12 +30,12 @@ class PostgresWorkers:
         """Raise a worker's heartbeat count."""
         return await self._database.execute(self._sql.beat, worker_id) == "UPDATE 1"
 
-    async def workers(self) -> list[SeenWorker]:
+    async def workers(self) -> list[RegisteredWorker]:
         """List the registered workers."""
         rows = await self._database.fetch(self._sql.all_workers)
-        return [SeenWorker(read_worker(row), known_dead=False) for row in rows]
+        return [RegisteredWorker(read_worker(row), known_dead=False) for row in rows]
 
-    async def held_by(self, worker_id: str) -> list[Held]:
+    async def held_by(self, worker_id: str) -> list[HeldJob]:
         """List what a worker holds."""
         rows = await self._database.fetch(self._sql.held_by, worker_id)
-        return [Held(Lease(row[0], row[1], row[2]), row[3]) for row in rows]
+        return [HeldJob(Lease(row[0], row[1], row[2]), row[3]) for row in rows]

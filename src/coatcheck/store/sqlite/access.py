@@ -12,7 +12,7 @@ from coatcheck.ids import first_ulid_at
 from coatcheck.model.access import ApiKey, KeyUse, Load, Quotas, Tenant
 from coatcheck.model.audit import AuditEntry
 from coatcheck.model.usage import Usage
-from coatcheck.store.access import Access
+from coatcheck.store.access import AccessState
 from coatcheck.store.rows import (
     MINUTE_MS,
     RUNNING,
@@ -41,10 +41,10 @@ class SQLiteAccess:
     _writer: Writer
     _reader: Reader
 
-    async def access(self) -> Access:
+    async def access(self) -> AccessState:
         """Read the epoch, and whether there are keys."""
         epoch, has_keys = await self._reader.one(SQL.access)
-        return Access(epoch, has_keys == 1)
+        return AccessState(epoch, has_keys == 1)
 
     async def put_tenant(self, tenant: Tenant, *, audit: AuditEntry | None = None) -> None:
         """Make or change a tenant."""

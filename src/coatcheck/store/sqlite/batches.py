@@ -22,11 +22,11 @@ from typing import Any
 from pydantic_core import to_json
 
 from coatcheck.errors import StoreUnavailable
-from coatcheck.model.job import NewJob, Terms
+from coatcheck.model.job import JobInsert, Terms
 from coatcheck.model.payload import blobs_in
 from coatcheck.model.upload import StoredUpload
 from coatcheck.model.webhook import Callback
-from coatcheck.store.base import Earlier, Idempotency
+from coatcheck.store.base import ExistingSubmission, Idempotency
 from coatcheck.store.sqlite import blobs, jobs
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Transaction, Urgency
@@ -37,8 +37,8 @@ ABANDONED_AFTER_MS = 600_000
 
 
 async def submit(
-    writer: Writer, batch: str, new: Sequence[NewJob], now: int, once: Idempotency | None
-) -> Earlier | None:
+    writer: Writer, batch: str, new: Sequence[JobInsert], now: int, once: Idempotency | None
+) -> ExistingSubmission | None:
     """Make many jobs durable, slice by slice, unless others hold their key."""
     await writer.write(lambda tx: begin(tx, batch, now), Urgency.BULK)
     for number, start in enumerate(range(0, len(new), SLICE)):
@@ -72,15 +72,15 @@ def begin(tx: Transaction, batch: str, now: int) -> None:
     tx.execute(SQL.insert_batch, (batch, now))
 
 
-def stage(tx: Transaction, batch: str, number: int, slice_: Sequence[NewJob]) -> None:
+def stage(tx: Transaction, batch: str, number: int, slice_: Sequence[JobInsert]) -> None:
     """Write one slice, still invisible."""
     tx.execute(SQL.insert_slice, (number, to_json(slice_).decode(), batch))
     _still_there(tx)
 
 
 def accept(
-    tx: Transaction, batch: str, new: Sequence[NewJob], now: int, once: Idempotency | None
-) -> Earlier | None:
+    tx: Transaction, batch: str, new: Sequence[JobInsert], now: int, once: Idempotency | None
+) -> ExistingSubmission | None:
     """Decide that the batch happens, unless others hold its key: then it never was."""
     if once is not None:
         earlier = jobs.holder_of_key(tx, new, now, once)
@@ -109,8 +109,8 @@ def apply_next_slice(tx: Transaction, batch: str, now: int) -> bool:
     return True
 
 
-def _read(fields: Sequence[Any]) -> NewJob:
-    job = NewJob(*fields)
+def _read(fields: Sequence[Any]) -> JobInsert:
+    job = JobInsert(*fields)
     webhook = None if job.webhook is None else Callback(*job.webhook)
     uploads = tuple(StoredUpload(*upload) for upload in job.uploads)
     return job._replace(terms=Terms(*job.terms), webhook=webhook, uploads=uploads)

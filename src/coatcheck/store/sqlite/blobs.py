@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from coatcheck.errors import BlobGone, Conflict, UploadGone
 from coatcheck.model.artifact import MOST_OF_A_JOB, TOO_MANY, Artifact
-from coatcheck.model.job import Lease, NewJob
+from coatcheck.model.job import JobInsert, Lease
 from coatcheck.model.payload import NOBODY, BlobName, blobs_in
 from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Topic
@@ -42,7 +42,7 @@ def keep_artifact(tx: Transaction, lease: Lease, artifact: Artifact, content: st
     tx.topics.add(Topic.CHANGES)
 
 
-def take_copies(tx: Transaction, source: str, job: NewJob, copies: Mapping[str, str]) -> None:
+def take_copies(tx: Transaction, source: str, job: JobInsert, copies: Mapping[str, str]) -> None:
     """Let a fork name its own copies where it names blobs of the job it was made from."""
     key = (job.tenant, job.id)
     for pair in copies.items():
@@ -61,7 +61,7 @@ def put_upload(tx: Transaction, tenant: str, upload: StoredUpload) -> None:
     tx.execute(SQL.insert_upload, (tenant, NOBODY, *upload))
 
 
-def adopt_uploads(tx: Transaction, job: NewJob) -> None:
+def adopt_uploads(tx: Transaction, job: JobInsert) -> None:
     """Make the files that a job names its own."""
     for upload in job.uploads:
         tx.execute(SQL.adopt_upload, (job.id, job.tenant, upload.key))

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pydantic_core import to_json
 
 from coatcheck.model import transition as rules
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.model.payload import is_reference
 from coatcheck.model.usage import bytes_of, hour_of, submitted
 from coatcheck.store.base import Topic
@@ -26,19 +26,19 @@ from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Operation, Transaction
 
 
-class Incoming(NamedTuple):
+class PendingSubmit(NamedTuple):
     """A job to be submitted, when, and under which epoch of keys and tenants."""
 
-    job: NewJob
+    job: JobInsert
     now: int
     epoch: int | None = None
 
 
-class Unusual(Exception):
+class NotBulkInsertable(Exception):
     """A group cannot be submitted as one; each of its jobs can."""
 
 
-def can_be_merged(job: NewJob) -> bool:
+def can_be_merged(job: JobInsert) -> bool:
     """Tell whether a job has nothing that the merged statements have no column for."""
     return (
         job.labels == "{}"
@@ -54,7 +54,7 @@ def can_be_merged(job: NewJob) -> bool:
     )
 
 
-def merge(incoming: Sequence[Incoming]) -> Operation[None]:
+def merge(incoming: Sequence[PendingSubmit]) -> Operation[None]:
     """Return one operation that submits them all."""
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = defaultdict(list)
     for job, now, _ in incoming:
@@ -90,7 +90,7 @@ def merge(incoming: Sequence[Incoming]) -> Operation[None]:
             standing, event = rules.created(0 if due else 1, 0)
             tx.execute(SQL.insert_jobs_alike, (*common, standing.claimable, rows))
             if tx.changed() != count:
-                raise Unusual
+                raise NotBulkInsertable
             tx.execute(SQL.insert_inputs, (common[0], rows))
             tx.execute(SQL.insert_first_events, (common[0], event, rows))
         for each in used:

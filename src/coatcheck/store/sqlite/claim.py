@@ -18,24 +18,24 @@ from coatcheck.model import transition as rules
 from coatcheck.model.job import Claim, Lease, Terms
 from coatcheck.model.limit import Limit
 from coatcheck.model.share import HeldSlots
-from coatcheck.store.base import Claimed, Topic
+from coatcheck.store.base import ClaimResult, Topic
 from coatcheck.store.fairness import (
     BEHIND,
     SEPARATOR,
-    Choosing,
-    Line,
-    Turns,
+    JobPicker,
+    LaneHead,
+    RoundRobin,
     names_in_lanes,
     plain_behind,
     plain_lane,
     read_plain_lane,
 )
-from coatcheck.store.lane_cache import Runs, Unknown
-from coatcheck.store.limits import Rooms
+from coatcheck.store.lane_cache import CacheMiss, LaneCache
+from coatcheck.store.limits import LimitBudget
 from coatcheck.store.rows import STANDING_FIELDS, read_standing
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Transaction
-from coatcheck.store.sqlite.transitions import Found, wake, write
+from coatcheck.store.sqlite.transitions import JobRow, wake, write
 
 PROMOTE_AT_ONCE = 1_000
 # So many lanes are read one by one; a claim that asks for more gets so many at a time.
@@ -50,13 +50,13 @@ _IS_CROWDED = SQL.is_crowded
 _PAYLOAD = SQL.payload
 
 
-class Reading:
+class ClaimReader:
     """Lanes and counts, read as they are asked for; many lanes some at a time."""
 
     def __init__(self, tx: Transaction, now: int) -> None:
         self._tx = tx
         self._now = now
-        self._runs = Runs()
+        self._runs = LaneCache()
         self._seeks = 0
         self._heads: dict[str, Sequence[Any]] = {}
 
@@ -69,7 +69,7 @@ class Reading:
             return min((lane for lane in found if lane < end), default=None)
         try:
             return self._runs.next_lane(after, end)
-        except Unknown:
+        except CacheMiss:
             name, queue, _ = after.split(SEPARATOR, 2)
             all_end = f"{name}{SEPARATOR}{queue}{BEHIND}"
             rows = self._tx.all(SQL.run_of_lanes, (after, all_end, READ_AHEAD))
@@ -122,7 +122,7 @@ class Reading:
 
 def claim(
     tx: Transaction,
-    turns: Turns,
+    turns: RoundRobin,
     worker_id: str,
     kinds: Sequence[str],
     limit: int,
@@ -130,13 +130,13 @@ def claim(
     limits: Mapping[str, Limit],
     versions: Mapping[str, str],
     held: HeldSlots | None = None,
-) -> Claimed:
+) -> ClaimResult:
     """Hand jobs to a worker."""
     if tx.one(SQL.worker_beats, (worker_id,)) is None:
-        return Claimed([], None)
+        return ClaimResult([], None)
     next_due = _promote(tx, now)
     if limit <= 0:
-        return Claimed([], next_due)
+        return ClaimResult([], next_due)
     wanted = json.dumps(sorted(set(kinds)))
     next_start = None
     if limits or versions or held or tx.one(_IS_CROWDED, (wanted,))[0]:
@@ -149,12 +149,12 @@ def claim(
     if claims:
         tx.topics.add(Topic.CHANGES)
     times = [at for at in (next_due, next_start) if at is not None]
-    return Claimed(claims, min(times, default=None))
+    return ClaimResult(claims, min(times, default=None))
 
 
 def _take_first(
     tx: Transaction,
-    turns: Turns,
+    turns: RoundRobin,
     worker_id: str,
     kinds: Sequence[str],
     wanted: str,
@@ -174,7 +174,7 @@ def _take_first(
 
 def _take_in_turn(
     tx: Transaction,
-    turns: Turns,
+    turns: RoundRobin,
     worker_id: str,
     named: Mapping[str, str],
     limit: int,
@@ -184,15 +184,15 @@ def _take_in_turn(
     held: HeldSlots | None,
 ) -> tuple[list[Claim], int | None]:
     """Take jobs lane by lane; say also when a kind may start again that has used up its rate."""
-    reading = Reading(tx, now)
-    rooms = Rooms(reading, tx.all(SQL.held_queues), limits, now)
+    reading = ClaimReader(tx, now)
+    rooms = LimitBudget(reading, tx.all(SQL.held_queues), limits, now)
     lines = []
     for name, head in _first_lanes(tx, reading, list(named)):
         kind = named[name]
         queue = head.split(SEPARATOR, 2)[1]
         if queue not in rooms.closed and not rooms.is_full(kind, queue):
-            lines.append(Line(kind, head, rooms.is_limited(kind, queue)))
-    choosing = Choosing(reading, turns, sorted(set(named.values())), rooms, held)
+            lines.append(LaneHead(kind, head, rooms.is_limited(kind, queue)))
+    choosing = JobPicker(reading, turns, sorted(set(named.values())), rooms, held)
     # All are chosen before the first is taken: reading on in a lane must not meet changed rows.
     chosen = list(choosing.choose(lines, limit))
     choosing.end()
@@ -209,7 +209,7 @@ def _take_in_turn(
     return claims, rooms.next_start()
 
 
-def _first_lanes(tx: Transaction, reading: Reading, names: list[str]) -> list[tuple[str, str]]:
+def _first_lanes(tx: Transaction, reading: ClaimReader, names: list[str]) -> list[tuple[str, str]]:
     """Return the first lane of every (kind, queue) that has something to claim."""
     wanted = json.dumps(names)
     found: dict[tuple[str, str], str] = {
@@ -244,7 +244,7 @@ def _take(tx: Transaction, worker_id: str, kind: str, queue: str, row: Any, now:
     standing = read_standing(row[8 : 8 + STANDING_FIELDS])
     terms = Terms(*row[8 + STANDING_FIELDS :])
     taken = rules.claimed(standing, worker_id, now)
-    write(tx, tenant, job_id, Found(rowid, standing, terms, kind), taken, now)
+    write(tx, tenant, job_id, JobRow(rowid, standing, terms, kind), taken, now)
     return Claim(
         lease=Lease(tenant, job_id, taken.standing.fence),
         kind=kind,

@@ -14,7 +14,7 @@ QUICK_SECONDS = 0.001
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.01, 1.0
 
 
-class Quickness:
+class InlineCommitPolicy:
     """What is known of the turns that loops did."""
 
     def __init__(self) -> None:

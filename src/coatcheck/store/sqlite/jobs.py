@@ -14,7 +14,7 @@ from coatcheck.errors import Conflict, IdTaken, InputGone, KeyReused
 from coatcheck.model import transition as rules
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.event import EventType
-from coatcheck.model.job import Lease, NewJob
+from coatcheck.model.job import JobInsert, Lease
 from coatcheck.model.outcome import Succeeded, Waiting
 from coatcheck.model.payload import blobs_in, is_reference, is_same
 from coatcheck.model.state import State
@@ -23,9 +23,9 @@ from coatcheck.model.usage import bytes_of, submitted
 from coatcheck.model.webhook import PHASE
 from coatcheck.store.base import (
     NO_WORKER,
-    Deleted,
-    Earlier,
-    Ended,
+    DeletedJob,
+    ExistingSubmission,
+    FinishedJob,
     Idempotency,
     Report,
     Settlement,
@@ -54,13 +54,13 @@ _HELD = SQL.held
 _UPDATE_REPORT = SQL.update_report
 
 
-def submit(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> None:
+def submit(tx: Transaction, job: JobInsert, now: int, fence: int = 0) -> None:
     """Insert a job, to be claimed; the same id again is left as it is."""
     if _insert(tx, job, now, fence):
         tx.topics.add(Topic.WORK)
 
 
-def submit_ended(tx: Transaction, job: NewJob, ended: Ended, now: int) -> None:
+def submit_ended(tx: Transaction, job: JobInsert, ended: FinishedJob, now: int) -> None:
     """Insert a job that has ended; the same id again is left as it is."""
     if not _insert(tx, job, job.created_at):
         return
@@ -74,7 +74,7 @@ def submit_ended(tx: Transaction, job: NewJob, ended: Ended, now: int) -> None:
         records.put(tx, record, None)
 
 
-def _insert(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> bool:
+def _insert(tx: Transaction, job: JobInsert, now: int, fence: int = 0) -> bool:
     """Insert a job and all it brings along; False when its id is there already."""
     standing, event = rules.created(job.run_at, now)
     try:
@@ -100,15 +100,15 @@ def _insert(tx: Transaction, job: NewJob, now: int, fence: int = 0) -> bool:
     return True
 
 
-def submit_all(tx: Transaction, new: Sequence[NewJob], now: int) -> None:
+def submit_all(tx: Transaction, new: Sequence[JobInsert], now: int) -> None:
     """Insert several jobs."""
     for job in new:
         submit(tx, job, now)
 
 
 def submit_once(
-    tx: Transaction, new: Sequence[NewJob], now: int, once: Idempotency
-) -> Earlier | None:
+    tx: Transaction, new: Sequence[JobInsert], now: int, once: Idempotency
+) -> ExistingSubmission | None:
     """Insert jobs and their key, unless others hold it."""
     earlier = holder_of_key(tx, new, now, once)
     if earlier is None:
@@ -118,21 +118,21 @@ def submit_once(
 
 
 def holder_of_key(
-    tx: Transaction, new: Sequence[NewJob], now: int, once: Idempotency
-) -> Earlier | None:
+    tx: Transaction, new: Sequence[JobInsert], now: int, once: Idempotency
+) -> ExistingSubmission | None:
     """Return the jobs that hold a key, if they are others than these."""
     row = tx.one(SQL.key, (new[0].tenant, once.key, now))
-    return None if row is None or row[0] == new[0].id else Earlier(*row)
+    return None if row is None or row[0] == new[0].id else ExistingSubmission(*row)
 
 
-def hold_key(tx: Transaction, new: Sequence[NewJob], once: Idempotency) -> None:
+def hold_key(tx: Transaction, new: Sequence[JobInsert], once: Idempotency) -> None:
     """Write the key under which these jobs were submitted."""
     first = new[0]
     values = (first.tenant, once.key, once.fingerprint, first.id, len(new), once.expires_at)
     tx.execute(SQL.put_key, values)
 
 
-def delete(tx: Transaction, tenant: str, job_id: str, now: int) -> Deleted | None:
+def delete(tx: Transaction, tenant: str, job_id: str, now: int) -> DeletedJob | None:
     """Remove a job that has ended; None when there is none."""
     found = find(tx, tenant, job_id)
     if found is None:
@@ -144,7 +144,7 @@ def delete(tx: Transaction, tenant: str, job_id: str, now: int) -> Deleted | Non
     return remove(tx, rowid, tenant, job_id, now)
 
 
-def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> Deleted:
+def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> DeletedJob:
     """Delete a job and all that belongs to it, and leave a tombstone."""
     tx.execute(SQL.delete_payloads, (tenant, job_id))
     payloads = tx.changed()
@@ -159,7 +159,7 @@ def remove(tx: Transaction, rowid: int, tenant: str, job_id: str, now: int) -> D
     tx.execute(SQL.delete_job, (rowid,))
     tx.execute(SQL.insert_tombstone, (tenant, job_id, now))
     files = (artifacts, uploads, doomed)
-    return Deleted(job_id, payloads, events, steps, *files, messages, deliveries)
+    return DeletedJob(job_id, payloads, events, steps, *files, messages, deliveries)
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement], now: int) -> list[bool]:
@@ -301,7 +301,7 @@ def resume(tx: Transaction, tenant: str, job_id: str, now: int) -> bool:
 
 
 def fork(
-    tx: Transaction, source: str, before: int, job: NewJob, now: int, copies: Mapping[str, str]
+    tx: Transaction, source: str, before: int, job: JobInsert, now: int, copies: Mapping[str, str]
 ) -> None:
     """Insert a job that begins with steps of another; the same id again is left as it is."""
     if find(tx, job.tenant, job.id) is None:

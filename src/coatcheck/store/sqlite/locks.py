@@ -63,7 +63,7 @@ class FileLock:
         os.close(self._descriptor)
 
 
-class LifeSigns:
+class LivenessLocks:
     """Which workers are alive, told by the locks they hold."""
 
     def __init__(self, folder: Path) -> None:

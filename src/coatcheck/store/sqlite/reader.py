@@ -23,7 +23,7 @@ import apsw
 
 from coatcheck.errors import StoreUnavailable
 from coatcheck.store.sqlite.connection import BUSY_TIMEOUT_MS, connect, translate
-from coatcheck.store.sqlite.inline_commit import Quickness
+from coatcheck.store.sqlite.inline_commit import InlineCommitPolicy
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Reader:
         self._home = asyncio.get_running_loop()
         self._connection: apsw.Connection | None = None
         self._using = threading.Lock()  # whoever has it may use the connection
-        self._quick = Quickness()
+        self._quick = InlineCommitPolicy()
         self._queue: queue.SimpleQueue[
             tuple[Callable[[apsw.Connection], Any], asyncio.Future[Any]] | None
         ] = queue.SimpleQueue()

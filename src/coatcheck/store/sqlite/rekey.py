@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coatcheck.model.payload import BlobName
-from coatcheck.store.rekey import COMMON, Change, Key, Place, Text
+from coatcheck.store.rekey import COMMON, EncryptedColumn, Key, StoredText, TextChange
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Transaction, Urgency
 from coatcheck.store.sqlite.writer import Writer
 
 
-class SQLiteResealing:
+class SQLiteRekey:
     """The part of the store that lets what it keeps be sealed anew."""
 
     _writer: Writer
     _reader: Reader
 
-    places = (Place("payloads", ("tenant", "job_id", "role"), "data"), *COMMON)
+    places = (EncryptedColumn("payloads", ("tenant", "job_id", "role"), "data"), *COMMON)
 
     async def texts(
-        self, place: Place, having: str, lacking: str, after: Key | None, limit: int
-    ) -> list[Text]:
+        self, place: EncryptedColumn, having: str, lacking: str, after: Key | None, limit: int
+    ) -> list[StoredText]:
         """Read texts with one word and without another."""
         columns = ", ".join(place.key)
         marks = ", ".join("?" * len(place.key))
@@ -36,9 +36,9 @@ class SQLiteResealing:
         values = (having, lacking, *(after or ()), limit)
         rows = await self._reader.all(statement, values)
         width = len(place.key)
-        return [Text(row[:width], row[width], row[width + 1 :]) for row in rows]
+        return [StoredText(row[:width], row[width], row[width + 1 :]) for row in rows]
 
-    async def replace_texts(self, place: Place, changes: Sequence[Change]) -> int:
+    async def replace_texts(self, place: EncryptedColumn, changes: Sequence[TextChange]) -> int:
         """Write texts over those that were read."""
         this_row = " AND ".join(f"{column} = ?" for column in place.key)
         statement = (

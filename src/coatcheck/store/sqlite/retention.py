@@ -6,20 +6,20 @@ from collections.abc import Callable, Sequence
 
 from coatcheck.model import transition as rules
 from coatcheck.model.job import Terms
-from coatcheck.model.transition import Standing, Transition
-from coatcheck.store.base import Swept, Topic
+from coatcheck.model.transition import JobStatus, Transition
+from coatcheck.store.base import SweepResult, Topic
 from coatcheck.store.sqlite import jobs
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Transaction
 from coatcheck.store.sqlite.transitions import cascade, find, write
 
-Rule = Callable[[Standing, Terms, int], Transition | None]
+Rule = Callable[[JobStatus, Terms, int], Transition | None]
 
 AT_ONCE = 200
 TOMBSTONES_KEPT_MS = 7 * 86_400_000
 
 
-def sweep(tx: Transaction, now: int) -> Swept:
+def sweep(tx: Transaction, now: int) -> SweepResult:
     """Do a bounded amount of everything that is due."""
     expired = _end(tx, tx.all(SQL.past_deadline, (now, AT_ONCE)), rules.expired, now)
     long_ago = now - rules.OVERRUN_MS
@@ -35,7 +35,7 @@ def sweep(tx: Transaction, now: int) -> Swept:
     tx.execute(SQL.delete_expired_records, (now, AT_ONCE))
     tx.execute(SQL.delete_expired_keys, (now, AT_ONCE))
     more = AT_ONCE in (expired, overran, dropped, deleted) or any(cascading)
-    return Swept(expired=expired + overran, deleted=deleted, more=more)
+    return SweepResult(expired=expired + overran, deleted=deleted, more=more)
 
 
 def _end(tx: Transaction, overdue: Sequence[tuple[str, str]], rule: Rule, now: int) -> int:

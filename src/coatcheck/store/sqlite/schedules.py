@@ -11,7 +11,7 @@ from coatcheck.model.audit import AuditEntry
 from coatcheck.model.schedule import Schedule
 from coatcheck.store.base import Topic
 from coatcheck.store.rows import read_schedule, schedule_row
-from coatcheck.store.schedules import DueSchedules, Firing
+from coatcheck.store.schedules import DueSchedules, ScheduleFiring
 from coatcheck.store.sqlite import audit as audit_log
 from coatcheck.store.sqlite import jobs
 from coatcheck.store.sqlite.reader import Reader
@@ -62,7 +62,7 @@ class SQLiteSchedules:
 
         return await self._reader.read(read)
 
-    async def fire_schedule(self, firing: Firing, now: int) -> int | None:
+    async def fire_schedule(self, firing: ScheduleFiring, now: int) -> int | None:
         """Insert jobs and move their schedule on."""
         return await self._writer.write(lambda tx: _fire(tx, firing, now), Urgency.SUBMIT)
 
@@ -87,7 +87,7 @@ def _delete(tx: Transaction, tenant: str, name: str, audit: AuditEntry | None) -
     return True
 
 
-def _fire(tx: Transaction, firing: Firing, now: int) -> int | None:
+def _fire(tx: Transaction, firing: ScheduleFiring, now: int) -> int | None:
     seen = firing.seen
     row = tx.one(SQL.schedule, (seen.tenant, seen.name))
     if row is None:

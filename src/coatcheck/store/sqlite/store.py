@@ -17,30 +17,30 @@ import apsw
 from coatcheck.errors import Gone, InputGone, InvalidInput, NotFound
 from coatcheck.ids import UlidGenerator, is_ulid
 from coatcheck.model import transition as rules
-from coatcheck.model.event import Event
-from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.event import JobEvent
+from coatcheck.model.job import Job, JobInsert, Lease
 from coatcheck.model.limit import Limit
 from coatcheck.model.share import HeldSlots
-from coatcheck.model.step import MOST_MESSAGES, Message, Step
+from coatcheck.model.step import MOST_MESSAGES, SentEvent, Step
 from coatcheck.store.base import (
     BATCH_LIMIT,
     NO_COPIES,
     NO_LIMITS,
     NO_VERSIONS,
-    Claimed,
-    Deleted,
-    Earlier,
-    Ended,
+    ClaimResult,
+    DeletedJob,
+    ExistingSubmission,
+    FinishedJob,
     Idempotency,
     JobFilter,
+    LimitUsage,
     Report,
     Settlement,
     Signal,
-    Stands,
-    Swept,
+    SweepResult,
     Topic,
 )
-from coatcheck.store.fairness import Turns
+from coatcheck.store.fairness import RoundRobin
 from coatcheck.store.migrations import Migration
 from coatcheck.store.rows import read_event, read_job, read_step
 from coatcheck.store.sqlite import (
@@ -56,11 +56,11 @@ from coatcheck.store.sqlite.access import SQLiteAccess, check_epoch
 from coatcheck.store.sqlite.audit import SQLiteAudit
 from coatcheck.store.sqlite.files import SQLiteFiles
 from coatcheck.store.sqlite.list_query import list_query
-from coatcheck.store.sqlite.locks import FileLock, LifeSigns
+from coatcheck.store.sqlite.locks import FileLock, LivenessLocks
 from coatcheck.store.sqlite.queues import SQLiteQueues
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.records import SQLiteRecords
-from coatcheck.store.sqlite.rekey import SQLiteResealing
+from coatcheck.store.sqlite.rekey import SQLiteRekey
 from coatcheck.store.sqlite.schedules import SQLiteSchedules
 from coatcheck.store.sqlite.schema import migrate_file
 from coatcheck.store.sqlite.statements import SQL
@@ -83,7 +83,7 @@ class SQLiteStore(
     SQLiteWebhooks,
     SQLiteAccess,
     SQLiteAudit,
-    SQLiteResealing,
+    SQLiteRekey,
 ):
     """Jobs in one SQLite file, shared by any number of processes on one machine."""
 
@@ -92,11 +92,11 @@ class SQLiteStore(
         self._poll_s = poll_s
         self._run_folder = self._path.with_name(self._path.name + ".run")
         self._new_id = UlidGenerator()
-        self._turns = Turns()
+        self._turns = RoundRobin()
         self._counted: set[str] = set()  # kinds of which all that runs counts for their limits
         self._is_open = False
         self._lock: FileLock
-        self._life: LifeSigns
+        self._life: LivenessLocks
         self._wakeups: Wakeups
         self._writer: Writer
         self._reader: Reader
@@ -107,7 +107,7 @@ class SQLiteStore(
         """Make the file and its folders where they are missing, migrate, start the threads."""
         await asyncio.to_thread(migrate_file, self._path, self._run_folder)
         self._lock = FileLock(self._run_folder / "write.lock")
-        self._life = LifeSigns(self._run_folder / "workers")
+        self._life = LivenessLocks(self._run_folder / "workers")
         self._wakeups = Wakeups(self._path, self._run_folder, self._new_id(), self._poll_s)
         self._writer = Writer(self._path, self._lock, self._wakeups.publish, bulk_insert.merge)
         self._reader = Reader(self._path)
@@ -137,11 +137,11 @@ class SQLiteStore(
     # --- handing work in and reading it
 
     async def submit(
-        self, job: NewJob, now: int, once: Idempotency | None = None, epoch: int | None = None
-    ) -> Earlier | None:
+        self, job: JobInsert, now: int, once: Idempotency | None = None, epoch: int | None = None
+    ) -> ExistingSubmission | None:
         """Make a job durable."""
 
-        def submit(tx: Transaction) -> Earlier | None:
+        def submit(tx: Transaction) -> ExistingSubmission | None:
             if epoch is not None:
                 check_epoch(tx, epoch)
             if once is not None:
@@ -151,11 +151,11 @@ class SQLiteStore(
 
         merges = None
         if once is None and bulk_insert.can_be_merged(job):
-            merges = bulk_insert.Incoming(job, now, epoch)
+            merges = bulk_insert.PendingSubmit(job, now, epoch)
         return await self._writer.write(submit, Urgency.SUBMIT, merges)
 
     async def submit_ended(
-        self, job: NewJob, ended: Ended, now: int, epoch: int | None = None
+        self, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None = None
     ) -> None:
         """Make a job durable that has ended."""
 
@@ -166,14 +166,14 @@ class SQLiteStore(
 
         await self._writer.write(submit, Urgency.SUBMIT)
 
-    async def earlier(self, tenant: str, key: str, now: int) -> Earlier | None:
+    async def earlier(self, tenant: str, key: str, now: int) -> ExistingSubmission | None:
         """Read what was submitted under a key."""
         row = await self._reader.glance_at(SQL.key, (tenant, key, now))
-        return None if row is None else Earlier(*row)
+        return None if row is None else ExistingSubmission(*row)
 
     async def submit_batch(
-        self, new: Sequence[NewJob], now: int, once: Idempotency | None = None
-    ) -> Earlier | None:
+        self, new: Sequence[JobInsert], now: int, once: Idempotency | None = None
+    ) -> ExistingSubmission | None:
         """Make many jobs durable, all or none."""
         if len(new) > BATCH_LIMIT:
             raise InvalidInput(f"a batch holds at most {BATCH_LIMIT:,} jobs, not {len(new):,}")
@@ -217,7 +217,7 @@ class SQLiteStore(
         rows = await self._reader.all(sql, values)
         return [read_job(row) for row in rows]
 
-    async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[Event]:
+    async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[JobEvent]:
         """Read a job's log."""
         rows = await self._reader.all(SQL.events_after, (tenant, job_id, after, limit))
         return [read_event(row) for row in rows]
@@ -238,10 +238,10 @@ class SQLiteStore(
         rows = await self._reader.all(SQL.steps_of, (tenant, job_id))
         return [read_step(row) for row in rows]
 
-    async def messages(self, tenant: str, job_id: str) -> list[Message]:
+    async def messages(self, tenant: str, job_id: str) -> list[SentEvent]:
         """Read what was sent to a job."""
         rows = await self._reader.all(SQL.messages_of, (tenant, job_id))
-        return [Message(*row) for row in rows]
+        return [SentEvent(*row) for row in rows]
 
     async def input_of(self, tenant: str, job_id: str) -> str:
         """Read a job's input."""
@@ -283,7 +283,7 @@ class SQLiteStore(
         self,
         source: str,
         before: int,
-        job: NewJob,
+        job: JobInsert,
         now: int,
         copies: Mapping[str, str] = NO_COPIES,
     ) -> None:
@@ -292,7 +292,7 @@ class SQLiteStore(
             lambda tx: jobs.fork(tx, source, before, job, now, copies), Urgency.SUBMIT
         )
 
-    async def delete(self, tenant: str, job_id: str, now: int) -> Deleted:
+    async def delete(self, tenant: str, job_id: str, now: int) -> DeletedJob:
         """Remove a job that has ended."""
         job = await self.get(tenant, job_id)
         deleted = await self._writer.write(
@@ -313,7 +313,7 @@ class SQLiteStore(
         limits: Mapping[str, Limit] = NO_LIMITS,
         versions: Mapping[str, str] = NO_VERSIONS,
         held: HeldSlots | None = None,
-    ) -> Claimed:
+    ) -> ClaimResult:
         """Take jobs that are due."""
         counted = {kind for kind, each in limits.items() if each.concurrency is not None}
         if not counted <= self._counted:
@@ -329,7 +329,9 @@ class SQLiteStore(
             Urgency.WORKER,
         )
 
-    async def stands(self, kind: str, limit: Limit | None, tenant: str, key: str | None) -> Stands:
+    async def stands(
+        self, kind: str, limit: Limit | None, tenant: str, key: str | None
+    ) -> LimitUsage:
         """Count what a kind's limit counts."""
         most = 0 if limit is None else limit.concurrency or 0
         values: list[str | int | None]
@@ -339,7 +341,7 @@ class SQLiteStore(
         running, rate = await self._reader.read(
             lambda db: (_one(db, sql, tuple(values)), _one(db, SQL.rate, (kind,)))
         )
-        return Stands(running[0], 0 if rate is None else rate[0])
+        return LimitUsage(running[0], 0 if rate is None else rate[0])
 
     async def report(self, lease: Lease, report: Report, now: int) -> bool:
         """Write what a running job says of itself."""
@@ -355,13 +357,13 @@ class SQLiteStore(
 
     # --- keeping house
 
-    async def sweep(self, now: int) -> Swept:
+    async def sweep(self, now: int) -> SweepResult:
         """Do what is due, a bounded amount."""
         old, abandoned = now - retention.TOMBSTONES_KEPT_MS, now - batches.ABANDONED_AFTER_MS
         times = (now, old, abandoned, now - rules.OVERRUN_MS)
         found = await self._reader.one(SQL.anything_to_sweep, times)
         if not found[0]:
-            return Swept()
+            return SweepResult()
         finished = await batches.finish_accepted(self._writer, now)
         swept = await self._writer.write(lambda tx: retention.sweep(tx, now), Urgency.BULK)
         return swept._replace(batches=int(finished), more=swept.more or finished)

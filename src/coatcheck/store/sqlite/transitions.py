@@ -19,7 +19,7 @@ from coatcheck.model.job import Terms
 from coatcheck.model.outcome import Waiting
 from coatcheck.model.state import State
 from coatcheck.model.step import child_ended
-from coatcheck.model.transition import Standing, Transition
+from coatcheck.model.transition import JobStatus, Transition
 from coatcheck.model.usage import moved
 from coatcheck.store.base import Topic
 from coatcheck.store.rows import STANDING_FIELDS, read_standing, standing_row
@@ -35,29 +35,29 @@ _UPDATE_STANDING = SQL.update_standing
 _STANDING_OF = SQL.standing_of
 
 
-class Found(NamedTuple):
+class JobRow(NamedTuple):
     """A job's row, where it stands, its terms, its kind, and whether it counts for a limit while it
     runs.
     """
 
     rowid: int
-    standing: Standing
+    standing: JobStatus
     terms: Terms
     kind: str
     limited: bool = False
 
 
-def find(tx: Transaction, tenant: str, job_id: str) -> Found | None:
+def find(tx: Transaction, tenant: str, job_id: str) -> JobRow | None:
     """Read where a job stands."""
     row = tx.one(_STANDING_OF, (tenant, job_id))
     if row is None:
         return None
     split = 1 + STANDING_FIELDS
-    return Found(row[0], read_standing(row[1:split]), Terms(*row[split:-2]), row[-2], row[-1] == 1)
+    return JobRow(row[0], read_standing(row[1:split]), Terms(*row[split:-2]), row[-2], row[-1] == 1)
 
 
 def write(
-    tx: Transaction, tenant: str, job_id: str, found: Found, change: Transition, now: int
+    tx: Transaction, tenant: str, job_id: str, found: JobRow, change: Transition, now: int
 ) -> None:
     """Write a transition. Every transition of a job comes through here."""
     rowid, before, terms, kind, limited = found

@@ -31,7 +31,7 @@ PIECE_PAGES, LEAST_PAGES = 256, 64
 _PIECE = bytes(PIECE_PAGES * PAGE_BYTES)
 
 
-class WalRoom:
+class WalPreallocation:
     """What one process knows of the room in the log of a database."""
 
     def __init__(self, database: Path, most_pages: int) -> None:

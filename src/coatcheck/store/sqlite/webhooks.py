@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coatcheck.model.audit import AuditEntry
-from coatcheck.model.job import NewJob
-from coatcheck.model.webhook import OWN, Delivery, DeliveryKey, Endpoint, Secret
+from coatcheck.model.job import JobInsert
+from coatcheck.model.webhook import (
+    OWN,
+    DeliveryKey,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookSecret,
+)
 from coatcheck.store.base import Topic
 from coatcheck.store.rows import (
     endpoint_row,
@@ -21,7 +27,7 @@ from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Transaction, Urgency
 from coatcheck.store.sqlite.writer import Writer
-from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, Noted
+from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, DeliveryResult
 
 _INSERT_DELIVERIES = SQL.insert_deliveries
 
@@ -39,7 +45,7 @@ def tell(
         tx.topics.add(Topic.WEBHOOKS)
 
 
-def listen(tx: Transaction, job: NewJob) -> None:
+def listen(tx: Transaction, job: JobInsert) -> None:
     """Write a new job's own endpoint."""
     if job.webhook is not None:
         tx.execute(SQL.put_endpoint, endpoint_row(own_endpoint(job, job.webhook)))
@@ -61,8 +67,8 @@ class SQLiteWebhooks:
 
     async def put_endpoint(
         self,
-        endpoint: Endpoint,
-        secret: Secret | None = None,
+        endpoint: WebhookEndpoint,
+        secret: WebhookSecret | None = None,
         *,
         audit: AuditEntry | None = None,
     ) -> None:
@@ -77,14 +83,14 @@ class SQLiteWebhooks:
 
         await self._writer.write(put, Urgency.SUBMIT)
 
-    async def get_endpoint(self, tenant: str, endpoint_id: str) -> Endpoint | None:
+    async def get_endpoint(self, tenant: str, endpoint_id: str) -> WebhookEndpoint | None:
         """Read a tenant's endpoint."""
         rows = await self._reader.all(SQL.endpoint, (tenant, endpoint_id))
         return read_endpoint(rows[0]) if rows and endpoint_id != OWN else None
 
     async def list_endpoints(
         self, tenant: str, after: str = "", limit: int = 100
-    ) -> list[Endpoint]:
+    ) -> list[WebhookEndpoint]:
         """List a tenant's endpoints."""
         rows = await self._reader.all(SQL.endpoints_after, (tenant, after, limit))
         return [read_endpoint(row) for row in rows]
@@ -105,10 +111,10 @@ class SQLiteWebhooks:
 
         return await self._writer.write(delete, Urgency.SUBMIT)
 
-    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[Secret]:
+    async def secrets_of(self, tenant: str, endpoint_id: str, now: int) -> list[WebhookSecret]:
         """Read the secrets that count now."""
         return [
-            Secret(*row)
+            WebhookSecret(*row)
             for row in await self._reader.all(SQL.secrets_of, (tenant, endpoint_id, now))
         ]
 
@@ -116,7 +122,7 @@ class SQLiteWebhooks:
         self,
         tenant: str,
         endpoint_id: str,
-        secret: Secret,
+        secret: WebhookSecret,
         old_until: int,
         *,
         first: bool = False,
@@ -158,18 +164,18 @@ class SQLiteWebhooks:
 
         return await self._writer.write(claim, Urgency.SUBMIT)
 
-    async def note_deliveries(self, noted: Sequence[Noted]) -> list[bool]:
+    async def note_deliveries(self, noted: Sequence[DeliveryResult]) -> list[bool]:
         """Write what became of attempts."""
         return await self._writer.write(
             lambda tx: [_note(tx, each) for each in noted], Urgency.SUBMIT
         )
 
-    async def get_delivery(self, key: DeliveryKey) -> Delivery | None:
+    async def get_delivery(self, key: DeliveryKey) -> WebhookDelivery | None:
         """Read a delivery."""
         rows = await self._reader.all(SQL.delivery, tuple(key))
         return read_delivery(rows[0]) if rows else None
 
-    async def list_deliveries(self, which: DeliveryFilter) -> list[Delivery]:
+    async def list_deliveries(self, which: DeliveryFilter) -> list[WebhookDelivery]:
         """List deliveries, newest first."""
         before = which.before
         if which.job_id is not None:
@@ -196,7 +202,7 @@ class SQLiteWebhooks:
         return await self._writer.write(again, Urgency.SUBMIT)
 
 
-def _note(tx: Transaction, noted: Noted) -> bool:
+def _note(tx: Transaction, noted: DeliveryResult) -> bool:
     values = (noted.state, noted.due_at, write_log(noted.log), *noted.key, noted.attempt)
     tx.execute(SQL.note_delivery, values)
     if not tx.changed():

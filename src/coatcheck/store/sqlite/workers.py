@@ -6,10 +6,10 @@ import json
 
 from coatcheck.model.job import Lease
 from coatcheck.model.worker import WorkerInfo
-from coatcheck.store.base import Held, SeenWorker
+from coatcheck.store.base import HeldJob, RegisteredWorker
 from coatcheck.store.rows import read_worker
 from coatcheck.store.sqlite import jobs
-from coatcheck.store.sqlite.locks import LifeSigns
+from coatcheck.store.sqlite.locks import LivenessLocks
 from coatcheck.store.sqlite.reader import Reader
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Transaction, Urgency
@@ -21,7 +21,7 @@ class SQLiteWorkers:
 
     _writer: Writer
     _reader: Reader
-    _life: LifeSigns
+    _life: LivenessLocks
 
     async def register_worker(self, worker: WorkerInfo) -> None:
         """Make a worker known."""
@@ -39,11 +39,11 @@ class SQLiteWorkers:
         """Raise a worker's heartbeat count."""
         return await self._writer.write(lambda tx: _beat(tx, worker_id), Urgency.WORKER)
 
-    async def workers(self) -> list[SeenWorker]:
+    async def workers(self) -> list[RegisteredWorker]:
         """List the registered workers."""
         rows = await self._reader.all(SQL.all_workers)
         return [
-            SeenWorker(info, known_dead=info.pid != 0 and self._life.is_dead(info.id))
+            RegisteredWorker(info, known_dead=info.pid != 0 and self._life.is_dead(info.id))
             for info in map(read_worker, rows)
         ]
 
@@ -56,10 +56,10 @@ class SQLiteWorkers:
             self._life.drop(worker_id)
         return removed
 
-    async def held_by(self, worker_id: str) -> list[Held]:
+    async def held_by(self, worker_id: str) -> list[HeldJob]:
         """List what a worker holds."""
         rows = await self._reader.all(SQL.held_by, (worker_id,))
-        return [Held(Lease(*row[:3]), row[3] == 1) for row in rows]
+        return [HeldJob(Lease(*row[:3]), row[3] == 1) for row in rows]
 
 
 def _register(tx: Transaction, worker: WorkerInfo) -> None:

@@ -58,10 +58,10 @@ import apsw
 from coatcheck.errors import StoreUnavailable
 from coatcheck.store.base import Topic
 from coatcheck.store.sqlite.connection import BUSY_TIMEOUT_MS, connect, is_ours, translate
-from coatcheck.store.sqlite.inline_commit import Quickness
+from coatcheck.store.sqlite.inline_commit import InlineCommitPolicy
 from coatcheck.store.sqlite.locks import FileLock
 from coatcheck.store.sqlite.transaction import Operation, Ticket, Transaction, Urgency
-from coatcheck.store.sqlite.wal_preallocation import WalRoom
+from coatcheck.store.sqlite.wal_preallocation import WalPreallocation
 
 T = TypeVar("T")
 
@@ -104,9 +104,9 @@ class Writer:
         self._turn = threading.Lock()  # whoever has it may use the connection
         self._closing = False
         self._idle = asyncio.Event()
-        self._quick = Quickness()
+        self._quick = InlineCommitPolicy()
         self._wal_pages = 0
-        self._room = WalRoom(path, CHECKPOINT_PAGES)
+        self._room = WalPreallocation(path, CHECKPOINT_PAGES)
         self._for_thread: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="coatcheck-writer", daemon=True)
         self._thread.start()

@@ -16,7 +16,7 @@ SOONEST_S = 1.0
 LATEST_S = 10.0
 
 
-class Standing:
+class BusyBackoff:
     """The jobs that stand, by their models, as far as this process has seen them."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from coatcheck.model.event import Event, EventType
+from coatcheck.model.event import EventType, JobEvent
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
 
@@ -41,7 +41,7 @@ def word_for(state: State, phase: str | None) -> str:
     return QUEUED
 
 
-def word_after(events: Sequence[Event]) -> str:
+def word_after(events: Sequence[JobEvent]) -> str:
     """Return the state that a job was in after what its log says."""
     word = QUEUED
     for event in events:
@@ -50,7 +50,7 @@ def word_after(events: Sequence[Event]) -> str:
     return word
 
 
-def told_by(event: Event) -> str | None:
+def told_by(event: JobEvent) -> str | None:
     """Return the state that an entry of a job's log tells of; None where it tells of none."""
     if event.type not in (EventType.STATE, EventType.PROGRESS):
         return None

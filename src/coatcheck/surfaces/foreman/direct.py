@@ -14,11 +14,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from coatcheck.relay.call import Head
+from coatcheck.relay.call import ResponseHead
 from coatcheck.relay.headers import end_to_end, for_upstream, pairs_of, raw_of
-from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
+from coatcheck.relay.upstream import (
+    CallBroken,
+    TargetUnreachable,
+    UpstreamRequest,
+    UpstreamResponse,
+)
 from coatcheck.surfaces.foreman.errors import error
-from coatcheck.surfaces.foreman.targets import Target, Targets, TargetsAway
+from coatcheck.surfaces.foreman.targets import ModelTarget, ModelTargets, NoTargetReachable
 
 # What a target is told of the caller.
 HEADERS = frozenset({"accept", "content-type", "user-agent"})
@@ -26,7 +31,7 @@ HEADERS = frozenset({"accept", "content-type", "user-agent"})
 _SERVERS = frozenset({"date", "server", "content-length"})
 
 
-async def ask_all(targets: Targets, path: str, member: str, named: str) -> Response:
+async def ask_all(targets: ModelTargets, path: str, member: str, named: str) -> Response:
     """Put together what all targets list; each thing once."""
     there = await targets.look(urgent=True)
     if not there:
@@ -42,7 +47,7 @@ async def ask_all(targets: Targets, path: str, member: str, named: str) -> Respo
     return JSONResponse({**found[0], member: list(listed.values())})
 
 
-async def _listed(target: Target, path: str) -> dict[str, Any] | None:
+async def _listed(target: ModelTarget, path: str) -> dict[str, Any] | None:
     try:
         status, said = await target.ask(path)
     except (TargetUnreachable, CallBroken):
@@ -50,13 +55,13 @@ async def _listed(target: Target, path: str) -> dict[str, Any] | None:
     return said if status == 200 and isinstance(said, dict) else None
 
 
-def _away(targets: Targets, path: str) -> Response:
+def _away(targets: ModelTargets, path: str) -> Response:
     words = "; ".join(f"{target.name}: {target.seen.why}" for target in targets)
     return error(503, f"the target cannot be reached ({words})", path)
 
 
 async def pass_through(
-    request: Request, targets: Targets, path: str, model: str | None, content: bytes | None
+    request: Request, targets: ModelTargets, path: str, model: str | None, content: bytes | None
 ) -> Response:
     """Call a path of a target that has the model, or of any target, and stream its answer."""
     try:
@@ -64,13 +69,13 @@ async def pass_through(
             found = await targets.having(model, urgent=True)
         else:
             found = await targets.look(urgent=True)
-    except TargetsAway as away:
+    except NoTargetReachable as away:
         return error(503, str(away), path)
     if not found:
         return _away(targets, path)
     body = None if content is None else _once(content)
     pairs = for_upstream(pairs_of(request.scope["headers"]), HEADERS)
-    call = Outgoing("GET" if content is None else "POST", path, pairs, len(content or b""))
+    call = UpstreamRequest("GET" if content is None else "POST", path, pairs, len(content or b""))
     return _Through(found[0], call, body, path)
 
 
@@ -82,7 +87,11 @@ class _Through(Response):
     """An answer that is made while it is sent; the call ends with it, however that happens."""
 
     def __init__(
-        self, target: Target, call: Outgoing, body: AsyncIterator[bytes] | None, path: str
+        self,
+        target: ModelTarget,
+        call: UpstreamRequest,
+        body: AsyncIterator[bytes] | None,
+        path: str,
     ) -> None:
         self.background = None
         self._target = target
@@ -118,8 +127,8 @@ class _Through(Response):
 
     _begun = False
 
-    async def _send(self, incoming: Incoming, send: Send) -> None:
-        head: Head = incoming.head
+    async def _send(self, incoming: UpstreamResponse, send: Send) -> None:
+        head: ResponseHead = incoming.head
         pairs = [pair for pair in end_to_end(list(head.headers)) if pair[0] not in _SERVERS]
         start = {"type": "http.response.start", "status": head.status, "headers": raw_of(pairs)}
         self._begun = True

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from starlette.responses import JSONResponse, Response
 
-from coatcheck.http.errors import Refusal
+from coatcheck.http.errors import ErrorResponse
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
 from coatcheck.surfaces.foreman.job import REFUSED, TOO_LATE
@@ -23,7 +23,7 @@ _TYPES = {
 }
 
 
-def refuse(refusal: Refusal, path: str) -> Response:
+def refuse(refusal: ErrorResponse, path: str) -> Response:
     """Write a refusal as whoever asks on this path expects it."""
     status = _STATUSES.get(refusal.status, refusal.status)
     return error(status, refusal.detail, path, refusal.headers)

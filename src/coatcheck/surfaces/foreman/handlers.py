@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.submit.submit import Submitted
-from coatcheck.engine.webhooks.endpoints import WebhookAsked
+from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.errors import InvalidPayload, NotFound
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.files.artifacts import INERT
@@ -22,10 +22,10 @@ from coatcheck.http.request.body import parse_json, read_bounded
 from coatcheck.http.request.idempotency import once_for
 from coatcheck.http.surfaces.submit import find_for, submission_for
 from coatcheck.model.job import Job
-from coatcheck.relay.credentials import Secrecy
+from coatcheck.relay.credentials import CallEncryption
 from coatcheck.relay.headers import Pairs
-from coatcheck.relay.intake import Keeps, Taken, take
-from coatcheck.relay.responder import Manners, Reception, wait_of
+from coatcheck.relay.intake import IntakeOptions, StoredRequest, take
+from coatcheck.relay.responder import Responder, ResponderOptions, wait_of
 from coatcheck.surfaces.foreman import direct, errors
 from coatcheck.surfaces.foreman.call import (
     STATE_WEBHOOK,
@@ -37,7 +37,7 @@ from coatcheck.surfaces.foreman.call import (
 from coatcheck.surfaces.foreman.constants import KIND, MODEL, SURFACE
 from coatcheck.surfaces.foreman.models import queue_of
 from coatcheck.surfaces.foreman.settings import ForemanSettings
-from coatcheck.surfaces.foreman.targets import Targets
+from coatcheck.surfaces.foreman.targets import ModelTargets
 from coatcheck.surfaces.foreman.upstream_paths import (
     CHAT,
     OPENAI_MODELS,
@@ -55,20 +55,23 @@ READ_AT_ONCE = 256 * 1024
 _KEPT_HEADERS = (b"accept", b"content-type", b"user-agent", b"idempotency-key", b"prefer")
 
 
-class ForemanCalls:
+class ForemanHandlers:
     """The calls of a server with these settings."""
 
     def __init__(
-        self, settings: ForemanSettings, targets: Targets, secrecy: Callable[[], Secrecy]
+        self,
+        settings: ForemanSettings,
+        targets: ModelTargets,
+        secrecy: Callable[[], CallEncryption],
     ) -> None:
         self._settings = settings
         self._targets = targets
         self._secrecy = secrecy
-        self._keeps = Keeps(KIND, headers=direct.HEADERS, credentials="drop")
+        self._keeps = IntakeOptions(KIND, headers=direct.HEADERS, credentials="drop")
 
     @cached_property
-    def _reception(self) -> Reception:
-        return Reception(self._secrecy())
+    def _reception(self) -> Responder:
+        return Responder(self._secrecy())
 
     # --- what waits for its turn
 
@@ -77,7 +80,7 @@ class ForemanCalls:
         engine: Engine = request.app.state.engine
         taken, model = await self._take(request, path, await self._read(request))
         wait = wait_of(request, None)
-        manners = Manners(
+        manners = ResponderOptions(
             partial(self._accepted, path, is_wanted=wait.seconds is not None),
             partial(errors.failed, path=path),
             "cancel" if self._settings.cancels_on_hangup else "continue",
@@ -111,7 +114,7 @@ class ForemanCalls:
             return parse_json(content)
         return await asyncio.to_thread(parse_json, content)
 
-    async def _take(self, request: Request, path: str, body: Any) -> tuple[Taken, str]:
+    async def _take(self, request: Request, path: str, body: Any) -> tuple[StoredRequest, str]:
         engine: Engine = request.app.state.engine
         model = model_in(body)
         content = await asyncio.to_thread(_dumped, as_sent(body, path, self._settings))
@@ -131,9 +134,9 @@ class ForemanCalls:
     async def _submit(
         self,
         request: Request,
-        taken: Taken,
+        taken: StoredRequest,
         model: str,
-        webhook: WebhookAsked | None,
+        webhook: WebhookSpec | None,
         asked: Submission,
     ) -> Submitted:
         engine: Engine = request.app.state.engine
@@ -212,14 +215,14 @@ def _dumped(body: dict[str, Any]) -> bytes:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _webhook_in(body: Any) -> WebhookAsked | None:
+def _webhook_in(body: Any) -> WebhookSpec | None:
     url = body.get(STATE_WEBHOOK) if isinstance(body, dict) else None
     if url is None:
         return None
     if not isinstance(url, str):
         words = "it is an address, such as https://example.com/hook"
         raise InvalidPayload(f"{STATE_WEBHOOK}: {words}", [(f"/{STATE_WEBHOOK}", words)])
-    return WebhookAsked(url, EVENTS)
+    return WebhookSpec(url, EVENTS)
 
 
 def _without_credentials(request: Request) -> Request:

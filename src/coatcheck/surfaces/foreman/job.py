@@ -31,11 +31,16 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from coatcheck.errors import Fail, Retry
-from coatcheck.relay.call import Head, StoredAnswer
-from coatcheck.relay.credentials import Secrecy
+from coatcheck.relay.call import ResponseHead, StoredResponse
+from coatcheck.relay.credentials import CallEncryption
 from coatcheck.relay.handler import CallTerms, relay_call
-from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
-from coatcheck.surfaces.foreman.busy_backoff import Standing
+from coatcheck.relay.upstream import (
+    CallBroken,
+    TargetUnreachable,
+    UpstreamRequest,
+    UpstreamResponse,
+)
+from coatcheck.surfaces.foreman.busy_backoff import BusyBackoff
 from coatcheck.surfaces.foreman.call import ModelCall
 from coatcheck.surfaces.foreman.constants import KIND, LOADING, SEATS, WORKING
 from coatcheck.surfaces.foreman.models import canonical
@@ -47,7 +52,7 @@ from coatcheck.surfaces.foreman.stream_merge import (
     last_line_of,
     media_type_of,
 )
-from coatcheck.surfaces.foreman.targets import Target, Targets, TargetsAway, seats
+from coatcheck.surfaces.foreman.targets import ModelTarget, ModelTargets, NoTargetReachable, seats
 from coatcheck.surfaces.foreman.upstream_paths import GENERATE
 from coatcheck.worker.steps.context import Context
 
@@ -63,11 +68,11 @@ REFUSED = "ollama-"
 TOO_LATE = "upstream-timeout"
 STREAM_FAILED = "ollama-stream"
 
-Handler = Callable[[Context, ModelCall], Awaitable[StoredAnswer]]
+Handler = Callable[[Context, ModelCall], Awaitable[StoredResponse]]
 
 
 def handler_with(
-    settings: ForemanSettings, targets: Targets, secrecy: Callable[[], Secrecy]
+    settings: ForemanSettings, targets: ModelTargets, secrecy: Callable[[], CallEncryption]
 ) -> Handler:
     """Make the handler that does jobs for Ollama."""
     terms = CallTerms(
@@ -79,9 +84,9 @@ def handler_with(
         on_hangup="cancel" if settings.cancels_on_hangup else "continue",
     )
 
-    standing = Standing()
+    standing = BusyBackoff()
 
-    async def ask_model(ctx: Context, call: ModelCall) -> StoredAnswer:
+    async def ask_model(ctx: Context, call: ModelCall) -> StoredResponse:
         """Have a model answer."""
         target = await _seat(ctx, call.model, targets, settings.per_target, standing)
         await ctx.phase(LOADING)
@@ -103,11 +108,11 @@ def handler_with(
 
 
 async def _seat(
-    ctx: Context, model: str, targets: Targets, per_target: int, standing: Standing
-) -> Target:
+    ctx: Context, model: str, targets: ModelTargets, per_target: int, standing: BusyBackoff
+) -> ModelTarget:
     try:
         found = await targets.having(model)
-    except TargetsAway as error:
+    except NoTargetReachable as error:
         raise Retry(str(error), after=error.after, counts=False) from error
     named = seats(found, per_target)
     taken = await ctx.place(SEATS, list(named))
@@ -118,7 +123,7 @@ async def _seat(
     return named[taken]
 
 
-async def _went_away(target: Target, error: Retry) -> bool:
+async def _went_away(target: ModelTarget, error: Retry) -> bool:
     """Tell whether a call failed because its target could not be reached, or cannot any more: one
     that was cut off or timed out is followed by a probe.
     """
@@ -130,7 +135,7 @@ async def _went_away(target: Target, error: Retry) -> bool:
 
 
 async def _load(
-    target: Target, call: ModelCall, settings: ForemanSettings, listening: _Listening
+    target: ModelTarget, call: ModelCall, settings: ForemanSettings, listening: _Listening
 ) -> None:
     """Have the model loaded where it is not; what the target says against it, it says to the call
     itself once more.
@@ -144,7 +149,7 @@ async def _load(
         asked["options"] = call.options
     content = json.dumps(asked).encode()
     headers = [("accept", "application/json"), ("content-type", "application/json")]
-    outgoing = Outgoing("POST", GENERATE, headers, len(content))
+    outgoing = UpstreamRequest("POST", GENERATE, headers, len(content))
     try:
         async with (
             asyncio.timeout(settings.timeout_s),
@@ -168,7 +173,7 @@ async def _once(content: bytes) -> AsyncIterator[bytes]:
 class _Listening:
     """An upstream that is not listened to for ever, and whose last words are remembered."""
 
-    def __init__(self, target: Target, poll_s: float) -> None:
+    def __init__(self, target: ModelTarget, poll_s: float) -> None:
         self._target = target
         self._poll_s = poll_s
         self._heard = False
@@ -180,15 +185,15 @@ class _Listening:
         return bytes(self._tail[-_TAIL:])
 
     def call(
-        self, call: Outgoing, body: AsyncIterator[bytes] | None
-    ) -> AbstractAsyncContextManager[Incoming]:
+        self, call: UpstreamRequest, body: AsyncIterator[bytes] | None
+    ) -> AbstractAsyncContextManager[UpstreamResponse]:
         """Make a call."""
         return self._call(call, body)
 
     @contextlib.asynccontextmanager
     async def _call(
-        self, call: Outgoing, body: AsyncIterator[bytes] | None
-    ) -> AsyncIterator[Incoming]:
+        self, call: UpstreamRequest, body: AsyncIterator[bytes] | None
+    ) -> AsyncIterator[UpstreamResponse]:
         self._tail.clear()
         patience = asyncio.timeout(None)
         try:
@@ -222,13 +227,13 @@ class _Listening:
         patience.reschedule(asyncio.get_running_loop().time())
 
 
-async def _check_head(head: Head) -> None:
+async def _check_head(head: ResponseHead) -> None:
     """Raise Retry where what answers is not Ollama: before its caller hears anything of it."""
     if head.status < 400 and media_type_of(head.headers) not in (JSON, NDJSON, EVENTS):
         raise Retry("what answered there is not Ollama")
 
 
-def _check(answer: StoredAnswer, tail: bytes, *, repeatable: bool) -> None:
+def _check(answer: StoredResponse, tail: bytes, *, repeatable: bool) -> None:
     """Raise where the target has refused the call, or has failed in the middle of its answer: its
     caller has been told, and the job has not done what it was for.
     """

@@ -10,19 +10,19 @@ from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     JSON,
     TRACEPARENT,
-    Answer,
-    Body,
+    Audience,
     Endpoint,
+    EndpointBody,
+    EndpointResponse,
     Handler,
     KindRule,
-    OpensTo,
     Parameter,
     Schema,
 )
 from coatcheck.model.access import Scope
 from coatcheck.surfaces.foreman import upstream_paths as paths
 from coatcheck.surfaces.foreman.constants import KIND
-from coatcheck.surfaces.foreman.handlers import ForemanCalls
+from coatcheck.surfaces.foreman.handlers import ForemanHandlers
 from coatcheck.surfaces.foreman.stream_merge import EVENTS, NDJSON
 
 TAG = "foreman"
@@ -71,7 +71,7 @@ _QUEUED_REFUSALS = (400, 408, 413, 422, 429, 502, 503, 504)
 _STRAIGHT_REFUSALS = (400, 408, 413, 422, 502, 503)
 
 
-def endpoints_for(calls: ForemanCalls) -> list[Endpoint]:
+def endpoints_for(calls: ForemanHandlers) -> list[Endpoint]:
     """Make the table."""
     return [
         _queued(calls, paths.CHAT, "chat", "Chat with a model", NDJSON),
@@ -85,8 +85,8 @@ def endpoints_for(calls: ForemanCalls) -> list[Endpoint]:
             "ollamaIsRunning",
             "Say that Ollama is running, as its command line asks first",
             TAG,
-            {200: Answer("It is.", {"text/plain": {}})},
-            opens_to=OpensTo.EVERYBODY,
+            {200: EndpointResponse("It is.", {"text/plain": {}})},
+            opens_to=Audience.EVERYBODY,
         ),
         _looked(paths.TAGS, calls.tags, "listModels", "List the models of all targets"),
         _looked(paths.PS, calls.running, "listLoadedModels", "List the models that are loaded"),
@@ -111,10 +111,10 @@ def endpoints_for(calls: ForemanCalls) -> list[Endpoint]:
             "submitChat",
             "Hand a chat in, and be told how it goes",
             TAG,
-            {202: Answer("It will be done.", _JOB_ID, ("Location",))},
+            {202: EndpointResponse("It will be done.", _JOB_ID, ("Location",))},
             refusals=_QUEUED_REFUSALS,
             parameters=(IDEMPOTENCY_KEY, TRACEPARENT),
-            body=Body("A chat as Ollama has it, and where to call.", _CHAT),
+            body=EndpointBody("A chat as Ollama has it, and where to call.", _CHAT),
             kind=KIND,
             refused_as=_ERROR,
         ),
@@ -125,7 +125,7 @@ def endpoints_for(calls: ForemanCalls) -> list[Endpoint]:
             "getCompletion",
             "Get what a job has left behind",
             TAG,
-            {200: Answer("It.", {ANY: {}})},
+            {200: EndpointResponse("It.", {ANY: {}})},
             refusals=(404,),
             kind=KindRule.JOB,
             refused_as=_ERROR,
@@ -133,7 +133,7 @@ def endpoints_for(calls: ForemanCalls) -> list[Endpoint]:
     ]
 
 
-def _queued(calls: ForemanCalls, path: str, name: str, summary: str, stream: str) -> Endpoint:
+def _queued(calls: ForemanHandlers, path: str, name: str, summary: str, stream: str) -> Endpoint:
     return Endpoint(
         "POST",
         path,
@@ -142,19 +142,23 @@ def _queued(calls: ForemanCalls, path: str, name: str, summary: str, stream: str
         summary,
         TAG,
         {
-            200: Answer("What the model says, in one piece or as it comes.", {stream: {}, ANY: {}}),
-            202: Answer("It takes longer than the caller would wait.", _JOB_ID, ("Location",)),
+            200: EndpointResponse(
+                "What the model says, in one piece or as it comes.", {stream: {}, ANY: {}}
+            ),
+            202: EndpointResponse(
+                "It takes longer than the caller would wait.", _JOB_ID, ("Location",)
+            ),
         },
         refusals=(404, *_QUEUED_REFUSALS),
         parameters=(IDEMPOTENCY_KEY, TRACEPARENT, _PREFER),
-        body=Body("As Ollama has it.", _CALL),
+        body=EndpointBody("As Ollama has it.", _CALL),
         kind=KIND,
         refused_as=_ERROR,
     )
 
 
 def _looked(path: str, handler: Handler, name: str, summary: str) -> Endpoint:
-    answers = {200: Answer("As Ollama has it.", {ANY: {}})}
+    answers = {200: EndpointResponse("As Ollama has it.", {ANY: {}})}
     return Endpoint(
         *("GET", path, handler, name, summary, TAG, answers, (404, 502, 503)),
         kind=KIND,
@@ -162,14 +166,14 @@ def _looked(path: str, handler: Handler, name: str, summary: str) -> Endpoint:
     )
 
 
-def _model(calls: ForemanCalls) -> Endpoint:
+def _model(calls: ForemanHandlers) -> Endpoint:
     path = f"{paths.OPENAI_MODELS}/{{model:path}}"
     looked = _looked(path, calls.openai_model, "openaiModel", "Show a model")
     return replace(looked, refusals=(400, *looked.refusals))
 
 
 def _straight(
-    calls: ForemanCalls, path: str, name: str, summary: str, needs: Scope | None = None
+    calls: ForemanHandlers, path: str, name: str, summary: str, needs: Scope | None = None
 ) -> Endpoint:
     return Endpoint(
         "POST",
@@ -178,9 +182,9 @@ def _straight(
         name,
         summary,
         TAG,
-        {200: Answer("As Ollama has it.", {ANY: {}})},
+        {200: EndpointResponse("As Ollama has it.", {ANY: {}})},
         refusals=(404, *_STRAIGHT_REFUSALS),
-        body=Body("As Ollama has it.", _CALL),
+        body=EndpointBody("As Ollama has it.", _CALL),
         needs=needs,
         kind=KIND,
         refused_as=_ERROR,

@@ -24,7 +24,7 @@ _TEXTS = ("content", "thinking", "reasoning", "reasoning_content", "refusal")
 Pieces = AsyncIterator[bytes]
 
 
-class Folded(NamedTuple):
+class MergedStream(NamedTuple):
     """An answer: as one object, and its text alone."""
 
     result: Any  # None where nothing could be made of it
@@ -37,16 +37,16 @@ def media_type_of(headers: Iterable[tuple[str, str]]) -> str:
     return given.partition(";")[0].strip().lower()
 
 
-async def fold(pieces: Pieces, media_type: str) -> Folded:
+async def fold(pieces: Pieces, media_type: str) -> MergedStream:
     """Fold an answer; raises ValueError where it is not what its media type says."""
     if media_type not in (NDJSON, EVENTS):
         whole = json.loads(b"".join([piece async for piece in pieces]))
-        return Folded(whole, _text_of(whole))
+        return MergedStream(whole, _text_of(whole))
     folding = _Events() if media_type == EVENTS else _Lines()
     async for line in _lines(pieces):
         folding.add(line)
     whole = folding.whole
-    return Folded(whole, _text_of(whole))
+    return MergedStream(whole, _text_of(whole))
 
 
 async def _lines(pieces: Pieces) -> AsyncIterator[bytes]:

@@ -12,23 +12,23 @@ from starlette.responses import Response
 
 from coatcheck.app import App
 from coatcheck.crypto.pepper import pepper_for
-from coatcheck.http.errors import Refusal
-from coatcheck.http.surfaces.base import NotAskedFor, Part, Surface
+from coatcheck.http.errors import ErrorResponse
+from coatcheck.http.surfaces.base import OptionalPart, Surface, SurfaceDisabled
 from coatcheck.model.job import Job
-from coatcheck.relay.credentials import Secrecy
+from coatcheck.relay.credentials import CallEncryption
 from coatcheck.relay.fork import forks_of
 from coatcheck.relay.replay import answer_kept
 from coatcheck.settings import Settings
 from coatcheck.surfaces.foreman import errors
 from coatcheck.surfaces.foreman.call import ModelCall
 from coatcheck.surfaces.foreman.constants import KIND, SURFACE
-from coatcheck.surfaces.foreman.handlers import ForemanCalls
+from coatcheck.surfaces.foreman.handlers import ForemanHandlers
 from coatcheck.surfaces.foreman.job import handler_with
 from coatcheck.surfaces.foreman.models import queue_of
 from coatcheck.surfaces.foreman.routes import PREFIXES, endpoints_for
 from coatcheck.surfaces.foreman.settings import URL, ForemanSettings
-from coatcheck.surfaces.foreman.targets import Targets
-from coatcheck.surfaces.foreman.webhooks import ForemanWording
+from coatcheck.surfaces.foreman.targets import ModelTargets
+from coatcheck.surfaces.foreman.webhooks import ForemanWebhookFormat
 
 # Beyond the call itself: to find a target, to have the model loaded, to write the answer down.
 SPARE_S = 60
@@ -45,18 +45,18 @@ class ForemanSurface(Surface):
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self.settings = ForemanSettings.read(os.environ if environment is None else environment)
-        self._targets = Targets(self.settings)
-        self._secrecy = Secrecy()
-        self._calls = ForemanCalls(self.settings, self._targets, self._secrecy_now)
+        self._targets = ModelTargets(self.settings)
+        self._secrecy = CallEncryption()
+        self._calls = ForemanHandlers(self.settings, self._targets, self._secrecy_now)
         self.endpoints = endpoints_for(self._calls)
 
     def configure(self, settings: Settings) -> None:
         """Take the pepper: an answer's cookies would be sealed under it. Ollama sets none, so it is
         not asked for before there are any.
         """
-        self._secrecy = Secrecy(pepper_for(settings).read_or_make)
+        self._secrecy = CallEncryption(pepper_for(settings).read_or_make)
 
-    def _secrecy_now(self) -> Secrecy:
+    def _secrecy_now(self) -> CallEncryption:
         return self._secrecy
 
     def declare(self, app: App) -> None:
@@ -71,7 +71,7 @@ class ForemanSurface(Surface):
             keep_failed=settings.job_ttl_s,
             concurrency=settings.seats,
             head_starts=self._head_starts,
-            wording=ForemanWording(settings.webhook_secret, self._secrecy_now),
+            wording=ForemanWebhookFormat(settings.webhook_secret, self._secrecy_now),
             fork_input=forks_of(ModelCall, self._secrecy_now, SURFACE),
         )(handler_with(settings, self._targets, self._secrecy_now))
 
@@ -80,7 +80,7 @@ class ForemanSurface(Surface):
         head_start = round(self.settings.head_start_s * 1000)
         return {queue_of(model): head_start for model in self._targets.resident}
 
-    def refuse(self, refusal: Refusal, path: str) -> Response:
+    def refuse(self, refusal: ErrorResponse, path: str) -> Response:
         """Write a refusal as Ollama does."""
         return errors.refuse(refusal, path)
 
@@ -101,11 +101,11 @@ class ForemanSurface(Surface):
             return {"degraded": True}
         return {"degraded": self._targets.are_away}
 
-    def parts(self) -> Iterable[Part]:
+    def parts(self) -> Iterable[OptionalPart]:
         """List the targets, and how they are."""
         yield from asyncio.run(self._parts())
 
-    async def _parts(self) -> list[Part]:
+    async def _parts(self) -> list[OptionalPart]:
         found = []
         await self._targets.look()
         for target in self._targets:
@@ -113,10 +113,12 @@ class ForemanSurface(Surface):
             if seen.reachable:
                 models = len(seen.models or ())
                 loaded = ", ".join(sorted(seen.resident)) or "none"
-                found.append(Part(f"Ollama at {target.name} has {models} models; loaded: {loaded}"))
+                found.append(
+                    OptionalPart(f"Ollama at {target.name} has {models} models; loaded: {loaded}")
+                )
             else:
                 found.append(
-                    Part(
+                    OptionalPart(
                         f"Ollama at {target.name} cannot be reached: {seen.why}",
                         f"start it there (`ollama serve`), or set {URL}; jobs wait for it",
                     )
@@ -127,5 +129,5 @@ class ForemanSurface(Surface):
 def if_asked_for() -> ForemanSurface:
     """Return the surface where the environment says where Ollama is."""
     if not os.environ.get(URL, "").strip():
-        raise NotAskedFor(f"set {URL} to have a queue before Ollama")
+        raise SurfaceDisabled(f"set {URL} to have a queue before Ollama")
     return ForemanSurface()

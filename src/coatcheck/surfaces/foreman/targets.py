@@ -22,7 +22,12 @@ from urllib.parse import urlsplit
 
 from coatcheck.relay.headers import Pairs
 from coatcheck.relay.http_upstream import HttpUpstream
-from coatcheck.relay.upstream import CallBroken, Incoming, Outgoing, TargetUnreachable
+from coatcheck.relay.upstream import (
+    CallBroken,
+    TargetUnreachable,
+    UpstreamRequest,
+    UpstreamResponse,
+)
 from coatcheck.surfaces.foreman.models import canonical
 from coatcheck.surfaces.foreman.settings import ForemanSettings
 from coatcheck.surfaces.foreman.upstream_paths import PS, TAGS, check_upstream_path
@@ -37,7 +42,7 @@ MOST_BYTES = 8 * 1024 * 1024
 NEVER = float("-inf")
 
 
-class Seen(NamedTuple):
+class TargetStatus(NamedTuple):
     """A target as it was when it was last looked at."""
 
     at: float = NEVER
@@ -51,7 +56,7 @@ class Seen(NamedTuple):
         return self.models is None or model in self.models
 
 
-class TargetsAway(Exception):
+class NoTargetReachable(Exception):
     """No target that may have the model can be reached; it is worth looking again `after` so many
     seconds.
     """
@@ -61,13 +66,13 @@ class TargetsAway(Exception):
         self.after = after
 
 
-class Target:
+class ModelTarget:
     """One server with models."""
 
     def __init__(self, url: str, token: str, poll_s: float) -> None:
         self.url = url
         self.name = urlsplit(url).netloc
-        self.seen = Seen()
+        self.seen = TargetStatus()
         self.under_way = 0  # calls of this process that are
         self._poll_s = poll_s
         self._upstream = HttpUpstream(url, connect_s=CONNECT_S)
@@ -79,8 +84,8 @@ class Target:
 
     @contextlib.asynccontextmanager
     async def call(
-        self, call: Outgoing, body: AsyncIterator[bytes] | None
-    ) -> AsyncIterator[Incoming]:
+        self, call: UpstreamRequest, body: AsyncIterator[bytes] | None
+    ) -> AsyncIterator[UpstreamResponse]:
         """Call a path of the list with the operator's token; raises as an upstream does."""
         check_upstream_path(call.path)
         named = [pair for pair in call.headers if pair[0] != "authorization"]
@@ -102,7 +107,7 @@ class Target:
         content = b"" if asked is None else json.dumps(asked).encode()
         headers = [("accept", "application/json"), ("content-type", "application/json")]
         method = "GET" if asked is None else "POST"
-        outgoing = Outgoing(method, path, headers, len(content))
+        outgoing = UpstreamRequest(method, path, headers, len(content))
         body = _once(content) if content else None
         async with self.call(outgoing, body) as (head, chunks):
             said = bytearray()
@@ -117,7 +122,7 @@ class Target:
 
     # --- looking
 
-    async def look(self, *, urgent: bool = False) -> Seen:
+    async def look(self, *, urgent: bool = False) -> TargetStatus:
         """Return how the target is; where that is not known well enough it is asked. One that is
         away is left alone for its pause, unless somebody waits for the answer.
         """
@@ -127,7 +132,7 @@ class Target:
             return seen
         return await self.look_now()
 
-    async def look_now(self) -> Seen:
+    async def look_now(self) -> TargetStatus:
         """Ask the target what it has and what is loaded."""
         try:
             async with asyncio.timeout(LOOK_S):
@@ -138,7 +143,7 @@ class Target:
             self.is_away("it does not answer")
         else:
             self._failures = 0
-            self.seen = Seen(time.monotonic(), True, tags, running, "")
+            self.seen = TargetStatus(time.monotonic(), True, tags, running, "")
         return self.seen
 
     async def _names(self, path: str) -> frozenset[str]:
@@ -167,28 +172,28 @@ class Target:
         return max(0.0, self._look_at - time.monotonic())
 
 
-class Targets:
+class ModelTargets:
     """All of them."""
 
     def __init__(self, settings: ForemanSettings) -> None:
-        self._all = [Target(url, settings.token, settings.poll_s) for url in settings.targets]
+        self._all = [ModelTarget(url, settings.token, settings.poll_s) for url in settings.targets]
         self._by_url = {target.url: target for target in self._all}
 
     def __iter__(self) -> Any:
         return iter(self._all)
 
-    def __getitem__(self, url: str) -> Target:
+    def __getitem__(self, url: str) -> ModelTarget:
         return self._by_url[url]
 
-    async def look(self, *, urgent: bool = False) -> list[Target]:
+    async def look(self, *, urgent: bool = False) -> list[ModelTarget]:
         """Look at all of them, and return those that can be reached, the least busy first."""
         await asyncio.gather(*(target.look(urgent=urgent) for target in self._all))
         found = [target for target in self._all if target.seen.reachable]
         return sorted(found, key=lambda target: target.under_way)
 
-    async def having(self, model: str, *, urgent: bool = False) -> list[Target]:
+    async def having(self, model: str, *, urgent: bool = False) -> list[ModelTarget]:
         """Return the targets a call for a model can be sent to: first those where it is loaded, and
-        of them the least busy. Raises TargetsAway.
+        of them the least busy. Raises NoTargetReachable.
 
         Where every target says that it does not have the model, any may say so to the caller.
         """
@@ -206,7 +211,7 @@ class Targets:
             return there
         waited_for = away or self._all
         words = "; ".join(f"{target.name}: {target.seen.why}" for target in waited_for[:3])
-        raise TargetsAway(
+        raise NoTargetReachable(
             f"the target cannot be reached ({words})", min(each.pause_s for each in waited_for)
         )
 
@@ -225,7 +230,7 @@ async def _once(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
 
-def seats(targets: Sequence[Target], per_target: int) -> dict[str, Target]:
+def seats(targets: Sequence[ModelTarget], per_target: int) -> dict[str, ModelTarget]:
     """Name the seats at these targets, in the order in which they are to be taken: one at each,
     then the next at each, so that the least busy is taken.
     """

@@ -17,11 +17,17 @@ from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Job
 from coatcheck.model.payload import is_reference
 from coatcheck.model.state import State
-from coatcheck.relay.call import BODY, StoredAnswer
-from coatcheck.relay.credentials import Secrecy
+from coatcheck.relay.call import BODY, StoredResponse
+from coatcheck.relay.credentials import CallEncryption
 from coatcheck.relay.replay import answer_binding
 from coatcheck.surfaces.foreman.constants import MODEL, state_of
-from coatcheck.surfaces.foreman.stream_merge import INLINE_BYTES, JSON, Folded, fold, media_type_of
+from coatcheck.surfaces.foreman.stream_merge import (
+    INLINE_BYTES,
+    JSON,
+    MergedStream,
+    fold,
+    media_type_of,
+)
 
 COMPLETION, RESPONSE = "completion", "response"
 TEXT = "text/plain; charset=utf-8"
@@ -30,7 +36,7 @@ CANCELLED = "cancelled"
 Stream = Callable[[Artifact], Awaitable[AsyncIterator[bytes]]]
 
 
-class Left(NamedTuple):
+class ArtifactReference(NamedTuple):
     """Something that a job has left behind."""
 
     name: str
@@ -38,30 +44,30 @@ class Left(NamedTuple):
     content: bytes
 
 
-class Outcome(NamedTuple):
+class ForemanOutcome(NamedTuple):
     """What a job that is done has to show."""
 
     result: Any  # None where it is too large
-    artifacts: list[Left]
+    artifacts: list[ArtifactReference]
 
 
-async def outcome_of(job: Job, stream: Stream, secrecy: Secrecy) -> Outcome | None:
+async def outcome_of(job: Job, stream: Stream, secrecy: CallEncryption) -> ForemanOutcome | None:
     """Read what a job has answered; None where it has not, or nothing can be made of it."""
     if job.state is not State.SUCCEEDED or job.result is None or is_reference(job.result):
         return None
-    answer = secrecy.opened(StoredAnswer.model_validate_json(job.result), answer_binding(job))
+    answer = secrecy.opened(StoredResponse.model_validate_json(job.result), answer_binding(job))
     try:
         folded = await _folded(job, answer, stream)
     except ValueError:
         return None
     whole = json.dumps(folded.result, ensure_ascii=False, separators=(",", ":")).encode()
-    completion = Left(COMPLETION, TEXT, folded.text.encode("utf-8", "replace"))
+    completion = ArtifactReference(COMPLETION, TEXT, folded.text.encode("utf-8", "replace"))
     if len(whole) <= INLINE_BYTES:
-        return Outcome(folded.result, [completion])
-    return Outcome(None, [completion, Left(RESPONSE, JSON, whole)])
+        return ForemanOutcome(folded.result, [completion])
+    return ForemanOutcome(None, [completion, ArtifactReference(RESPONSE, JSON, whole)])
 
 
-async def _folded(job: Job, answer: StoredAnswer, stream: Stream) -> Folded:
+async def _folded(job: Job, answer: StoredResponse, stream: Stream) -> MergedStream:
     media = media_type_of(answer.headers)
     if not answer.artifact:
         return await fold(_once(b"" if answer.body is None else answer.body.content), media)
@@ -75,7 +81,7 @@ async def _once(content: bytes) -> AsyncIterator[bytes]:
     yield content
 
 
-def job_view(job: Job, outcome: Outcome | None) -> dict[str, Any]:
+def job_view(job: Job, outcome: ForemanOutcome | None) -> dict[str, Any]:
     """Write a job."""
     return {
         "job_id": job.public_id,
@@ -90,7 +96,7 @@ def job_view(job: Job, outcome: Outcome | None) -> dict[str, Any]:
     }
 
 
-def outcome_view(job: Job, outcome: Outcome | None) -> dict[str, Any]:
+def outcome_view(job: Job, outcome: ForemanOutcome | None) -> dict[str, Any]:
     """Write what a job has to show; null where it has not."""
     if outcome is None:
         return {"result": None, "artifacts": None}
@@ -98,7 +104,7 @@ def outcome_view(job: Job, outcome: Outcome | None) -> dict[str, Any]:
     return {"result": outcome.result, "artifacts": listed}
 
 
-def artifact_view(job: Job, left: Left) -> dict[str, Any]:
+def artifact_view(job: Job, left: ArtifactReference) -> dict[str, Any]:
     """Write a reference to what a job has left behind, and the thing itself where it is small."""
     is_small = len(left.content) <= INLINE_BYTES
     return {

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 from coatcheck.clock import to_rfc3339
-from coatcheck.model.event import Event, EventType
+from coatcheck.model.event import EventType, JobEvent
 from coatcheck.model.job import Job
-from coatcheck.model.webhook import PHASE, PREFIX, Delivery
-from coatcheck.model.webhook_format import Told, Worded
-from coatcheck.relay.credentials import Secrecy
+from coatcheck.model.webhook import PHASE, PREFIX, WebhookDelivery
+from coatcheck.model.webhook_format import FormatContext, FormattedWebhook
+from coatcheck.relay.credentials import CallEncryption
 from coatcheck.surfaces.foreman.constants import (
     DONE,
     FAILED,
@@ -38,17 +38,19 @@ EVENTS = tuple(f"{PREFIX}{what}" for what in ("queued", PHASE, "succeeded", "fai
 _LOOKED_BACK = 20
 
 
-class ForemanWording:
+class ForemanWebhookFormat:
     """How state webhooks look."""
 
     surface = SURFACE
     schedule_s = SCHEDULE_S
 
-    def __init__(self, secret: str, secrecy: Callable[[], Secrecy]) -> None:
+    def __init__(self, secret: str, secrecy: Callable[[], CallEncryption]) -> None:
         self._secret = secret
         self._secrecy = secrecy
 
-    async def word(self, job: Job, delivery: Delivery, told: Told) -> Worded | None:
+    async def word(
+        self, job: Job, delivery: WebhookDelivery, told: FormatContext
+    ) -> FormattedWebhook | None:
         """Say what is sent; None where the state is the one before."""
         state = told_by(_event_of(delivery))
         previous = word_after(await told.events_before(delivery, _LOOKED_BACK))
@@ -68,7 +70,7 @@ class ForemanWording:
             **outcome_view(job, outcome),
         }
         body = json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
-        return Worded(body, self._signed(body))
+        return FormattedWebhook(body, self._signed(body))
 
     def _signed(self, body: bytes) -> dict[str, str]:
         if not self._secret:
@@ -76,7 +78,7 @@ class ForemanWording:
         return {SIGNATURE: hmac.new(self._secret.encode(), body, hashlib.sha256).hexdigest()}
 
 
-def _event_of(delivery: Delivery) -> Event:
+def _event_of(delivery: WebhookDelivery) -> JobEvent:
     phase = delivery.type == f"{PREFIX}{PHASE}"
     kind = EventType.PROGRESS if phase else EventType.STATE
-    return Event(delivery.key.seq, kind, delivery.at, delivery.event)
+    return JobEvent(delivery.key.seq, kind, delivery.at, delivery.event)

@@ -11,8 +11,8 @@ import json
 import logging
 from urllib.parse import urlsplit
 
-from coatcheck.egress.guard import Guard
-from coatcheck.egress.outbound import Outbound
+from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.outbound import OutboundClient
 from coatcheck.errors import CoatcheckError, InvalidInput, NotFound
 from coatcheck.model.confinement import ServedJob
 from coatcheck.surfaces.graphs.settings import NamingSettings
@@ -70,7 +70,7 @@ async def ask_for_name(paths: list[str], naming: NamingSettings) -> str:
 
 async def _ask(paths: list[str], naming: NamingSettings) -> str:
     # The operator has named the address, so it may be any, and only it may be called.
-    outbound = Outbound(Guard(urlsplit(naming.url).hostname or ""))
+    outbound = OutboundClient(EgressPolicy(urlsplit(naming.url).hostname or ""))
     headers = {"content-type": "application/json"}
     if secret := naming.secret:
         headers["authorization"] = f"Bearer {secret}"

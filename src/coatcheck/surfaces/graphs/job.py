@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from coatcheck.archives.archive import Archive, Entry
+from coatcheck.archives.archive import Archive, ArchiveEntry
 from coatcheck.archives.errors import ArchiveError
 from coatcheck.codegraph import Graph, NoRoomError, Skipped, SourceFile, analyse
 from coatcheck.errors import CoatcheckError, Fail
@@ -92,7 +92,7 @@ def _read(archive: Archive, kind: GraphKind, ctx: Context) -> Graph:
     return found
 
 
-def _content(archive: Archive, entry: Entry) -> bytes:
+def _content(archive: Archive, entry: ArchiveEntry) -> bytes:
     return archive.read(entry, LARGEST_SOURCE + 1)  # the byte more tells that it is larger
 
 

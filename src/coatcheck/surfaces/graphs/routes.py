@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coatcheck.http.endpoint import IDEMPOTENCY_KEY, JSON, TRACEPARENT, Answer, Body, Endpoint
+from coatcheck.http.endpoint import (
+    IDEMPOTENCY_KEY,
+    JSON,
+    TRACEPARENT,
+    Endpoint,
+    EndpointBody,
+    EndpointResponse,
+)
 from coatcheck.surfaces.graphs.constants import KIND, PREFIX, GraphKind
 from coatcheck.surfaces.graphs.handlers import call_for
 from coatcheck.surfaces.graphs.settings import GraphSettings
@@ -121,8 +128,8 @@ def endpoints_for(settings: GraphSettings) -> list[Endpoint]:
             summary,
             "graphs",
             {
-                200: Answer("The graph, or why there is none.", {JSON: _ENDED}),
-                202: Answer(
+                200: EndpointResponse("The graph, or why there is none.", {JSON: _ENDED}),
+                202: EndpointResponse(
                     "It is being made: come back with the same key.",
                     {JSON: _PENDING},
                     ("Retry-After",),
@@ -130,7 +137,7 @@ def endpoints_for(settings: GraphSettings) -> list[Endpoint]:
             },
             refusals=(404, 408, 413, 415, 429),
             parameters=(_KEY, TRACEPARENT),
-            body=Body(
+            body=EndpointBody(
                 "A zip of the codebase: in a form with nothing beside it, or as it is. None is "
                 "needed where the key stands for a job already.",
                 {

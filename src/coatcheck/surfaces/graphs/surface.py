@@ -9,8 +9,8 @@ from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
 from coatcheck.clock import SystemClock, to_rfc3339
-from coatcheck.http.errors import Refusal
-from coatcheck.http.surfaces.base import Part, Surface
+from coatcheck.http.errors import ErrorResponse
+from coatcheck.http.surfaces.base import OptionalPart, Surface
 from coatcheck.logs import correlation_id
 from coatcheck.model.confinement import Confinement
 from coatcheck.surfaces.graphs.constants import KIND, PREFIX, QUEUE, SURFACE
@@ -55,7 +55,7 @@ class GraphSurface(Surface):
             drop_input_on_end=True,
         )(graph)
 
-    def refuse(self, refusal: Refusal, path: str) -> Response:  # noqa: ARG002 - the same everywhere
+    def refuse(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
         """Write a refusal as the document's errors are written."""
         said = {
             "status": refusal.status,
@@ -67,10 +67,12 @@ class GraphSurface(Surface):
         }
         return JSONResponse(said, refusal.status, refusal.headers)
 
-    def parts(self) -> Iterable[Part]:
+    def parts(self) -> Iterable[OptionalPart]:
         """Say who names domains."""
         naming = self.settings.naming
         if naming is None:
-            yield Part(f"domains of a codebase are named from its paths ({NAMING_URL} is not set)")
+            yield OptionalPart(
+                f"domains of a codebase are named from its paths ({NAMING_URL} is not set)"
+            )
         else:
-            yield Part(f"domains of a codebase are named by {naming.model} at {naming.url}")
+            yield OptionalPart(f"domains of a codebase are named by {naming.model} at {naming.url}")

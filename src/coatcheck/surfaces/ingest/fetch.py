@@ -13,8 +13,8 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
-from coatcheck.egress.guard import Guard
-from coatcheck.egress.outbound import Answer, Outbound
+from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.outbound import OutboundClient, OutboundResponse
 from coatcheck.errors import EgressDenied, EgressFailed, Fail, Retry
 
 MOST_REDIRECTS = 5
@@ -28,7 +28,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
-class Fetched(BaseModel):
+class FetchedDocument(BaseModel):
     """What an address had, kept as the result of its step: it is not fetched again."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
@@ -39,9 +39,11 @@ class Fetched(BaseModel):
     content: bytes
 
 
-async def fetch_document(url: str, guard: Guard, most_bytes: int, seconds: float) -> Fetched:
+async def fetch_document(
+    url: str, guard: EgressPolicy, most_bytes: int, seconds: float
+) -> FetchedDocument:
     """Fetch a document; raises Fail where there is none to be had, Retry where that may change."""
-    outbound = Outbound(guard)
+    outbound = OutboundClient(guard)
     try:
         async with asyncio.timeout(seconds):
             return await _follow(outbound, url, most_bytes, seconds)
@@ -55,7 +57,9 @@ async def fetch_document(url: str, guard: Guard, most_bytes: int, seconds: float
         await outbound.close()
 
 
-async def _follow(outbound: Outbound, url: str, most_bytes: int, seconds: float) -> Fetched:
+async def _follow(
+    outbound: OutboundClient, url: str, most_bytes: int, seconds: float
+) -> FetchedDocument:
     for _ in range(MOST_REDIRECTS + 1):
         answer = await outbound.send("GET", url, HEADERS, timeout_s=seconds, most_bytes=most_bytes)
         where = answer.headers.get("location")
@@ -65,7 +69,7 @@ async def _follow(outbound: Outbound, url: str, most_bytes: int, seconds: float)
     raise Fail("fetch-failed", f"the address leads on more than {MOST_REDIRECTS} times")
 
 
-def _taken(url: str, answer: Answer, most_bytes: int) -> Fetched:
+def _taken(url: str, answer: OutboundResponse, most_bytes: int) -> FetchedDocument:
     if answer.status in _PASSING:
         raise Retry(f"the address answered {answer.status}")
     if answer.status != 200:
@@ -74,7 +78,7 @@ def _taken(url: str, answer: Answer, most_bytes: int) -> Fetched:
         raise Fail("document-too-large", f"the document is larger than {most_bytes:,} bytes")
     media_type = answer.headers.get("content-type")
     sha256 = hashlib.sha256(answer.body).hexdigest()
-    return Fetched(url=url, media_type=media_type, sha256=sha256, content=answer.body)
+    return FetchedDocument(url=url, media_type=media_type, sha256=sha256, content=answer.body)
 
 
 def file_name_of(url: str) -> str:

@@ -26,7 +26,7 @@ RESULTS = 10
 _MODES = ", ".join(Mode)
 
 
-class Calls:
+class IngestHandlers:
     """The calls of one server."""
 
     def __init__(self, opened: Opened) -> None:

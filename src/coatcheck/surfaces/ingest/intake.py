@@ -47,7 +47,7 @@ FIELDS = ("collection", "metadata", "name")
 SMALL, SMALL_IN_ALL = 32 * 1024, 1024 * 1024
 
 
-class Sent(NamedTuple):
+class UploadedDocument(NamedTuple):
     """A file of a form: the name of its document, what it is, and where its bytes are."""
 
     name: str
@@ -68,7 +68,7 @@ class IngestRequest(Fields):
 
 
 @dataclass
-class TakenIn:
+class IntakeResult:
     """Documents that are asked for, the uploads that are still nobody's, and what has to be the
     same for another request to be this one again.
     """
@@ -80,11 +80,11 @@ class TakenIn:
 
 
 @asynccontextmanager
-async def taken_in(request: Request) -> AsyncIterator[TakenIn]:
+async def taken_in(request: Request) -> AsyncIterator[IntakeResult]:
     """Read what was sent; raises the 4xx that fits. The uploads that no job has by the end of the
     block are given up.
     """
-    taken = TakenIn()
+    taken = IntakeResult()
     try:
         if media_type_of(request) == FORM:
             await _read_form(request, taken)
@@ -96,7 +96,7 @@ async def taken_in(request: Request) -> AsyncIterator[TakenIn]:
         await give_up(engine, taken.uploads, tenant_of(request))
 
 
-async def _read_json(request: Request, taken: TakenIn) -> None:
+async def _read_json(request: Request, taken: IntakeResult) -> None:
     taken.body = await read_json(request)
     asked = check_fields(taken.body, IngestRequest)
     values = asked.model_dump(exclude={"name"})
@@ -113,11 +113,11 @@ def _name_of(asked: IngestRequest) -> str:
     return f"text-{hashlib.sha256((asked.text or '').encode()).hexdigest()[:16]}"
 
 
-async def _read_form(request: Request, taken: TakenIn) -> None:
+async def _read_form(request: Request, taken: IntakeResult) -> None:
     engine: Engine = request.app.state.engine
     left = engine.uploads.limit
     refuse_declared(request, left + AROUND)
-    files: list[Sent] = []
+    files: list[UploadedDocument] = []
     fields: dict[str, str] = {}
     async for part in read_parts(request.headers["content-type"], stream_body(request)):
         match part:
@@ -135,7 +135,9 @@ async def _read_form(request: Request, taken: TakenIn) -> None:
     _make_documents(taken, files, fields)
 
 
-async def _receive(request: Request, file: FormFile, limit: int, taken: TakenIn) -> Sent:
+async def _receive(
+    request: Request, file: FormFile, limit: int, taken: IntakeResult
+) -> UploadedDocument:
     engine: Engine = request.app.state.engine
     name = _clean(file.name or "")
     beginning = bytearray()
@@ -149,7 +151,7 @@ async def _receive(request: Request, file: FormFile, limit: int, taken: TakenIn)
             taken.texts += len(beginning)
             media_type = check_content_type(file.content_type, check_file_name(file.name) or "")
             digest = hashlib.sha256(beginning).hexdigest()
-            return Sent(name, media_type, len(beginning), digest, {"text": text})
+            return UploadedDocument(name, media_type, len(beginning), digest, {"text": text})
     pieces = _from_the_beginning(bytes(beginning), file.pieces)
     try:
         received = await engine.uploads.receive(
@@ -160,7 +162,7 @@ async def _receive(request: Request, file: FormFile, limit: int, taken: TakenIn)
     upload = received.upload
     taken.uploads.append(upload.id)
     source = {"file": {"upload": upload.id}}
-    return Sent(name, upload.content_type, upload.size, upload.sha256, source)
+    return UploadedDocument(name, upload.content_type, upload.size, upload.sha256, source)
 
 
 def small_text(content: bytes | bytearray) -> str | None:
@@ -181,7 +183,9 @@ async def _from_the_beginning(read: bytes, rest: AsyncIterator[bytes]) -> AsyncI
         yield piece
 
 
-def _make_documents(taken: TakenIn, files: list[Sent], fields: dict[str, str]) -> None:
+def _make_documents(
+    taken: IntakeResult, files: list[UploadedDocument], fields: dict[str, str]
+) -> None:
     if "name" in fields:
         if len(files) > 1:
             raise HTTPException(400, "the field name is for a form with one file")

@@ -61,7 +61,7 @@ from coatcheck.surfaces.ingest.exchange import (
     unpack,
     unpack_vectors,
 )
-from coatcheck.surfaces.ingest.fetch import Fetched, file_name_of
+from coatcheck.surfaces.ingest.fetch import FetchedDocument, file_name_of
 from coatcheck.surfaces.ingest.index.base import PassageKey, Vector, document_id
 from coatcheck.surfaces.ingest.index.staged import passage_key
 from coatcheck.surfaces.ingest.settings import IngestSettings
@@ -101,7 +101,7 @@ class Pipeline:
         self._folder = folder
         self._id = document_id(ctx.tenant, asked.collection, asked.name)
         self._placed: _Source | None = None
-        self._fetched: Fetched | None = None
+        self._fetched: FetchedDocument | None = None
         self._chunks: Sequence[Chunk] = ()
 
     async def run(self) -> Ingested:
@@ -148,10 +148,10 @@ class Pipeline:
 
     # --- steps
 
-    async def fetch(self) -> Fetched:
+    async def fetch(self) -> FetchedDocument:
         """Fetch the document from its address."""
         fields, content = await self._ask("fetch")
-        return Fetched(**fields, content=content)
+        return FetchedDocument(**fields, content=content)
 
     async def compare(self) -> Compared:
         """Look whether the document is in the collection as it is."""
@@ -278,13 +278,13 @@ def _embedder_here() -> Embedder | None:
 def _read(source: _Source) -> Extracted:
     # The parsers are for the process of a document alone: no API and no worker loads them.
     try:
-        from coatcheck.surfaces.ingest.readers import Unreadable, read  # noqa: PLC0415
+        from coatcheck.surfaces.ingest.readers import UnreadableDocument, read  # noqa: PLC0415
     except ModuleNotFoundError as error:
         words = f"reading documents needs {error.name}: pip install 'coatcheck[ingest]'"
         raise Fail(ConfigurationError.code, words) from None
     try:
         return read(source.path, source.name, source.media_type)
-    except Unreadable as error:
+    except UnreadableDocument as error:
         raise Fail(error.code, error.message) from None
 
 

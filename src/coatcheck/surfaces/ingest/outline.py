@@ -41,7 +41,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Container:
+class TextContainer:
     """A stretch of a text that its first line says something about."""
 
     start: int
@@ -118,19 +118,19 @@ def _after_empty_line(text: str, place: int) -> bool:
     return not text[before:place].strip()
 
 
-def _tables(text: str) -> Iterator[Container]:
+def _tables(text: str) -> Iterator[TextContainer]:
     for match in _TABLE.finditer(text):
         row = match[0].partition("\n")[0].strip().strip("|").strip()
         if row and len(row) <= _LONGEST:
-            yield Container(match.start(), match.end(), row)
+            yield TextContainer(match.start(), match.end(), row)
 
 
-def _definitions(text: str) -> Iterator[Container]:
+def _definitions(text: str) -> Iterator[TextContainer]:
     places = [match.start() for match in _TOP_LEVEL.finditer(text)]
     for start, end in pairwise([*places, len(text)]):
         if _DEFINES.match(text, start):
             line = text[start : start + _LONGEST + 1].partition("\n")[0].rstrip(" \t\r{")
-            yield Container(start, end, _short(line))
+            yield TextContainer(start, end, _short(line))
 
 
 def _short(text: str) -> str:

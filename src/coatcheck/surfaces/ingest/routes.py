@@ -5,9 +5,9 @@ from __future__ import annotations
 from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     TRACEPARENT,
-    Answer,
-    Body,
     Endpoint,
+    EndpointBody,
+    EndpointResponse,
     Parameter,
     Schema,
     as_json,
@@ -16,7 +16,7 @@ from coatcheck.http.endpoint import (
 from coatcheck.http.json_schema import COUNT, NAME, TEXT, TIME, listed, maybe, whole
 from coatcheck.http.request.query import LARGEST_PAGE
 from coatcheck.surfaces.ingest.constants import KIND, LONGEST_NAME, MOST_FILES
-from coatcheck.surfaces.ingest.handlers import Calls
+from coatcheck.surfaces.ingest.handlers import IngestHandlers
 from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, MOST_RESULTS, Mode
 from coatcheck.surfaces.ingest.intake import IngestRequest
 from coatcheck.surfaces.ingest.submit import ingest
@@ -88,7 +88,7 @@ _A_JOB = as_json(ref("Job"))
 _CURSOR: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
 
 
-def endpoints_for(calls: Calls) -> list[Endpoint]:
+def endpoints_for(calls: IngestHandlers) -> list[Endpoint]:
     """List the calls of a server."""
     return [_ingest(), *_collections(calls), *_documents(calls)]
 
@@ -102,12 +102,12 @@ def _ingest() -> Endpoint:
         "Bring documents into a collection",
         TAG,
         {
-            200: Answer(
+            200: EndpointResponse(
                 "It has ended: the wait was long enough, or the request was a repeated one.",
                 _A_JOB,
                 ("Location", "Preference-Applied", "Idempotency-Replayed"),
             ),
-            202: Answer(
+            202: EndpointResponse(
                 "They are durable, and will be brought in.",
                 _A_JOB,
                 ("Location", "Retry-After", "Preference-Applied", "Idempotency-Replayed"),
@@ -116,7 +116,7 @@ def _ingest() -> Endpoint:
         },
         refusals=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
-        body=Body(
+        body=EndpointBody(
             "Files in a form, or a url or a text as JSON.",
             {"multipart/form-data": _FORM, "application/json": IngestRequest.model_json_schema()},
         ),
@@ -129,7 +129,7 @@ def _ingest() -> Endpoint:
     )
 
 
-def _collections(calls: Calls) -> list[Endpoint]:
+def _collections(calls: IngestHandlers) -> list[Endpoint]:
     return [
         Endpoint(
             "GET",
@@ -138,7 +138,11 @@ def _collections(calls: Calls) -> list[Endpoint]:
             "listCollections",
             "List collections",
             TAG,
-            {200: Answer("All, by name.", as_json(whole({"collections": listed(_COLLECTION)})))},
+            {
+                200: EndpointResponse(
+                    "All, by name.", as_json(whole({"collections": listed(_COLLECTION)}))
+                )
+            },
             kind=KIND,
         ),
         Endpoint(
@@ -149,7 +153,7 @@ def _collections(calls: Calls) -> list[Endpoint]:
             "List the documents of a collection",
             TAG,
             {
-                200: Answer(
+                200: EndpointResponse(
                     "A page of documents, by name.",
                     as_json(whole({"documents": listed(_DOCUMENT), "next_cursor": maybe(TEXT)})),
                 )
@@ -172,7 +176,11 @@ def _collections(calls: Calls) -> list[Endpoint]:
             "searchCollection",
             "Find passages of a collection",
             TAG,
-            {200: Answer("Passages, best first.", as_json(whole({"results": listed(_FOUND)})))},
+            {
+                200: EndpointResponse(
+                    "Passages, best first.", as_json(whole({"results": listed(_FOUND)}))
+                )
+            },
             refusals=(404, 409),
             parameters=(
                 Parameter(
@@ -204,7 +212,7 @@ def _collections(calls: Calls) -> list[Endpoint]:
     ]
 
 
-def _documents(calls: Calls) -> list[Endpoint]:
+def _documents(calls: IngestHandlers) -> list[Endpoint]:
     return [
         Endpoint(
             "GET",
@@ -213,7 +221,7 @@ def _documents(calls: Calls) -> list[Endpoint]:
             "getDocument",
             "Look at a document",
             TAG,
-            {200: Answer("What is known of it.", as_json(_DOCUMENT))},
+            {200: EndpointResponse("What is known of it.", as_json(_DOCUMENT))},
             refusals=(404,),
             kind=KIND,
         ),
@@ -224,7 +232,7 @@ def _documents(calls: Calls) -> list[Endpoint]:
             "deleteDocument",
             "Remove a document from its collection",
             TAG,
-            {204: Answer("It is gone, and not found any more.", {})},
+            {204: EndpointResponse("It is gone, and not found any more.", {})},
             refusals=(404,),
             kind=KIND,
         ),

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import Guard
+from coatcheck.egress.guard import EgressPolicy
 from coatcheck.errors import (
     ConfigurationError,
     Fail,
@@ -119,7 +119,7 @@ class DocumentService:
             raise NotFound("the document has no address")
         found = await fetch_document(
             place.asked.url,
-            Guard(self._opened.settings.egress_allow),
+            EgressPolicy(self._opened.settings.egress_allow),
             self._limits.fetch_bytes,
             self._limits.fetch_seconds,
         )

@@ -26,7 +26,7 @@ from coatcheck.surfaces.ingest.constants import (
     SURFACE,
 )
 from coatcheck.surfaces.ingest.document import DocumentRequest
-from coatcheck.surfaces.ingest.intake import TakenIn, taken_in
+from coatcheck.surfaces.ingest.intake import IntakeResult, taken_in
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ async def ingest(request: Request) -> Response:
     return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)
 
 
-async def _submit(request: Request, taken: TakenIn) -> Submitted:
+async def _submit(request: Request, taken: IntakeResult) -> Submitted:
     submissions = [_submission(each) for each in taken.documents]
     if len(submissions) == 1:
         return await submitted_for(request, submissions[0], taken.body)

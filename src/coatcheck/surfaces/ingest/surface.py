@@ -8,7 +8,7 @@ from pathlib import Path
 
 from coatcheck.app import App
 from coatcheck.http.jobs.card_view import PlannedStep
-from coatcheck.http.surfaces.base import Part, Surface
+from coatcheck.http.surfaces.base import OptionalPart, Surface
 from coatcheck.model.confinement import Confinement
 from coatcheck.model.job import Job
 from coatcheck.settings import Settings
@@ -24,7 +24,7 @@ from coatcheck.surfaces.ingest.constants import (
 )
 from coatcheck.surfaces.ingest.embedding.settings import EMBEDDER
 from coatcheck.surfaces.ingest.embedding.weights import FETCH_COMMAND, find_weights
-from coatcheck.surfaces.ingest.handlers import Calls
+from coatcheck.surfaces.ingest.handlers import IngestHandlers
 from coatcheck.surfaces.ingest.job import ingest_document
 from coatcheck.surfaces.ingest.opened import Opened
 from coatcheck.surfaces.ingest.routes import endpoints_for
@@ -47,7 +47,7 @@ class IngestSurface(Surface):
         self._settings = IngestSettings.read(given)
         self._opened = Opened(given)
         self._service = DocumentService(self._opened, self._settings)
-        self.endpoints = endpoints_for(Calls(self._opened))
+        self.endpoints = endpoints_for(IngestHandlers(self._opened))
 
     def declare(self, app: App) -> None:
         """Declare the kind that brings a document in, and the one that waits for several."""
@@ -85,14 +85,16 @@ class IngestSurface(Surface):
         steps = (PlannedStep(name) for name in ("compare", "extract", "chunk"))
         return [*fetch, *steps, PlannedStep("embed", batches), PlannedStep("publish")]
 
-    def parts(self) -> Iterable[Part]:
+    def parts(self) -> Iterable[OptionalPart]:
         """Report which embedder is in use, and whether its weights are installed."""
         embedding = self._opened.embedding
         if embedding.embedder == "offline":
             missing = "" if find_weights() else FETCH_COMMAND
-            yield Part("documents are embedded here, by the offline model", missing)
+            yield OptionalPart("documents are embedded here, by the offline model", missing)
         else:
-            yield Part(f"documents are embedded by {embedding.model} at an endpoint of yours")
+            yield OptionalPart(
+                f"documents are embedded by {embedding.model} at an endpoint of yours"
+            )
 
 
 def _readable() -> tuple[Path, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from coatcheck.clock import to_rfc3339
-from coatcheck.surfaces.ingest.index.base import CollectionRow, DocumentRow, Found
+from coatcheck.surfaces.ingest.index.base import CollectionRow, DocumentRow, SearchHit
 
 
 def collection_view(row: CollectionRow) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def document_view(row: DocumentRow) -> dict[str, Any]:
     }
 
 
-def found_view(found: Iterable[Found]) -> list[dict[str, Any]]:
+def found_view(found: Iterable[SearchHit]) -> list[dict[str, Any]]:
     """Write passages that were found, best first."""
     return [
         {

@@ -14,20 +14,20 @@ from coatcheck.http.endpoint import Handler
 from coatcheck.http.jobs.handlers import answer_job
 from coatcheck.http.surfaces.submit import submitted_for
 from coatcheck.model.job import Job
-from coatcheck.relay.credentials import OWNER, Secrecy
+from coatcheck.relay.credentials import OWNER, CallEncryption
 from coatcheck.relay.headers import Pairs
 from coatcheck.relay.intake import headers_of, take
 from coatcheck.relay.replay import answer_kept
-from coatcheck.relay.responder import Manners, Reception, wait_of
+from coatcheck.relay.responder import Responder, ResponderOptions, wait_of
 from coatcheck.surfaces.proxy.rule import RESERVED, SURFACE, Rule
 
 
-class ProxyCalls:
+class ProxyHandlers:
     """The calls of a server."""
 
-    def __init__(self, secrecy: Secrecy) -> None:
+    def __init__(self, secrecy: CallEncryption) -> None:
         self._secrecy = secrecy
-        self._reception = Reception(secrecy)
+        self._reception = Responder(secrecy)
 
     def by(self, rule: Rule) -> Handler:
         """Return what answers the calls of a rule."""
@@ -50,7 +50,7 @@ class ProxyCalls:
                 return answer_job(engine, job, 202, {**where, **dict(headers)})
 
             wait = wait_of(request, rule.wait_s)
-            manners = Manners(accepted, on_hangup=rule.on_hangup)
+            manners = ResponderOptions(accepted, on_hangup=rule.on_hangup)
             return await self._reception.receive(request, engine, taken, submit, wait, manners)
 
         return hand_on

@@ -18,14 +18,14 @@ ANY = "*"
 _SEGMENT = re.compile(r"[A-Za-z0-9._~!$&'()+,;=:@-]+")
 
 
-class Pattern(NamedTuple):
+class RoutePattern(NamedTuple):
     """A method, and the segments of a path."""
 
     method: str
     segments: tuple[str, ...]
 
     @classmethod
-    def read(cls, text: str, what: str) -> Pattern:
+    def read(cls, text: str, what: str) -> RoutePattern:
         """Read a pattern; raises ConfigurationError. `what` names it in errors."""
         method, space, path = text.partition(" ")
         if not space or method not in METHODS or not path.startswith("/"):
@@ -59,7 +59,7 @@ class Pattern(NamedTuple):
         asked = unquote(path.partition("?")[0])
         return _fits(self.segments, asked[1:].split("/") if asked != "/" else [])
 
-    def overlaps(self, other: Pattern) -> bool:
+    def overlaps(self, other: RoutePattern) -> bool:
         """Tell whether there is a call that both are for."""
         return self.method == other.method and _meet(self.segments, other.segments)
 

@@ -13,8 +13,8 @@ from coatcheck.http.routes import ENDPOINTS
 from coatcheck.model.duration import milliseconds
 from coatcheck.model.names import NAME_RULE, is_name
 from coatcheck.relay.handler import CallTerms, OnHangup
-from coatcheck.relay.intake import Keeps
-from coatcheck.surfaces.proxy.pattern import ANY, Pattern
+from coatcheck.relay.intake import IntakeOptions
+from coatcheck.surfaces.proxy.pattern import ANY, RoutePattern
 
 SURFACE = "proxy"
 PREFIX = "proxy."
@@ -30,7 +30,7 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 class Rule:
     """One `[[proxy]]` of the config file."""
 
-    match: Pattern
+    match: RoutePattern
     target: str
     name: str
     timeout_s: float = 3600.0
@@ -64,9 +64,9 @@ class Rule:
         )
 
     @property
-    def keeps(self) -> Keeps:
+    def keeps(self) -> IntakeOptions:
         """What of its requests is kept."""
-        return Keeps(
+        return IntakeOptions(
             self.kind,
             headers=self.headers,
             credentials=self.credentials,
@@ -102,7 +102,7 @@ def _read(table: Mapping[str, Any], what: str) -> Rule:
     for needed in ("match", "target"):
         if needed not in table:
             raise ConfigurationError(f"{what}: {needed} is missing")
-    match = Pattern.read(_text(table["match"], f"{what}: match"), f"{what}: match")
+    match = RoutePattern.read(_text(table["match"], f"{what}: match"), f"{what}: match")
     _check_reserved(match, what)
     values: dict[str, Any] = {"name": _slug(match), "repeatable": match.method in IDEMPOTENT}
     for key, value in table.items():
@@ -112,7 +112,7 @@ def _read(table: Mapping[str, Any], what: str) -> Rule:
     return Rule(match=match, **values)
 
 
-def _check_reserved(match: Pattern, what: str) -> None:
+def _check_reserved(match: RoutePattern, what: str) -> None:
     first = match.segments[0] if match.segments else ""
     if first in RESERVED:
         raise ConfigurationError(
@@ -120,7 +120,7 @@ def _check_reserved(match: Pattern, what: str) -> None:
         )
 
 
-def _slug(match: Pattern) -> str:
+def _slug(match: RoutePattern) -> str:
     words = [match.method.lower(), *(each for each in match.segments if each != ANY)]
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", "-".join(words))[:80]
 

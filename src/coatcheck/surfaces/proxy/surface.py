@@ -15,22 +15,22 @@ from coatcheck.http.endpoint import (
     ANY,
     IDEMPOTENCY_KEY,
     TRACEPARENT,
-    Answer,
     Endpoint,
+    EndpointResponse,
     as_json,
     ref,
 )
-from coatcheck.http.surfaces.base import Part, Surface
+from coatcheck.http.surfaces.base import OptionalPart, Surface
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
-from coatcheck.relay.call import StoredAnswer, StoredCall
-from coatcheck.relay.credentials import Secrecy
+from coatcheck.relay.call import StoredCall, StoredResponse
+from coatcheck.relay.credentials import CallEncryption
 from coatcheck.relay.fork import forks_of
 from coatcheck.relay.handler import KEEP_S, relay_call
 from coatcheck.relay.http_upstream import HttpUpstream
 from coatcheck.relay.intake import leads_elsewhere
 from coatcheck.settings import Settings
-from coatcheck.surfaces.proxy.handlers import ProxyCalls
+from coatcheck.surfaces.proxy.handlers import ProxyHandlers
 from coatcheck.surfaces.proxy.rule import SURFACE, Rule
 from coatcheck.worker.steps.context import Context
 
@@ -47,8 +47,8 @@ class ProxySurface(Surface):
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._rules = rules
-        self._secrecy = Secrecy()
-        self._calls = ProxyCalls(self._secrecy)
+        self._secrecy = CallEncryption()
+        self._calls = ProxyHandlers(self._secrecy)
         self.endpoints = [_endpoint(rule, self._calls) for rule in rules]
 
     def configure(self, settings: Settings) -> None:
@@ -70,16 +70,16 @@ class ProxySurface(Surface):
                 fork_input=forks_of(StoredCall, lambda: self._secrecy, SURFACE),
             )(_handler(rule, self._secrecy))
 
-    def parts(self) -> Iterable[Part]:
+    def parts(self) -> Iterable[OptionalPart]:
         """Say which rules there are, and whether their targets can be reached."""
         for rule in self._rules:
             said = f"{rule.match} is handed on to {rule.target} ({rule.kind})"
             why = _why_unreachable(rule.target)
             if why is None:
-                yield Part(said)
+                yield OptionalPart(said)
             else:
                 advice = "start it, or correct the rule; its jobs wait until it can be reached"
-                yield Part(f"{said}, which cannot be reached: {why}", advice)
+                yield OptionalPart(f"{said}, which cannot be reached: {why}", advice)
 
     async def result(self, request: Request, job: Job) -> Response | None:
         """Answer as the target did."""
@@ -91,11 +91,11 @@ class ProxySurface(Surface):
 
 
 def _handler(
-    rule: Rule, secrecy: Secrecy
-) -> Callable[[Context, StoredCall], Awaitable[StoredAnswer]]:
+    rule: Rule, secrecy: CallEncryption
+) -> Callable[[Context, StoredCall], Awaitable[StoredResponse]]:
     upstream, terms = HttpUpstream(rule.target), rule.terms
 
-    async def hand_on(ctx: Context, call: StoredCall) -> StoredAnswer:
+    async def hand_on(ctx: Context, call: StoredCall) -> StoredResponse:
         # A job can also be submitted by hand: it reaches what the rule is for, and nothing else.
         if not rule.match.matches(call.method, call.path) or leads_elsewhere(
             unquote(call.path.partition("?")[0])
@@ -106,7 +106,7 @@ def _handler(
     return hand_on
 
 
-def _endpoint(rule: Rule, calls: ProxyCalls) -> Endpoint:
+def _endpoint(rule: Rule, calls: ProxyHandlers) -> Endpoint:
     return Endpoint(
         rule.match.method,
         rule.match.route,
@@ -115,8 +115,8 @@ def _endpoint(rule: Rule, calls: ProxyCalls) -> Endpoint:
         f"Handed on: {rule.match}",
         "proxy",
         {
-            200: Answer("What the target has answered, whatever its status.", {ANY: {}}),
-            202: Answer(
+            200: EndpointResponse("What the target has answered, whatever its status.", {ANY: {}}),
+            202: EndpointResponse(
                 "It takes longer: come back for the answer.",
                 as_json(ref("Job")),
                 ("Location", "Retry-After", "Preference-Applied"),

@@ -42,7 +42,7 @@ class Diagram(BaseModel):
     engine: str | None = None  # None: the one that is set for the format, or else the best there is
 
 
-class Drawn(BaseModel):
+class RenderedDiagram(BaseModel):
     """Where the picture is: at the shortlink, and as an artifact of the job."""
 
     shortlink: str | None
@@ -51,7 +51,7 @@ class Drawn(BaseModel):
     size: int
 
 
-def render(ctx: Context, diagram: Diagram) -> Drawn:
+def render(ctx: Context, diagram: Diagram) -> RenderedDiagram:
     """Draw a diagram and keep the picture with the job."""
     engine = diagram.engine if ctx.surface == SURFACE else _engine_for(diagram)
     try:
@@ -62,7 +62,7 @@ def render(ctx: Context, diagram: Diagram) -> Drawn:
         raise Fail("engine-missing", str(error)) from None
     name = f"{ARTIFACT}.{diagram.output}"
     ctx.artifact(name, picture.content, picture.content_type, at_end=True)
-    return Drawn(
+    return RenderedDiagram(
         shortlink=diagram.shortlink,
         artifact=name,
         content_type=picture.content_type,

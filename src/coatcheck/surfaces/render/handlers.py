@@ -18,7 +18,12 @@ from coatcheck.model.state import State
 from coatcheck.surfaces.render import links
 from coatcheck.surfaces.render.diagram import BAD_SOURCE, Diagram
 from coatcheck.surfaces.render.drawing import LONGEST_SOURCE, Format, Output
-from coatcheck.surfaces.render.inline_render import DrawnAtOnce, DrawnLately, Queued, WaitingRoom
+from coatcheck.surfaces.render.inline_render import (
+    CachedRender,
+    InlineRender,
+    InlineRenderer,
+    QueuedRender,
+)
 from coatcheck.surfaces.render.settings import RenderSettings
 from coatcheck.surfaces.render.submit import submit
 from coatcheck.surfaces.render.views import error_of, link_view, shortlink_of, submitted_view
@@ -40,12 +45,12 @@ INERT = {
 _FIELDS = {"source": "source", "format": "format", "outputType": "output"}
 
 
-class RenderCalls:
+class RenderHandlers:
     """The calls of a server with these settings."""
 
     def __init__(self, settings: RenderSettings) -> None:
         self._settings = settings
-        self.room = WaitingRoom(settings)
+        self.room = InlineRenderer(settings)
 
     async def render(self, request: Request) -> Response:
         """Draw a diagram: 202 and an id at once or, with `?mode=sync`, where the picture is."""
@@ -63,13 +68,13 @@ class RenderCalls:
     async def _drawn_now(self, request: Request, diagram: Diagram) -> Response:
         base_url = self._settings.base_url
         match await self.room.enter(request, diagram):
-            case DrawnLately(job):
+            case CachedRender(job):
                 return JSONResponse({**link_view(shortlink_of(job), base_url), "cached": True})
-            case DrawnAtOnce(shortlink, None):
+            case InlineRender(shortlink, None):
                 return JSONResponse(link_view(shortlink, base_url))
-            case DrawnAtOnce(_, Failure(message=said)):
+            case InlineRender(_, Failure(message=said)):
                 return JSONResponse({"error": said}, 400)
-            case Queued(job):
+            case QueuedRender(job):
                 engine: Engine = request.app.state.engine
                 return _answer(await engine.wait_on(job, SYNC_WAIT_S), base_url)
         waiting = self._settings.most_waiting

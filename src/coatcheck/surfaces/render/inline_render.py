@@ -23,10 +23,10 @@ from coatcheck.engine.submit.submission import Submission, as_submitted, prepare
 from coatcheck.errors import IdTaken
 from coatcheck.http.request.idempotency import HEADER
 from coatcheck.http.surfaces.submit import submission_for
-from coatcheck.model.job import Failure, Job, NewJob
+from coatcheck.model.job import Failure, Job, JobInsert
 from coatcheck.model.outcome import GaveUp
 from coatcheck.settings import Settings
-from coatcheck.store.base import Ended
+from coatcheck.store.base import FinishedJob
 from coatcheck.surfaces.render.diagram import BAD_SOURCE, KIND, QUEUE, Diagram
 from coatcheck.surfaces.render.drawing import Output
 from coatcheck.surfaces.render.settings import RenderSettings
@@ -36,38 +36,38 @@ from coatcheck.surfaces.render.submit import (
     submission_of,
     submit,
 )
-from coatcheck.worker.processes.warm_process import AtHand
+from coatcheck.worker.processes.warm_process import WarmProcess
 
 # What is not drawn by then is left to a worker, which begins anew.
 AT_ONCE_S = 1.0
 
 
-class DrawnLately(NamedTuple):
+class CachedRender(NamedTuple):
     """The same was drawn by this job."""
 
     job: Job
 
 
-class DrawnAtOnce(NamedTuple):
+class InlineRender(NamedTuple):
     """What became of a diagram within its request: an error, or a picture at its shortlink."""
 
     shortlink: str
     error: Failure | None
 
 
-class Queued(NamedTuple):
+class QueuedRender(NamedTuple):
     """It will be drawn by this job."""
 
     job: Job
 
 
-class WaitingRoom:
+class InlineRenderer:
     """Lets callers wait on the line for their picture, as long as few enough wait."""
 
     def __init__(self, settings: RenderSettings) -> None:
         self._settings = settings
         self._process_settings: Settings | None = None
-        self._at_hand: AtHand | None = None
+        self._at_hand: WarmProcess | None = None
         self._coming = 0  # let in by this process, and not in the store yet
 
     def configure(self, settings: Settings) -> None:
@@ -81,7 +81,7 @@ class WaitingRoom:
 
     async def enter(
         self, request: Request, diagram: Diagram
-    ) -> DrawnLately | DrawnAtOnce | Queued | None:
+    ) -> CachedRender | InlineRender | QueuedRender | None:
         """Have a diagram drawn for who waits for it; None where too many wait already."""
         engine: Engine = request.app.state.engine
         asked = submission_for(request, submission_of(request, diagram))
@@ -95,7 +95,7 @@ class WaitingRoom:
                 engine.store.ahead_of(as_submitted(job), [KIND], most),
             )
             if drawn is not None:
-                return DrawnLately(drawn)
+                return CachedRender(drawn)
             if waiting + self._coming > most:
                 return None
             at_hand = None if waiting else self._process_for(request, diagram, asked)
@@ -104,18 +104,25 @@ class WaitingRoom:
                 if ended is not None and _is_final(ended):
                     with contextlib.suppress(IdTaken):  # one in four billion
                         return await self._write(engine, diagram, asked, job, ended)
-            return Queued(await submit(request, diagram, self._settings))
+            return QueuedRender(await submit(request, diagram, self._settings))
         finally:
             self._coming -= 1
 
     async def _write(
-        self, engine: Engine, diagram: Diagram, asked: Submission, job: NewJob, ended: Ended
-    ) -> DrawnAtOnce:
+        self,
+        engine: Engine,
+        diagram: Diagram,
+        asked: Submission,
+        job: JobInsert,
+        ended: FinishedJob,
+    ) -> InlineRender:
         records = records_of(engine, diagram, asked, self._settings)
         await engine.submit_ended(job, ended._replace(records=records), asked.admission)
-        return DrawnAtOnce(diagram.shortlink or "", _error_of(ended))
+        return InlineRender(diagram.shortlink or "", _error_of(ended))
 
-    def _process_for(self, request: Request, diagram: Diagram, asked: Submission) -> AtHand | None:
+    def _process_for(
+        self, request: Request, diagram: Diagram, asked: Submission
+    ) -> WarmProcess | None:
         """Return the process that may draw a diagram within its request, if one may."""
         settings = self._process_settings
         if (
@@ -131,15 +138,15 @@ class WaitingRoom:
             return None
         if self._at_hand is None:
             engine: Engine = request.app.state.engine
-            self._at_hand = AtHand([engine.kinds[KIND]], settings, engine.clock)
+            self._at_hand = WarmProcess([engine.kinds[KIND]], settings, engine.clock)
         return self._at_hand
 
 
-def _error_of(ended: Ended) -> Failure | None:
+def _error_of(ended: FinishedJob) -> Failure | None:
     return ended.outcome.error if isinstance(ended.outcome, GaveUp) else None
 
 
-def _is_final(ended: Ended) -> bool:
+def _is_final(ended: FinishedJob) -> bool:
     """Tell whether a worker would come to the same end."""
     error = _error_of(ended)
     return error is None or error.code == BAD_SOURCE

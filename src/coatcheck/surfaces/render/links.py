@@ -37,7 +37,7 @@ AT_ONCE = 50
 NEW_MS = 60_000
 
 
-class Linked(NamedTuple):
+class LinkedJob(NamedTuple):
     """The job that a record leads to."""
 
     tenant: str
@@ -60,29 +60,29 @@ def digest_of(diagram: Diagram) -> str:
     return hashlib.sha256(said.encode()).hexdigest()
 
 
-def link_to(to: Linked, shortlink: str, now: int, keep_ms: int) -> Record:
+def link_to(to: LinkedJob, shortlink: str, now: int, keep_ms: int) -> Record:
     """Return what says where a shortlink leads."""
     expires = now + LONGEST_WAIT_MS + keep_ms
     return Record(DEFAULT_TENANT, LINKS, shortlink, json.dumps(to), 0, now, expires)
 
 
-async def find_link(store: Store, shortlink: str, now: int) -> Linked | None:
+async def find_link(store: Store, shortlink: str, now: int) -> LinkedJob | None:
     """Return where a shortlink leads; None where there is none."""
     if not is_shortlink(shortlink):
         return None
     found = await store.get_record(DEFAULT_TENANT, LINKS, shortlink, now)
-    return None if found is None else Linked(*json.loads(found.value))
+    return None if found is None else LinkedJob(*json.loads(found.value))
 
 
-def drawn_by(by: Linked, digest: str, now: int, ttl_ms: int) -> Record:
+def drawn_by(by: LinkedJob, digest: str, now: int, ttl_ms: int) -> Record:
     """Return what says which job draws a source."""
     return Record(by.tenant, DRAWN, digest, json.dumps(by.job_id), 0, now, now + ttl_ms)
 
 
-async def find_drawn(store: Store, digest: str, tenant: str, now: int) -> Linked | None:
+async def find_drawn(store: Store, digest: str, tenant: str, now: int) -> LinkedJob | None:
     """Return the job that has drawn a source lately, or was about to."""
     found = await store.get_record(tenant, DRAWN, digest, now)
-    return None if found is None else Linked(tenant, json.loads(found.value))
+    return None if found is None else LinkedJob(tenant, json.loads(found.value))
 
 
 class LinkSweep:
@@ -104,7 +104,7 @@ class LinkSweep:
 
 
 async def _is_kept(engine: Engine, link: Record) -> bool:
-    to = Linked(*json.loads(link.value))
+    to = LinkedJob(*json.loads(link.value))
     try:
         await engine.glance(to.job_id, to.tenant)
     except NotFound:

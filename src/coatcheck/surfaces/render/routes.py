@@ -7,16 +7,16 @@ from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     JSON,
     TRACEPARENT,
-    Answer,
-    Body,
+    Audience,
     Endpoint,
-    OpensTo,
+    EndpointBody,
+    EndpointResponse,
     Parameter,
 )
 from coatcheck.http.surfaces.jobs import ERROR
 from coatcheck.surfaces.render.diagram import KIND
 from coatcheck.surfaces.render.drawing import LONGEST_SOURCE, Format, Output
-from coatcheck.surfaces.render.handlers import MODES, RenderCalls
+from coatcheck.surfaces.render.handlers import MODES, RenderHandlers
 
 _TEXT = {"type": "string"}
 _LINK = {
@@ -46,7 +46,7 @@ _MODE = Parameter(
 )
 
 
-def endpoints_for(calls: RenderCalls) -> list[Endpoint]:
+def endpoints_for(calls: RenderHandlers) -> list[Endpoint]:
     """List the calls of a server."""
     return [
         Endpoint(
@@ -57,12 +57,12 @@ def endpoints_for(calls: RenderCalls) -> list[Endpoint]:
             "Draw a diagram",
             "render",
             {
-                200: Answer("Where the picture is.", {JSON: _LINK}),
-                202: Answer("It will be drawn.", {JSON: _SUBMITTED}),
+                200: EndpointResponse("Where the picture is.", {JSON: _LINK}),
+                202: EndpointResponse("It will be drawn.", {JSON: _SUBMITTED}),
             },
             refusals=(408, 409, 410, 413, 415, 422, 429, 500),
             parameters=(_MODE, IDEMPOTENCY_KEY, TRACEPARENT),
-            body=Body("The diagram.", {JSON: _DIAGRAM}),
+            body=EndpointBody("The diagram.", {JSON: _DIAGRAM}),
             kind=KIND,
             refused_as={JSON: ERROR},
         ),
@@ -74,11 +74,11 @@ def endpoints_for(calls: RenderCalls) -> list[Endpoint]:
             "Show a picture",
             "render",
             {
-                200: Answer("The picture.", {ANY: {}}),
-                304: Answer("It is the one you have.", {}),
+                200: EndpointResponse("The picture.", {ANY: {}}),
+                304: EndpointResponse("It is the one you have.", {}),
             },
             refusals=(404, 429),
-            opens_to=OpensTo.EVERYBODY,
+            opens_to=Audience.EVERYBODY,
             is_capability=True,
             refused_as={JSON: ERROR},
         ),
@@ -89,8 +89,8 @@ def endpoints_for(calls: RenderCalls) -> list[Endpoint]:
             "renderHealth",
             "Does this process live?",
             "render",
-            {200: Answer("It does.", {JSON: {"type": "object"}})},
-            opens_to=OpensTo.EVERYBODY,
+            {200: EndpointResponse("It does.", {JSON: {"type": "object"}})},
+            opens_to=Audience.EVERYBODY,
             refused_as={JSON: ERROR},
         ),
     ]

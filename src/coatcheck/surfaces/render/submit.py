@@ -18,7 +18,7 @@ from coatcheck.model.record import Record
 from coatcheck.model.state import State
 from coatcheck.surfaces.render import links
 from coatcheck.surfaces.render.diagram import KIND, SURFACE, Diagram
-from coatcheck.surfaces.render.links import Linked
+from coatcheck.surfaces.render.links import LinkedJob
 from coatcheck.surfaces.render.settings import RenderSettings
 
 
@@ -53,7 +53,7 @@ def records_of(
     engine: Engine, diagram: Diagram, asked: Submission, settings: RenderSettings
 ) -> tuple[Record, Record]:
     """Return what is written beside a job: where its link leads, and what it draws."""
-    by, now = Linked(asked.tenant, asked.public_id or ""), engine.clock.now()
+    by, now = LinkedJob(asked.tenant, asked.public_id or ""), engine.clock.now()
     return (
         links.link_to(by, diagram.shortlink or "", now, settings.retention_ms),
         links.drawn_by(by, links.digest_of(diagram), now, settings.cache_ttl_ms),

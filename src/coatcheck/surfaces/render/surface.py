@@ -10,8 +10,8 @@ from starlette.responses import JSONResponse, Response
 
 from coatcheck.app import App
 from coatcheck.engine.engine import Engine
-from coatcheck.http.errors import Refusal
-from coatcheck.http.surfaces.base import Part, Surface
+from coatcheck.http.errors import ErrorResponse
+from coatcheck.http.surfaces.base import OptionalPart, Surface
 from coatcheck.model.confinement import Confinement
 from coatcheck.model.job import Job
 from coatcheck.settings import Settings
@@ -19,7 +19,7 @@ from coatcheck.surfaces.render.diagram import KIND, QUEUE, SURFACE, fork_input, 
 from coatcheck.surfaces.render.drawing import Format, engine_names, engines_in_force
 from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine
 from coatcheck.surfaces.render.drawing.chromium.engine import PROGRAM
-from coatcheck.surfaces.render.handlers import RenderCalls
+from coatcheck.surfaces.render.handlers import RenderHandlers
 from coatcheck.surfaces.render.links import LinkSweep
 from coatcheck.surfaces.render.routes import endpoints_for
 from coatcheck.surfaces.render.settings import ENGINE, RenderSettings
@@ -35,7 +35,7 @@ class RenderSurface(Surface):
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self.settings = RenderSettings.read(os.environ if environment is None else environment)
-        self._calls = RenderCalls(self.settings)
+        self._calls = RenderHandlers(self.settings)
         self.endpoints = endpoints_for(self._calls)
         self._links = LinkSweep()
 
@@ -73,12 +73,12 @@ class RenderSurface(Surface):
         """Remove links that lead nowhere any more."""
         await self._links.sweep(engine)
 
-    def refuse(self, refusal: Refusal, path: str) -> Response:  # noqa: ARG002 - the same everywhere
+    def refuse(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
         """Write a refusal: one sentence. What is gone was never there."""
         status = 404 if refusal.status == 410 else refusal.status
         return JSONResponse({"error": refusal.detail}, status, refusal.headers)
 
-    def parts(self) -> Iterable[Part]:
+    def parts(self) -> Iterable[OptionalPart]:
         """List the engines: the one in force for each format, and what could be chosen instead."""
         for found in engines_in_force():
             said = f"{found.engine} {found.version or ''}".strip()
@@ -87,11 +87,11 @@ class RenderSurface(Surface):
             if found.engine != (chosen or engine_names(found.format)[0]):
                 lacks = f", which needs {found.missing}" if found.missing else ""
                 how = f"{ENGINE}={found.engine}"
-                yield Part(f"{found.format} could be drawn by {said} ({how}){lacks}{note}")
+                yield OptionalPart(f"{found.format} could be drawn by {said} ({how}){lacks}{note}")
             elif found.ready:
-                yield Part(f"{found.format} is drawn by {said}{note}")
+                yield OptionalPart(f"{found.format} is drawn by {said}{note}")
             else:
-                yield Part(f"{found.format} cannot be drawn by {said}", found.missing)
+                yield OptionalPart(f"{found.format} cannot be drawn by {said}", found.missing)
 
     async def show(self, request: Request, job: Job) -> Response:  # noqa: ARG002
         """Show a job."""

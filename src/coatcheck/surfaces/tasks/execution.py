@@ -18,13 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from coatcheck.errors import Fail
 from coatcheck.surfaces.tasks.constants import RAN
-from coatcheck.surfaces.tasks.run_log import Notes
+from coatcheck.surfaces.tasks.run_log import RunLog
 from coatcheck.surfaces.tasks.runners import (
     Command,
     CommandPolicy,
+    CommandResult,
+    CommandRunner,
     InvalidCommand,
-    Ran,
-    Runner,
     RunnerError,
     check_arguments,
 )
@@ -37,7 +37,7 @@ EXITED, TIMED_OUT, REFUSED = "exited", "timeout", "refused"
 _SHOWN = 200
 
 
-class Execution(BaseModel):
+class CommandExecution(BaseModel):
     """What is run, for whom, and for how long at most."""
 
     model_config = ConfigDict(
@@ -64,7 +64,7 @@ class Execution(BaseModel):
         return argv
 
 
-class Outcome(BaseModel):
+class CommandOutcome(BaseModel):
     """How it went."""
 
     exit_code: int
@@ -76,18 +76,18 @@ class Outcome(BaseModel):
     truncated: list[str] = []
 
 
-Handler = Callable[[Context, Execution], Awaitable[Outcome]]
+Handler = Callable[[Context, CommandExecution], Awaitable[CommandOutcome]]
 
 
 def handler_with(
-    runner: Callable[[], Runner], policy: CommandPolicy, *, elsewhere: bool = False
+    runner: Callable[[], CommandRunner], policy: CommandPolicy, *, elsewhere: bool = False
 ) -> Handler:
     """Make the handler that runs commands; the runner is made when the first is to be run. Say
     whether it runs them `elsewhere`, where they go on without their worker.
     """
-    made: list[Runner] = []
+    made: list[CommandRunner] = []
 
-    async def run_command(ctx: Context, execution: Execution) -> Outcome:
+    async def run_command(ctx: Context, execution: CommandExecution) -> CommandOutcome:
         """Run a command, and say what it says while it does."""
         refusal = policy.check(execution.argv)
         if refusal is not None:
@@ -117,12 +117,12 @@ def handler_with(
     return run_command
 
 
-async def _run(ctx: Context, runner: Runner, command: Command) -> Ran:
+async def _run(ctx: Context, runner: CommandRunner, command: Command) -> CommandResult:
     return await runner.run(command, on_output=lambda text: _tell(ctx, text))
 
 
-async def _run_elsewhere(ctx: Context, runner: Runner, command: Command) -> Ran:
-    notes = Notes(ctx)
+async def _run_elsewhere(ctx: Context, runner: CommandRunner, command: Command) -> CommandResult:
+    notes = RunLog(ctx)
     command = replace(
         command,
         begun=await notes.read(),
@@ -144,8 +144,8 @@ async def _tell(ctx: Context, text: str) -> None:
     await ctx.emit({"stdout": text})
 
 
-def _outcome(ran: Ran) -> Outcome:
-    return Outcome(
+def _outcome(ran: CommandResult) -> CommandOutcome:
+    return CommandOutcome(
         exit_code=ran.exit_code,
         stdout=ran.stdout,
         stderr=ran.stderr,
@@ -156,6 +156,6 @@ def _outcome(ran: Ran) -> Outcome:
     )
 
 
-def _why(ran: Ran) -> str:
+def _why(ran: CommandResult) -> str:
     [last] = ran.stderr.strip().splitlines()[-1:] or [""]
     return f"exit code {ran.exit_code}" + (f": {last[:_SHOWN]}" if last else "")

@@ -21,7 +21,7 @@ from coatcheck.model.job import Job
 from coatcheck.model.record import Record
 from coatcheck.store.base import JobFilter
 from coatcheck.surfaces.tasks.constants import KIND
-from coatcheck.surfaces.tasks.execution import Execution
+from coatcheck.surfaces.tasks.execution import CommandExecution
 from coatcheck.surfaces.tasks.runners import CommandPolicy, InvalidCommand, read_command_line
 from coatcheck.surfaces.tasks.settings import TaskSettings
 from coatcheck.surfaces.tasks.task import (
@@ -57,7 +57,7 @@ PATIENCE_S = 10.0
 EXECUTIONS_SHOWN, EXECUTIONS_LISTED = 10, 3
 
 
-class TaskCalls:
+class TaskHandlers:
     """The calls of a server with these settings."""
 
     def __init__(self, settings: TaskSettings, policy: CommandPolicy) -> None:
@@ -191,7 +191,7 @@ class TaskCalls:
     async def _submit(
         self, request: Request, task_id: str, argv: tuple[str, ...], seconds: float
     ) -> Job:
-        execution = Execution(argv=list(argv), task_id=task_id, seconds=seconds)
+        execution = CommandExecution(argv=list(argv), task_id=task_id, seconds=seconds)
         asked = Submission(
             KIND,
             execution.model_dump_json(),

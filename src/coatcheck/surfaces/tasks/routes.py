@@ -8,15 +8,15 @@ from coatcheck.http.endpoint import (
     IDEMPOTENCY_KEY,
     JSON,
     TRACEPARENT,
-    Answer,
-    Body,
     Endpoint,
+    EndpointBody,
+    EndpointResponse,
     Handler,
     Parameter,
     Schema,
 )
 from coatcheck.surfaces.tasks.constants import KIND
-from coatcheck.surfaces.tasks.handlers import TaskCalls
+from coatcheck.surfaces.tasks.handlers import TaskHandlers
 from coatcheck.surfaces.tasks.task import LARGEST_PAGE, LAST_PAGE
 
 _TEXT: Schema = {"type": "string"}
@@ -79,13 +79,13 @@ _PAGING = (
 )
 
 
-def endpoints_for(calls: TaskCalls) -> list[Endpoint]:
+def endpoints_for(calls: TaskHandlers) -> list[Endpoint]:
     """List the calls of a server."""
 
     def endpoint(
         method: str, path: str, handler: Handler, name: str, summary: str, **more: Any
     ) -> Endpoint:
-        answers = {status: Answer(*said) for status, said in more.pop("answers").items()}
+        answers = {status: EndpointResponse(*said) for status, said in more.pop("answers").items()}
         return Endpoint(
             *(method, path, handler, name, summary, "tasks", answers),
             kind=KIND,
@@ -101,7 +101,7 @@ def endpoints_for(calls: TaskCalls) -> list[Endpoint]:
             "putTask",
             "Write a task",
             answers={200: ("The task as it is now.", _TASK)},
-            body=Body("The task.", _NEW_TASK),
+            body=EndpointBody("The task.", _NEW_TASK),
             refusals=(*_WRITES, 409),
         ),
         endpoint(
@@ -166,7 +166,7 @@ def endpoints_for(calls: TaskCalls) -> list[Endpoint]:
             "validateCommand",
             "Check a command",
             answers={200: ("Whether it could be run.", _object("valid"))},
-            body=Body("The command.", _COMMAND),
+            body=EndpointBody("The command.", _COMMAND),
             refusals=_WRITES,
         ),
     ]

@@ -32,7 +32,7 @@ def has_run(steps: Iterable[Step]) -> bool:
     return any(json.loads(step.result or "[]")[:1] == [RUNNING] for step in steps)
 
 
-class Notes:
+class RunLog:
     """The notes of an execution, as one attempt reads and writes them."""
 
     def __init__(self, ctx: Context) -> None:

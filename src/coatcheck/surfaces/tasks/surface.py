@@ -12,16 +12,16 @@ from starlette.responses import JSONResponse, Response
 from coatcheck.app import App
 from coatcheck.clock import SystemClock, to_rfc3339
 from coatcheck.engine.engine import Engine
-from coatcheck.http.errors import Refusal
+from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.logs import correlation_id
-from coatcheck.sandbox import Limits, Strength, refuse_exposed_files, sandbox_in_force
+from coatcheck.sandbox import SandboxBackend, SandboxLimits, refuse_exposed_files, sandbox_in_force
 from coatcheck.settings import Settings
 from coatcheck.surfaces.tasks.constants import KIND, QUEUE
 from coatcheck.surfaces.tasks.execution import handler_with
-from coatcheck.surfaces.tasks.handlers import SURFACE, TaskCalls
+from coatcheck.surfaces.tasks.handlers import SURFACE, TaskHandlers
 from coatcheck.surfaces.tasks.routes import endpoints_for
-from coatcheck.surfaces.tasks.runners import CommandPolicy, LocalRunner, Runner
+from coatcheck.surfaces.tasks.runners import CommandPolicy, CommandRunner, LocalRunner
 from coatcheck.surfaces.tasks.runners.folder import remove_leftovers
 from coatcheck.surfaces.tasks.settings import TaskSettings
 
@@ -41,9 +41,9 @@ class TaskSurface(Surface):
         self._environment = os.environ if environment is None else environment
         self.settings = TaskSettings.read(self._environment)
         is_local = self.settings.runner == "local"
-        walled = not is_local or sandbox_in_force().strength is not Strength.RLIMITS
+        walled = not is_local or sandbox_in_force().strength is not SandboxBackend.RLIMITS
         self._policy = CommandPolicy(self.settings.policy_file, sandboxed=walled)
-        self.endpoints = endpoints_for(TaskCalls(self.settings, self._policy))
+        self.endpoints = endpoints_for(TaskHandlers(self.settings, self._policy))
 
     def declare(self, app: App) -> None:
         """Declare the kind that runs commands."""
@@ -65,9 +65,9 @@ class TaskSurface(Surface):
         if self.settings.runner == "local":
             refuse_exposed_files(settings)
 
-    def _runner(self) -> Runner:
+    def _runner(self) -> CommandRunner:
         if self.settings.runner == "local":
-            return LocalRunner(limits=Limits(seconds=self.settings.async_seconds))
+            return LocalRunner(limits=SandboxLimits(seconds=self.settings.async_seconds))
         from coatcheck.surfaces.tasks.runners.kubernetes import (  # noqa: PLC0415 - optional
             KubernetesRunner,
             KubernetesSettings,
@@ -80,7 +80,7 @@ class TaskSurface(Surface):
         if self.settings.runner == "local":
             await asyncio.to_thread(remove_leftovers)
 
-    def refuse(self, refusal: Refusal, path: str) -> Response:
+    def refuse(self, refusal: ErrorResponse, path: str) -> Response:
         """Write a refusal as the document's errors are written; bad input is 400."""
         status = {422: 400, 410: 404}.get(refusal.status, refusal.status)
         said = {

@@ -10,7 +10,7 @@ from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Job
 from coatcheck.model.state import State
 from coatcheck.surfaces.tasks.constants import RAN
-from coatcheck.surfaces.tasks.execution import TIMED_OUT, Outcome
+from coatcheck.surfaces.tasks.execution import TIMED_OUT, CommandOutcome
 from coatcheck.surfaces.tasks.run_log import has_run
 from coatcheck.surfaces.tasks.runners.names import job_name
 
@@ -56,7 +56,9 @@ def accepted_view(job: Job, *, pending: bool) -> dict[str, Any]:
     }
 
 
-def execution_view(job: Job, outcome: Outcome | None, now: int, *, pending: bool) -> dict[str, Any]:
+def execution_view(
+    job: Job, outcome: CommandOutcome | None, now: int, *, pending: bool
+) -> dict[str, Any]:
     """Write an execution: while it runs how long it has, then how it went."""
     said = _head(job, pending=pending)
     if not job.state.is_terminal:
@@ -70,7 +72,7 @@ def summary_view(job: Job, now: int, *, pending: bool) -> dict[str, Any]:
     return {name: value for name, value in said.items() if name not in _OUTPUT}
 
 
-def result_view(job: Job, outcome: Outcome | None) -> dict[str, Any]:
+def result_view(job: Job, outcome: CommandOutcome | None) -> dict[str, Any]:
     """Write how an execution went that was waited for."""
     return {
         "taskId": job.labels[TASK],
@@ -80,17 +82,17 @@ def result_view(job: Job, outcome: Outcome | None) -> dict[str, Any]:
     }
 
 
-async def outcome_of(engine: Engine, job: Job) -> Outcome | None:
+async def outcome_of(engine: Engine, job: Job) -> CommandOutcome | None:
     """Read how a command went; None where it has not, or nobody knows."""
     if job.state is State.SUCCEEDED:
-        return Outcome.model_validate_json(job.result or "null")
+        return CommandOutcome.model_validate_json(job.result or "null")
     kept = next((each for each in job.artifacts if each.name == RAN), None)
     return None if kept is None else await _read(engine, kept)
 
 
-async def _read(engine: Engine, kept: Artifact) -> Outcome:
+async def _read(engine: Engine, kept: Artifact) -> CommandOutcome:
     pieces = await engine.keeping.stream(kept, 0, kept.size)
-    return Outcome.model_validate_json(b"".join([piece async for piece in pieces]))
+    return CommandOutcome.model_validate_json(b"".join([piece async for piece in pieces]))
 
 
 def _head(job: Job, *, pending: bool) -> dict[str, Any]:
@@ -103,7 +105,7 @@ def _head(job: Job, *, pending: bool) -> dict[str, Any]:
     }
 
 
-def _how_it_went(job: Job, outcome: Outcome | None) -> dict[str, Any]:
+def _how_it_went(job: Job, outcome: CommandOutcome | None) -> dict[str, Any]:
     said = job.error.message if job.error is not None else "cancelled"
     return {
         "exitCode": None if outcome is None else outcome.exit_code,

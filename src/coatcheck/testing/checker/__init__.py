@@ -1,7 +1,7 @@
 """The checker: replays what happened in a run against the promises P1 to P8.
 
-A run is over, faults and all. What is known of it is put together in a `Run`: which submits were
-answered and which were not; every job's row and log as the store shows them; and what handlers
+A run is over, faults and all. What is known of it is put together in a `RunRecord`: which submits
+were answered and which were not; every job's row and log as the store shows them; and what handlers
 wrote down themselves, apart from the store (`EffectLog`). `check` says which promises that breaks;
 none of it depends on how the run came about, on which store it ran, or on what was done to it.
 
@@ -28,10 +28,10 @@ from coatcheck.testing.checker.promises import Violation
 from coatcheck.testing.checker.replay import replay
 from coatcheck.testing.checker.run import (
     Bounds,
-    Delivery,
     JobRecord,
     Orphan,
-    Run,
+    ReceivedWebhook,
+    RunRecord,
     Submit,
     first_fence,
     read_records,
@@ -51,14 +51,14 @@ class PromiseBroken(AssertionError):
         super().__init__(f"{len(violations)} violations\n{shown}")
 
 
-def violations_of(run: Run) -> list[Violation]:
+def violations_of(run: RunRecord) -> list[Violation]:
     """Return every promise that a run breaks, and where."""
     replays = {record.id: replay(record.events, first_fence(record)) for record in run.records}
     checks = (*promises.CHECKS, steps_run_once, spawned_once, *later.CHECKS)
     return [violation for check in checks for violation in check(run, replays)]
 
 
-def check(run: Run) -> None:
+def check(run: RunRecord) -> None:
     """Raise PromiseBroken unless a run keeps every promise."""
     if violations := violations_of(run):
         raise PromiseBroken(violations)
@@ -69,13 +69,13 @@ __all__ = [
     "RAN",
     "RETURNED",
     "Bounds",
-    "Delivery",
     "Effect",
     "EffectLog",
     "JobRecord",
     "Orphan",
     "PromiseBroken",
-    "Run",
+    "ReceivedWebhook",
+    "RunRecord",
     "Submit",
     "Violation",
     "check",

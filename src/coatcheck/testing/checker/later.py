@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from coatcheck.testing.checker.promises import Check, Replays, Violation
-from coatcheck.testing.checker.run import Run
+from coatcheck.testing.checker.run import RunRecord
 
 # What may still name a job that is gone: that it was, and which request it answered.
 NAMES_THE_DEAD = frozenset({"tombstones", "idempotency"})
 
 
-def delivered(run: Run, _: Replays) -> Iterator[Violation]:
+def delivered(run: RunRecord, _: Replays) -> Iterator[Violation]:
     """P7: what was owed was delivered at least once, and always under the same id."""
     if run.deliveries is None:
         return
@@ -32,7 +32,7 @@ def delivered(run: Run, _: Replays) -> Iterator[Violation]:
             yield Violation("P7", min(about)[0], f"id {webhook_id} stands for {sorted(about)}")
 
 
-def nothing_left(run: Run, _: Replays) -> Iterator[Violation]:
+def nothing_left(run: RunRecord, _: Replays) -> Iterator[Violation]:
     """P8: of what was purged nothing is in any table but that it was."""
     for job_id in run.purged or ():
         for table, rows in run.tables.items():

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from coatcheck.model.state import Reason, State
 from coatcheck.testing.checker.effects import BEGAN, RETURNED, Effect
 from coatcheck.testing.checker.replay import Replay
-from coatcheck.testing.checker.run import JobRecord, Run
+from coatcheck.testing.checker.run import JobRecord, RunRecord
 
 # Why a job may end without ever having been attempted.
 _BEFORE_ANY_ATTEMPT = (Reason.CANCELLED, Reason.EXPIRED)
@@ -27,10 +27,10 @@ class Violation(NamedTuple):
 
 
 Replays = dict[str, Replay]
-Check = Callable[[Run, Replays], Iterator[Violation]]
+Check = Callable[[RunRecord, Replays], Iterator[Violation]]
 
 
-def durable(run: Run, _: Replays) -> Iterator[Violation]:
+def durable(run: RunRecord, _: Replays) -> Iterator[Violation]:
     """P1: what was answered is there, or its tombstone; and nothing is there that nobody sent."""
     records = {(record.tenant, record.id): record for record in run.records}
     for submit in run.submits:
@@ -47,7 +47,7 @@ def durable(run: Run, _: Replays) -> Iterator[Violation]:
             yield Violation("P1", record.id, "it is there, and nobody submitted it")
 
 
-def once(run: Run, _: Replays) -> Iterator[Violation]:
+def once(run: RunRecord, _: Replays) -> Iterator[Violation]:
     """P1: what was sent under one key happened once, and every answer names that job."""
     by_key: defaultdict[str, set[str]] = defaultdict(set)
     for submit in run.submits:
@@ -61,7 +61,7 @@ def once(run: Run, _: Replays) -> Iterator[Violation]:
             yield Violation("P1", min(ids), f"key {key} stands for {len(ids)} jobs: {sorted(ids)}")
 
 
-def attempted(run: Run, replays: Replays) -> Iterator[Violation]:
+def attempted(run: RunRecord, replays: Replays) -> Iterator[Violation]:
     """P2: every job was attempted, or cancelled or expired before; it ended or can still run."""
     began = {effect.job_id for effect in run.effects or () if effect.what == BEGAN}
     for record, seen in _with_log(run, replays):
@@ -79,7 +79,7 @@ def attempted(run: Run, replays: Replays) -> Iterator[Violation]:
             yield Violation("P2", job.id, f"it is running in {job.worker}, which is not alive")
 
 
-def ended_once(run: Run, replays: Replays) -> Iterator[Violation]:
+def ended_once(run: RunRecord, replays: Replays) -> Iterator[Violation]:
     """P3: at most one end in the log, as its last state, by legal moves, and the row agrees."""
     for record, seen in _with_log(run, replays):
         for fault in seen.faults:
@@ -107,7 +107,7 @@ def _row_agrees(record: JobRecord, seen: Replay) -> Iterator[Violation]:
         yield Violation("P3", job.id, f"it is {job.state}, and its result is {job.result}")
 
 
-def one_holder(run: Run, replays: Replays) -> Iterator[Violation]:
+def one_holder(run: RunRecord, replays: Replays) -> Iterator[Violation]:
     """P5: what counts was written by whoever claimed last; a stale holder changed nothing."""
     by_job: defaultdict[str, list[Effect]] = defaultdict(list)
     for effect in run.effects or ():
@@ -143,7 +143,7 @@ def _effects_fit(record: JobRecord, seen: Replay, effects: list[Effect]) -> Iter
         yield Violation("P5", job.id, f"its result is not what the holder of fence {last} returned")
 
 
-def orphans_return(run: Run, replays: Replays) -> Iterator[Violation]:
+def orphans_return(run: RunRecord, replays: Replays) -> Iterator[Violation]:
     """P6: the log says that an orphan was taken back within a lease and two sweeps."""
     if run.orphans is None or run.bounds is None:
         return
@@ -161,7 +161,7 @@ def orphans_return(run: Run, replays: Replays) -> Iterator[Violation]:
                 yield Violation("P6", orphan.job_id, f"{late}, not {run.bounds.milliseconds:g}")
 
 
-def _with_log(run: Run, replays: Replays) -> Iterator[tuple[JobRecord, Replay]]:
+def _with_log(run: RunRecord, replays: Replays) -> Iterator[tuple[JobRecord, Replay]]:
     for record in run.records:
         if record.job is not None or record.events:
             yield record, replays[record.id]

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from coatcheck.model.event import Event, EventType
+from coatcheck.model.event import EventType, JobEvent
 from coatcheck.model.state import MOVES, Reason, State
 from coatcheck.model.step import Op, StepId
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class LoggedClaim:
     """A claim that a log tells of."""
 
     seq: int
@@ -28,7 +28,7 @@ class Claimed:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class LoggedStep:
     """A step that a log tells of, written under this fence."""
 
     seq: int  # the step's own number
@@ -43,7 +43,7 @@ class Written:
 class Replay:
     """What a log amounts to, and what is wrong with it."""
 
-    claims: list[Claimed] = field(default_factory=list)
+    claims: list[LoggedClaim] = field(default_factory=list)
     lost: list[tuple[int, int]] = field(default_factory=list)  # (fence of the claim, when)
     ends: list[State] = field(default_factory=list)
     state: State | None = None
@@ -53,10 +53,10 @@ class Replay:
     most_fence: int = 0
     faults: list[str] = field(default_factory=list)
     stale: list[str] = field(default_factory=list)
-    steps: list[Written] = field(default_factory=list)
+    steps: list[LoggedStep] = field(default_factory=list)
 
 
-def replay(events: Sequence[Event], first_fence: int = 0) -> Replay:
+def replay(events: Sequence[JobEvent], first_fence: int = 0) -> Replay:
     """Follow a log from its first entry to its last."""
     seen = Replay(least_fence=first_fence, most_fence=first_fence)
     numbers = [event.seq for event in events]
@@ -71,7 +71,7 @@ def replay(events: Sequence[Event], first_fence: int = 0) -> Replay:
     return seen
 
 
-def _follow(seen: Replay, event: Event, data: dict[str, Any]) -> None:
+def _follow(seen: Replay, event: JobEvent, data: dict[str, Any]) -> None:
     state, before = State(data["state"]), seen.state
     if data.get("cancel_requested"):
         if (state, data["attempt"]) != (State.RUNNING, seen.attempt) or state is not before:
@@ -92,7 +92,7 @@ def _follow(seen: Replay, event: Event, data: dict[str, Any]) -> None:
     seen.state, seen.reason, seen.attempt = state, data.get("reason"), data["attempt"]
 
 
-def _count(seen: Replay, event: Event, state: State, data: dict[str, Any]) -> None:
+def _count(seen: Replay, event: JobEvent, state: State, data: dict[str, Any]) -> None:
     """Check the attempt, and keep count of the fence."""
     reason, attempt, due = data.get("reason"), data["attempt"], {seen.attempt}
     if state is State.RUNNING:
@@ -100,7 +100,7 @@ def _count(seen: Replay, event: Event, state: State, data: dict[str, Any]) -> No
         seen.most_fence += 1
         # Coming back from waiting is no new attempt.
         due = {seen.attempt + (seen.reason != Reason.WOKEN)}
-        seen.claims.append(Claimed(event.seq, attempt, seen.most_fence, event.at))
+        seen.claims.append(LoggedClaim(event.seq, attempt, seen.most_fence, event.at))
     elif seen.state is State.RUNNING and reason == Reason.LOST:
         seen.lost.append((seen.most_fence, event.at))
         seen.least_fence += 1
@@ -117,7 +117,7 @@ def _count(seen: Replay, event: Event, state: State, data: dict[str, Any]) -> No
         )
 
 
-def _hear(seen: Replay, event: Event, data: dict[str, Any]) -> None:
+def _hear(seen: Replay, event: JobEvent, data: dict[str, Any]) -> None:
     """What a handler says belongs to the claim that counts, if it says which it has."""
     if seen.state is not State.RUNNING:
         seen.stale.append(f"event {event.seq} ({event.type}) was written while it did not run")
@@ -129,4 +129,4 @@ def _hear(seen: Replay, event: Event, data: dict[str, Any]) -> None:
     if event.type is EventType.STEP:
         id_ = StepId(Op(data["op"]), data["name"], data["key"], data.get("occurrence", 0))
         written = (data["seq"], data["op"], id_.label, data["state"], data["attempts"])
-        seen.steps.append(Written(*written, seen.most_fence))
+        seen.steps.append(LoggedStep(*written, seen.most_fence))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from coatcheck.errors import Gone, NotFound
-from coatcheck.model.event import Event
+from coatcheck.model.event import JobEvent
 from coatcheck.model.job import DEFAULT_TENANT, Job
 from coatcheck.store.base import JobFilter, Store
 from coatcheck.testing.checker.effects import Effect
@@ -34,7 +34,7 @@ class JobRecord:
     id: str
     job: Job | None
     gone: bool
-    events: tuple[Event, ...]
+    events: tuple[JobEvent, ...]
     key: str | None = None  # of its submit, where the run labels jobs with it
 
 
@@ -51,7 +51,7 @@ class Orphan(NamedTuple):
     since: int
 
 
-class Delivery(NamedTuple):
+class ReceivedWebhook(NamedTuple):
     """A receiver got a webhook."""
 
     job_id: str
@@ -74,7 +74,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunRecord:
     """All that is known of a run. What is None was not watched, and is not checked."""
 
     submits: Sequence[Submit]
@@ -84,7 +84,7 @@ class Run:
     effects: Sequence[Effect] | None = None
     orphans: Sequence[Orphan] | None = None
     bounds: Bounds | None = None
-    deliveries: Sequence[Delivery] | None = None
+    deliveries: Sequence[ReceivedWebhook] | None = None
     owed_deliveries: Collection[tuple[str, str]] = ()  # (job id, event)
     purged: Collection[str] | None = None
     tables: Mapping[str, Sequence[Sequence[object]]] = field(default_factory=dict)
@@ -112,8 +112,8 @@ async def read_records(
     return list(found.values())
 
 
-async def _events(store: Store, tenant: str, job_id: str) -> tuple[Event, ...]:
-    events: list[Event] = []
+async def _events(store: Store, tenant: str, job_id: str) -> tuple[JobEvent, ...]:
+    events: list[JobEvent] = []
     while page := await store.events(tenant, job_id, events[-1].seq if events else 0, _PAGE):
         events += page
     return tuple(events)

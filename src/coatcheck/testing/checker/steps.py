@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from coatcheck.model.step import Op, StepState
 from coatcheck.testing.checker.effects import RAN
 from coatcheck.testing.checker.promises import Replays, Violation
-from coatcheck.testing.checker.run import Run
+from coatcheck.testing.checker.run import RunRecord
 
 
-def steps_run_once(run: Run, replays: Replays) -> Iterator[Violation]:
+def steps_run_once(run: RunRecord, replays: Replays) -> Iterator[Violation]:
     """No body is entered under a later claim than the one that wrote its step, nor more often under
     that one than the step says; and what was written was run.
     """
@@ -39,7 +39,7 @@ def steps_run_once(run: Run, replays: Replays) -> Iterator[Violation]:
                 yield Violation("P4", job_id, f"{what}, which says {step.attempts}")
 
 
-def spawned_once(run: Run, replays: Replays) -> Iterator[Violation]:
+def spawned_once(run: RunRecord, replays: Replays) -> Iterator[Violation]:
     """Each spawn on record is one job, and each job that has a parent was spawned on record."""
     children: Counter[str] = Counter()
     for record in run.records:

@@ -32,7 +32,7 @@ from coatcheck.testing.conformance.counts import CountConformance
 from coatcheck.testing.conformance.deletion import DeleteConformance
 from coatcheck.testing.conformance.deliveries import DeliveryConformance
 from coatcheck.testing.conformance.families import FamilyConformance
-from coatcheck.testing.conformance.finished_jobs import EndedConformance
+from coatcheck.testing.conformance.finished_jobs import FinishedJobConformance
 from coatcheck.testing.conformance.idempotency import IdempotencyConformance
 from coatcheck.testing.conformance.job_lists import ListConformance
 from coatcheck.testing.conformance.large_steps import LargeStepConformance
@@ -41,7 +41,7 @@ from coatcheck.testing.conformance.outbox import OutboxConformance
 from coatcheck.testing.conformance.pins import VersionConformance
 from coatcheck.testing.conformance.queues import QueueConformance
 from coatcheck.testing.conformance.records import RecordConformance
-from coatcheck.testing.conformance.rekey import ResealingConformance
+from coatcheck.testing.conformance.rekey import RekeyConformance
 from coatcheck.testing.conformance.reports import ReportConformance
 from coatcheck.testing.conformance.resume import ForkConformance, ResumeConformance
 from coatcheck.testing.conformance.schedules import ScheduleConformance
@@ -69,7 +69,7 @@ class StoreConformance(
     EndpointConformance,
     BlobConformance,
     LargeStepConformance,
-    ResealingConformance,
+    RekeyConformance,
     UploadConformance,
     InputConformance,
     ForkConformance,
@@ -98,7 +98,7 @@ class StoreConformance(
     ListConformance,
     BatchConformance,
     IdempotencyConformance,
-    EndedConformance,
+    FinishedJobConformance,
     SubmitConformance,
 ):
     """Everything a store promises."""

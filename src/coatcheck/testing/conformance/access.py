@@ -13,7 +13,7 @@ from coatcheck.model.outcome import Errored, GaveUp, Released, Succeeded
 from coatcheck.model.payload import NOBODY, BlobName, BlobReference, write_reference
 from coatcheck.model.upload import StoredUpload
 from coatcheck.model.usage import HOUR_MS, Usage, hour_of
-from coatcheck.store.access import Access
+from coatcheck.store.access import AccessState
 from coatcheck.store.base import Idempotency, Store
 from coatcheck.testing.conformance.arrange import (
     BOOM,
@@ -50,7 +50,7 @@ class KeyConformance(Conformance):
 
     async def test_a_new_store_has_neither_keys_nor_tenants(self, store: Store) -> None:
         """And says so."""
-        assert await store.access() == Access(0, has_keys=False)
+        assert await store.access() == AccessState(0, has_keys=False)
         assert await store.list_tenants() == []
         assert await store.list_keys() == []
         assert await store.get_tenant("acme") is None
@@ -180,7 +180,7 @@ class EpochConformance(Conformance):
         assert await store.earlier("acme", "k", NOW) is None
 
 
-class Counting(Conformance):
+class UsageCounts(Conformance):
     """How bytes are counted."""
 
     def kept(self, text: str) -> int:
@@ -188,7 +188,7 @@ class Counting(Conformance):
         return len(text.encode())
 
 
-class UsageConformance(Counting):
+class UsageConformance(UsageCounts):
     """What is counted for whom, and how often."""
 
     async def test_each_way_in_counts_once(self, store: Store, worker: str) -> None:
@@ -305,7 +305,7 @@ class UsageConformance(Counting):
         assert await store.usage("acme", 0, NOW * 2) == []
 
 
-class LoadConformance(Counting):
+class LoadConformance(UsageCounts):
     """How much of its quotas a tenant uses."""
 
     async def test_only_what_has_a_quota_is_counted(self, store: Store) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from coatcheck.ids import first_ulid_at
 from coatcheck.model.event import EventType
-from coatcheck.model.job import DEFAULT_TENANT, Claim, Failure, Job, Lease, NewJob
+from coatcheck.model.job import DEFAULT_TENANT, Claim, Failure, Job, JobInsert, Lease
 from coatcheck.model.outcome import Outcome
 from coatcheck.model.step import Op, Step, StepId, StepState
 from coatcheck.model.worker import WorkerInfo
@@ -54,9 +54,9 @@ def new_id(created_at: int = NOW) -> str:
     return first_ulid_at(created_at)[:10] + f"{next(_numbers):016d}"
 
 
-def new_job(kind: str = "mail", *, created_at: int = NOW, **fields: Any) -> NewJob:
+def new_job(kind: str = "mail", *, created_at: int = NOW, **fields: Any) -> JobInsert:
     """Return a job with an id of its own, due at once unless told."""
-    job = NewJob(
+    job = JobInsert(
         id=new_id(created_at), kind=kind, input='{"n":1}', created_at=created_at, run_at=created_at
     )
     return job._replace(**fields)
@@ -81,13 +81,13 @@ def new_step(seq: int = 0, name: str = "extract", **fields: Any) -> Step:
     return Step(seq, **known | fields)  # type: ignore[arg-type]  # named fields
 
 
-def child_of(parent: Lease, **fields: Any) -> NewJob:
+def child_of(parent: Lease, **fields: Any) -> JobInsert:
     """Return a job of kind `child`, spawned by the one that a lease is for."""
     job = new_job("child", tenant=parent.tenant, **fields)
     return job._replace(terms=job.terms._replace(parent=parent.job_id))
 
 
-async def spawn(store: Store, parent: Lease, count: int = 1, **fields: Any) -> list[NewJob]:
+async def spawn(store: Store, parent: Lease, count: int = 1, **fields: Any) -> list[JobInsert]:
     """Have a running job spawn others, and return them."""
     children = tuple(child_of(parent, **fields) for _ in range(count))
     assert await store.report(parent, Report(children=children), NOW)
@@ -110,7 +110,7 @@ async def claimed_ids(
 
 
 async def run_job(
-    store: Store, job: NewJob | None = None, *, worker: str = WORKER, now: int = NOW
+    store: Store, job: JobInsert | None = None, *, worker: str = WORKER, now: int = NOW
 ) -> Lease:
     """Submit a job, have the worker claim it, and return the lease."""
     job = job or new_job()

@@ -12,7 +12,7 @@ from coatcheck.ids import first_ulid_at
 from coatcheck.model.access import ApiKey, KeyUse, Tenant
 from coatcheck.model.audit import Action, AuditEntry, Resource, audited
 from coatcheck.model.record import Record
-from coatcheck.model.webhook import Secret
+from coatcheck.model.webhook import WebhookSecret
 from coatcheck.store.audit import AuditFilter
 from coatcheck.store.base import Store
 from coatcheck.testing.conformance.arrange import NOW, TENANT, Conformance, new_id
@@ -63,10 +63,14 @@ class AuditConformance(Conformance):
         await store.add_key(KEY, audit=made[Action.CREATE_KEY])
         await store.revoke_key(KEY.id, NOW, audit=made[Action.REVOKE_KEY])
         await store.put_endpoint(
-            endpoint, Secret("whsec_a", NOW), audit=made[Action.CREATE_WEBHOOK]
+            endpoint, WebhookSecret("whsec_a", NOW), audit=made[Action.CREATE_WEBHOOK]
         )
         await store.put_secret(
-            TENANT, endpoint.id, Secret("whsec_b", NOW), NOW, audit=made[Action.ROTATE_WEBHOOK]
+            TENANT,
+            endpoint.id,
+            WebhookSecret("whsec_b", NOW),
+            NOW,
+            audit=made[Action.ROTATE_WEBHOOK],
         )
         await store.delete_endpoint(TENANT, endpoint.id, audit=made[Action.DELETE_WEBHOOK])
         await store.put_schedule(schedule, None, audit=made[Action.CREATE_SCHEDULE])
@@ -85,7 +89,7 @@ class AuditConformance(Conformance):
         await store.revoke_key(KEY.id, NOW)
         await store.put_schedule(schedule, None)
         await store.put_record(record)
-        await store.put_secret(TENANT, "", Secret("whsec_a", NOW), NOW)
+        await store.put_secret(TENANT, "", WebhookSecret("whsec_a", NOW), NOW)
         with pytest.raises(Conflict):
             await store.add_key(KEY._replace(digest="d2"), audit=entry(Action.CREATE_KEY))
         await store.revoke_key(KEY.id, NOW, audit=entry(Action.REVOKE_KEY))
@@ -97,7 +101,7 @@ class AuditConformance(Conformance):
         assert await store.put_record(record, 7, audit=entry(Action.UPDATE_TASK)) is None
         assert not await store.delete_record(TENANT, "tasks", "t2", audit=entry(Action.DELETE_TASK))
         assert not await store.delete_endpoint(TENANT, "no", audit=entry(Action.DELETE_WEBHOOK))
-        again = Secret("whsec_b", NOW)
+        again = WebhookSecret("whsec_b", NOW)
         rotated = entry(Action.ROTATE_WEBHOOK)
         assert not await store.put_secret(TENANT, "", again, NOW, first=True, audit=rotated)
         assert await listed(store) == []

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from coatcheck.errors import Conflict, InvalidInput
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.store.base import BATCH_LIMIT, Store
 from coatcheck.testing.conformance.arrange import (
     NOW,
@@ -111,7 +111,7 @@ class BatchConformance(Conformance):
         twice = [new_job(public_id="twice"), *(new_job() for _ in range(MANY))]
         await self._refused(store, [*twice, new_job(public_id="twice")])
 
-    async def _refused(self, store: Store, batch: list[NewJob]) -> None:
+    async def _refused(self, store: Store, batch: list[JobInsert]) -> None:
         before = await everything(store)
         with pytest.raises(Conflict):
             await store.submit_batch(batch, NOW)

@@ -6,7 +6,7 @@ import pytest
 
 from coatcheck.errors import BlobGone, Conflict
 from coatcheck.model.artifact import MOST_OF_A_JOB, Artifact, small_file
-from coatcheck.model.job import Failure, Lease, NewJob
+from coatcheck.model.job import Failure, JobInsert, Lease
 from coatcheck.model.outcome import Errored, GaveUp, Succeeded
 from coatcheck.model.payload import BlobName, BlobReference, write_reference
 from coatcheck.model.state import State
@@ -38,7 +38,7 @@ def artifact(name: str, key: str, size: int = 5) -> Artifact:
     return Artifact(name, "text/plain", size, SHA, key, NOW)
 
 
-async def large_job(store: Store, key: str = "in") -> NewJob:
+async def large_job(store: Store, key: str = "in") -> JobInsert:
     """Return a job whose input is in a blob that is noted, and that is not submitted yet."""
     job = new_job()
     await store.reserve_blob(BlobName(TENANT, job.id, key), LATER)

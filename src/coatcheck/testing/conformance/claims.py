@@ -5,7 +5,7 @@ from __future__ import annotations
 from coatcheck.model.job import Lease, Terms
 from coatcheck.model.outcome import Errored, Released
 from coatcheck.model.state import State
-from coatcheck.store.base import Claimed, Store
+from coatcheck.store.base import ClaimResult, Store
 from coatcheck.testing.conformance.arrange import (
     BOOM,
     NOW,
@@ -40,7 +40,7 @@ class ClaimConformance(Conformance):
 
     async def test_nothing_to_claim(self, store: Store, worker: str) -> None:
         """An empty store gives nothing and knows of nothing to come."""
-        assert await store.claim(worker, ["mail"], 10, NOW) == Claimed([], None)
+        assert await store.claim(worker, ["mail"], 10, NOW) == ClaimResult([], None)
 
     async def test_a_running_job_is_not_claimed_again(
         self, store: Store, worker: str, other_worker: str
@@ -101,8 +101,8 @@ class ClaimConformance(Conformance):
         """Not a millisecond early, and the worker is told when to come back."""
         job = new_job(run_at=NOW + 1_000)
         await store.submit(job, NOW)
-        assert await store.claim(worker, ["mail"], 10, NOW) == Claimed([], NOW + 1_000)
-        assert await store.claim(worker, ["mail"], 10, NOW + 999) == Claimed([], NOW + 1_000)
+        assert await store.claim(worker, ["mail"], 10, NOW) == ClaimResult([], NOW + 1_000)
+        assert await store.claim(worker, ["mail"], 10, NOW + 999) == ClaimResult([], NOW + 1_000)
         taken = await store.claim(worker, ["mail"], 10, NOW + 1_000)
         assert [one.lease.job_id for one in taken.claims] == [job.id]
         assert taken.next_due is None

@@ -6,7 +6,7 @@ import pytest
 
 from coatcheck.errors import Conflict, Gone, NotFound
 from coatcheck.model.outcome import Succeeded
-from coatcheck.store.base import Deleted, JobFilter, Store
+from coatcheck.store.base import DeletedJob, JobFilter, Store
 from coatcheck.testing.conformance.arrange import (
     NOW,
     TENANT,
@@ -26,7 +26,7 @@ class DeleteConformance(Conformance):
         lease = await run_job(store, new_job(labels='{"team":"blue"}'))
         await settle(store, lease, Succeeded('"done"'))
 
-        assert await store.delete(TENANT, lease.job_id, NOW) == Deleted(lease.job_id, 2, 3)
+        assert await store.delete(TENANT, lease.job_id, NOW) == DeletedJob(lease.job_id, 2, 3)
         with pytest.raises(Gone):
             await store.get(TENANT, lease.job_id)
         assert await store.events(TENANT, lease.job_id, 0, 10) == []

@@ -8,9 +8,15 @@ from typing import Any
 import pytest
 
 from coatcheck.model.outcome import Succeeded
-from coatcheck.model.webhook import Delivery, DeliveryState, Try
+from coatcheck.model.webhook import DeliveryAttempt, DeliveryState, WebhookDelivery
 from coatcheck.store.base import Store, Topic
-from coatcheck.store.webhooks import DeliveryClaim, DeliveryFilter, DeliveryLane, Health, Noted
+from coatcheck.store.webhooks import (
+    DeliveryClaim,
+    DeliveryFilter,
+    DeliveryLane,
+    DeliveryResult,
+    EndpointHealth,
+)
 from coatcheck.testing.conformance.arrange import (
     NOW,
     TENANT,
@@ -37,11 +43,11 @@ async def take(store: Store, now: int = NOW, most: int = 100) -> list[DeliveryCl
     return await store.claim_deliveries(now, now + LEASE, wanted)
 
 
-def noted(claimed: DeliveryClaim, state: DeliveryState, **fields: Any) -> Noted:
+def noted(claimed: DeliveryClaim, state: DeliveryState, **fields: Any) -> DeliveryResult:
     """Return what became of an attempt."""
     delivery = claimed.delivery
-    log = (*delivery.log, Try(NOW, 200, None, 3))
-    return Noted(delivery.key, delivery.attempts, state, None, log)._replace(**fields)
+    log = (*delivery.log, DeliveryAttempt(NOW, 200, None, 3))
+    return DeliveryResult(delivery.key, delivery.attempts, state, None, log)._replace(**fields)
 
 
 async def delivered(store: Store, *claims: DeliveryClaim) -> None:
@@ -125,7 +131,7 @@ class DeliveryConformance(Conformance):
         for job_id, state, due in zip(job_ids, states, dues, strict=True):
             [found] = await of_job(store, job_id)
             assert (found.state, found.due_at, found.tries) == (state, due, 1)
-            assert found.log == (Try(NOW, 200, None, 3),)
+            assert found.log == (DeliveryAttempt(NOW, 200, None, 3),)
             assert await store.get_delivery(found.key) == found
         assert await take(store) == []
         [lane] = await store.delivery_lanes()
@@ -156,7 +162,7 @@ class DeliveryConformance(Conformance):
         await ended_job(store)
         [old] = await take(store)
         [new] = await take(store, NOW + LEASE)
-        stale = noted(old, DeliveryState.FAILED, health=Health(NOW, NOW, "late"))
+        stale = noted(old, DeliveryState.FAILED, health=EndpointHealth(NOW, NOW, "late"))
         assert await store.note_deliveries([stale]) == [False]
         assert await store.note_deliveries([noted(new, DeliveryState.DELIVERED)]) == [True]
         found = await store.get_delivery(old.delivery.key)
@@ -168,7 +174,11 @@ class DeliveryConformance(Conformance):
     async def test_how_an_endpoint_does_is_noted_with_it(self, store: Store) -> None:
         """Since when it fails, that it is well again, that it is disabled."""
         endpoint = await put(store)
-        for health in (Health(NOW), Health(None), Health(NOW - 9, NOW, "gone")):
+        for health in (
+            EndpointHealth(NOW),
+            EndpointHealth(None),
+            EndpointHealth(NOW - 9, NOW, "gone"),
+        ):
             await ended_job(store)
             [claimed] = await take(store)
             await store.note_deliveries([noted(claimed, DeliveryState.DELIVERED, health=health)])
@@ -182,7 +192,7 @@ class DeliveryConformance(Conformance):
         gone, other = called_back(EVERYTHING), called_back(EVERYTHING, "other")
         lease = await run_job(store, gone)
         [claimed] = await take(store)
-        disabled = noted(claimed, DeliveryState.FAILED, health=Health(NOW, NOW, "gone"))
+        disabled = noted(claimed, DeliveryState.FAILED, health=EndpointHealth(NOW, NOW, "gone"))
         await store.note_deliveries([disabled])
         await settle(store, lease, Succeeded("1"))
         await run_job(store, other)
@@ -244,7 +254,7 @@ class DeliveryConformance(Conformance):
         await settle(store, lease, Succeeded("1"))
         everything = (await of_job(store, lease.job_id))[::-1]
         assert len(everything) == 6
-        seen: list[Delivery] = []
+        seen: list[WebhookDelivery] = []
         while page := await store.list_deliveries(
             DeliveryFilter(
                 TENANT,

@@ -6,7 +6,7 @@ from coatcheck.model.job import Lease, Terms
 from coatcheck.model.outcome import Cancelled, GaveUp, Succeeded, Waiting
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import child_ended
-from coatcheck.store.base import Store, Swept
+from coatcheck.store.base import Store, SweepResult
 from coatcheck.testing.conformance.arrange import (
     BOOM,
     NOW,
@@ -128,7 +128,7 @@ class FamilyConformance(Conformance):
         held = await reclaim(store, child.id, "child")
         await settle(store, held, Succeeded("42"))
         for _ in range(3):  # running, waiting, queued
-            assert await store.sweep(NOW + 100) == Swept()
+            assert await store.sweep(NOW + 100) == SweepResult()
             assert (await store.get(TENANT, child.id)).result == "42"
             if (await job_of(store, lease)).state is State.RUNNING:
                 await settle(store, lease, Waiting(NOW + 500, (("event:0:go",),)))

@@ -11,13 +11,13 @@ import pytest
 from coatcheck.errors import AccessChanged, BlobGone, Conflict, InputGone, NotFound, UploadGone
 from coatcheck.model.access import Quotas
 from coatcheck.model.artifact import MOST_OF_A_JOB, SmallFile, small_file
-from coatcheck.model.event import EventType, NewEvent
-from coatcheck.model.job import NewJob, Progress, Terms
+from coatcheck.model.event import EventType, NewJobEvent
+from coatcheck.model.job import JobInsert, Progress, Terms
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.model.record import Record
 from coatcheck.model.state import Reason, State
 from coatcheck.model.webhook import Callback
-from coatcheck.store.base import Ended, JobFilter, Report, Settlement, Store, Topic
+from coatcheck.store.base import FinishedJob, JobFilter, Report, Settlement, Store, Topic
 from coatcheck.testing.conformance.access import KEY, used
 from coatcheck.testing.conformance.arrange import (
     BOOM,
@@ -39,23 +39,23 @@ from coatcheck.testing.conformance.wakeups import LONG, SHORT, wakes
 from coatcheck.testing.conformance.webhooks import EVERYTHING, called_back, of_job, put, told
 
 BEGAN, END = NOW + 2, NOW + 17
-DONE = Ended(BEGAN, Succeeded("42"))
+DONE = FinishedJob(BEGAN, Succeeded("42"))
 LIMITS = Quotas(*[2**40] * len(Quotas._fields))
 
 
-def picture(job: NewJob, name: str = "picture.svg") -> SmallFile:
+def picture(job: JobInsert, name: str = "picture.svg") -> SmallFile:
     """Return a file that a job leaves behind."""
     return small_file((job.tenant, job.id), name, "image/svg+xml", b"<svg/>", END)
 
 
-def last_words(job: NewJob) -> Report:
+def last_words(job: JobInsert) -> Report:
     """Return a report that has something of everything."""
-    loading = NewEvent(EventType.PROGRESS, '{"phase": "loading"}')
+    loading = NewJobEvent(EventType.PROGRESS, '{"phase": "loading"}')
     child = new_job("child", id=job.id[:-1] + "Z", tenant=job.tenant)
     return Report(
         Progress(2, 3, "nearly"),
         "drawing",
-        (NewEvent(EventType.LOG, '{"message":"hello"}'), loading),
+        (NewJobEvent(EventType.LOG, '{"message":"hello"}'), loading),
         (new_step(0, "measure"), new_step(1, "draw")),
         (child._replace(terms=Terms(parent=job.id)),),
         (picture(job), picture(job, "legend.svg")),
@@ -87,7 +87,7 @@ async def all_of(store: Store, tenant: str, job_id: str) -> dict[str, Any]:
     }
 
 
-class EndedConformance(Conformance):
+class FinishedJobConformance(Conformance):
     """`submit_ended`."""
 
     async def test_a_job_may_have_ended_before_it_is_written(self, store: Store) -> None:
@@ -114,7 +114,7 @@ class EndedConformance(Conformance):
     async def test_it_may_have_failed(self, store: Store) -> None:
         """With the error and the reason, and kept as long as what fails is."""
         job = new_job(terms=Terms(keep_failed_ms=50))
-        await store.submit_ended(job, Ended(BEGAN, GaveUp(BOOM, Reason.TIMEOUT)), END)
+        await store.submit_ended(job, FinishedJob(BEGAN, GaveUp(BOOM, Reason.TIMEOUT)), END)
         found = await store.get(TENANT, job.id)
         assert (found.state, found.reason, found.error) == (State.FAILED, Reason.TIMEOUT, BOOM)
         assert (found.result, found.attempt, found.expires_at) == (None, 1, END + 50)
@@ -134,7 +134,7 @@ class EndedConformance(Conformance):
             await put(store, tenant=tenant, id="hook", lane=f"lane-{tenant}", events=events)
 
         said = last_words(short) if speaks else None
-        await store.submit_ended(short, Ended(BEGAN, outcome, said), END)
+        await store.submit_ended(short, FinishedJob(BEGAN, outcome, said), END)
         await store.submit(long, NOW)
         [taken] = await claim(store, "chart", now=BEGAN)
         said = last_words(long) if speaks else None
@@ -209,7 +209,7 @@ class EndedConformance(Conformance):
     async def test_a_failed_one_can_go_on(self, store: Store, worker: str) -> None:
         """Resumed it is queued, and a worker takes it."""
         job = new_job()
-        await store.submit_ended(job, Ended(BEGAN, GaveUp(BOOM)), END)
+        await store.submit_ended(job, FinishedJob(BEGAN, GaveUp(BOOM)), END)
         assert (await store.resume(TENANT, job.id, END)).state is State.QUEUED
         [taken] = await claim(store, now=END)
         assert (taken.lease.fence, taken.attempt, taken.input) == (2, 1, job.input)
@@ -222,7 +222,7 @@ class EndedConformance(Conformance):
         await store.submit_ended(job, DONE, END)
         before = await store.get(TENANT, job.id), await used(store)
         await store.submit_ended(job, DONE, END + 1)
-        await store.submit_ended(job, Ended(BEGAN, GaveUp(BOOM), last_words(job)), END + 2)
+        await store.submit_ended(job, FinishedJob(BEGAN, GaveUp(BOOM), last_words(job)), END + 2)
         await store.submit(job, END + 3)
         assert (await store.get(TENANT, job.id), await used(store)) == before
         assert len(await everything(store)) == 1
@@ -291,7 +291,7 @@ class EndedConformance(Conformance):
         files = tuple(picture(job, f"file-{n}") for n in range(MOST_OF_A_JOB + 1))
         child = new_job("child", tenant="acme", public_id="taken")
         for ended, error in (
-            (Ended(BEGAN, Succeeded(reference("gone")), last_words(job)), BlobGone),
+            (FinishedJob(BEGAN, Succeeded(reference("gone")), last_words(job)), BlobGone),
             (DONE._replace(report=last_words(job)._replace(files=files)), Conflict),
             (DONE._replace(report=last_words(job)._replace(children=(child,))), Conflict),
         ):
@@ -323,7 +323,7 @@ class EndedConformance(Conformance):
             await nothing_is_left(store, second)
 
 
-async def nothing_is_left(store: Store, job: NewJob) -> None:
+async def nothing_is_left(store: Store, job: JobInsert) -> None:
     """Assert that a store knows nothing of a job."""
     with pytest.raises(NotFound):
         await store.get(job.tenant, job.id)

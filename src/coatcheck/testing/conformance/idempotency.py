@@ -9,15 +9,15 @@ import pytest
 
 from coatcheck.errors import Conflict, Gone
 from coatcheck.ids import UlidGenerator
-from coatcheck.model.job import NewJob
-from coatcheck.store.base import Earlier, Idempotency, Store
+from coatcheck.model.job import JobInsert
+from coatcheck.store.base import ExistingSubmission, Idempotency, Store
 from coatcheck.testing.conformance.arrange import NOW, TENANT, Conformance, everything, new_job
 
 DAY = 86_400_000
 ONCE = Idempotency("order-7", "fingerprint", NOW + DAY)
 
 
-def batch_of(count: int) -> list[NewJob]:
+def batch_of(count: int) -> list[JobInsert]:
     """Return jobs with consecutive ids."""
     return [new_job()._replace(id=job_id) for job_id in UlidGenerator().consecutive(count)]
 
@@ -41,7 +41,9 @@ class IdempotencyConformance(Conformance):
         first, second = new_job(), new_job("chart")
         await store.submit(first, NOW, ONCE)
         other = ONCE._replace(fingerprint="another")
-        assert await store.submit(second, NOW + 1, other) == Earlier(first.id, 1, "fingerprint")
+        assert await store.submit(second, NOW + 1, other) == ExistingSubmission(
+            first.id, 1, "fingerprint"
+        )
         assert await ids_of(store) == [first.id]
 
     async def test_the_same_submit_repeated_is_the_first_one(self, store: Store) -> None:
@@ -68,7 +70,9 @@ class IdempotencyConformance(Conformance):
         later = ONCE._replace(expires_at=NOW + 2 * DAY)
         assert await store.submit(second, NOW + DAY - 1, later) is not None
         assert await store.submit(second, NOW + DAY, later) is None
-        assert await store.submit(third, NOW + DAY, later) == Earlier(second.id, 1, "fingerprint")
+        assert await store.submit(third, NOW + DAY, later) == ExistingSubmission(
+            second.id, 1, "fingerprint"
+        )
 
     async def test_an_expired_key_is_swept(self, store: Store) -> None:
         """And one that holds is not."""
@@ -102,7 +106,9 @@ class IdempotencyConformance(Conformance):
         await store.submit(job, NOW, ONCE)
         await store.cancel(TENANT, job.id, NOW)
         await store.delete(TENANT, job.id, NOW)
-        assert await store.submit(new_job(), NOW, ONCE) == Earlier(job.id, 1, "fingerprint")
+        assert await store.submit(new_job(), NOW, ONCE) == ExistingSubmission(
+            job.id, 1, "fingerprint"
+        )
         with pytest.raises(Gone):
             await store.get(TENANT, job.id)
 
@@ -112,13 +118,13 @@ class IdempotencyConformance(Conformance):
         first, second = batch_of(size), batch_of(size)
         assert await store.submit_batch(first, NOW, ONCE) is None
         earlier = await store.submit_batch(second, NOW, ONCE)
-        assert earlier == Earlier(first[0].id, size, "fingerprint")
+        assert earlier == ExistingSubmission(first[0].id, size, "fingerprint")
         assert await ids_of(store) == [job.id for job in first]
 
     @pytest.mark.parametrize("size", [3, 450])
     async def test_of_two_batches_at_once_one_happens(self, store: Store, size: int) -> None:
         """All of one and nothing of the other."""
-        asked: Sequence[list[NewJob]] = [batch_of(size) for _ in range(3)]
+        asked: Sequence[list[JobInsert]] = [batch_of(size) for _ in range(3)]
         answers = await asyncio.gather(*(store.submit_batch(new, NOW, ONCE) for new in asked))
         assert answers.count(None) == 1
         winner = asked[answers.index(None)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Progress
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.model.state import State
@@ -170,7 +170,7 @@ class ListConformance(Conformance):
         """Numbers count 1, 2, 3 for each job; `after` and `limit` choose a part."""
         first, second = await run_job(store), await run_job(store)
         for n in range(5):
-            entry = NewEvent(EventType.LOG, f'{{"n":{n}}}')
+            entry = NewJobEvent(EventType.LOG, f'{{"n":{n}}}')
             await store.report(first, Report(events=(entry,)), NOW + n)
             await store.report(second, Report(progress=Progress(n, 5)), NOW + n)
         await settle(store, first, Succeeded("1"), NOW + 9)

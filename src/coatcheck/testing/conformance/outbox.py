@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Progress
 from coatcheck.model.outcome import Cancelled, Errored, GaveUp, Released, Succeeded, Waiting
-from coatcheck.model.webhook import OWN, Delivery, DeliveryKey, DeliveryState
+from coatcheck.model.webhook import OWN, DeliveryKey, DeliveryState, WebhookDelivery
 from coatcheck.store.base import BATCH_LIMIT, Idempotency, Report, Settlement, Store, Topic
 from coatcheck.testing.conformance.arrange import (
     BOOM,
@@ -50,7 +50,7 @@ class OutboxConformance(Conformance):
         job_id = await ended_job(store)
         last = (await store.events(TENANT, job_id, 0, 100))[-1]
         assert await of_job(store, job_id) == [
-            Delivery(
+            WebhookDelivery(
                 key=DeliveryKey(TENANT, job_id, last.seq, endpoint.id),
                 type="job.succeeded",
                 at=NOW,
@@ -166,8 +166,8 @@ class OutboxConformance(Conformance):
         await put(store)
         job = called_back("phase succeeded")
         lease = await run_job(store, job)
-        loading = NewEvent(EventType.PROGRESS, '{"phase": "loading"}')
-        quoted = NewEvent(EventType.LOG, '{"phase": "in a log"}')
+        loading = NewJobEvent(EventType.PROGRESS, '{"phase": "loading"}')
+        quoted = NewJobEvent(EventType.LOG, '{"phase": "in a log"}')
         said = Report(phase="working", events=(loading, quoted))
         assert await wakes(store, Topic.WEBHOOKS, store.report(lease, said, NOW))
         assert await store.report(lease, Report(Progress(1, 2, '"phase": "none"')), NOW)

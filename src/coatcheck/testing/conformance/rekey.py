@@ -5,14 +5,14 @@ from __future__ import annotations
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.record import Record
 from coatcheck.store.base import Store
-from coatcheck.store.rekey import Change
+from coatcheck.store.rekey import TextChange
 from coatcheck.testing.conformance.arrange import NOW, TENANT, Conformance
 from coatcheck.testing.conformance.blobs import LATER
 
 ALL, NONE = "", "\x01 this is nowhere"
 
 
-class ResealingConformance(Conformance):
+class RekeyConformance(Conformance):
     """`places`, `texts`, `replace_texts`, `blobs_after`, `has_blob`."""
 
     async def test_texts_are_read_in_slices_and_replaced(self, store: Store) -> None:
@@ -26,7 +26,7 @@ class ResealingConformance(Conformance):
             (TENANT, "words", key) for key in ("a", "b", "c")
         ]
         found = [*first, *rest]
-        changes = [Change(text.key, text.text, text.text + " ") for text in found]
+        changes = [TextChange(text.key, text.text, text.text + " ") for text in found]
         changes[1] = changes[1]._replace(old="something else")
         assert await store.replace_texts(place, changes) == 2
         now = await store.texts(place, ALL, NONE, None, 9)
@@ -45,7 +45,7 @@ class ResealingConformance(Conformance):
             after = tuple(0 if column in numbers else "x" for column in place.key)
             assert await store.texts(place, ALL, NONE, None, 1) == []
             assert await store.texts(place, ALL, NONE, after, 1) == []
-            assert await store.replace_texts(place, [Change(after, "x", "y")]) == 0
+            assert await store.replace_texts(place, [TextChange(after, "x", "y")]) == 0
 
     async def test_blobs_are_listed_but_for_those_that_are_being_removed(
         self, store: Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Progress
 from coatcheck.model.outcome import Errored, Released, Succeeded
 from coatcheck.store.base import Report, Store
@@ -89,7 +89,7 @@ class ReportConformance(Conformance):
     async def test_log_entries_keep_their_order(self, store: Store, worker: str) -> None:
         """Entries of one report are numbered as they were given, after all that came before."""
         lease = await run_job(store)
-        entries = tuple(NewEvent(EventType.LOG, f'{{"message":"{n}"}}') for n in range(4))
+        entries = tuple(NewJobEvent(EventType.LOG, f'{{"message":"{n}"}}') for n in range(4))
         await store.report(lease, Report(events=entries[:3]), NOW + 1)
         await store.report(lease, Report(events=entries[3:]), NOW + 2)
         log = await store.events(TENANT, lease.job_id, 2, 10)
@@ -101,7 +101,7 @@ class ReportConformance(Conformance):
     async def test_one_report_may_say_everything(self, store: Store, worker: str) -> None:
         """All of it is written, and the job knows its last event."""
         lease = await run_job(store)
-        entry = NewEvent(EventType.LOG, '{"message":"hi"}')
+        entry = NewJobEvent(EventType.LOG, '{"message":"hi"}')
         await store.report(lease, Report(Progress(1, 2), "working", (entry,)), NOW)
         job = await job_of(store, lease)
         assert (job.progress, job.phase, job.last_event) == (Progress(1, 2), "working", 4)
@@ -114,7 +114,7 @@ class ReportConformance(Conformance):
         await settle(store, stale, Released(), NOW)
         current = await reclaim(store, stale.job_id)
         before = await job_of(store, current)
-        entry = NewEvent(EventType.LOG, "{}")
+        entry = NewJobEvent(EventType.LOG, "{}")
         assert await store.report(stale, Report(Progress(9), "wrong", (entry,)), NOW) is False
         assert await job_of(store, current) == before
         assert len(await store.events(TENANT, current.job_id, 0, 100)) == before.last_event
@@ -150,7 +150,7 @@ class ReportConformance(Conformance):
         """None of them is lost to another, and the last word wins."""
         lease = await run_job(store)
         said = [
-            Report(Progress(n, 20), None, (NewEvent(EventType.LOG, f'{{"message":"{n}"}}'),))
+            Report(Progress(n, 20), None, (NewJobEvent(EventType.LOG, f'{{"message":"{n}"}}'),))
             for n in range(20)
         ]
         said[7] = said[7]._replace(phase="seventh")

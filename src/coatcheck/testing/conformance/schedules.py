@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.model.outcome import Errored, Succeeded
-from coatcheck.model.schedule import CatchUp, Definition, Overlap, Schedule, Timing
+from coatcheck.model.schedule import CatchUp, Overlap, Schedule, ScheduleDefinition, Timing
 from coatcheck.model.state import State
 from coatcheck.store.base import JobFilter, Store, Topic
-from coatcheck.store.schedules import Firing
+from coatcheck.store.schedules import ScheduleFiring
 from coatcheck.testing.conformance.arrange import (
     BOOM,
     NOW,
@@ -32,7 +32,7 @@ def new_schedule(name: str = "nightly", **fields: Any) -> Schedule:
     """Return a schedule that waits for its first tick."""
     schedule = Schedule(
         tenant=TENANT,
-        definition=Definition(name, "mail", Timing(every_ms=EVERY)),
+        definition=ScheduleDefinition(name, "mail", Timing(every_ms=EVERY)),
         declared=False,
         revision=new_id(),
         paused=False,
@@ -53,17 +53,17 @@ async def put(store: Store, name: str = "nightly", **fields: Any) -> Schedule:
     return schedule
 
 
-def tick_job(schedule: Schedule, tick: int) -> NewJob:
+def tick_job(schedule: Schedule, tick: int) -> JobInsert:
     """Return the job of a tick."""
     job_id = schedule.job_id(tick)
     return new_job(id=job_id, run_at=tick, tenant=schedule.tenant, labels='{"schedule":"nightly"}')
 
 
-def firing(seen: Schedule, *ticks: int, **fields: Any) -> Firing:
+def firing(seen: Schedule, *ticks: int, **fields: Any) -> ScheduleFiring:
     """Return what fires these ticks of a schedule (the one it waits for), each as a job."""
     due = ticks or (seen.next_at or 0,)
     jobs = tuple(tick_job(seen, tick) for tick in due)
-    return Firing(seen, new_id(), jobs, due[-1] + EVERY, due[-1])._replace(**fields)
+    return ScheduleFiring(seen, new_id(), jobs, due[-1] + EVERY, due[-1])._replace(**fields)
 
 
 async def stands(store: Store, name: str = "nightly") -> Schedule:
@@ -78,7 +78,7 @@ class ScheduleConformance(Conformance):
 
     async def test_a_schedule_is_read_as_it_was_written(self, store: Store) -> None:
         """Every member of it, of either kind."""
-        daily = Definition(
+        daily = ScheduleDefinition(
             name="daily",
             kind="chart",
             timing=Timing(cron="0 3 * * *", timezone="Europe/Berlin"),
@@ -103,7 +103,10 @@ class ScheduleConformance(Conformance):
             updated_at=NOW + 5,
         )
         plain = await put(
-            store, definition=Definition("plain", "mail", Timing(every_ms=5_000, start_at=NOW + 1))
+            store,
+            definition=ScheduleDefinition(
+                "plain", "mail", Timing(every_ms=5_000, start_at=NOW + 1)
+            ),
         )
         assert await store.get_schedule(TENANT, "daily") == full
         assert await store.get_schedule(TENANT, "plain") == plain
@@ -160,7 +163,7 @@ class ScheduleConformance(Conformance):
 
     async def test_due_is_what_waits_for_a_tick_that_has_come(self, store: Store) -> None:
         """Of the kinds asked for, of all tenants, the longest due first; then the next one."""
-        chart = Definition("chart", "chart", Timing(every_ms=EVERY))
+        chart = ScheduleDefinition("chart", "chart", Timing(every_ms=EVERY))
         await put(store, "late", next_at=NOW - 5_000)
         await put(store, "now", tenant="acme", next_at=NOW)
         await put(store, "soon", next_at=NOW + 1)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Lease, Progress
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeeded
 from coatcheck.model.state import State
-from coatcheck.store.base import Held, Report, Settlement, Store
+from coatcheck.store.base import HeldJob, Report, Settlement, Store
 from coatcheck.testing.conformance.arrange import (
     BOOM,
     NOW,
@@ -22,7 +22,7 @@ from coatcheck.testing.conformance.arrange import (
     settle,
 )
 
-LAST_WORDS = Report(Progress(9, 10), "closing", (NewEvent(EventType.LOG, '{"message":"bye"}'),))
+LAST_WORDS = Report(Progress(9, 10), "closing", (NewJobEvent(EventType.LOG, '{"message":"bye"}'),))
 
 
 class SettleManyConformance(Conformance):
@@ -115,8 +115,8 @@ class SettleManyConformance(Conformance):
         again = await reclaim(store, mine[0].job_id)
         await settle(store, mine[1], Succeeded("1"), NOW)
         await store.cancel(TENANT, mine[2].job_id, NOW)
-        assert set(await store.held_by(worker)) == {Held(again, False), Held(mine[2], True)}
-        assert await store.held_by(other_worker) == [Held(theirs, False)]
+        assert set(await store.held_by(worker)) == {HeldJob(again, False), HeldJob(mine[2], True)}
+        assert await store.held_by(other_worker) == [HeldJob(theirs, False)]
         assert await store.held_by("nobody") == []
 
         await store.remove_worker(worker, None, NOW)

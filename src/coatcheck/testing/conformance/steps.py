@@ -6,12 +6,12 @@ import asyncio
 import json
 from dataclasses import replace
 
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Progress
 from coatcheck.model.outcome import Released, Succeeded
 from coatcheck.model.state import State
 from coatcheck.model.step import Op, StepId, StepState
-from coatcheck.store.base import Deleted, Report, Settlement, Store
+from coatcheck.store.base import DeletedJob, Report, Settlement, Store
 from coatcheck.testing.conformance.arrange import (
     BOOM,
     NOW,
@@ -88,7 +88,7 @@ class StepConformance(Conformance):
         said = Report(
             Progress(1, 2),
             "loading",
-            (NewEvent(EventType.LOG, "{}"), NewEvent(EventType.OUTPUT, "1")),
+            (NewJobEvent(EventType.LOG, "{}"), NewJobEvent(EventType.OUTPUT, "1")),
             (new_step(1, "b"), new_step(0, "a")),
         )
         await store.report(lease, said, NOW)
@@ -203,6 +203,6 @@ class StepConformance(Conformance):
         await store.send(TENANT, lease.job_id, "hello", "1", NOW)
         await settle(store, lease, Succeeded("1"))
         deleted = await store.delete(TENANT, lease.job_id, NOW)
-        assert deleted == Deleted(lease.job_id, payloads=2, events=5, steps=2, messages=1)
+        assert deleted == DeletedJob(lease.job_id, payloads=2, events=5, steps=2, messages=1)
         assert await store.steps(TENANT, lease.job_id) == []
         assert await store.messages(TENANT, lease.job_id) == []

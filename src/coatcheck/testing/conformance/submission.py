@@ -6,7 +6,7 @@ import pytest
 
 from coatcheck.errors import Conflict, Gone, NotFound
 from coatcheck.model.event import EventType
-from coatcheck.model.job import NewJob, Terms
+from coatcheck.model.job import JobInsert, Terms
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
@@ -179,9 +179,9 @@ class SubmitConformance(Conformance):
         assert [one.input for one in await claim(store)] == inputs
 
 
-def full_job() -> NewJob:
+def full_job() -> JobInsert:
     """Return a job in which every field differs from its default."""
-    return NewJob(
+    return JobInsert(
         id=new_id(),
         kind="chart",
         input='{"a": [1, 2.5, null, "ß"]}',

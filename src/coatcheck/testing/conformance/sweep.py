@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from coatcheck.errors import Gone, NotFound
-from coatcheck.model.job import NewJob, Terms
+from coatcheck.model.job import JobInsert, Terms
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.model.record import Record
 from coatcheck.model.state import Reason, State
 from coatcheck.model.transition import OVERRUN_MS
-from coatcheck.store.base import Report, Store, Swept
+from coatcheck.store.base import Report, Store, SweepResult
 from coatcheck.testing.conformance.arrange import (
     BOOM,
     NOW,
@@ -61,7 +61,7 @@ class SweepConformance(Conformance):
         """Whoever runs it ends it, if it can; one without a deadline is ended by nobody else."""
         lease = await run_job(store, new_job(terms=Terms(deadline_at=NOW + 100)))
         other = await run_job(store)
-        assert await store.sweep(NOW + 100 + OVERRUN_MS - 1) == Swept()
+        assert await store.sweep(NOW + 100 + OVERRUN_MS - 1) == SweepResult()
         assert await settle(store, lease, GaveUp(BOOM), NOW + 100 + OVERRUN_MS - 1)
         await store.sweep(FOREVER)
         assert (await job_of(store, other)).state is State.RUNNING
@@ -163,7 +163,7 @@ class SweepConformance(Conformance):
         running = await run_job(store, new_job(terms=terms))
         await store.submit_batch([new_job(terms=terms), new_job(terms=terms, run_at=FOREVER)], NOW)
         before = await everything(store)
-        assert await store.sweep(FOREVER) == Swept()
+        assert await store.sweep(FOREVER) == SweepResult()
         assert await everything(store) == before
         assert len(before) == 3
         assert (await job_of(store, running)).state is State.RUNNING
@@ -177,7 +177,7 @@ class SweepConformance(Conformance):
         assert (await store.sweep(NOW + 10)).expired == 1
         assert await claim(store, now=NOW + 10) == []
         assert (await store.sweep(NOW + 20)).deleted == 1
-        assert await store.sweep(NOW + 30) == Swept()
+        assert await store.sweep(NOW + 30) == SweepResult()
 
     async def test_a_deleted_jobs_public_id_can_be_used_again(self, store: Store) -> None:
         """Only what exists takes a public id."""
@@ -222,7 +222,7 @@ class SweepConformance(Conformance):
             expired, deleted = expired + swept.expired, deleted + swept.deleted
         return expired, deleted
 
-    async def _all_gone(self, store: Store, jobs: list[NewJob]) -> None:
+    async def _all_gone(self, store: Store, jobs: list[JobInsert]) -> None:
         for job in jobs:
             with pytest.raises(Gone):
                 await store.get(job.tenant, job.id)

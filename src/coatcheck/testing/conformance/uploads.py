@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coatcheck.errors import BlobGone, InputGone, UploadGone
-from coatcheck.model.job import Lease, NewJob, Terms
+from coatcheck.model.job import JobInsert, Lease, Terms
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Succeeded
 from coatcheck.model.payload import NOBODY, BlobName
 from coatcheck.model.transition import OVERRUN_MS
@@ -150,7 +150,7 @@ class UploadConformance(Conformance):
         assert await unneeded(store, NOW) == ["up"]
 
 
-async def limited(store: Store, until: int, **fields: object) -> tuple[NewJob, Lease]:
+async def limited(store: Store, until: int, **fields: object) -> tuple[JobInsert, Lease]:
     """Return a running job whose input is a blob and an upload, to be kept for a time."""
     upload = await uploaded(store)
     job = (await large_job(store))._replace(input_until=until, uploads=(upload,), **fields)  # type: ignore[arg-type]  # named fields
@@ -158,7 +158,7 @@ async def limited(store: Store, until: int, **fields: object) -> tuple[NewJob, L
     return job, await reclaim(store, job.id)
 
 
-async def assert_input_gone(store: Store, job: NewJob) -> None:
+async def assert_input_gone(store: Store, job: JobInsert) -> None:
     """See that nothing is left of an input."""
     with pytest.raises(InputGone):
         await store.input_of(TENANT, job.id)

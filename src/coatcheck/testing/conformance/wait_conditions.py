@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from coatcheck.errors import Conflict, Gone, KeyReused, NotFound
-from coatcheck.model.job import NewJob, Terms
+from coatcheck.model.job import JobInsert, Terms
 from coatcheck.model.outcome import Cancelled, GaveUp, Outcome, Succeeded, Waiting
 from coatcheck.model.state import Reason, State
-from coatcheck.model.step import Message, child_ended, event_sent
+from coatcheck.model.step import SentEvent, child_ended, event_sent
 from coatcheck.store.base import Report, Settlement, Store
 from coatcheck.testing.conformance.arrange import (
     BOOM,
@@ -187,7 +187,7 @@ class EventConformance(Conformance):
         job = await store.send(TENANT, lease.job_id, "approved", '{"by":"ada"}', NOW + 1)
         assert (job.state, job.reason, job.run_at) == (State.QUEUED, Reason.WOKEN, NOW + 1)
         assert await store.messages(TENANT, lease.job_id) == [
-            Message("approved", 0, '{"by":"ada"}', NOW + 1)
+            SentEvent("approved", 0, '{"by":"ada"}', NOW + 1)
         ]
         assert await store.messages("somebody-else", lease.job_id) == []
 
@@ -295,5 +295,5 @@ class EventConformance(Conformance):
         assert len(await store.messages(TENANT, job.id)) == 1
 
 
-def _all_of(*jobs: NewJob) -> tuple[str, ...]:
+def _all_of(*jobs: JobInsert) -> tuple[str, ...]:
     return tuple(child_ended(job.id) for job in jobs)

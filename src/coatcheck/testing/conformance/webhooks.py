@@ -7,14 +7,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from coatcheck.model.job import NewJob
+from coatcheck.model.job import JobInsert
 from coatcheck.model.outcome import Succeeded
 from coatcheck.model.webhook import (
     OWN,
     Callback,
-    Delivery,
-    Endpoint,
-    Secret,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookSecret,
 )
 from coatcheck.store.base import Store
 from coatcheck.store.webhooks import DeliveryFilter
@@ -33,26 +33,26 @@ ENDS = "cancelled failed succeeded"
 LEASE = 60_000
 
 
-def new_endpoint(**fields: Any) -> Endpoint:
+def new_endpoint(**fields: Any) -> WebhookEndpoint:
     """Return a tenant's endpoint that wants to hear of every end."""
     id_ = fields.pop("id", None) or new_id()
-    known = Endpoint(TENANT, id_, "https://example.com/hook", f"lane-{id_}", ENDS, NOW)
+    known = WebhookEndpoint(TENANT, id_, "https://example.com/hook", f"lane-{id_}", ENDS, NOW)
     return replace(known, **fields)
 
 
-async def put(store: Store, **fields: Any) -> Endpoint:
+async def put(store: Store, **fields: Any) -> WebhookEndpoint:
     """Write an endpoint."""
     endpoint = new_endpoint(**fields)
     await store.put_endpoint(endpoint)
     return endpoint
 
 
-def called_back(events: str = ENDS, lane: str = "own", **fields: Any) -> NewJob:
+def called_back(events: str = ENDS, lane: str = "own", **fields: Any) -> JobInsert:
     """Return a job with an endpoint of its own."""
     return new_job(webhook=Callback("https://example.com/own", lane, events), **fields)
 
 
-async def of_job(store: Store, job_id: str, **fields: Any) -> list[Delivery]:
+async def of_job(store: Store, job_id: str, **fields: Any) -> list[WebhookDelivery]:
     """Return a job's deliveries, the oldest first."""
     which = DeliveryFilter(fields.pop("tenant", TENANT), job_id=job_id, limit=1000, **fields)
     return (await store.list_deliveries(which))[::-1]
@@ -101,7 +101,7 @@ class EndpointConformance(Conformance):
     async def test_an_endpoint_is_deleted_with_its_secrets(self, store: Store) -> None:
         """The second time there is nothing to delete."""
         endpoint = new_endpoint()
-        await store.put_endpoint(endpoint, Secret("whsec_a", NOW))
+        await store.put_endpoint(endpoint, WebhookSecret("whsec_a", NOW))
         assert await store.delete_endpoint("another", endpoint.id) is False
         assert await store.delete_endpoint(TENANT, endpoint.id) is True
         assert await store.delete_endpoint(TENANT, endpoint.id) is False
@@ -113,18 +113,25 @@ class EndpointConformance(Conformance):
     ) -> None:
         """Two at most: the newest, and until its time the one before."""
         endpoint = new_endpoint()
-        await store.put_endpoint(endpoint, Secret("whsec_a", NOW))
-        assert await store.put_secret(TENANT, endpoint.id, Secret("whsec_b", NOW + 1), NOW + 100)
+        await store.put_endpoint(endpoint, WebhookSecret("whsec_a", NOW))
+        assert await store.put_secret(
+            TENANT, endpoint.id, WebhookSecret("whsec_b", NOW + 1), NOW + 100
+        )
         found = await store.secrets_of(TENANT, endpoint.id, NOW + 2)
-        assert found == [Secret("whsec_b", NOW + 1), Secret("whsec_a", NOW, NOW + 100)]
+        assert found == [
+            WebhookSecret("whsec_b", NOW + 1),
+            WebhookSecret("whsec_a", NOW, NOW + 100),
+        ]
         assert await store.secrets_of(TENANT, endpoint.id, NOW + 100) == found[:1]
-        await store.put_secret(TENANT, endpoint.id, Secret("whsec_c", NOW + 3), NOW + 200)
+        await store.put_secret(TENANT, endpoint.id, WebhookSecret("whsec_c", NOW + 3), NOW + 200)
         values = [each.value for each in await store.secrets_of(TENANT, endpoint.id, NOW + 4)]
         assert values == ["whsec_c", "whsec_b"]
 
     async def test_of_first_secrets_one_is_kept(self, store: Store) -> None:
         """Whoever comes second hears that there is one."""
-        assert await store.put_secret(TENANT, OWN, Secret("whsec_a", NOW), NOW, first=True)
-        assert not await store.put_secret(TENANT, OWN, Secret("whsec_b", NOW), NOW, first=True)
-        assert await store.secrets_of(TENANT, OWN, NOW) == [Secret("whsec_a", NOW)]
+        assert await store.put_secret(TENANT, OWN, WebhookSecret("whsec_a", NOW), NOW, first=True)
+        assert not await store.put_secret(
+            TENANT, OWN, WebhookSecret("whsec_b", NOW), NOW, first=True
+        )
+        assert await store.secrets_of(TENANT, OWN, NOW) == [WebhookSecret("whsec_a", NOW)]
         assert await store.secrets_of("another", OWN, NOW) == []

@@ -37,7 +37,7 @@ MOST_ON_THEIR_WAY = 2
 UNHEARD_OF_PAUSE_S = 1.0
 
 
-class Settling:
+class Completer:
     """What has ended and is not known to be written yet."""
 
     def __init__(

@@ -14,10 +14,10 @@ from coatcheck.model.kind import Kind
 from coatcheck.worker.attempts.interrupts import Interrupt
 from coatcheck.worker.steps.context import Context
 from coatcheck.worker.steps.effects import Question
-from coatcheck.worker.steps.step_runner import Port
+from coatcheck.worker.steps.step_runner import WorkerRequests
 
 
-class Desk(Protocol):
+class WorkerServices(Protocol):
     """What executions need of their worker; from any thread."""
 
     clock: Clock
@@ -35,7 +35,7 @@ class Desk(Protocol):
         ...
 
 
-class Execution(Port):
+class Execution(WorkerRequests):
     """An attempt that waits for a slot, runs, or has ended; its times are on the monotonic clock,
     and 0 until the moment has come.
     """
@@ -59,7 +59,7 @@ class Execution(Port):
         "timer",
     )
 
-    def __init__(self, claim: Claim, kind: Kind, desk: Desk) -> None:
+    def __init__(self, claim: Claim, kind: Kind, desk: WorkerServices) -> None:
         self.claim = claim
         self.kind = kind
         self._desk = desk

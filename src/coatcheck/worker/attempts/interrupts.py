@@ -21,5 +21,5 @@ class Interrupted(BaseException):
     """
 
 
-class Suspended(BaseException):
+class HandlerSuspended(BaseException):
     """Raised in a `def` handler that waits: it is called again when it may go on."""

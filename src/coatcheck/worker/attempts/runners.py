@@ -8,7 +8,7 @@
 
 A runner is given executions to start, and says when they have ended. What it gets in return is what
 it starts in their place: their slots pass from one job to the next without a word to the worker's
-loop, which hears of both, the ends and the new starts, in batches (`Finished`).
+loop, which hears of both, the ends and the new starts, in batches (`SlotHandover`).
 
 A thread cannot be killed from outside: a handler that ignores its interruption keeps its thread
 until it returns, and its slot is taken until then.
@@ -27,7 +27,7 @@ from typing import Any, Protocol
 from coatcheck.model.outcome import Outcome
 from coatcheck.worker.attempts.attempt import outcome_of, run_async, run_blocking
 from coatcheck.worker.attempts.execution import Execution
-from coatcheck.worker.slots.slots import Backlog
+from coatcheck.worker.slots.slots import HandlerSlots
 
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
 Ended = list[tuple[Execution, Outcome]]
@@ -57,7 +57,7 @@ class Runner(Protocol):
         ...
 
 
-class Finished:
+class SlotHandover:
     """Gives slots from one job to the next, and carries what happened from any thread to the
     worker's loop, many at a time: who has ended, and who was begun without its doing.
     """
@@ -69,7 +69,7 @@ class Finished:
         self._ended: Ended = []
         self._begun: list[Execution] = []
 
-    def __call__(self, backlog: Backlog, isolation: str, ended: Ended) -> list[Execution]:
+    def __call__(self, backlog: HandlerSlots, isolation: str, ended: Ended) -> list[Execution]:
         """Hand outcomes over, and return what starts in their place; from any thread."""
         following = backlog.ended([execution for execution, _ in ended], isolation)
         with self._lock:

@@ -24,21 +24,21 @@ from typing import Any
 
 from coatcheck.clock import SystemClock
 from coatcheck.logs import configure_logging, correlation_id
-from coatcheck.model.handler import Reference, find, is_async, signature_of
+from coatcheck.model.handler import HandlerReference, find, is_async, signature_of
 from coatcheck.model.kind import Backoff, Kind
 from coatcheck.model.outcome import Errored, GaveUp, Outcome
 from coatcheck.sandbox.lockdown import lock_down
 from coatcheck.settings import Settings
 from coatcheck.worker.attempts.attempt import OUT_OF_MEMORY, run_async, run_blocking
 from coatcheck.worker.attempts.interrupts import Interrupt
-from coatcheck.worker.processes.codec import WirePort
+from coatcheck.worker.processes.codec import WireRequests
 from coatcheck.worker.processes.limits import with_limit
 from coatcheck.worker.processes.orphans import die_with_parent, kill_own_group
 from coatcheck.worker.processes.wire import (
     CHUNK,
     REPORT_EVERY_S,
-    Message,
     Splitter,
+    WireMessage,
     file_fields,
     frame,
     outcome_fields,
@@ -69,7 +69,7 @@ def main(descriptor: int) -> None:
         log.error("the handlers cannot be imported", exc_info=error)
         wire.send({"type": "broken", "message": f"{type(error).__name__}: {error}"})
         raise SystemExit(1) from None
-    Child(wire, kinds).run()
+    HandlerProcess(wire, kinds).run()
 
 
 def _confine(
@@ -96,7 +96,7 @@ def _confine(
 def _kind(
     name: str, module: str, handler: str, memory: int | None, backoff: tuple[int, int]
 ) -> Kind:
-    found: Any = find(Reference(module, handler), importlib.import_module(module))
+    found: Any = find(HandlerReference(module, handler), importlib.import_module(module))
     takes_input, input_type, result_type = signature_of(name, found)
     return Kind(
         name=name,
@@ -117,7 +117,7 @@ class Wire:
         connection.set_inheritable(False)  # to what a handler starts
         self._connection = connection
         self._splitter = Splitter()
-        self._read: list[Message] = []
+        self._read: list[WireMessage] = []
         self.lock = threading.Lock()  # held while a frame is sent, and what is in it was taken
 
     def send(self, header: dict[str, Any], body: bytes = b"") -> None:
@@ -129,7 +129,7 @@ class Wire:
         """Send a message; the caller has the lock."""
         self._connection.sendall(frame(header, body))
 
-    def read(self) -> Message:
+    def read(self) -> WireMessage:
         """Wait for the next message. There is no life after the end of the stream."""
         while not self._read:
             try:
@@ -142,17 +142,17 @@ class Wire:
         return self._read.pop(0)
 
 
-class Child:
+class HandlerProcess:
     """Runs one job after the other."""
 
     def __init__(self, wire: Wire, kinds: dict[str, Kind]) -> None:
         self._wire = wire
         self._kinds = kinds
-        self._jobs: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[WireMessage | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._number = 0  # of the attempt that runs, or was the last to
         self._context: Context | None = None  # of the attempt that runs
-        self._port: WirePort | None = None  # of the same
+        self._port: WireRequests | None = None  # of the same
         self._task: asyncio.Task[Outcome] | None = None
         self._early: dict[int, Interrupt] = {}  # of attempts that have not begun
         self._said = threading.Event()
@@ -182,13 +182,13 @@ class Child:
                 case "stop":
                     self._jobs.put(None)
 
-    def _attempt(self, message: Message) -> None:
+    def _attempt(self, message: WireMessage) -> None:
         number, kind = message.header["number"], self._kinds[message.header["claim"]["kind"]]
         claim = read_claim(message.header["claim"], message.body)
         del message
         correlation_id.set(claim.correlation_id)
         blocking = not is_async(kind.handler)
-        port = WirePort(partial(self._ask, number))
+        port = WireRequests(partial(self._ask, number))
         context = Context(
             claim,
             blocking=blocking,
@@ -248,7 +248,7 @@ class Child:
             report = report_fields(said)
             self._wire.send_locked({**header, "number": number, "report": report}, body)
 
-    def _answered(self, message: Message) -> None:
+    def _answered(self, message: WireMessage) -> None:
         with self._lock:
             port = self._port if message.header["number"] == self._number else None
         if port is not None:

@@ -23,25 +23,25 @@ from coatcheck.blobs.blobs import pieces_of
 from coatcheck.model.artifact import Artifact
 from coatcheck.model.job import Failure
 from coatcheck.model.state import State
-from coatcheck.model.step import Message
+from coatcheck.model.step import SentEvent
 from coatcheck.store.rows import read_step
 from coatcheck.worker.processes.wire import write_step
 from coatcheck.worker.steps.effects import (
-    Child,
-    Children,
+    AcquireResource,
+    ChildStatus,
     FetchUpload,
-    History,
     KeepArtifact,
     Question,
+    ReadChildren,
+    ReadHistory,
     ReadInput,
     ReadPayload,
-    Record,
-    Run,
+    RecordSteps,
+    RunStep,
     Serve,
-    Spawn,
-    TakePlace,
+    SpawnJob,
 )
-from coatcheck.worker.steps.step_runner import Port
+from coatcheck.worker.steps.step_runner import WorkerRequests
 
 # What a process may hear of beside InvalidPayload.
 _ERRORS = {
@@ -50,7 +50,7 @@ _ERRORS = {
 }
 
 
-class WirePort(Port):
+class WireRequests(WorkerRequests):
     """The process's side: a Port whose answers come over the wire."""
 
     def __init__(self, send: Callable[[dict[str, Any], bytes], None]) -> None:
@@ -74,7 +74,7 @@ class WirePort(Port):
         return future
 
     @contextlib.contextmanager
-    def limited(self, run: Run) -> Iterator[None]:
+    def limited(self, run: RunStep) -> Iterator[None]:
         """Tell the worker when a fatal step begins and ends."""
         if not run.fatal:
             yield
@@ -104,14 +104,14 @@ class WirePort(Port):
 def write_question(question: Question) -> tuple[dict[str, Any], bytes]:  # noqa: C901 - a case each
     """Return a question as it is sent."""
     match question:
-        case History():
+        case ReadHistory():
             return {"what": "history"}, b""
-        case Record(steps):
+        case RecordSteps(steps):
             return {"what": "record"}, json.dumps([write_step(step) for step in steps]).encode()
-        case Spawn(step, kind, input_, steps):
+        case SpawnJob(step, kind, input_, steps):
             rows = [write_step(each) for each in (step, *steps)]
             return {"what": "spawn", "kind": kind, "steps": rows}, input_.encode()
-        case Children(ids):
+        case ReadChildren(ids):
             return {"what": "children"}, json.dumps(ids).encode()
         case KeepArtifact(name, _, content_type):
             return {"what": "artifact", "name": name, "content_type": content_type}, b""
@@ -121,7 +121,7 @@ def write_question(question: Question) -> tuple[dict[str, Any], bytes]:  # noqa:
             return {"what": "payload", "reference": reference}, b""
         case FetchUpload(upload_id):
             return {"what": "upload", "upload": upload_id}, b""
-        case TakePlace(group, names):
+        case AcquireResource(group, names):
             return {"what": "place", "group": group, "names": names}, b""
         case Serve(name, body):
             return {"what": "service", "name": name}, body
@@ -133,14 +133,14 @@ def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Quest
     """
     match fields["what"]:
         case "history":
-            return History()
+            return ReadHistory()
         case "record":
-            return Record(tuple(read_step(row) for row in json.loads(body)))
+            return RecordSteps(tuple(read_step(row) for row in json.loads(body)))
         case "spawn":
             step, *steps = (read_step(row) for row in fields["steps"])
-            return Spawn(step, str(fields["kind"]), body.decode(), tuple(steps))
+            return SpawnJob(step, str(fields["kind"]), body.decode(), tuple(steps))
         case "children":
-            return Children(tuple(map(str, json.loads(body))))
+            return ReadChildren(tuple(map(str, json.loads(body))))
         case "artifact":
             return KeepArtifact(str(fields["name"]), file, str(fields["content_type"]))
         case "input":
@@ -150,7 +150,7 @@ def read_question(fields: dict[str, Any], body: bytes, file: IO[bytes]) -> Quest
         case "upload":
             return FetchUpload(str(fields["upload"]))
         case "place":
-            return TakePlace(str(fields["group"]), tuple(map(str, fields["names"])))
+            return AcquireResource(str(fields["group"]), tuple(map(str, fields["names"])))
         case "service":
             return Serve(str(fields["name"]), body)
     raise ValueError(f"nobody asks for {fields['what']!r}")
@@ -163,10 +163,10 @@ def write_answer(question: Question, answer: Task[Any]) -> bytes:
         return write_refusal(error)
     value = answer.result()
     match question:
-        case History():
+        case ReadHistory():
             steps, messages = value
             value = [list(map(write_step, steps)), list(map(astuple, messages))]
-        case Children():
+        case ReadChildren():
             value = list(map(astuple, value))
         case FetchUpload():
             value = str(value)
@@ -184,12 +184,12 @@ def write_refusal(error: BaseException) -> bytes:
 
 def _read_answer(question: Question, value: Any) -> Any:
     match question:
-        case History():
+        case ReadHistory():
             steps, messages = value
-            return list(map(read_step, steps)), [Message(*fields) for fields in messages]
-        case Children():
+            return list(map(read_step, steps)), [SentEvent(*fields) for fields in messages]
+        case ReadChildren():
             return [
-                Child(
+                ChildStatus(
                     None if state is None else State(state),
                     result,
                     None if error is None else Failure(*error),

@@ -37,7 +37,7 @@ def kill_own_group() -> None:
     os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
-class Guard:
+class OrphanGuard:
     """The guard of a worker's processes, as the worker sees it."""
 
     def __init__(self) -> None:

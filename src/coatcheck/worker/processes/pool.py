@@ -54,10 +54,10 @@ from coatcheck.worker.attempts.runners import Finish, NewLoop
 from coatcheck.worker.attempts.scratch import Scratch
 from coatcheck.worker.processes.codec import read_question, write_answer
 from coatcheck.worker.processes.confined import Workspace
-from coatcheck.worker.processes.orphans import Guard
+from coatcheck.worker.processes.orphans import OrphanGuard
 from coatcheck.worker.processes.process import STOP_S, Process
 from coatcheck.worker.processes.wire import (
-    Message,
+    WireMessage,
     read_files,
     read_outcome,
     read_report,
@@ -147,7 +147,7 @@ class ProcessRunner:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._guard = Guard()
+        self._guard = OrphanGuard()
         for confined in islice(cycle(self._kinds), self._warm):
             self._loop.call_soon(self._spawn, confined)
         self._loop.run_forever()
@@ -279,7 +279,7 @@ class ProcessRunner:
         if (process := self._busy.get(execution)) is not None:
             process.kill()
 
-    def heard(self, process: Process[Execution], message: Message) -> None:
+    def heard(self, process: Process[Execution], message: WireMessage) -> None:
         """A process has said something."""
         header = message.header
         match message.type:
@@ -308,7 +308,9 @@ class ProcessRunner:
             case "done":
                 self._done(process, execution, message)
 
-    def _done(self, process: Process[Execution], execution: Execution, message: Message) -> None:
+    def _done(
+        self, process: Process[Execution], execution: Execution, message: WireMessage
+    ) -> None:
         header = message.header
         outcome = read_outcome(header, message.body)
         now = execution.clock.now()
@@ -323,7 +325,7 @@ class ProcessRunner:
             self._spawn(process.confined)
         self._hand_over(execution, outcome)
 
-    def _ask(self, process: Process[Execution], execution: Execution, message: Message) -> None:
+    def _ask(self, process: Process[Execution], execution: Execution, message: WireMessage) -> None:
         number, asked = process.number, message.header["id"]
         file = process.take_file(asked)
         question = read_question(message.header["question"], message.body, file)

@@ -25,10 +25,10 @@ from coatcheck.model.job import Claim
 from coatcheck.model.kind import Kind
 from coatcheck.settings import Settings
 from coatcheck.worker.processes.confined import Workspace, confinement_fields, environment_of
-from coatcheck.worker.processes.orphans import Guard
+from coatcheck.worker.processes.orphans import OrphanGuard
 from coatcheck.worker.processes.wire import (
-    Message,
     Splitter,
+    WireMessage,
     claim_fields,
     frame,
     hello_fields,
@@ -55,7 +55,7 @@ T = TypeVar("T")  # what a process is given to do
 class Listener(Protocol[T]):
     """Who hears what a process says, and of its end."""
 
-    def heard(self, process: Process[T], message: Message) -> None:
+    def heard(self, process: Process[T], message: WireMessage) -> None:
         """A message came."""
         ...
 
@@ -70,7 +70,7 @@ class Process(asyncio.Protocol, Generic[T]):
     def __init__(
         self,
         listener: Listener[T],
-        guard: Guard,
+        guard: OrphanGuard,
         kinds: Sequence[Kind],
         settings: Settings,
         workspace: Workspace | None = None,

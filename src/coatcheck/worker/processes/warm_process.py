@@ -25,17 +25,17 @@ from dataclasses import dataclass
 from coatcheck.clock import Clock
 from coatcheck.errors import CoatcheckError, ConfigurationError
 from coatcheck.model.handler import reference_of
-from coatcheck.model.job import Claim, Lease, NewJob
+from coatcheck.model.job import Claim, JobInsert, Lease
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import GaveUp, Succeeded
 from coatcheck.settings import Settings
-from coatcheck.store.base import Ended, Report
+from coatcheck.store.base import FinishedJob, Report
 from coatcheck.worker.attempts.scratch import Scratch
 from coatcheck.worker.processes.codec import write_refusal
 from coatcheck.worker.processes.confined import Workspace
-from coatcheck.worker.processes.orphans import Guard
+from coatcheck.worker.processes.orphans import OrphanGuard
 from coatcheck.worker.processes.process import STOP_S, Process
-from coatcheck.worker.processes.wire import Message, read_files, read_outcome
+from coatcheck.worker.processes.wire import WireMessage, read_files, read_outcome
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +53,11 @@ class _Attempt:
 
     claim: Claim
     began_at: int
-    ended: asyncio.Future[Ended | None]
+    ended: asyncio.Future[FinishedJob | None]
     asked: bool = False  # for what only a worker has
 
 
-class AtHand:
+class WarmProcess:
     """The processes of some kinds, all confined or none. All of it is on the caller's loop."""
 
     def __init__(self, kinds: Sequence[Kind], settings: Settings, clock: Clock) -> None:
@@ -69,7 +69,7 @@ class AtHand:
         self._scratch = Scratch()
         self._jobs_each = settings.process_jobs
         self._clock = clock
-        self._guard: Guard | None = None
+        self._guard: OrphanGuard | None = None
         # By tenant, the one that asked last at the end; by "" if the kinds are not confined.
         self._kept: dict[str, Process[_Attempt]] = {}
         self._processes: set[Process[_Attempt]] = set()  # with those that are about to end
@@ -78,7 +78,7 @@ class AtHand:
         self._all_gone = asyncio.Event()
         self._closed = False
 
-    async def run(self, job: NewJob, timeout_s: float) -> Ended | None:
+    async def run(self, job: JobInsert, timeout_s: float) -> FinishedJob | None:
         """Run the first attempt of a job that nobody else knows of; return how the job ended."""
         owner = job.tenant if self._confined else ""
         process = self._kept.pop(owner, None)
@@ -119,7 +119,7 @@ class AtHand:
         if self._closed or self._clock.monotonic() < self._not_before:
             return
         try:
-            self._guard = self._guard or Guard()
+            self._guard = self._guard or OrphanGuard()
             folder = self._scratch.new_folder() if self._confined else None
             workspace = None if folder is None else Workspace.make(folder)
             process = Process(self, self._guard, self._kinds, self._settings, workspace)
@@ -149,7 +149,7 @@ class AtHand:
         log.error("a process could not be started", extra={"why": why})
         self._not_before = self._clock.monotonic() + PAUSE_S
 
-    def heard(self, process: Process[_Attempt], message: Message) -> None:
+    def heard(self, process: Process[_Attempt], message: WireMessage) -> None:
         """The process has said something; what a handler says by the way is not kept."""
         header, attempt = message.header, process.attempt
         match message.type:
@@ -173,12 +173,12 @@ class AtHand:
                 if not attempt.ended.done():
                     attempt.ended.set_result(ended)
 
-    def _how_it_ended(self, attempt: _Attempt, message: Message) -> Ended | None:
+    def _how_it_ended(self, attempt: _Attempt, message: WireMessage) -> FinishedJob | None:
         outcome = read_outcome(message.header, message.body)
         if attempt.asked or not isinstance(outcome, Succeeded | GaveUp):
             return None
         files = read_files(message.header["files"], attempt.claim.lease, self._clock.now())
-        return Ended(attempt.began_at, outcome, Report(files=tuple(files)) if files else None)
+        return FinishedJob(attempt.began_at, outcome, Report(files=tuple(files)) if files else None)
 
     def gone(self, process: Process[_Attempt]) -> None:
         """The process has ended."""
@@ -192,7 +192,7 @@ class AtHand:
             self._all_gone.set()
 
 
-def _claim_of(job: NewJob) -> Claim:
+def _claim_of(job: JobInsert) -> Claim:
     return Claim(
         lease=Lease(job.tenant, job.id, FENCE),
         kind=job.kind,

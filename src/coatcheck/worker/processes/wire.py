@@ -59,7 +59,7 @@ from coatcheck.model.artifact import (
     check_name,
     small_file,
 )
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.handler import reference_of
 from coatcheck.model.job import Claim, Failure, Lease, Progress, Terms
 from coatcheck.model.kind import Kind
@@ -77,7 +77,7 @@ CHUNK = 1 << 18
 _LENGTHS = struct.Struct("!II")
 
 
-class Message(NamedTuple):
+class WireMessage(NamedTuple):
     """One message: a header, whose `type` says what it is, and a body."""
 
     header: dict[str, Any]
@@ -101,7 +101,7 @@ class Splitter:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Message]:
+    def feed(self, data: bytes) -> Iterator[WireMessage]:
         """Take what has arrived and yield the messages that are complete. ValueError where it is
         not what the other side sends: what came before that has been yielded, and counts.
         """
@@ -114,7 +114,7 @@ class Splitter:
             fields = json.loads(self._buffer[_LENGTHS.size : start])
             if not isinstance(fields, dict) or "type" not in fields:
                 raise ValueError("a message without a type")
-            message = Message(fields, bytes(self._buffer[start : start + body]))
+            message = WireMessage(fields, bytes(self._buffer[start : start + body]))
             del self._buffer[: start + body]
             yield message
 
@@ -182,7 +182,7 @@ def read_report(fields: list[Any] | None) -> Report | None:
     return Report(
         None if progress is None else Progress(*progress),
         phase,
-        tuple(NewEvent(EventType(type_), data) for type_, data in events),
+        tuple(NewJobEvent(EventType(type_), data) for type_, data in events),
         tuple(read_step(step) for step in steps),
     )
 

@@ -18,11 +18,11 @@ from collections.abc import Callable, Collection, Iterable
 from coatcheck.model.kind import Kind
 from coatcheck.model.share import HeldSlots, Share
 from coatcheck.settings import Settings
-from coatcheck.worker.slots.prefetch import AHEAD_S, Pace
-from coatcheck.worker.slots.slots import Backlog
+from coatcheck.worker.slots.prefetch import AHEAD_S, Prefetch
+from coatcheck.worker.slots.slots import HandlerSlots
 
 
-class Lane:
+class SlotPool:
     """Some kinds of a worker, and the slots they share."""
 
     def __init__(
@@ -30,12 +30,12 @@ class Lane:
         kinds: Iterable[str],
         slots: int,
         clock: Callable[[], float],
-        pace: Pace | None,
+        pace: Prefetch | None,
         share: Share | None = None,
     ) -> None:
         self.kinds = sorted(kinds)
         self.slots = slots
-        self.backlog = Backlog(slots, clock, until_settled=pace is None)
+        self.backlog = HandlerSlots(slots, clock, until_settled=pace is None)
         self.look = True  # there may be something to claim
         self.look_at = 0.0  # when to look unasked
         self.maybe_more = False  # the last claim brought all that was asked for
@@ -94,13 +94,13 @@ def slots_and_share(most: int, kinds: int, *, exact: bool) -> tuple[int, Share |
 
 
 def lanes_of(
-    kinds: Collection[Kind], settings: Settings, clock: Callable[[], float], pace: Pace
-) -> dict[str, Lane]:
+    kinds: Collection[Kind], settings: Settings, clock: Callable[[], float], pace: Prefetch
+) -> dict[str, SlotPool]:
     """Return the lane of each isolation; those without kinds are there and never claim."""
     apart = [kind for kind in kinds if kind.isolation == "process"]
     others = [kind.name for kind in kinds if kind.isolation != "process"]
     most = settings.process_slots(max((kind.slots for kind in apart), default=0))
-    shared = Lane(others, settings.slots, clock, pace)
+    shared = SlotPool(others, settings.slots, clock, pace)
     slots, share = slots_and_share(most, len(apart), exact=settings.processes == 1)
-    processes = Lane([kind.name for kind in apart], slots, clock, None, share)
+    processes = SlotPool([kind.name for kind in apart], slots, clock, None, share)
     return {"async": shared, "thread": shared, "process": processes}

@@ -40,7 +40,7 @@ LATELY_S = 0.100
 UP, DOWN = 1 / 4, 1 / 32
 
 
-class Pace:
+class Prefetch:
     """What a worker knows of how fast its slots turn over."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ from coatcheck.model.job import Lease
 from coatcheck.worker.attempts.execution import Execution
 
 
-class Backlog:
+class HandlerSlots:
     """A number of slots, and a line before them."""
 
     def __init__(

@@ -40,7 +40,7 @@ from coatcheck.model.artifact import (
     small_file,
 )
 from coatcheck.model.duration import LONGEST_MS, Duration, milliseconds
-from coatcheck.model.event import EventType, NewEvent
+from coatcheck.model.event import EventType, NewJobEvent
 from coatcheck.model.job import Claim, Progress
 from coatcheck.model.kind import Backoff
 from coatcheck.model.names import NAME_RULE, is_name
@@ -52,23 +52,23 @@ from coatcheck.store.base import Report
 from coatcheck.worker.attempts.interrupts import Interrupt, Interrupted
 from coatcheck.worker.steps import effects
 from coatcheck.worker.steps.effects import (
+    AcquireResource,
     ChildJob,
     FetchUpload,
-    History,
     KeepArtifact,
     Operation,
+    ReadHistory,
     ReadInput,
     Serve,
-    TakePlace,
 )
 from coatcheck.worker.steps.journal import Journal
-from coatcheck.worker.steps.step_function import Body
+from coatcheck.worker.steps.step_function import StepFunction
 from coatcheck.worker.steps.step_runner import (
     CLOSED,
     SHORT_MS,
-    AsyncHost,
-    BlockingHost,
-    Port,
+    AsyncStepRunner,
+    BlockingStepRunner,
+    WorkerRequests,
     step_key,
 )
 
@@ -117,11 +117,11 @@ def _deals_with_an_error() -> bool:
     return error is not None and not isinstance(error, (StepFailed, JobError))
 
 
-class Durable(NamedTuple):
+class DurableSteps(NamedTuple):
     """What a handler does once and for all: what is on record, and who does what is not."""
 
     journal: Journal
-    host: AsyncHost | BlockingHost
+    host: AsyncStepRunner | BlockingStepRunner
 
 
 class Context:
@@ -135,7 +135,7 @@ class Context:
         *,
         blocking: bool,
         on_report: Callable[[], None],
-        port: Port,
+        port: WorkerRequests,
         clock: Clock,
         backoff: Backoff = DEFAULT_BACKOFF,
         short_ms: int = SHORT_MS,
@@ -149,16 +149,16 @@ class Context:
         self._lock = threading.Lock()
         self._progress: Progress | None = None
         self._phase: str | None = None
-        self._events: list[NewEvent] = []
+        self._events: list[NewJobEvent] = []
         self._steps: list[Step] = []
         self._files: dict[str, SmallFile] = {}  # that go with the attempt's end
         self._names: set[str] = set()  # of all files that this attempt leaves
         self._interrupt: Interrupt | None = None
-        self._durable: Durable | None = None  # made for the first handler call that needs it
+        self._durable: DurableSteps | None = None  # made for the first handler call that needs it
         self._task: asyncio.Task[Any] | None = None
         self._thread: int | None = None
         self._asked_which_attempt = False
-        self.port: Port = port
+        self.port: WorkerRequests = port
 
     @property
     def job_id(self) -> str:
@@ -223,7 +223,7 @@ class Context:
     def _begin_phase(self, name: str) -> None:
         if self._phase is not None:  # it has not been written yet, and is over
             said = json.dumps({"phase": self._phase})
-            self._events.append(NewEvent(EventType.PROGRESS, said))
+            self._events.append(NewJobEvent(EventType.PROGRESS, said))
         self._phase = name
 
     def log(self, message: str, **fields: object) -> Awaitable[None]:
@@ -240,7 +240,7 @@ class Context:
     def _tell(self, type_: EventType, data: str) -> Awaitable[None]:
         if not self._is_on_its_way:
             with self._lock:
-                self._events.append(NewEvent(type_, storable(data)))
+                self._events.append(NewJobEvent(type_, storable(data)))
         return self._said()
 
     def artifact(
@@ -305,7 +305,7 @@ class Context:
         """
         if not is_name(group):
             raise InvalidInput(f"{group!r} cannot name a group of places: {NAME_RULE}")
-        return self._ask(effects.asked(TakePlace(group, tuple(names))))
+        return self._ask(effects.asked(AcquireResource(group, tuple(names))))
 
     def service(self, name: str, body: bytes = b"") -> Any:
         """Return what the service of a confined kind answers to `name`; NotFound if it has none."""
@@ -351,13 +351,13 @@ class Context:
         time (50 ms): it is written with what comes next, or a tenth of a second later. For what may
         run again though the handler has gone on: it changes nothing, and gives the same each time.
         """
-        body = Body(fn, args)
+        body = StepFunction(fn, args)
         if retries is not None and retries < 0:
             raise InvalidInput("retries must not be negative")
         limit = None if timeout is None else _span(timeout, "timeout") / 1000
         noted = None if wait else self._on_report
         fatal = on_timeout == "fail" and limit is not None
-        policy = effects.Policy(retries or 0, limit, self._backoff, noted, fatal)
+        policy = effects.StepPolicy(retries or 0, limit, self._backoff, noted, fatal)
         return self._take(Op.STEP, body.name, key, effects.run_step, body, policy)
 
     def sleep(self, duration: Duration) -> Any:
@@ -395,16 +395,16 @@ class Context:
         return self._take(Op.GATHER, "gather", None, effects.gather, handles)
 
     @property
-    def _made(self) -> Durable:
+    def _made(self) -> DurableSteps:
         if self._durable is None:
             journal = Journal()
             parts = (self.port, journal, self._clock.now, self._short_ms)
             host = (
-                BlockingHost(*parts, self._thread)
+                BlockingStepRunner(*parts, self._thread)
                 if self._blocking
-                else AsyncHost(*parts, self._task)
+                else AsyncStepRunner(*parts, self._task)
             )
-            self._durable = Durable(journal, host)
+            self._durable = DurableSteps(journal, host)
             if self._interrupt is not None:
                 host.interrupt(self._interrupt)
         return self._durable
@@ -457,13 +457,13 @@ class Context:
         """Get ready to run the handler in a task: read what earlier attempts did."""
         self._task = task
         if self._claim.lease.fence > 1:
-            self._made.journal.load(*await asyncio.wrap_future(self.port.ask(History())))
+            self._made.journal.load(*await asyncio.wrap_future(self.port.ask(ReadHistory())))
 
     def begin_blocking(self) -> None:
         """Do the same for one that runs in the current thread."""
         self._thread = threading.get_ident()
         if self._claim.lease.fence > 1:
-            self._made.journal.load(*self.port.ask(History()).result())
+            self._made.journal.load(*self.port.ask(ReadHistory()).result())
 
     def check_end(self) -> None:
         """The handler has returned: raise StepsChanged if its job has more on record than that."""

@@ -20,24 +20,24 @@ from coatcheck.model.payload import fits_inline, is_reference
 from coatcheck.model.state import State
 from coatcheck.model.step import Step, StepState, child_ended, event_sent
 from coatcheck.worker.attempts.failure import failure_of
-from coatcheck.worker.steps.journal import Entry, Journal
-from coatcheck.worker.steps.step_function import Body
+from coatcheck.worker.steps.journal import Journal, JournalEntry
+from coatcheck.worker.steps.step_function import StepFunction
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class ReadHistory:
     """Asked of the worker: the job's steps and messages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordSteps:
     """Asked of the worker: write these steps."""
 
     steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Spawn:
+class SpawnJob:
     """Asked of the worker: submit a job, write the step whose result is its id, and return that."""
 
     step: Step
@@ -47,14 +47,14 @@ class Spawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Children:
+class ReadChildren:
     """Asked of the worker: how these jobs stand."""
 
     ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ChildStatus:
     """How a job stands; the result is a JSON text. None of it for one that is gone."""
 
     state: State | None
@@ -91,7 +91,7 @@ class FetchUpload:
 
 
 @dataclass(frozen=True, slots=True)
-class TakePlace:
+class AcquireResource:
     """Asked of the worker: the first of these places that no other job has, for this attempt."""
 
     group: str
@@ -107,34 +107,34 @@ class Serve:
 
 
 Question = (
-    History
-    | Record
-    | Spawn
-    | Children
+    ReadHistory
+    | RecordSteps
+    | SpawnJob
+    | ReadChildren
     | ReadInput
     | ReadPayload
     | KeepArtifact
     | FetchUpload
-    | TakePlace
+    | AcquireResource
     | Serve
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunStep:
     """To be done by the driver: run the body of a step.
 
     If `fatal`, running out of time fails the job, and the worker kills the process of a body that
     does not let its own driver stop it.
     """
 
-    body: Body
+    body: StepFunction
     timeout: float | None
     fatal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Suspend:
     """To be done by the driver: wait until a time, or until all of a group has come. Where it comes
     back, either the time has passed or it is worth looking again.
     """
@@ -179,7 +179,7 @@ def done_here(do: Callable[[], Any]) -> Operation:
     return do()
 
 
-def entered(journal: Journal, entry: Entry, operation: Operation) -> Operation:
+def entered(journal: Journal, entry: JournalEntry, operation: Operation) -> Operation:
     """Do an operation, and note that the handler is done with its step, however it ends."""
     try:
         return (yield from operation)
@@ -188,7 +188,7 @@ def entered(journal: Journal, entry: Entry, operation: Operation) -> Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class StepPolicy:
     """How a step is tried."""
 
     retries: int
@@ -198,7 +198,9 @@ class Policy:
     fatal: bool = False  # running out of time fails the job
 
 
-def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Policy) -> Operation:
+def run_step(
+    journal: Journal, entry: JournalEntry, now: Now, body: StepFunction, policy: StepPolicy
+) -> Operation:
     """Run a function once and for all."""
     step = entry.recorded
     tried = 0
@@ -209,14 +211,14 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
             raise _failed(entry, step)
         if step.state is StepState.WAITING:  # for its next try
             tried = step.attempts
-            yield Hold(step.wake_at)
+            yield Suspend(step.wake_at)
     if journal.went_another_way:  # as nobody could tell, should it end while the body runs
-        yield Record(journal.take_unwritten())
+        yield RecordSteps(journal.take_unwritten())
     while True:
         began = now()
         tried += 1
         try:
-            result = body.write((yield Run(body, policy.timeout, policy.fatal)))
+            result = body.write((yield RunStep(body, policy.timeout, policy.fatal)))
             value = body.read(result)  # what cannot be read later must not be on record
         except (Fail, Retry):
             raise  # how its job should go on, not how the step has ended
@@ -233,10 +235,10 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
             if tried <= policy.retries:
                 until = now() + policy.backoff.delay(tried)
                 journal.note(replace(step, state=StepState.WAITING, wake_at=until))
-                yield Hold(until)
+                yield Suspend(until)
                 continue
             step = replace(step, finished_at=now())
-            yield Record((*journal.take_unwritten(), step))
+            yield RecordSteps((*journal.take_unwritten(), step))
             journal.failed(entry, step)
             raise _failed(entry, step) from error
         step = Step(
@@ -253,18 +255,18 @@ def run_step(journal: Journal, entry: Entry, now: Now, body: Body, policy: Polic
         return value
 
 
-def _kept(journal: Journal, step: Step, policy: Policy) -> Operation:
+def _kept(journal: Journal, step: Step, policy: StepPolicy) -> Operation:
     """Put a step on record, or have it put there soon, where that will do."""
     took_ms = (step.finished_at or step.started_at) - step.started_at
     if policy.noted is not None and took_ms < QUICK_MS and fits_inline(step.result or ""):
         journal.note(step)
         policy.noted()
     else:
-        yield Record((*journal.take_unwritten(), step))
+        yield RecordSteps((*journal.take_unwritten(), step))
         journal.keep(step)
 
 
-def _read(journal: Journal, entry: Entry, body: Body, text: str) -> Any:
+def _read(journal: Journal, entry: JournalEntry, body: StepFunction, text: str) -> Any:
     try:
         return body.read(text)
     except ValidationError as error:
@@ -279,12 +281,12 @@ def _whole(text: str) -> Operation:
     return (yield ReadPayload(text)) if is_reference(text) else text
 
 
-def _failed(entry: Entry, step: Step) -> StepFailed:
+def _failed(entry: JournalEntry, step: Step) -> StepFailed:
     error = step.error or Failure("error", "it failed")
     return StepFailed(entry.id.name, error.code, error.message)
 
 
-def sleep(journal: Journal, entry: Entry, now: Now, milliseconds: int) -> Operation:
+def sleep(journal: Journal, entry: JournalEntry, now: Now, milliseconds: int) -> Operation:
     """Wait for a time."""
     step = entry.recorded
     if step is not None and step.state is StepState.SUCCEEDED:
@@ -294,7 +296,7 @@ def sleep(journal: Journal, entry: Entry, now: Now, milliseconds: int) -> Operat
         step = Step(entry.seq, entry.id, StepState.WAITING, began, wake_at=began + milliseconds)
         journal.note(replace(step, overlapped=entry.overlapped))
     while step.wake_at is not None and now() < step.wake_at:
-        yield Hold(step.wake_at)
+        yield Suspend(step.wake_at)
     journal.note(
         replace(
             step,
@@ -305,7 +307,9 @@ def sleep(journal: Journal, entry: Entry, now: Now, milliseconds: int) -> Operat
     )
 
 
-def wait_for(journal: Journal, entry: Entry, now: Now, milliseconds: int | None) -> Operation:
+def wait_for(
+    journal: Journal, entry: JournalEntry, now: Now, milliseconds: int | None
+) -> Operation:
     """Wait for an event from outside, and return what came with it."""
     step = entry.recorded
     if step is not None and step.state is StepState.SUCCEEDED:
@@ -318,18 +322,18 @@ def wait_for(journal: Journal, entry: Entry, now: Now, milliseconds: int | None)
         step = Step(entry.seq, entry.id, StepState.WAITING, began, wake_at=until)
         journal.note(replace(step, overlapped=entry.overlapped))
     if journal.message(entry) is None:
-        _, messages = yield History()
+        _, messages = yield ReadHistory()
         journal.learn(messages)
     while (message := journal.message(entry)) is None:
         if step.wake_at is not None and now() >= step.wake_at:
             late = Failure("timeout", _too_late(entry))
             failed = replace(step, state=StepState.FAILED, finished_at=now(), error=late)
             failed = replace(failed, survived=True, overlapped=entry.overlapped)
-            yield Record((*journal.take_unwritten(), failed))
+            yield RecordSteps((*journal.take_unwritten(), failed))
             journal.gave_up(entry)
             raise TimeoutError(late.message)
-        yield Hold(step.wake_at, (event_sent(entry.id.name, entry.message),))
-        _, messages = yield History()
+        yield Suspend(step.wake_at, (event_sent(entry.id.name, entry.message),))
+        _, messages = yield ReadHistory()
         journal.learn(messages)
     data = json.loads((yield from _whole(message.data)))
     journal.note(
@@ -344,24 +348,26 @@ def wait_for(journal: Journal, entry: Entry, now: Now, milliseconds: int | None)
     return data
 
 
-def _too_late(entry: Entry) -> str:
+def _too_late(entry: JournalEntry) -> str:
     return f"no event {entry.id.name!r} came in time"
 
 
-def spawn(journal: Journal, entry: Entry, now: Now, kind: str, input_: str) -> Operation:
+def spawn(journal: Journal, entry: JournalEntry, now: Now, kind: str, input_: str) -> Operation:
     """Submit another job, once."""
     step = entry.recorded
     if step is None:
         began = now()
         step = Step(entry.seq, entry.id, StepState.SUCCEEDED, began, finished_at=began)
         step = replace(step, overlapped=entry.overlapped)
-        job_id = yield Spawn(step, kind, input_, journal.take_unwritten())
+        job_id = yield SpawnJob(step, kind, input_, journal.take_unwritten())
         journal.keep(replace(step, result=json.dumps(job_id)))
         return ChildJob(job_id, kind)
     return ChildJob(json.loads(step.result or "null"), kind)
 
 
-def gather(journal: Journal, entry: Entry, now: Now, handles: Sequence[ChildJob]) -> Operation:
+def gather(
+    journal: Journal, entry: JournalEntry, now: Now, handles: Sequence[ChildJob]
+) -> Operation:
     """Wait for spawned jobs to end, and return their results in order."""
     step = entry.recorded
     if step is not None and step.state is StepState.SUCCEEDED:
@@ -375,7 +381,7 @@ def gather(journal: Journal, entry: Entry, now: Now, handles: Sequence[ChildJob]
         journal.note(replace(step, overlapped=entry.overlapped))
     ids = tuple(handle.job_id for handle in handles)
     while True:
-        children: list[Child] = yield Children(ids)
+        children: list[ChildStatus] = yield ReadChildren(ids)
         unfinished = [
             child_ended(job_id)
             for job_id, child in zip(ids, children, strict=True)
@@ -383,7 +389,7 @@ def gather(journal: Journal, entry: Entry, now: Now, handles: Sequence[ChildJob]
         ]
         if not unfinished:
             break
-        yield Hold(None, tuple(dict.fromkeys(unfinished)))
+        yield Suspend(None, tuple(dict.fromkeys(unfinished)))
     done = replace(step, finished_at=now(), overlapped=entry.overlapped)
     for handle, child in zip(handles, children, strict=True):
         if child.state is not State.SUCCEEDED:
@@ -393,12 +399,12 @@ def gather(journal: Journal, entry: Entry, now: Now, handles: Sequence[ChildJob]
             raise _how_it_ended(failed)
     result = f"[{','.join(child.result or 'null' for child in children)}]"
     done = replace(done, state=StepState.SUCCEEDED, result=result)
-    yield Record((*journal.take_unwritten(), done))
+    yield RecordSteps((*journal.take_unwritten(), done))
     journal.keep(done)
     return json.loads(result)
 
 
-def _read_all(journal: Journal, entry: Entry, handles: Sequence[ChildJob], text: str) -> Any:
+def _read_all(journal: Journal, entry: JournalEntry, handles: Sequence[ChildJob], text: str) -> Any:
     results = json.loads(text)
     if len(results) != len(handles):
         raise journal.refusal(
@@ -408,7 +414,7 @@ def _read_all(journal: Journal, entry: Entry, handles: Sequence[ChildJob], text:
     return results
 
 
-def _without_result(step: Step, handle: ChildJob, child: Child) -> Step:
+def _without_result(step: Step, handle: ChildJob, child: ChildStatus) -> Step:
     """Return what is on record of a `gather` where a job did not succeed: which, and why."""
     match child.state:
         case State.CANCELLED:

@@ -59,7 +59,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from coatcheck.errors import StepsChanged
-from coatcheck.model.step import Message, Op, Step, StepId, StepState
+from coatcheck.model.step import Op, SentEvent, Step, StepId, StepState
 
 _WHAT_TO_DO = "Resume the job with the code it began with, or fork it from an earlier step"
 _MOST_NAMED = 3  # of those that were not come to
@@ -82,7 +82,7 @@ def _binds(step: Step) -> bool:
 
 
 @dataclass(slots=True)
-class Entry:
+class JournalEntry:
     """A step that the handler has come to in this attempt, and what is on record of it."""
 
     id: StepId
@@ -102,17 +102,17 @@ class Journal:
         self._ahead: dict[StepId, Step] = {}  # on record, and not come to yet
         self._loose: deque[Step] = deque()  # of these, what need not come; others may be among them
         self._came: Counter[tuple[Op, str]] = Counter()
-        self._under_way: dict[StepId, Entry] = {}
+        self._under_way: dict[StepId, JournalEntry] = {}
         self._unwritten: dict[int, Step] = {}
         self._survived = False  # a failure, which is among them
         self._failures: dict[object, list[Step]] = defaultdict(list)
-        self._messages: dict[str, list[Message]] = defaultdict(list)
+        self._messages: dict[str, list[SentEvent]] = defaultdict(list)
         self._expected: Counter[str] = Counter()
         self._next = 0
         self._left_no_trace = False  # the last step that the handler was done with
         self._refused: str | None = None  # why the handler goes no further
 
-    def load(self, steps: Sequence[Step], messages: Sequence[Message]) -> None:
+    def load(self, steps: Sequence[Step], messages: Sequence[SentEvent]) -> None:
         """Take in what earlier attempts have written."""
         with self._lock:
             self._recorded = {step.id: step for step in steps}
@@ -122,7 +122,7 @@ class Journal:
             self._next = max((step.seq for step in steps), default=-1) + 1
         self.learn(messages)
 
-    def learn(self, messages: Sequence[Message]) -> None:
+    def learn(self, messages: Sequence[SentEvent]) -> None:
         """Take in what was sent from outside."""
         with self._lock:
             self._messages.clear()
@@ -136,7 +136,7 @@ class Journal:
 
     def come_to(
         self, op: Op, name: str, key: str | int | None, caller: object, *, aside: bool = False
-    ) -> Entry:
+    ) -> JournalEntry:
         """The handler begins a step; `aside` where its place says nothing whatever else goes on."""
         with self._lock:
             if self._refused is not None:
@@ -149,7 +149,7 @@ class Journal:
             if step_id.key is None:
                 self._came[op, name] += 1
             overlapped = not in_line or self._left_no_trace
-            entry = Entry(step_id, self._number(recorded), recorded, overlapped, caller)
+            entry = JournalEntry(step_id, self._number(recorded), recorded, overlapped, caller)
             for other_entry in self._under_way.values():
                 other_entry.overlapped = True
             self._under_way[step_id] = entry
@@ -234,7 +234,7 @@ class Journal:
                 f" that: it has changed since. {_WHAT_TO_DO}"
             )
 
-    def done_with(self, entry: Entry) -> None:
+    def done_with(self, entry: JournalEntry) -> None:
         """The handler is given the end of a step, or the step was interrupted."""
         with self._lock:
             self._under_way.pop(entry.id, None)
@@ -251,7 +251,7 @@ class Journal:
             self._recorded[step.id] = step
             self._unwritten[step.seq] = step
 
-    def failed(self, entry: Entry, step: Step) -> None:
+    def failed(self, entry: JournalEntry, step: Step) -> None:
         """A failure that is on record is given to the handler."""
         with self._lock:
             self._recorded[step.id] = step
@@ -284,13 +284,13 @@ class Journal:
             self._survived = False
         return tuple(unwritten[seq] for seq in sorted(unwritten))
 
-    def message(self, entry: Entry) -> Message | None:
+    def message(self, entry: JournalEntry) -> SentEvent | None:
         """Return the event that a step waits for, if it has come."""
         with self._lock:
             messages = self._messages.get(entry.id.name, ())
             return messages[entry.message] if entry.message < len(messages) else None
 
-    def gave_up(self, entry: Entry) -> None:
+    def gave_up(self, entry: JournalEntry) -> None:
         """A step waited for an event in vain: it is left to the next that waits for one."""
         with self._lock:
             self._expected[entry.id.name] -= 1

@@ -18,34 +18,35 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.payloads.large_steps import has_large_steps, with_steps_stored
 from coatcheck.errors import NotFound, StaleLease
 from coatcheck.model.confinement import ServedJob
-from coatcheck.model.job import Job, Lease, NewJob
+from coatcheck.model.job import Job, JobInsert, Lease
 from coatcheck.model.payload import read_reference
-from coatcheck.model.step import Message, Step
+from coatcheck.model.step import SentEvent, Step
 from coatcheck.store.base import Report
 from coatcheck.worker.attempts.execution import Execution
 from coatcheck.worker.attempts.reports import Reports
 from coatcheck.worker.attempts.scratch import Scratch
 from coatcheck.worker.failpoints import STEP_STORED, Probe
 from coatcheck.worker.steps.effects import (
-    Child,
-    Children,
+    AcquireResource,
+    ChildStatus,
     FetchUpload,
-    History,
     KeepArtifact,
     Question,
+    ReadChildren,
+    ReadHistory,
     ReadInput,
     ReadPayload,
-    Record,
+    RecordSteps,
     Serve,
-    Spawn,
-    TakePlace,
+    SpawnJob,
 )
 from coatcheck.worker.store_retry import persist
 
 
-class Answers:
-    """Answers what executions ask. While the store is down, the answer waits; but not where bytes
-    are read or written for a handler, which is told.
+class RequestHandler:
+    """Answer requests of running handlers.
+
+    While the store is down a request waits, except one that reads or writes bytes: it fails.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Answers:
 
     async def inquire(self, execution: Execution, question: Question) -> Any:
         """Answer, on the handler's loop."""
-        if not isinstance(question, Record):
+        if not isinstance(question, RecordSteps):
             return await asyncio.wrap_future(self.ask(execution, question))
         report = _said_with(execution, question.steps)
         if has_large_steps(self._engine.keeping, report.steps):
@@ -81,13 +82,13 @@ class Answers:
     async def _answer(self, execution: Execution, question: Question) -> Any:  # noqa: C901 - a case each
         lease = execution.claim.lease
         match question:
-            case Record(steps):
+            case RecordSteps(steps):
                 return await self._write_large(execution, _said_with(execution, steps))
-            case History():
+            case ReadHistory():
                 return await persist(lambda: self._history(lease))
-            case Children(ids):
+            case ReadChildren(ids):
                 return await persist(lambda: self._children(lease.tenant, ids))
-            case Spawn():
+            case SpawnJob():
                 return await self._spawn(execution, question)
             case ReadInput():
                 return await self._engine.keeping.read(execution.claim.input)
@@ -97,7 +98,7 @@ class Answers:
                 return await self._engine.keeping.keep_artifact(lease, name, data, content_type)
             case FetchUpload(upload_id):
                 return await self._fetch(execution, upload_id)
-            case TakePlace(group, names):
+            case AcquireResource(group, names):
                 return await persist(lambda: self._engine.places.take(lease, group, names))
             case Serve(name, body):
                 return await self._serve(execution, name, body)
@@ -150,12 +151,12 @@ class Answers:
             part.replace(path)
         return path
 
-    async def _history(self, lease: Lease) -> tuple[list[Step], list[Message]]:
+    async def _history(self, lease: Lease) -> tuple[list[Step], list[SentEvent]]:
         tenant, job_id, _ = lease
         store = self._engine.store
         return await store.steps(tenant, job_id), await store.messages(tenant, job_id)
 
-    async def _spawn(self, execution: Execution, asked: Spawn) -> str:
+    async def _spawn(self, execution: Execution, asked: SpawnJob) -> str:
         child = self._engine.child_of(execution.claim, asked.kind, asked.input)
         [child] = await persist(lambda: self._engine.keeping.with_inputs_stored([child]))
         step = replace(asked.step, result=json.dumps(child.id))
@@ -164,7 +165,7 @@ class Answers:
         self._engine.metrics.submitted(child.kind)
         return child.id
 
-    async def _children(self, tenant: str, ids: tuple[str, ...]) -> list[Child]:
+    async def _children(self, tenant: str, ids: tuple[str, ...]) -> list[ChildStatus]:
         wanted = [(tenant, job_id) for job_id in dict.fromkeys(ids)]
         jobs: dict[str, Job] = {job.id: job for job in await self._engine.store.get_many(wanted)}
         results = {
@@ -174,13 +175,15 @@ class Answers:
         }
         found = (jobs.get(job_id) for job_id in ids)
         return [
-            Child(None) if job is None else Child(job.state, results.get(job.id), job.error)
+            ChildStatus(None)
+            if job is None
+            else ChildStatus(job.state, results.get(job.id), job.error)
             for job in found
         ]
 
 
 def _said_with(
-    execution: Execution, steps: tuple[Step, ...], children: tuple[NewJob, ...] = ()
+    execution: Execution, steps: tuple[Step, ...], children: tuple[JobInsert, ...] = ()
 ) -> Report:
     """Return a report of steps; what the handler has said before them comes before, in its log."""
     said = execution.context.take_report()

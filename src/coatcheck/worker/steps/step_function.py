@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
 
-class Shape(NamedTuple):
+class FunctionShape(NamedTuple):
     """What there is to know of a function before it is called."""
 
     name: str
@@ -25,7 +25,7 @@ class Shape(NamedTuple):
     result: TypeAdapter[Any]
 
 
-class Body:
+class StepFunction:
     """A function and its arguments."""
 
     __slots__ = ("_type", "arguments", "function", "is_async", "name")
@@ -46,10 +46,10 @@ class Body:
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 _types: WeakKeyDictionary[Callable[..., Any], TypeAdapter[Any]] = WeakKeyDictionary()
-_shapes: WeakKeyDictionary[Callable[..., Any], Shape] = WeakKeyDictionary()
+_shapes: WeakKeyDictionary[Callable[..., Any], FunctionShape] = WeakKeyDictionary()
 
 
-def _shape_of(function: Callable[..., Any]) -> Shape:
+def _shape_of(function: Callable[..., Any]) -> FunctionShape:
     # What else can be called, such as a method, is often made anew for each call.
     if type(function) is not FunctionType:
         return _look_at(function)
@@ -59,7 +59,7 @@ def _shape_of(function: Callable[..., Any]) -> Shape:
     return shape
 
 
-def _look_at(function: Callable[..., Any]) -> Shape:
+def _look_at(function: Callable[..., Any]) -> FunctionShape:
     if not callable(function):
         raise TypeError(f"a step runs a function, not {function!r}; pass its arguments apart")
     plain = function
@@ -69,7 +69,7 @@ def _look_at(function: Callable[..., Any]) -> Shape:
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - not whether, but how
     )
-    return Shape(name, is_async, _result_type(getattr(plain, "__func__", plain)))
+    return FunctionShape(name, is_async, _result_type(getattr(plain, "__func__", plain)))
 
 
 def _result_type(function: Callable[..., Any]) -> TypeAdapter[Any]:

@@ -25,17 +25,17 @@ from typing import Any
 
 from coatcheck.errors import Fail, StaleLease
 from coatcheck.model.outcome import Waiting
-from coatcheck.worker.attempts.interrupts import Interrupt, Interrupted, Suspended
+from coatcheck.worker.attempts.interrupts import HandlerSuspended, Interrupt, Interrupted
 from coatcheck.worker.steps.effects import (
     STEP_TIMEOUT,
-    Hold,
     Operation,
     Question,
-    Run,
+    RunStep,
+    Suspend,
     step_timeout_message,
 )
 from coatcheck.worker.steps.journal import Journal
-from coatcheck.worker.steps.step_function import Body
+from coatcheck.worker.steps.step_function import StepFunction
 
 # What is waited for no longer than this is not worth giving the job up for.
 SHORT_MS = 1_000
@@ -47,7 +47,7 @@ FOREVER_S = 10 * 365 * 86_400.0
 step_key: contextvars.ContextVar[str] = contextvars.ContextVar("coatcheck_step_key")
 
 
-class Port(ABC):
+class WorkerRequests(ABC):
     """A handler's way to its worker, from any thread."""
 
     __slots__ = ()
@@ -61,12 +61,12 @@ class Port(ABC):
         return await asyncio.wrap_future(self.ask(question))
 
     @contextlib.contextmanager
-    def limited(self, run: Run) -> Iterator[None]:  # noqa: ARG002 - for those that have a process
+    def limited(self, run: RunStep) -> Iterator[None]:  # noqa: ARG002 - for those that have a process
         """Have the worker watch how long the body of a fatal step takes."""
         yield
 
 
-class _Closed(Port):
+class _Closed(WorkerRequests):
     """The way to a worker that has done with the attempt."""
 
     def ask(self, question: Question) -> Future[Any]:  # noqa: ARG002 - whatever it is
@@ -79,19 +79,24 @@ class _Closed(Port):
 CLOSED = _Closed()
 
 
-def _waiting(holds: list[Hold]) -> Waiting:
+def _waiting(holds: list[Suspend]) -> Waiting:
     times = [hold.until for hold in holds if hold.until is not None]
     groups = tuple(hold.group for hold in holds if hold.group)
     return Waiting(min(times, default=None), groups)
 
 
-class BlockingHost:
+class BlockingStepRunner:
     """Does what the operations of a `def` handler ask for, in the handler's thread."""
 
     def __init__(
-        self, port: Port, journal: Journal, now: Callable[[], int], short_ms: int, thread: object
+        self,
+        port: WorkerRequests,
+        journal: Journal,
+        now: Callable[[], int],
+        short_ms: int,
+        thread: object,
     ) -> None:
-        self.port: Port = port
+        self.port: WorkerRequests = port
         self._journal = journal
         self._now = now
         self._short_ms = short_ms
@@ -115,7 +120,7 @@ class BlockingHost:
         if self._why is not None:
             raise Interrupted(self._why)
         if self.waiting is not None:
-            raise Suspended
+            raise HandlerSuspended
 
     def drive(self, operation: Operation, key: str) -> Any:
         """Do an operation from beginning to end."""
@@ -136,9 +141,9 @@ class BlockingHost:
 
     def _perform(self, wanted: Any, key: str) -> Any:
         match wanted:
-            case Run():
+            case RunStep():
                 return self._run(wanted, key)
-            case Hold():
+            case Suspend():
                 self._hold(wanted)
                 return None
         return self.ask(wanted)
@@ -150,7 +155,7 @@ class BlockingHost:
         except StaleLease:
             raise Interrupted(Interrupt.LOST) from None
 
-    def _run(self, run: Run, key: str) -> Any:
+    def _run(self, run: RunStep, key: str) -> Any:
         body = run.body
         token = step_key.set(key)
         try:
@@ -163,7 +168,7 @@ class BlockingHost:
         finally:
             step_key.reset(token)
 
-    def _run_in_time(self, run: Run) -> Any:
+    def _run_in_time(self, run: RunStep) -> Any:
         body, context = run.body, contextvars.copy_context()
         done: Future[Any] = Future()
 
@@ -187,7 +192,7 @@ class BlockingHost:
                 raise
             raise _out_of_time(run) from None
 
-    def _hold(self, hold: Hold) -> None:
+    def _hold(self, hold: Suspend) -> None:
         if hold.until is not None:
             left = hold.until - self._now()
             if left <= self._short_ms and not hold.group:
@@ -196,16 +201,16 @@ class BlockingHost:
                 return
         self._journal.unwind()
         self.waiting = _waiting([hold])
-        raise Suspended
+        raise HandlerSuspended
 
 
-async def _called(body: Body) -> Any:
+async def _called(body: StepFunction) -> Any:
     if body.is_async:
         return await body.function(*body.arguments)
     return await asyncio.to_thread(body.function, *body.arguments)
 
 
-async def _called_in_time(run: Run) -> Any:
+async def _called_in_time(run: RunStep) -> Any:
     limit = asyncio.timeout(run.timeout)
     try:
         async with limit:
@@ -216,32 +221,32 @@ async def _called_in_time(run: Run) -> Any:
         raise _out_of_time(run) from None
 
 
-def _out_of_time(run: Run) -> Exception:
+def _out_of_time(run: RunStep) -> Exception:
     seconds = run.timeout or 0.0
     if run.fatal:
         return Fail(STEP_TIMEOUT, step_timeout_message(run.body.name, seconds))
     return TimeoutError(f"it took longer than {seconds:g} s")
 
 
-class AsyncHost:
+class AsyncStepRunner:
     """Does what the operations of an `async def` handler ask for, on the handler's loop."""
 
     def __init__(
         self,
-        port: Port,
+        port: WorkerRequests,
         journal: Journal,
         now: Callable[[], int],
         short_ms: int,
         task: asyncio.Task[Any] | None,
     ) -> None:
-        self.port: Port = port
+        self.port: WorkerRequests = port
         self._journal = journal
         self._now = now
         self._short_ms = short_ms
         self.own = self._task = task  # the handler's: the caller that it is itself
         self._under_way = 0
         self._begun = 0
-        self._holds: list[Hold] = []
+        self._holds: list[Suspend] = []
         self.waiting: Waiting | None = None
 
     def caller(self) -> object:
@@ -278,9 +283,9 @@ class AsyncHost:
 
     async def _perform(self, wanted: Any, key: str) -> Any:
         match wanted:
-            case Run():
+            case RunStep():
                 return await self._run(wanted, key)
-            case Hold():
+            case Suspend():
                 await self._hold(wanted)
                 return None
         return await self.ask(wanted)
@@ -292,7 +297,7 @@ class AsyncHost:
         except StaleLease:
             raise Interrupted(Interrupt.LOST) from None
 
-    async def _run(self, run: Run, key: str) -> Any:
+    async def _run(self, run: RunStep, key: str) -> Any:
         token = step_key.set(key)
         try:
             if run.timeout is None:
@@ -302,7 +307,7 @@ class AsyncHost:
         finally:
             step_key.reset(token)
 
-    async def _hold(self, hold: Hold) -> None:
+    async def _hold(self, hold: Suspend) -> None:
         left = None if hold.until is None else max(0, hold.until - self._now()) / 1000
         if left is not None and left * 1000 <= self._short_ms and not hold.group:
             await asyncio.sleep(left)

@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coatcheck.ids import UlidGenerator
-from coatcheck.surfaces.ingest.index.base import Found, Index, Mode, NewDocument, Query, document_id
+from coatcheck.surfaces.ingest.index.base import (
+    Index,
+    Mode,
+    NewDocument,
+    Query,
+    SearchHit,
+    document_id,
+)
 from coatcheck.surfaces.ingest.stages import Chunk
 
 DIMENSIONS = 24
@@ -131,7 +138,7 @@ class Library:
         collection: str = "docs",
         only: Mapping[str, str] | None = None,
         embedder: str = EMBEDDER,
-    ) -> list[Found]:
+    ) -> list[SearchHit]:
         vector = None if mode is Mode.TEXT else vector_of(text)
         query = Query(text, k, mode, vector, embedder, only or {})
         return await self.index.search(tenant, collection, query)

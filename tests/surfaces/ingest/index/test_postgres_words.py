@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from coatcheck.surfaces.ingest.index.base import document_id
-from coatcheck.surfaces.ingest.index.postgres.schema import Statements, prepare
+from coatcheck.surfaces.ingest.index.postgres.schema import IndexStatements, prepare
 
 from .conftest import Place, new_id
 from .library import Library
@@ -97,7 +97,7 @@ async def test_an_index_of_the_first_release_is_taken_over(
     extension = await connection.fetchval(
         "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'"
     )
-    sql = Statements(place.schema, extension)
+    sql = IndexStatements(place.schema, extension)
     first, *_ = sql.migrations()
     await connection.execute(f'DROP SCHEMA "{place.schema}" CASCADE')
     await connection.execute(f'CREATE SCHEMA "{place.schema}"')

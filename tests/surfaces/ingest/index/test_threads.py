@@ -7,9 +7,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from coatcheck.surfaces.ingest.index.base import Found, Mode, Query
+from coatcheck.surfaces.ingest.index.base import Mode, Query, SearchHit
 from coatcheck.surfaces.ingest.index.sqlite.index import SQLiteIndex
-from coatcheck.surfaces.ingest.index.sqlite.search import Search
+from coatcheck.surfaces.ingest.index.sqlite.search import SQLiteSearch
 from coatcheck.surfaces.ingest.index.sqlite.threads import Threads
 
 from .library import EMBEDDER, Library, vector_of
@@ -21,10 +21,10 @@ async def test_a_search_that_a_publish_comes_into_finds_the_old_version(tmp_path
     file = tmp_path / "jobs-search.db"
     in_the_midst, published = threading.Event(), threading.Event()
 
-    class Held(Search):
+    class Held(SQLiteSearch):
         """Waits between looking for passages and reading them."""
 
-        def _found(self, best: list[tuple[int, float]]) -> list[Found]:
+        def _found(self, best: list[tuple[int, float]]) -> list[SearchHit]:
             in_the_midst.set()
             assert published.wait(60)
             return super()._found(best)

@@ -18,7 +18,7 @@ from openpyxl import Workbook
 from PIL import Image
 from pptx.presentation import Presentation
 
-from coatcheck.surfaces.ingest.readers import Unreadable, read
+from coatcheck.surfaces.ingest.readers import UnreadableDocument, read
 from coatcheck.surfaces.ingest.stages import Extracted
 
 LINE = "Every coat that is handed in at the door gets a ticket with a number of its own. "
@@ -120,6 +120,6 @@ def refusal(
     """Return why a file with this content is not read."""
     try:
         extracted = reading(folder, content, name, media_type)
-    except Unreadable as error:
+    except UnreadableDocument as error:
         return error.code, str(error)
     raise AssertionError(f"it was read, as {extracted.format}")

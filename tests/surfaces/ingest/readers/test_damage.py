@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.surfaces.ingest.chunker import chunk
-from coatcheck.surfaces.ingest.readers import Unreadable, read
+from coatcheck.surfaces.ingest.readers import UnreadableDocument, read
 
 from .documents import LINE, pdf, slides, word, workbook
 from .test_mail import letter
@@ -64,5 +64,5 @@ def test_a_damaged_document_is_read_or_refused(tmp_path: Path, ending: str) -> N
         path.write_bytes((damaged_within if within else damaged)(content, chance))
         try:
             chunk(read(path, f"file.{ending}"))
-        except Unreadable as error:
+        except UnreadableDocument as error:
             assert error.code.startswith("document-")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coatcheck.surfaces.ingest.chunker import chunk
-from coatcheck.surfaces.ingest.readers import Unreadable, detect, office, read, reader
+from coatcheck.surfaces.ingest.readers import UnreadableDocument, detect, office, read, reader
 from tests.surfaces.metered import BASE_S, within
 
 from .hostile import SAMPLES, Sample
@@ -34,7 +34,7 @@ def read_and_chunk(path: Path, name: str) -> str:
     """Return the format a document was read as, or the code of why it was not."""
     try:
         extracted = read(path, name)
-    except Unreadable as error:
+    except UnreadableDocument as error:
         return error.code
     chunk(extracted)
     return extracted.format

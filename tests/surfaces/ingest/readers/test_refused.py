@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.archives.archive import Limits
-from coatcheck.surfaces.ingest.readers import Unreadable, office
+from coatcheck.archives.archive import ArchiveLimits
+from coatcheck.surfaces.ingest.readers import UnreadableDocument, office
 from tests.surfaces.graphs.zips import flagged, zipped
 
 from .documents import reading, refusal, slides, with_part, word, workbook
@@ -76,7 +76,7 @@ def test_an_office_file_that_unpacks_to_too_much_is_refused_before_it_is_opened(
 def test_what_all_parts_unpack_to_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(office, "_LIMITS", Limits(total_bytes=5000, entries=1000))
+    monkeypatch.setattr(office, "_LIMITS", ArchiveLimits(total_bytes=5000, entries=1000))
     for content, _ in office_files():
         assert refusal(tmp_path, content)[0] == "document-too-large"
 
@@ -177,5 +177,5 @@ def test_a_part_in_an_unknown_encoding_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_reason_goes_from_one_process_to_another() -> None:
-    error = pickle.loads(pickle.dumps(Unreadable("document-empty", "the file is empty")))
+    error = pickle.loads(pickle.dumps(UnreadableDocument("document-empty", "the file is empty")))
     assert (error.code, str(error)) == ("document-empty", "the file is empty")

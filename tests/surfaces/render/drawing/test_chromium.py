@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.sandbox import InForce, Strength
+from coatcheck.sandbox import DetectedSandbox, SandboxBackend
 from coatcheck.surfaces.render.drawing import DrawingError, EngineMissing, Format, Output, draw
 from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine, engine
 from tests.surfaces.render.drawing import sources
@@ -129,7 +129,11 @@ def test_a_source_changes_nothing_for_the_next() -> None:
     [
         ("_program", lambda: "", "Chromium .*chromium-headless-shell"),
         ("MERMAID", Path("/nowhere"), "Mermaid from npm"),
-        ("sandbox_in_force", lambda: InForce(Strength.RLIMITS, "limits only"), "a sandbox"),
+        (
+            "sandbox_in_force",
+            lambda: DetectedSandbox(SandboxBackend.RLIMITS, "limits only"),
+            "a sandbox",
+        ),
     ],
 )
 def test_what_is_missing_is_said(

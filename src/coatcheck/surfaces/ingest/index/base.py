@@ -128,7 +128,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """A passage that was found, best first; scores compare within one answer only."""
 
     score: float
@@ -244,7 +244,7 @@ class Index(Protocol):
         """Remove what was staged before a time, of all tenants; return how many passages."""
         ...
 
-    async def search(self, tenant: str, collection: str, query: Query) -> list[Found]:
+    async def search(self, tenant: str, collection: str, query: Query) -> list[SearchHit]:
         """Find passages, best first.
 
         Raises NotFound where there is no such collection, InvalidInput where `k` is not between 1

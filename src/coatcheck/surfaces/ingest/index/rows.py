@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from coatcheck.surfaces.ingest.index.base import DocumentRow, Found
+from coatcheck.surfaces.ingest.index.base import DocumentRow, SearchHit
 
 
 def read_document(row: tuple[Any, ...]) -> DocumentRow:
@@ -15,10 +15,10 @@ def read_document(row: tuple[Any, ...]) -> DocumentRow:
     return DocumentRow(*values)
 
 
-def read_found(score: float, row: tuple[Any, ...]) -> Found:
+def read_found(score: float, row: tuple[Any, ...]) -> SearchHit:
     """Read a row of the query `passages`, without its key."""
     text, ordinal, start, end, page, headings, document, name, title, metadata = row
-    return Found(
+    return SearchHit(
         score=score,
         text=text,
         ordinal=ordinal,

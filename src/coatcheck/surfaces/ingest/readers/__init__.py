@@ -1,6 +1,6 @@
 """Files of any format to their text.
 
-    from coatcheck.surfaces.ingest.readers import Unreadable, read
+    from coatcheck.surfaces.ingest.readers import UnreadableDocument, read
 
     extracted = read(path, "report.pdf", "application/pdf")
 
@@ -16,7 +16,7 @@ process of its own.
     format each surfaces/ingest/readers/errors.py   why a document is not read
 """
 
-from coatcheck.surfaces.ingest.readers.errors import Unreadable
+from coatcheck.surfaces.ingest.readers.errors import UnreadableDocument
 from coatcheck.surfaces.ingest.readers.reader import read
 
-__all__ = ["Unreadable", "read"]
+__all__ = ["UnreadableDocument", "read"]

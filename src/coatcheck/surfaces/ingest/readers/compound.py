@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-from coatcheck.surfaces.ingest.readers.errors import ENCRYPTED, UNSUPPORTED, Unreadable
+from coatcheck.surfaces.ingest.readers.errors import ENCRYPTED, UNSUPPORTED, UnreadableDocument
 
 MAGIC = bytes.fromhex("d0cf11e0a1b11ae1")
 
@@ -24,10 +24,12 @@ _STREAMS = (
 )
 
 
-def why_not(path: Path) -> Unreadable:
+def why_not(path: Path) -> UnreadableDocument:
     """Return why a compound file is not read."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for stream, code, message in _STREAMS:
             if content.find(f"{stream}\0".encode("utf-16-le")) >= 0:
-                return Unreadable(code, message)
-    return Unreadable(UNSUPPORTED, "this is a file of an Office before 2007: save it as PDF")
+                return UnreadableDocument(code, message)
+    return UnreadableDocument(
+        UNSUPPORTED, "this is a file of an Office before 2007: save it as PDF"
+    )

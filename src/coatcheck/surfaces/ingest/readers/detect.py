@@ -13,7 +13,7 @@ from email.message import Message
 from pathlib import Path, PurePosixPath
 
 from coatcheck.surfaces.ingest.readers import compound
-from coatcheck.surfaces.ingest.readers.errors import EMPTY, UNSUPPORTED, Unreadable
+from coatcheck.surfaces.ingest.readers.errors import EMPTY, UNSUPPORTED, UnreadableDocument
 from coatcheck.surfaces.ingest.readers.office import office_format
 from coatcheck.surfaces.ingest.readers.sources import language_by_first_line, language_by_name
 
@@ -71,11 +71,11 @@ class Detected:
 
 
 def detect(path: Path, name: str, media_type: str | None = None) -> Detected:
-    """Return what a file is; raises Unreadable for what nobody here reads."""
+    """Return what a file is; raises UnreadableDocument for what nobody here reads."""
     with path.open("rb") as file:
         beginning = file.read(_BEGINNING)
     if not beginning:
-        raise Unreadable(EMPTY, "the file is empty")
+        raise UnreadableDocument(EMPTY, "the file is empty")
     if b"%PDF-" in beginning[:_PDF_WITHIN]:
         return Detected("pdf")
     if beginning.startswith((b"PK\3\4", b"PK\5\6")):
@@ -84,7 +84,7 @@ def detect(path: Path, name: str, media_type: str | None = None) -> Detected:
         raise compound.why_not(path)
     for magic, what in _NOT_READ:
         if beginning.startswith(magic):
-            raise Unreadable(UNSUPPORTED, f"this is {what}")
+            raise UnreadableDocument(UNSUPPORTED, f"this is {what}")
     return _text(beginning, name, media_type)
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from charset_normalizer import from_bytes
 
-from coatcheck.surfaces.ingest.readers.errors import UNSUPPORTED, Unreadable
+from coatcheck.surfaces.ingest.readers.errors import UNSUPPORTED, UnreadableDocument
 from coatcheck.surfaces.ingest.readers.language import language_of
 
 # UTF-32 first: its mark begins with that of UTF-16.
@@ -53,7 +53,7 @@ class Decoded:
 
 
 def decode(raw: bytes, declared: str | None = None, *, whole: bool = True) -> Decoded:
-    """Return the text that bytes are; raises Unreadable where they are none.
+    """Return the text that bytes are; raises UnreadableDocument where they are none.
 
     `whole` is False where more bytes follow, so that the last character may be half there.
     """
@@ -134,5 +134,7 @@ def _checked(text: str, encoding: str) -> Decoded:
     return Decoded(text, encoding)
 
 
-def _binary() -> Unreadable:
-    return Unreadable(UNSUPPORTED, "this is not a text, nor a file of a format that is known here")
+def _binary() -> UnreadableDocument:
+    return UnreadableDocument(
+        UNSUPPORTED, "this is not a text, nor a file of a format that is known here"
+    )

@@ -15,7 +15,7 @@ BOMB = "document-bomb"
 HOSTILE = "document-hostile"
 
 
-class Unreadable(Exception):
+class UnreadableDocument(Exception):
     """A document that cannot be read, by nobody's fault but its own: trying again is of no use."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -23,5 +23,5 @@ class Unreadable(Exception):
         self.code = code
         self.message = message
 
-    def __reduce__(self) -> tuple[type[Unreadable], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[UnreadableDocument], tuple[str, str]]:
         return type(self), (self.code, self.message)

@@ -24,7 +24,7 @@ from typing import Any
 
 from coatcheck.surfaces.ingest.readers.draft import Draft, on_one_line
 from coatcheck.surfaces.ingest.readers.encodings import decode
-from coatcheck.surfaces.ingest.readers.errors import HOSTILE, Unreadable
+from coatcheck.surfaces.ingest.readers.errors import HOSTILE, UnreadableDocument
 from coatcheck.surfaces.ingest.readers.web import declared_charset, read_html
 
 _SHOWN = ("From", "To", "Cc", "Date", "Subject")
@@ -45,7 +45,7 @@ class _Part(Message):
         payload.depth = self.depth + 1
         if payload.depth > _DEEPEST:
             said = f"the message has more than {_DEEPEST} parts within each other"
-            raise Unreadable(HOSTILE, said)
+            raise UnreadableDocument(HOSTILE, said)
         super().attach(payload)
 
     def get(self, name: str, failobj: Any = None) -> Any:
@@ -96,7 +96,7 @@ def _add(part: Message, draft: Draft) -> None:
     declared = part.get_content_charset() or (declared_charset(raw) if is_html else None)
     try:
         text = decode(raw, declared).text
-    except Unreadable:
+    except UnreadableDocument:
         draft.problem("a part of the message's body is no text")
         return
     if is_html:
@@ -110,7 +110,7 @@ def _written(value: str) -> str:
     """Return a header as its writer meant it: with its words decoded, and what is no ASCII."""
     try:
         text = decode(value[:_LONGEST_HEADER].encode("utf-8", "surrogateescape")).text
-    except Unreadable:
+    except UnreadableDocument:
         return ""
     try:
         return on_one_line(str(make_header(decode_header(text))))

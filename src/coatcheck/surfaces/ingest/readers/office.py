@@ -27,7 +27,7 @@ from xml.parsers import expat
 from lxml import etree
 
 from coatcheck.archives import errors
-from coatcheck.archives.archive import Limits, check_sizes
+from coatcheck.archives.archive import ArchiveLimits, check_sizes
 from coatcheck.archives.errors import ArchiveError
 from coatcheck.archives.zip_directory import check_directory
 from coatcheck.surfaces.ingest.readers.errors import (
@@ -37,10 +37,12 @@ from coatcheck.surfaces.ingest.readers.errors import (
     HOSTILE,
     TOO_LARGE,
     UNSUPPORTED,
-    Unreadable,
+    UnreadableDocument,
 )
 
-_LIMITS = Limits(entries=20_000, directory_bytes=8 * 1024 * 1024, total_bytes=1024 * 1024 * 1024)
+_LIMITS = ArchiveLimits(
+    entries=20_000, directory_bytes=8 * 1024 * 1024, total_bytes=1024 * 1024 * 1024
+)
 # A part that is held as a tree takes some ten times its size.
 _LARGEST_TREE = 64 * 1024 * 1024
 # These are streamed, the second into a list of strings.
@@ -71,18 +73,18 @@ _FOLDERS = {"word/": "docx", "ppt/": "pptx", "xl/": "xlsx"}
 
 
 def office_format(path: Path) -> str:
-    """Return which Office format a zip archive is of, looked over; raises Unreadable."""
+    """Return which Office format a zip archive is of, looked over; raises UnreadableDocument."""
     infos = _looked_over(path)
     names = {info.filename for info in infos}
     for name, what in _OTHERS:
         if name in names:
-            raise Unreadable(UNSUPPORTED, f"this is {what}")
+            raise UnreadableDocument(UNSUPPORTED, f"this is {what}")
     if _CONTENT_TYPES in names:
         for folder, found in _FOLDERS.items():
             if any(name.startswith(folder) for name in names):
                 _check_parts(path, infos)
                 return found
-    raise Unreadable(UNSUPPORTED, "this is a zip archive: send the files that are in it")
+    raise UnreadableDocument(UNSUPPORTED, "this is a zip archive: send the files that are in it")
 
 
 def _looked_over(path: Path) -> list[zipfile.ZipInfo]:
@@ -93,11 +95,13 @@ def _looked_over(path: Path) -> list[zipfile.ZipInfo]:
             infos = archive.infolist()
         check_sizes(infos, path.stat().st_size, _LIMITS)
     except ArchiveError as error:
-        raise Unreadable(_CODES.get(error.code, DAMAGED), f"a zip archive: {error}") from None
+        raise UnreadableDocument(
+            _CODES.get(error.code, DAMAGED), f"a zip archive: {error}"
+        ) from None
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
-        raise Unreadable(DAMAGED, "the directory of this zip archive is damaged") from error
+        raise UnreadableDocument(DAMAGED, "the directory of this zip archive is damaged") from error
     if any(info.flag_bits & _ENCRYPTED_FLAGS for info in infos):
-        raise Unreadable(ENCRYPTED, "the file is encrypted: send it without a password")
+        raise UnreadableDocument(ENCRYPTED, "the file is encrypted: send it without a password")
     return infos
 
 
@@ -110,13 +114,13 @@ def _check_parts(path: Path, infos: list[zipfile.ZipInfo]) -> None:
             declares = [check(archive, info) for check in (_expat_sees_type, _libxml_sees_type)]
             if True in declares:
                 said = "a part of the file declares XML entities, which no Office file does"
-                raise Unreadable(HOSTILE, said)
+                raise UnreadableDocument(HOSTILE, said)
             is_xml = False in declares
             larger = (most for name, most in _LARGER.items() if info.filename.startswith(name))
             largest = next(larger, _LARGEST_TREE)
             if is_xml and info.file_size > largest:
                 said = f"a part of the file is larger than {largest:,} bytes"
-                raise Unreadable(TOO_LARGE, said)
+                raise UnreadableDocument(TOO_LARGE, said)
             if info.filename == _STYLES:
                 _check_formats(archive, info)
 
@@ -214,7 +218,7 @@ def _check_formats(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
         for name, value in attributes.items():
             if name.endswith(_FORMAT) and len(value) > _LONGEST_FORMAT:
                 said = f"a number format is longer than {_LONGEST_FORMAT:,} characters"
-                raise Unreadable(HOSTILE, said)
+                raise UnreadableDocument(HOSTILE, said)
 
     with suppress(*_CANNOT_BE_READ):
         _parse(archive, info, on_element)

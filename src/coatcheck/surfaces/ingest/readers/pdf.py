@@ -29,7 +29,7 @@ from coatcheck.surfaces.ingest.readers.errors import (
     ENCRYPTED,
     NO_TEXT,
     UNSUPPORTED,
-    Unreadable,
+    UnreadableDocument,
 )
 
 # It logs a line for each entry of an outline that is nested too deep.
@@ -55,7 +55,7 @@ _NO_TITLE = re.compile(
 
 
 def read_pdf(path: Path, draft: Draft) -> None:
-    """Read a PDF page by page; raises Unreadable where none of them can be read."""
+    """Read a PDF page by page; raises UnreadableDocument where none of them can be read."""
     try:
         document = pdfium.PdfDocument(path)
     except pdfium.PdfiumError as error:
@@ -146,21 +146,27 @@ def _outline(document: pdfium.PdfDocument) -> dict[int, _Levels]:
     return pages
 
 
-def _why_not(error: pdfium.PdfiumError) -> Unreadable:
+def _why_not(error: pdfium.PdfiumError) -> UnreadableDocument:
     if error.err_code == pdfium_c.FPDF_ERR_PASSWORD:
-        return Unreadable(ENCRYPTED, "the PDF is encrypted: send it without a password")
+        return UnreadableDocument(ENCRYPTED, "the PDF is encrypted: send it without a password")
     if error.err_code == pdfium_c.FPDF_ERR_SECURITY:
-        return Unreadable(UNSUPPORTED, "the PDF is encrypted in a way that is not known here")
-    return Unreadable(DAMAGED, "the PDF is damaged, and cannot be opened")
+        return UnreadableDocument(
+            UNSUPPORTED, "the PDF is encrypted in a way that is not known here"
+        )
+    return UnreadableDocument(DAMAGED, "the PDF is damaged, and cannot be opened")
 
 
-def _nothing(count: int, pictures: int, failed: int) -> Unreadable:
+def _nothing(count: int, pictures: int, failed: int) -> UnreadableDocument:
     if failed == count:
-        return Unreadable(DAMAGED, f"the PDF is damaged: of {_pages(count)} none can be read")
+        return UnreadableDocument(
+            DAMAGED, f"the PDF is damaged: of {_pages(count)} none can be read"
+        )
     if pictures:
         are = "is a picture" if pictures == 1 else "are pictures"
-        return Unreadable(NO_TEXT, f"no text: {_pages(pictures)} {are}")
-    return Unreadable(NO_TEXT, f"no text: {_pages(count)}, with nothing on them that is text")
+        return UnreadableDocument(NO_TEXT, f"no text: {_pages(pictures)} {are}")
+    return UnreadableDocument(
+        NO_TEXT, f"no text: {_pages(count)}, with nothing on them that is text"
+    )
 
 
 def _pages(count: int) -> str:

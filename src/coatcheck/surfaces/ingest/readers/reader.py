@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from coatcheck.surfaces.ingest.readers.detect import Detected, detect
 from coatcheck.surfaces.ingest.readers.draft import MOST_CHARACTERS, Draft, Full
 from coatcheck.surfaces.ingest.readers.encodings import decode
-from coatcheck.surfaces.ingest.readers.errors import DAMAGED, EMPTY, NO_TEXT, Unreadable
+from coatcheck.surfaces.ingest.readers.errors import DAMAGED, EMPTY, NO_TEXT, UnreadableDocument
 from coatcheck.surfaces.ingest.readers.language import language_of
 from coatcheck.surfaces.ingest.readers.mail import read_email
 from coatcheck.surfaces.ingest.readers.markdown import read_markdown
@@ -35,7 +35,7 @@ _FILES: dict[str, Callable[[Path, Draft], None]] = {
 def read(
     path: Path, name: str, media_type: str | None = None, *, most: int = MOST_CHARACTERS
 ) -> Extracted:
-    """Return the text of a document; raises Unreadable where there is none to be had.
+    """Return the text of a document; raises UnreadableDocument where there is none to be had.
 
     `name` is what the sender calls it, `media_type` what he says it is; of a text longer than
     `most` characters only its beginning is read, which is then among the problems.
@@ -52,14 +52,14 @@ def read(
             _read_text(path, found, draft)
     except Full:
         pass
-    except (Unreadable, MemoryError):
+    except (UnreadableDocument, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001 - of a damaged file a library raises what it likes
         # Without its cause: what a parser raises may quote the document.
         raise _damage(error, found.format) from None
     text = draft.text
     if not text.strip():
-        raise Unreadable(NO_TEXT, "no text: there is nothing in the file that is text")
+        raise UnreadableDocument(NO_TEXT, "no text: there is nothing in the file that is text")
     return Extracted(
         format=found.format,
         title=draft.title[:_LONGEST_TITLE] or PurePosixPath(name.replace("\\", "/")).name or name,
@@ -79,7 +79,7 @@ def _damage(error: Exception, format_: str) -> Exception:
     if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
         return error
     said = f"the {_SHOWN.get(format_, format_)} file is damaged ({type(error).__name__})"
-    return Unreadable(DAMAGED, said)
+    return UnreadableDocument(DAMAGED, said)
 
 
 def _read_text(path: Path, found: Detected, draft: Draft) -> None:
@@ -88,7 +88,7 @@ def _read_text(path: Path, found: Detected, draft: Draft) -> None:
         raw = file.read(most_bytes)
         whole = not file.read(1)
     if not raw.strip():
-        raise Unreadable(EMPTY, "the file is empty")
+        raise UnreadableDocument(EMPTY, "the file is empty")
     is_html = found.format == "html"
     declared = found.declared or (declared_charset(raw) if is_html else None)
     decoded = decode(raw, declared, whole=whole)

@@ -18,7 +18,7 @@ from openpyxl.reader import excel
 from openpyxl.worksheet._read_only import ReadOnlyWorksheet
 
 from coatcheck.surfaces.ingest.readers.draft import Draft, Full, on_one_line
-from coatcheck.surfaces.ingest.readers.errors import HOSTILE, NO_TEXT, Unreadable
+from coatcheck.surfaces.ingest.readers.errors import HOSTILE, NO_TEXT, UnreadableDocument
 from coatcheck.surfaces.ingest.readers.office import is_media
 
 MOST_ROWS = 100_000
@@ -34,7 +34,7 @@ class _Sheet(ReadOnlyWorksheet):  # type: ignore[misc]  # openpyxl has no types
         parts = self.parent.__dict__.setdefault("_parts_of_sheets", set())
         if self._worksheet_path in parts or is_media(self._worksheet_path):
             said = "a sheet of the workbook has no part of its own"
-            raise Unreadable(HOSTILE, said)
+            raise UnreadableDocument(HOSTILE, said)
         parts.add(self._worksheet_path)
 
 
@@ -55,7 +55,7 @@ def read_xlsx(path: Path, draft: Draft) -> None:
         workbook = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
         draft.title = on_one_line(workbook.properties.title or "")
         if not _add_sheets(workbook, draft):
-            raise Unreadable(NO_TEXT, "no text: the workbook's sheets are empty")
+            raise UnreadableDocument(NO_TEXT, "no text: the workbook's sheets are empty")
 
 
 def _add_sheets(workbook: Any, draft: Draft) -> bool:

@@ -20,7 +20,12 @@ from pptx.table import _Cell
 from pptx.text.text import TextFrame
 
 from coatcheck.surfaces.ingest.readers.draft import Draft, Full, on_one_line
-from coatcheck.surfaces.ingest.readers.errors import DAMAGED, NO_TEXT, UNSUPPORTED, Unreadable
+from coatcheck.surfaces.ingest.readers.errors import (
+    DAMAGED,
+    NO_TEXT,
+    UNSUPPORTED,
+    UnreadableDocument,
+)
 
 _DEEPEST_GROUP = 20
 _BROKEN = b"<broken/>"
@@ -35,7 +40,7 @@ def read_pptx(path: Path, draft: Draft) -> None:
         presentation = _opened(path)
     except ValueError as error:
         said = "this is no PPTX presentation, but a template or a show: save it as PPTX"
-        raise Unreadable(UNSUPPORTED, said) from error
+        raise UnreadableDocument(UNSUPPORTED, said) from error
     draft.title = _title(presentation)
     # One by one, as going over the slides ends at the first that is damaged.
     slides = list(presentation.slides._sldIdLst)
@@ -53,10 +58,12 @@ def read_pptx(path: Path, draft: Draft) -> None:
     if draft.text.strip():
         return
     if slides and len(draft.problems) == len(slides):
-        raise Unreadable(
+        raise UnreadableDocument(
             DAMAGED, f"the PPTX file is damaged: of {len(slides)} slides none is whole"
         )
-    raise Unreadable(NO_TEXT, f"no text: {len(slides)} slides, with nothing on them that is text")
+    raise UnreadableDocument(
+        NO_TEXT, f"no text: {len(slides)} slides, with nothing on them that is text"
+    )
 
 
 def _title(presentation: Presentation) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from coatcheck.surfaces.ingest.readers.draft import Draft, on_one_line
-from coatcheck.surfaces.ingest.readers.errors import HOSTILE, Unreadable
+from coatcheck.surfaces.ingest.readers.errors import HOSTILE, UnreadableDocument
 
 _SKIPPED = {
     *("script", "style", "nav", "noscript", "template", "svg", "math", "iframe", "object", "head"),
@@ -165,8 +165,8 @@ def _attributes(text: str) -> int:
     return sum(1 for _ in _ATTRIBUTE.finditer(text))
 
 
-def _too_many(most: int, what: str) -> Unreadable:
-    return Unreadable(HOSTILE, f"the page has more than {most:,} {what}")
+def _too_many(most: int, what: str) -> UnreadableDocument:
+    return UnreadableDocument(HOSTILE, f"the page has more than {most:,} {what}")
 
 
 def _language(root: LexborNode) -> str | None:

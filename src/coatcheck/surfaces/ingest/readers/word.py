@@ -18,7 +18,7 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
 from coatcheck.surfaces.ingest.readers.draft import Draft, on_one_line
-from coatcheck.surfaces.ingest.readers.errors import UNSUPPORTED, Unreadable
+from coatcheck.surfaces.ingest.readers.errors import UNSUPPORTED, UnreadableDocument
 from coatcheck.surfaces.ingest.readers.office import is_media
 
 # An element of lxml's, which says nothing of its types.
@@ -39,7 +39,7 @@ def read_docx(path: Path, draft: Draft) -> None:
         document = docx.Document(str(path))
     except ValueError as error:
         said = "this is no DOCX document, but a template, or one with macros: save it as DOCX"
-        raise Unreadable(UNSUPPORTED, said) from error
+        raise UnreadableDocument(UNSUPPORTED, said) from error
     draft.title = on_one_line(document.core_properties.title)
     _Walk(document, draft).blocks(document.element.body)
     _add_footnotes(document, draft)

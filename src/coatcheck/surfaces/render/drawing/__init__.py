@@ -26,8 +26,8 @@ from coatcheck.surfaces.render.drawing.engines import draw, engine_names, engine
 from coatcheck.surfaces.render.drawing.errors import DrawingError, EngineMissing
 from coatcheck.surfaces.render.drawing.picture import (
     LONGEST_SOURCE,
-    Engine,
-    EngineInForce,
+    DetectedEngine,
+    DrawingEngine,
     Format,
     Output,
     Picture,
@@ -35,9 +35,9 @@ from coatcheck.surfaces.render.drawing.picture import (
 
 __all__ = [
     "LONGEST_SOURCE",
+    "DetectedEngine",
+    "DrawingEngine",
     "DrawingError",
-    "Engine",
-    "EngineInForce",
     "EngineMissing",
     "Format",
     "Output",

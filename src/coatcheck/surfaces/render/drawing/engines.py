@@ -12,15 +12,15 @@ from coatcheck.surfaces.render.drawing.errors import (
 from coatcheck.surfaces.render.drawing.mermaid import MermanEngine
 from coatcheck.surfaces.render.drawing.picture import (
     LONGEST_SOURCE,
-    Engine,
-    EngineInForce,
+    DetectedEngine,
+    DrawingEngine,
     Format,
     Output,
     Picture,
 )
 
 # The first that draws a format is the one that draws it unless another is asked for by name.
-BUILT_IN: tuple[Engine, ...] = (MermanEngine(), ChromiumEngine(), D2Engine())
+BUILT_IN: tuple[DrawingEngine, ...] = (MermanEngine(), ChromiumEngine(), D2Engine())
 
 
 def draw(
@@ -40,12 +40,12 @@ def engine_names(format: Format) -> tuple[str, ...]:  # noqa: A002
     return tuple(engine.name for engine in BUILT_IN if format in engine.formats)
 
 
-def engines_in_force() -> tuple[EngineInForce, ...]:
+def engines_in_force() -> tuple[DetectedEngine, ...]:
     """Say for every format and engine whether it can draw here, and what it misses."""
     return tuple(found for engine in BUILT_IN for found in engine.in_force())
 
 
-def _engine_for(format: Format, name: str | None) -> Engine:  # noqa: A002
+def _engine_for(format: Format, name: str | None) -> DrawingEngine:  # noqa: A002
     fitting = [engine for engine in BUILT_IN if format in engine.formats]
     for engine in fitting:
         if name in (None, engine.name):

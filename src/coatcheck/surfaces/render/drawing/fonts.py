@@ -26,7 +26,7 @@ PACKAGE = "font-roboto"
 
 
 @dataclass(frozen=True)
-class Face:
+class FontFace:
     """One file of the family: how wide each of its characters is, in parts of the font size."""
 
     path: Path
@@ -59,11 +59,11 @@ def font_files() -> tuple[Path, ...]:
 
 
 @lru_cache(maxsize=4)
-def face(*, bold: bool, italic: bool) -> Face:
+def face(*, bold: bool, italic: bool) -> FontFace:
     """Return one face of the family, read once."""
     style = ("Bold" if bold else "") + ("Italic" if italic else "") or "Regular"
     path = _folder() / f"{FAMILY}-{style}.ttf"
-    return Face(path, _widths(path.read_bytes()))
+    return FontFace(path, _widths(path.read_bytes()))
 
 
 def is_enough_for(text: str) -> bool:

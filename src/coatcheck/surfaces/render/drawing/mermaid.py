@@ -16,7 +16,7 @@ from coatcheck.surfaces.render.drawing.errors import (
     mistake_at_offset,
 )
 from coatcheck.surfaces.render.drawing.fonts import FAMILY, font_files
-from coatcheck.surfaces.render.drawing.picture import EngineInForce, Format, Output, Picture
+from coatcheck.surfaces.render.drawing.picture import DetectedEngine, Format, Output, Picture
 from coatcheck.surfaces.render.drawing.raster import to_png
 from coatcheck.surfaces.render.drawing.sanitize import inert
 
@@ -100,7 +100,7 @@ class MermanEngine:
             return Picture(to_png(svg), output.content_type)
         return Picture(svg.replace(*_MILESTONE).encode(), output.content_type)
 
-    def in_force(self) -> tuple[EngineInForce, ...]:
+    def in_force(self) -> tuple[DetectedEngine, ...]:
         """Say whether it can draw here."""
         version = missing = None
         try:
@@ -112,7 +112,7 @@ class MermanEngine:
             missing = _TO_INSTALL
         except EngineMissing as error:
             missing = str(error)
-        return (EngineInForce(self.name, Format.MERMAID, version, missing or ""),)
+        return (DetectedEngine(self.name, Format.MERMAID, version, missing or ""),)
 
     def _engine(self) -> Any:
         try:

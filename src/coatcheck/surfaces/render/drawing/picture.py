@@ -38,7 +38,7 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class EngineInForce:
+class DetectedEngine:
     """Whether an engine can draw here; `coatcheck doctor` prints it."""
 
     engine: str
@@ -53,7 +53,7 @@ class EngineInForce:
         return not self.missing
 
 
-class Engine(Protocol):
+class DrawingEngine(Protocol):
     """One way to draw: a library, a program, a browser.
 
     `draw` is called with a source that has been looked at (`engines.py`), from any thread. It
@@ -71,5 +71,5 @@ class Engine(Protocol):
     def draw(self, source: str, format: Format, output: Output) -> Picture:  # noqa: A002
         """Draw one diagram."""
 
-    def in_force(self) -> tuple[EngineInForce, ...]:
+    def in_force(self) -> tuple[DetectedEngine, ...]:
         """Say for each of its formats whether it can draw here."""

@@ -25,18 +25,18 @@ from pathlib import Path
 
 from coatcheck.clock import Clock, SystemClock
 from coatcheck.errors import ConfigurationError
-from coatcheck.sandbox import Confined, Limits, Reach, Strength, confine
+from coatcheck.sandbox import ConfinedCommand, SandboxAccess, SandboxBackend, SandboxLimits, confine
 from coatcheck.sandbox.command import GRACE_S
 from coatcheck.surfaces.tasks.runners.cleanup import to_the_end
 from coatcheck.surfaces.tasks.runners.folder import Folder
-from coatcheck.surfaces.tasks.runners.output import Captured, Telling
+from coatcheck.surfaces.tasks.runners.output import CapturedOutput, OutputRelay
 from coatcheck.surfaces.tasks.runners.runner import (
     STDERR_BYTES,
     STDOUT_BYTES,
     TIMED_OUT,
     Command,
+    CommandResult,
     OnOutput,
-    Ran,
     SandboxFailed,
 )
 
@@ -55,25 +55,25 @@ class LocalRunner:
     def __init__(
         self,
         *,
-        limits: Limits | None = None,
+        limits: SandboxLimits | None = None,
         read: tuple[Path, ...] = (),
         network: bool = False,
         folders: Path | None = None,
-        strength: Strength | None = None,
+        strength: SandboxBackend | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Take what commands may use and reach; `limits.seconds` is for those that do not say.
 
         `folders` is where their folders are made: the system's place for such, unless named.
         """
-        self._limits = limits or Limits()
+        self._limits = limits or SandboxLimits()
         self._read = read
         self._network = network
         self._folders = folders
         self._strength = strength
         self._clock = clock or SystemClock()
 
-    async def run(self, command: Command, *, on_output: OnOutput | None = None) -> Ran:
+    async def run(self, command: Command, *, on_output: OnOutput | None = None) -> CommandResult:
         """Run a command here and say how it went; raises RunnerError."""
         folder = Folder(self._folders)
         try:
@@ -81,14 +81,16 @@ class LocalRunner:
         finally:
             await to_the_end(asyncio.to_thread(_remove, folder))
 
-    async def _run_in(self, folder: Path, command: Command, on_output: OnOutput | None) -> Ran:
+    async def _run_in(
+        self, folder: Path, command: Command, on_output: OnOutput | None
+    ) -> CommandResult:
         seconds = command.seconds or self._limits.seconds
         try:
             # The first call looks which sandbox there is.
             confined = await asyncio.to_thread(
                 confine,
                 command.argv,
-                reach=Reach(read=self._read, write=(folder,), network=self._network),
+                reach=SandboxAccess(read=self._read, write=(folder,), network=self._network),
                 # The keeper's own clock is the net, should nobody be left to tell it.
                 limits=replace(self._limits, seconds=seconds + _PATIENCE_S),
                 environment=command.environment,
@@ -99,12 +101,12 @@ class LocalRunner:
             raise SandboxFailed(str(error)) from error
         started_at = self._clock.now()
         process = await _started(confined)
-        stdout, stderr = Captured(STDOUT_BYTES), Captured(STDERR_BYTES)
-        timed_out = await _followed(process, stdout, stderr, Telling(on_output), seconds)
+        stdout, stderr = CapturedOutput(STDOUT_BYTES), CapturedOutput(STDERR_BYTES)
+        timed_out = await _followed(process, stdout, stderr, OutputRelay(on_output), seconds)
         exit_code, said = process.returncode or 0, stderr.text()
         if exit_code == _NO_SANDBOX and said.startswith(_WHY_NO_SANDBOX):
             raise SandboxFailed(said.removeprefix("sandbox: ").strip())
-        return Ran(
+        return CommandResult(
             TIMED_OUT if timed_out else exit_code if exit_code >= 0 else 128 - exit_code,
             stdout.text(),
             said,
@@ -125,7 +127,7 @@ def _remove(folder: Folder) -> None:
         )
 
 
-async def _started(confined: Confined) -> Process:
+async def _started(confined: ConfinedCommand) -> Process:
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *confined.argv, **confined.options, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
@@ -148,7 +150,11 @@ async def _end_at_once(starting: Awaitable[Process]) -> None:
 
 
 async def _followed(
-    process: Process, stdout: Captured, stderr: Captured, telling: Telling, seconds: float
+    process: Process,
+    stdout: CapturedOutput,
+    stderr: CapturedOutput,
+    telling: OutputRelay,
+    seconds: float,
 ) -> bool:
     """Read all that the command says until it has ended; return whether its time ran out."""
     reading = asyncio.ensure_future(_read(process, stdout, stderr, telling))
@@ -169,8 +175,12 @@ async def _followed(
             await to_the_end(_end(process, reading))
 
 
-async def _read(process: Process, stdout: Captured, stderr: Captured, telling: Telling) -> None:
-    async def drain(stream: asyncio.StreamReader | None, captured: Captured, tell: bool) -> None:
+async def _read(
+    process: Process, stdout: CapturedOutput, stderr: CapturedOutput, telling: OutputRelay
+) -> None:
+    async def drain(
+        stream: asyncio.StreamReader | None, captured: CapturedOutput, tell: bool
+    ) -> None:
         while stream is not None and (data := await stream.read(_CHUNK)):
             kept = captured.add(data)
             if tell:

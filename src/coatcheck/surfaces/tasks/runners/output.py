@@ -15,7 +15,7 @@ def _decoder() -> codecs.IncrementalDecoder:
     return codecs.getincrementaldecoder("utf-8")("replace")
 
 
-class Captured:
+class CapturedOutput:
     """One stream's bytes up to a cap."""
 
     def __init__(self, cap: int) -> None:
@@ -40,7 +40,7 @@ class Captured:
         return f"{text}\n[cut off: more than {self._cap} bytes]\n"
 
 
-class Telling:
+class OutputRelay:
     """Tells somebody the text of a stream without ever making the stream wait.
 
     What comes while they are busy is told in one piece afterwards. What waits is bounded by the

@@ -55,7 +55,7 @@ _MACHINE = (
 
 
 @dataclass(frozen=True)
-class Refusal:
+class PolicyDenial:
     """Why a command may not be run, and the rule that says so (None: none speaks of it)."""
 
     message: str
@@ -87,17 +87,19 @@ class _Rules:
     allow: tuple[_Rule, ...]
     deny: tuple[_Rule, ...]
 
-    def check(self, argv: Sequence[str]) -> Refusal | None:
+    def check(self, argv: Sequence[str]) -> PolicyDenial | None:
         called, arguments = argv[0], argv[1:]
         for rule in self.deny:
             if rule.fits(_denied_names(called), arguments):
-                return Refusal(f"{Path(called).name}: denied by the rule {rule.text!r}", rule.text)
+                return PolicyDenial(
+                    f"{Path(called).name}: denied by the rule {rule.text!r}", rule.text
+                )
         for rule in self.allow:
             if rule.fits(_allowed_names(called), arguments):
                 return None
         if self.default == "allow":
             return None
-        return Refusal(f"{Path(called).name}: no rule of the command policy allows it")
+        return PolicyDenial(f"{Path(called).name}: no rule of the command policy allows it")
 
 
 class CommandPolicy:
@@ -115,7 +117,7 @@ class CommandPolicy:
         self._rules = _read(path) if path is not None else _without_a_file(sandboxed)
         self.problem: str | None = None  # why the file as it is now is not in force
 
-    def check(self, argv: Sequence[str]) -> Refusal | None:
+    def check(self, argv: Sequence[str]) -> PolicyDenial | None:
         """Say why a command may not be run; None where it may."""
         self._read_again()
         return self._rules.check(argv)

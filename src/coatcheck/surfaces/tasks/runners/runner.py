@@ -53,7 +53,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     """How it went. Times are milliseconds since the epoch.
 
     Output that is no UTF-8 holds U+FFFD in its place, and so does NUL, which no database takes.
@@ -70,10 +70,10 @@ class Ran:
     truncated: tuple[str, ...] = ()
 
 
-class Runner(Protocol):
+class CommandRunner(Protocol):
     """Runs commands, each until it has ended."""
 
-    async def run(self, command: Command, *, on_output: OnOutput | None = None) -> Ran:
+    async def run(self, command: Command, *, on_output: OnOutput | None = None) -> CommandResult:
         """Run a command and say how it went; raises RunnerError.
 
         Cancelling this call ends the command with all the processes it has started: here before

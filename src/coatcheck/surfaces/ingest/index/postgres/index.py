@@ -12,17 +12,17 @@ from coatcheck.store.postgres.database import Database
 from coatcheck.surfaces.ingest.index.base import (
     CollectionRow,
     DocumentRow,
-    Found,
     NewDocument,
     PassageKey,
     Query,
+    SearchHit,
     Vector,
     Vectors,
     document_id,
 )
 from coatcheck.surfaces.ingest.index.postgres import publish
-from coatcheck.surfaces.ingest.index.postgres.schema import Statements, prepare
-from coatcheck.surfaces.ingest.index.postgres.search import Search
+from coatcheck.surfaces.ingest.index.postgres.schema import IndexStatements, prepare
+from coatcheck.surfaces.ingest.index.postgres.search import PostgresSearch
 from coatcheck.surfaces.ingest.index.ranks import EXACT_UP_TO, SHORTLIST, check_query
 from coatcheck.surfaces.ingest.index.rows import read_document
 from coatcheck.surfaces.ingest.index.staged import to_stage, written_metadata
@@ -46,7 +46,7 @@ class PostgresIndex:
         self._exact_up_to = exact_up_to
         self._shortlist = shortlist
         self._database = Database(dsn, connections=connections)
-        self._sql: Statements
+        self._sql: IndexStatements
 
     async def __aenter__(self) -> Self:
         """Make the tables where they are missing, and connect."""
@@ -163,14 +163,16 @@ class PostgresIndex:
         )
         return int(told.rpartition(" ")[2])
 
-    async def search(self, tenant: str, collection: str, query: Query) -> list[Found]:
+    async def search(self, tenant: str, collection: str, query: Query) -> list[SearchHit]:
         """Find passages, best first."""
         check_query(query)
 
-        async def search(connection: Any) -> list[Found]:
+        async def search(connection: Any) -> list[SearchHit]:
             # One state of the tables from the first statement to the last.
             async with connection.transaction(isolation="repeatable_read", readonly=True):
-                one = Search(connection, self._sql, query, self._exact_up_to, self._shortlist)
+                one = PostgresSearch(
+                    connection, self._sql, query, self._exact_up_to, self._shortlist
+                )
                 return await one.run(tenant, collection)
 
         return await self._database.run(search, transaction=False)

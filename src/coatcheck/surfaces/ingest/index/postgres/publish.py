@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from coatcheck.surfaces.ingest.index.base import CollectionRow, NewDocument, check_embedder
-from coatcheck.surfaces.ingest.index.postgres.schema import Statements
+from coatcheck.surfaces.ingest.index.postgres.schema import IndexStatements
 from coatcheck.surfaces.ingest.index.staged import check_staged, storable, written_metadata
 
 
 async def publish(
-    connection: Any, sql: Statements, new: NewDocument, version: str, passages: int, now: int
+    connection: Any, sql: IndexStatements, new: NewDocument, version: str, passages: int, now: int
 ) -> bool:
     """Make what is staged of a version the document."""
     collection, embedder, dimensions = await connection.fetchrow(
@@ -49,7 +49,7 @@ async def publish(
     return True
 
 
-async def delete(connection: Any, sql: Statements, tenant: str, document: str) -> bool:
+async def delete(connection: Any, sql: IndexStatements, tenant: str, document: str) -> bool:
     """Remove a document, and its collection if it was the last."""
     collection = await connection.fetchval(sql.lock_collection_of, tenant, document)
     row = await connection.fetchrow(sql.version, tenant, document)
@@ -61,7 +61,7 @@ async def delete(connection: Any, sql: Statements, tenant: str, document: str) -
     return True
 
 
-async def _forget_passages(connection: Any, sql: Statements, key: int) -> None:
+async def _forget_passages(connection: Any, sql: IndexStatements, key: int) -> None:
     await connection.execute(sql.forget_vectors, key)
     await connection.execute(sql.forget_signs, key)
     # Counted while they are there.

@@ -34,7 +34,7 @@ _LEAST = (0, 7)
 _HOW = "on its server (https://github.com/pgvector/pgvector), or keep the jobs in SQLite"
 
 
-class Statements(Queries):
+class IndexStatements(Queries):
     """The queries, with the names of the schema and of the extension's put in."""
 
     def __init__(self, schema: str, extension: str) -> None:
@@ -54,7 +54,7 @@ class Statements(Queries):
         return for_schema(text, self.schema).replace("pgvector.", f"{self._extension}.")
 
 
-async def prepare(dsn: str, schema: str) -> Statements:
+async def prepare(dsn: str, schema: str) -> IndexStatements:
     """Make what is missing, all in one transaction, and return the statements for what is there."""
     connection = await connect(dsn)
     try:
@@ -77,7 +77,7 @@ async def prepare(dsn: str, schema: str) -> Statements:
         await connection.close()
 
 
-async def _make(connection: asyncpg.Connection, schema: str) -> Statements:
+async def _make(connection: asyncpg.Connection, schema: str) -> IndexStatements:
     sql = await _statements(connection, schema)
     if sql is None:
         if not await connection.fetchval(_AVAILABLE):
@@ -96,7 +96,7 @@ async def _make(connection: asyncpg.Connection, schema: str) -> Statements:
     return sql
 
 
-async def _statements(connection: asyncpg.Connection, schema: str) -> Statements | None:
+async def _statements(connection: asyncpg.Connection, schema: str) -> IndexStatements | None:
     check_schema_name(schema)
     row = await connection.fetchrow(_EXTENSION)
     if row is None:
@@ -107,7 +107,7 @@ async def _statements(connection: asyncpg.Connection, schema: str) -> Statements
             f"the search index needs pgvector 0.7 or newer, not {row['extversion']}: upgrade it "
             f"{_HOW}"
         )
-    return Statements(schema, row["nspname"])
+    return IndexStatements(schema, row["nspname"])
 
 
 async def _applied(connection: asyncpg.Connection, schema: str) -> int:

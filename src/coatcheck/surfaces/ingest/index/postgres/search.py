@@ -6,8 +6,14 @@ import json
 import math
 from typing import Any
 
-from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, CollectionRow, Found, Mode, Query
-from coatcheck.surfaces.ingest.index.postgres.schema import Statements
+from coatcheck.surfaces.ingest.index.base import (
+    LONGEST_QUERY,
+    CollectionRow,
+    Mode,
+    Query,
+    SearchHit,
+)
+from coatcheck.surfaces.ingest.index.postgres.schema import IndexStatements
 from coatcheck.surfaces.ingest.index.ranks import (
     Placed,
     by_words,
@@ -20,11 +26,11 @@ from coatcheck.surfaces.ingest.index.staged import can_match, unit
 from coatcheck.surfaces.ingest.index.words import choices, most_passages, query_words
 
 
-class Search:
+class PostgresSearch:
     """One search; where a filter is given, only among the documents that have what it asks for."""
 
     def __init__(
-        self, connection: Any, sql: Statements, query: Query, exact_up_to: int, shortlist: int
+        self, connection: Any, sql: IndexStatements, query: Query, exact_up_to: int, shortlist: int
     ) -> None:
         self._connection = connection
         self._sql = sql
@@ -36,7 +42,7 @@ class Search:
         self._passages = 0  # those of them that the filter leaves
         self._among: list[int] | None = None  # documents
 
-    async def run(self, tenant: str, name: str) -> list[Found]:
+    async def run(self, tenant: str, name: str) -> list[SearchHit]:
         """Find passages of a collection."""
         await self._choose(tenant, name)
         if self._among == []:
@@ -94,7 +100,7 @@ class Search:
     async def _placed(self, sql: str, *values: Any) -> list[Placed]:
         return [(row[0], 1.0) for row in await self._connection.fetch(sql, *values)]
 
-    async def _found(self, best: list[tuple[int, float]]) -> list[Found]:
+    async def _found(self, best: list[tuple[int, float]]) -> list[SearchHit]:
         rows = await self._connection.fetch(self._sql.passages, [key for key, _ in best])
         by_key = {row["key"]: tuple(row)[1:] for row in rows}
         return [read_found(score, by_key[key]) for key, score in best]

@@ -17,10 +17,10 @@ from coatcheck.store.sqlite.connection import translate
 from coatcheck.surfaces.ingest.index.base import (
     CollectionRow,
     DocumentRow,
-    Found,
     NewDocument,
     PassageKey,
     Query,
+    SearchHit,
     Vector,
     Vectors,
     document_id,
@@ -29,7 +29,7 @@ from coatcheck.surfaces.ingest.index.ranks import EXACT_UP_TO, SHORTLIST, check_
 from coatcheck.surfaces.ingest.index.rows import read_document
 from coatcheck.surfaces.ingest.index.sqlite import publish
 from coatcheck.surfaces.ingest.index.sqlite.connection import SQL, connect, migrate
-from coatcheck.surfaces.ingest.index.sqlite.search import Search
+from coatcheck.surfaces.ingest.index.sqlite.search import SQLiteSearch
 from coatcheck.surfaces.ingest.index.sqlite.threads import Threads
 from coatcheck.surfaces.ingest.index.staged import to_stage, written_metadata
 from coatcheck.surfaces.ingest.stages import Chunk
@@ -180,13 +180,13 @@ class SQLiteIndex:
 
         return await self._writing.run(remove)
 
-    async def search(self, tenant: str, collection: str, query: Query) -> list[Found]:
+    async def search(self, tenant: str, collection: str, query: Query) -> list[SearchHit]:
         """Find passages, best first."""
         check_query(query)
         return await self._reading.run(
-            lambda connection: Search(connection, query, self._exact_up_to, self._shortlist).run(
-                tenant, collection
-            )
+            lambda connection: SQLiteSearch(
+                connection, query, self._exact_up_to, self._shortlist
+            ).run(tenant, collection)
         )
 
     async def _rows(self, sql: str, **values: Any) -> list[tuple[Any, ...]]:

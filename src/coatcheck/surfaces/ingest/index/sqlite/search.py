@@ -7,7 +7,13 @@ from typing import Any
 
 import apsw
 
-from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, CollectionRow, Found, Mode, Query
+from coatcheck.surfaces.ingest.index.base import (
+    LONGEST_QUERY,
+    CollectionRow,
+    Mode,
+    Query,
+    SearchHit,
+)
 from coatcheck.surfaces.ingest.index.ranks import (
     Placed,
     by_words,
@@ -23,7 +29,7 @@ from coatcheck.surfaces.ingest.index.staged import can_match, unit
 from coatcheck.surfaces.ingest.index.words import choices, most_passages, query_words
 
 
-class Search:
+class SQLiteSearch:
     """One search; where a filter is given, only among the documents that have what it asks for."""
 
     def __init__(
@@ -38,7 +44,7 @@ class Search:
         self._passages = 0  # those of them that the filter leaves
         self._among: list[int] | None = None  # documents
 
-    def run(self, tenant: str, name: str) -> list[Found]:
+    def run(self, tenant: str, name: str) -> list[SearchHit]:
         """Find passages of a collection."""
         self._choose(tenant, name)
         if self._among == []:
@@ -115,7 +121,7 @@ class Search:
     def _among_documents(self) -> str | None:
         return None if self._among is None else json.dumps(self._among)
 
-    def _found(self, best: list[tuple[int, float]]) -> list[Found]:
+    def _found(self, best: list[tuple[int, float]]) -> list[SearchHit]:
         keys = json.dumps([key for key, _ in best])
         rows = {row[0]: row[1:] for row in self._rows(SQL.passages, {"keys": keys})}
         return [read_found(score, rows[key]) for key, score in best]

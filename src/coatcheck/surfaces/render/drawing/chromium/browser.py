@@ -21,7 +21,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO
 
-from coatcheck.sandbox import Confined, Limits, Reach, confine, sandbox_in_force
+from coatcheck.sandbox import (
+    ConfinedCommand,
+    SandboxAccess,
+    SandboxLimits,
+    confine,
+    sandbox_in_force,
+)
 from coatcheck.surfaces.render.drawing.chromium.pipe import Pipe
 
 # A process of the browser's may have this much writable memory (RLIMIT_DATA). A page with nothing
@@ -34,7 +40,7 @@ _HEAP_MB = 768
 _RESERVED_BYTES = 1 << 50
 # The supervisor ends it after this long; `engine.py` has let it go long before.
 LONGEST_LIFE_S = 7200.0
-_LIMITS = Limits(
+_LIMITS = SandboxLimits(
     seconds=LONGEST_LIFE_S,
     memory_bytes=_RESERVED_BYTES,
     processes=32,
@@ -138,12 +144,12 @@ class Browser:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _confined(program: str, folder: Path) -> Confined:
+def _confined(program: str, folder: Path) -> ConfinedCommand:
     command = [program, *_FLAGS, f"--user-data-dir={folder}"]
     return confine(
         ["/bin/sh", "-c", _START, "sh", str(_DATA_BYTES // 1024), *command],
         # Its resources lie beside it.
-        reach=Reach(read=(Path(program).resolve().parent,), write=(folder,)),
+        reach=SandboxAccess(read=(Path(program).resolve().parent,), write=(folder,)),
         limits=_LIMITS,
         folder=folder,
         temporary=True,

@@ -10,13 +10,13 @@ import threading
 import time
 from pathlib import Path
 
-from coatcheck.sandbox import Strength, sandbox_in_force
+from coatcheck.sandbox import SandboxBackend, sandbox_in_force
 from coatcheck.surfaces.render.drawing.chromium.browser import Browser
 from coatcheck.surfaces.render.drawing.chromium.page import (
     FORMULA_STYLE,
     MERMAID,
-    Drawn,
-    Page,
+    BrowserPage,
+    PageResult,
     face_of,
     formula_fonts,
 )
@@ -25,7 +25,7 @@ from coatcheck.surfaces.render.drawing.chromium.source_location import mistake_i
 from coatcheck.surfaces.render.drawing.errors import DrawingError, EngineMissing
 from coatcheck.surfaces.render.drawing.fonts import font_files
 from coatcheck.surfaces.render.drawing.mermaid import refuse_products, with_margin
-from coatcheck.surfaces.render.drawing.picture import EngineInForce, Format, Output, Picture
+from coatcheck.surfaces.render.drawing.picture import DetectedEngine, Format, Output, Picture
 from coatcheck.surfaces.render.drawing.raster import to_png
 from coatcheck.surfaces.render.drawing.sanitize import inert
 
@@ -70,7 +70,7 @@ class ChromiumEngine:
     def __init__(self) -> None:
         self._lock = threading.Lock()  # there is one page
         self._browser: Browser | None = None
-        self._page: Page | None = None
+        self._page: BrowserPage | None = None
         self._drawn = 0
 
     def draw(self, source: str, format: Format, output: Output) -> Picture:  # noqa: A002, ARG002
@@ -85,14 +85,14 @@ class ChromiumEngine:
             return Picture(to_png(inert(svg), fonts), output.content_type)
         return Picture(inert(_with_fonts(svg, fonts)).encode(), output.content_type)
 
-    def in_force(self) -> tuple[EngineInForce, ...]:
+    def in_force(self) -> tuple[DetectedEngine, ...]:
         """Say whether it can draw here."""
         missing = _missing()
         note = ""
         if not missing:
             says = sandbox_in_force().says
             note = f"{_program()}, its own sandbox off, in ours: {says}"
-        return (EngineInForce(self.name, Format.MERMAID, _version(), missing, note),)
+        return (DetectedEngine(self.name, Format.MERMAID, _version(), missing, note),)
 
     def close(self) -> None:
         """End the browser, if there is one, and wait until nothing of it is left."""
@@ -101,7 +101,7 @@ class ChromiumEngine:
         if browser is not None:
             browser.wait()
 
-    def _in_browser(self, source: str, output: Output) -> Drawn:
+    def _in_browser(self, source: str, output: Output) -> PageResult:
         page = self._page_to_draw_on()
         was_there = self._drawn > 0
         try:
@@ -124,7 +124,7 @@ class ChromiumEngine:
         self._drawn += 1
         return drawn
 
-    def _page_to_draw_on(self) -> Page:
+    def _page_to_draw_on(self) -> BrowserPage:
         browser = self._browser
         if browser is not None and (
             browser.process.poll() is not None
@@ -137,12 +137,12 @@ class ChromiumEngine:
             self._page = self._start()
         return self._page
 
-    def _start(self) -> Page:
+    def _start(self) -> BrowserPage:
         if missing := _missing():
             raise EngineMissing(f"Mermaid in Chromium needs {missing}")
         self._browser = Browser(_program())
         try:
-            return Page(self._browser.pipe, time.monotonic() + LONGEST_START_S)
+            return BrowserPage(self._browser.pipe, time.monotonic() + LONGEST_START_S)
         except (BrowserGone, TooLate) as error:
             browser = self._let_go()
             said = browser.wait() if browser is not None else ""
@@ -169,7 +169,7 @@ def _missing() -> str:
         font_files()
     except EngineMissing as error:
         return str(error)
-    return _NO_WALL if sandbox_in_force().strength is Strength.RLIMITS else ""
+    return _NO_WALL if sandbox_in_force().strength is SandboxBackend.RLIMITS else ""
 
 
 def _program() -> str:
@@ -188,7 +188,7 @@ def _version() -> str | None:
     return f"with Mermaid {found[1]}" if found else None
 
 
-def _fonts_of(drawn: Drawn) -> tuple[Path, ...]:
+def _fonts_of(drawn: PageResult) -> tuple[Path, ...]:
     """Return the files that the formulas of a diagram are set in, and no other: what draws PNGs
     cannot tell those of one family from each other.
     """

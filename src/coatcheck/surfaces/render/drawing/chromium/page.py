@@ -65,7 +65,7 @@ _STYLES = {
 }
 
 
-class Face(NamedTuple):
+class FontFile(NamedTuple):
     """One of the files of a font."""
 
     family: str
@@ -73,7 +73,7 @@ class Face(NamedTuple):
     slant: str
 
 
-class Mistake(NamedTuple):
+class MermaidError(NamedTuple):
     """What Mermaid says is wrong with a source."""
 
     kind: str  # the name of the error's class
@@ -85,15 +85,15 @@ class Mistake(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Drawn:
+class PageResult:
     """What has become of a source: a picture, or else what is wrong with it."""
 
     svg: str
-    faces: frozenset[Face]  # that its labels are set in
-    mistake: Mistake | None
+    faces: frozenset[FontFile]  # that its labels are set in
+    mistake: MermaidError | None
 
 
-class Page:
+class BrowserPage:
     """The one page of a browser."""
 
     def __init__(self, pipe: Pipe, deadline: float) -> None:
@@ -115,14 +115,14 @@ class Page:
         for part in _program():
             self._evaluate(part, deadline)
 
-    def draw(self, source: str, deadline: float, *, without_sheet: bool = False) -> Drawn:
+    def draw(self, source: str, deadline: float, *, without_sheet: bool = False) -> PageResult:
         """Draw one diagram; without a style sheet, each element says how it looks."""
         given = f"{json.dumps(source)}, {json.dumps(without_sheet)}"
         said = self._evaluate(f"coatcheck.draw({given})", deadline)
         try:
             if "mistake" in said:
-                return Drawn("", frozenset(), _mistake(**said["mistake"]))
-            return Drawn(str(said["svg"]), _faces(said["faces"]), None)
+                return PageResult("", frozenset(), _mistake(**said["mistake"]))
+            return PageResult(str(said["svg"]), _faces(said["faces"]), None)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise BrowserGone("the page has not answered as it should") from error
 
@@ -147,21 +147,21 @@ def formula_fonts() -> tuple[Path, ...]:
     return tuple(sorted(VENDOR.glob("KaTeX_*.ttf")))
 
 
-def face_of(path: Path) -> Face:
+def face_of(path: Path) -> FontFile:
     """Return which face a file has, by its name."""
     family, _, style = path.stem.partition("-")
-    return Face(family, *_STYLES[style])
+    return FontFile(family, *_STYLES[style])
 
 
-def _mistake(kind: str, reason: str, token: str, **places: float | None) -> Mistake:
+def _mistake(kind: str, reason: str, token: str, **places: float | None) -> MermaidError:
     numbers = {name: None if at is None else int(at) for name, at in places.items()}
-    return Mistake(str(kind), str(reason), str(token), **numbers)
+    return MermaidError(str(kind), str(reason), str(token), **numbers)
 
 
-def _faces(said: Iterable[dict[str, str]]) -> frozenset[Face]:
+def _faces(said: Iterable[dict[str, str]]) -> frozenset[FontFile]:
     # Of the families that a label names, the first is the one that is there.
     return frozenset(
-        Face(each["family"].split(",")[0].strip("\"' "), each["weight"], each["slant"])
+        FontFile(each["family"].split(",")[0].strip("\"' "), each["weight"], each["slant"])
         for each in said
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from coatcheck.surfaces.render.drawing.chromium.page import Mistake
+from coatcheck.surfaces.render.drawing.chromium.page import MermaidError
 from coatcheck.surfaces.render.drawing.errors import (
     DrawingError,
     mistake_at,
@@ -34,7 +34,7 @@ _NAMED_TEXT = re.compile(r":\s*(\S.*)\Z", re.DOTALL)
 _PICTURE = re.compile(r"\bimg\s*:", re.IGNORECASE)
 
 
-def mistake_in(source: str, said: Mistake) -> DrawingError:
+def mistake_in(source: str, said: MermaidError) -> DrawingError:
     """Return what is wrong with a source, in its own lines and columns."""
     if said.kind == "EncodingError":
         found = _PICTURE.search(source)
@@ -69,7 +69,7 @@ def as_read(source: str) -> tuple[str, list[int]]:
     return text[first:], places[first:]
 
 
-def _offset(read: str, said: Mistake) -> int | None:
+def _offset(read: str, said: MermaidError) -> int | None:
     """Return where in what was read the mistake is; None where that is not told."""
     if said.line is not None:
         start, text = _line(read, said.line)

@@ -35,15 +35,15 @@ _CALL = httpx2.Timeout(10.0, connect=5.0)
 _STREAM = httpx2.Timeout(None, connect=5.0)
 
 
-class Transient(Exception):
+class ClusterBusy(Exception):
     """The API did not answer, or asked to be left alone for now."""
 
 
-class Absent(Exception):
+class ObjectMissing(Exception):
     """There is no such object."""
 
 
-class Present(Exception):
+class ObjectExists(Exception):
     """There is such an object already."""
 
 
@@ -85,7 +85,7 @@ class Cluster:
         while True:
             try:
                 return await call()
-            except Transient as error:
+            except ClusterBusy as error:
                 if loop.time() + pause > until:
                     raise ClusterUnreachable(
                         f"the cluster's API has not answered for {self._patience_s:g} s: {error}"
@@ -94,16 +94,16 @@ class Cluster:
             pause = min(pause * 2, 2.0)
 
     async def create_job(self, job: Document) -> Document:
-        """Create a Job; raises Present where there is one of that name."""
+        """Create a Job; raises ObjectExists where there is one of that name."""
         return await self._call("POST", self._jobs, json=job)
 
     async def job(self, name: str) -> Document:
-        """Return a Job; raises Absent."""
+        """Return a Job; raises ObjectMissing."""
         return await self._call("GET", f"{self._jobs}/{name}")
 
     async def delete_job(self, name: str) -> None:
         """Delete a Job and its pods, if there is one: it goes when they have gone."""
-        with suppress(Absent):
+        with suppress(ObjectMissing):
             await self._call(
                 "DELETE", f"{self._jobs}/{name}", params={"propagationPolicy": "Foreground"}
             )
@@ -137,7 +137,7 @@ class Cluster:
                         return
         except TimeoutError:
             return
-        except (Transient, Absent, ClusterRefused, ValueError):
+        except (ClusterBusy, ObjectMissing, ClusterRefused, ValueError):
             pass
         # It ended without news: not at once again, should the API do so every time.
         await asyncio.sleep(min(seconds, 0.2))
@@ -153,14 +153,14 @@ class Cluster:
         try:
             answer = await self._http.request(method, path, **request)
         except httpx2.RequestError as error:
-            raise Transient(type(error).__name__) from error
+            raise ClusterBusy(type(error).__name__) from error
         except ConfigError as error:
             raise ClusterRefused(f"this server cannot say who it is: {error}") from error
         _raise_for(answer)
         try:
             document: Document = answer.json()
         except ValueError as error:
-            raise Transient("it answers with something that is not JSON") from error
+            raise ClusterBusy("it answers with something that is not JSON") from error
         return document
 
     @asynccontextmanager
@@ -172,7 +172,7 @@ class Cluster:
                     _raise_for(answer)
                 yield answer
         except httpx2.RequestError as error:
-            raise Transient(type(error).__name__) from error
+            raise ClusterBusy(type(error).__name__) from error
 
 
 async def _bytes(answer: httpx2.Response) -> AsyncGenerator[bytes]:
@@ -197,11 +197,11 @@ def _raise_for(answer: httpx2.Response) -> None:
     except (ValueError, KeyError, TypeError):
         message = f"it answers {code}"
     if code >= 500 or code == 429:
-        raise Transient(message)
+        raise ClusterBusy(message)
     if code == 404 and "namespaces" not in message:
-        raise Absent(message)
+        raise ObjectMissing(message)
     if code == 409:
-        raise Present(message)
+        raise ObjectExists(message)
     if code == 403 and "exceeded quota" in message:
         raise ClusterFull(f"the cluster takes no more for now: {message}")
     raise ClusterRefused(f"the cluster refuses this: {message}")

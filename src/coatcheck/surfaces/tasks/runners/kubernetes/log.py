@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from coatcheck.surfaces.tasks.runners.kubernetes.cluster import Absent, Cluster, Transient
-from coatcheck.surfaces.tasks.runners.output import Captured, Telling
+from coatcheck.surfaces.tasks.runners.kubernetes.cluster import Cluster, ClusterBusy, ObjectMissing
+from coatcheck.surfaces.tasks.runners.output import CapturedOutput, OutputRelay
 from coatcheck.surfaces.tasks.runners.runner import STDOUT_BYTES, RunnerError
 
 _PAUSE_S = 0.3
@@ -20,13 +20,13 @@ _PAUSE_S = 0.3
 class Log:
     """What the newest pod has written, kept and told."""
 
-    def __init__(self, cluster: Cluster, telling: Telling) -> None:
+    def __init__(self, cluster: Cluster, telling: OutputRelay) -> None:
         self._cluster = cluster
         self._telling = telling
         self._pod: str | None = None
         self._task: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
-        self.captured = Captured(STDOUT_BYTES)
+        self.captured = CapturedOutput(STDOUT_BYTES)
         self.complete = False
 
     def follow(self, pod: str) -> None:
@@ -36,7 +36,7 @@ class Log:
         self.stop()
         self._pod = pod
         self._ended.clear()
-        self.captured, self.complete = Captured(STDOUT_BYTES), False
+        self.captured, self.complete = CapturedOutput(STDOUT_BYTES), False
         self._task = asyncio.create_task(self._read(pod))
 
     async def finish(self, seconds: float) -> None:
@@ -66,9 +66,9 @@ class Log:
                 if last or self.captured.truncated:
                     self.complete = True
                     return
-            except Absent:
+            except ObjectMissing:
                 return
-            except (Transient, RunnerError):  # also: the container is still being made
+            except (ClusterBusy, RunnerError):  # also: the container is still being made
                 pass
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), _PAUSE_S)

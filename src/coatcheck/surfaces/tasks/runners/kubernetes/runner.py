@@ -10,32 +10,32 @@ from lightkube.config.kubeconfig import SingleConfig
 from coatcheck.clock import Clock, SystemClock, from_rfc3339
 from coatcheck.surfaces.tasks.runners.cleanup import to_the_end
 from coatcheck.surfaces.tasks.runners.kubernetes.cluster import (
-    Absent,
     Cluster,
+    ClusterBusy,
     Document,
-    Present,
-    Transient,
+    ObjectExists,
+    ObjectMissing,
 )
 from coatcheck.surfaces.tasks.runners.kubernetes.log import Log
 from coatcheck.surfaces.tasks.runners.kubernetes.manifest import LABEL, deadline, job_manifest
 from coatcheck.surfaces.tasks.runners.kubernetes.settings import KubernetesSettings
 from coatcheck.surfaces.tasks.runners.kubernetes.status import (
-    Ended,
+    CommandEnded,
     has_begun,
     never_began,
     read,
 )
-from coatcheck.surfaces.tasks.runners.output import Telling
+from coatcheck.surfaces.tasks.runners.output import OutputRelay
 from coatcheck.surfaces.tasks.runners.runner import (
     TIMED_OUT,
     ClusterFull,
     ClusterRefused,
     ClusterUnreachable,
     Command,
+    CommandResult,
     JobVanished,
     OnOutput,
     OutcomeUnknown,
-    Ran,
     RunnerError,
 )
 
@@ -72,11 +72,11 @@ class KubernetesRunner:
         self._look_s = look_s
         self._overdue_s = overdue_s
 
-    async def run(self, command: Command, *, on_output: OnOutput | None = None) -> Ran:
+    async def run(self, command: Command, *, on_output: OnOutput | None = None) -> CommandResult:
         """Run a command in the cluster and say how it went; raises RunnerError."""
         manifest = job_manifest(command, self._settings)
         name = manifest["metadata"]["name"]
-        telling = Telling(on_output)
+        telling = OutputRelay(on_output)
         async with Cluster(self._settings.namespace, self._config, self._patience_s) as cluster:
             following = asyncio.ensure_future(self._follow(cluster, command, manifest, telling))
             told = asyncio.ensure_future(telling.run())
@@ -98,8 +98,8 @@ class KubernetesRunner:
             return ran
 
     async def _follow(
-        self, cluster: Cluster, command: Command, manifest: Document, telling: Telling
-    ) -> Ran:
+        self, cluster: Cluster, command: Command, manifest: Document, telling: OutputRelay
+    ) -> CommandResult:
         log = Log(cluster, telling)
         try:
             started_at = self._clock.now()
@@ -117,7 +117,7 @@ class KubernetesRunner:
             said = ended.said
             if not (log.complete or ended.timed_out):
                 said += "the log could not be read to its end\n"
-            return Ran(
+            return CommandResult(
                 ended.exit_code,
                 log.captured.text(),
                 said,
@@ -148,14 +148,14 @@ class KubernetesRunner:
         while loop.time() < until:
             try:
                 return await cluster.patiently(lambda: cluster.create_job(manifest)), False
-            except Present:
+            except ObjectExists:
                 job = await _or_none(cluster, name)
             if job is not None and not job["metadata"].get("deletionTimestamp"):
                 return _ours(job, name), True
             await asyncio.sleep(0.2)  # one from before, whose pods are still ending
         raise JobVanished(f"the Job {name} from before is still being deleted")
 
-    async def _watch(self, cluster: Cluster, name: str, command: Command, log: Log) -> Ended:
+    async def _watch(self, cluster: Cluster, name: str, command: Command, log: Log) -> CommandEnded:
         loop = asyncio.get_running_loop()
         overdue = loop.time() + deadline(command, self._settings) + self._overdue_s
         pod: Document | None = None
@@ -176,7 +176,9 @@ class KubernetesRunner:
                 if not has_begun(pod):
                     raise never_began(pod)
                 await _delete(cluster, name)
-                return Ended(TIMED_OUT, "the cluster did not end it in time\n", timed_out=True)
+                return CommandEnded(
+                    TIMED_OUT, "the cluster did not end it in time\n", timed_out=True
+                )
             await cluster.news(name, version, self._look_s)
 
     async def _refuse_to_wait_for_a_pod(self, cluster: Cluster, name: str) -> None:
@@ -199,7 +201,7 @@ def _is_ours(job: Document, name: str) -> bool:
 async def _or_none(cluster: Cluster, name: str) -> Document | None:
     try:
         return await cluster.patiently(lambda: cluster.job(name))
-    except Absent:
+    except ObjectMissing:
         return None
 
 
@@ -210,7 +212,7 @@ async def _delete(cluster: Cluster, name: str) -> None:
             job = await _or_none(cluster, name)
             if job is not None and _is_ours(job, name):
                 await cluster.patiently(lambda: cluster.delete_job(name))
-    except (RunnerError, Transient, TimeoutError) as error:
+    except (RunnerError, ClusterBusy, TimeoutError) as error:
         logger.warning(
             "a Job could not be deleted", extra={"job_name": name, "error": type(error).__name__}
         )

@@ -39,7 +39,7 @@ _CANNOT_START = {"StartError", "ContainerCannotRun"}
 
 
 @dataclass(frozen=True)
-class Ended:
+class CommandEnded:
     """The command has ended."""
 
     exit_code: int
@@ -55,7 +55,7 @@ def has_begun(pod: Document | None) -> bool:
 
 def read(
     job: Document | None, pod: Document | None, *, deleted: bool, retried: bool
-) -> Ended | None:
+) -> CommandEnded | None:
     """Say how the command has ended; None while it has not. Raises RunnerError.
 
     `pod` is the newest pod there is or was, `deleted` whether it is gone, `retried` whether the
@@ -66,7 +66,7 @@ def read(
         # A Job that has counted no failed pod has never had one.
         if not has_begun(pod) and (pod is not None or not (job or {})["status"].get("failed")):
             raise never_began(pod)
-        return Ended(TIMED_OUT, timed_out=True)
+        return CommandEnded(TIMED_OUT, timed_out=True)
     over = pod is not None and _is_over(pod, finished is not None, retried)
     if over and (ended := _of_pod(pod or {})) is not None:
         return ended
@@ -86,12 +86,12 @@ def _is_over(pod: Document, finished: bool, retried: bool) -> bool:
     return not pod["metadata"].get("deletionTimestamp") and (not retried or _succeeded(pod))
 
 
-def _of_pod(pod: Document) -> Ended | None:
+def _of_pod(pod: Document) -> CommandEnded | None:
     """Read the end of a pod's one container, or of the pod itself."""
     status = pod.get("status", {})
     reason = status.get("reason", "")
     if status.get("phase") == "Failed" and reason == "DeadlineExceeded":
-        return Ended(TIMED_OUT, timed_out=True)
+        return CommandEnded(TIMED_OUT, timed_out=True)
     if status.get("phase") == "Failed" and (reason in _TAKEN_AWAY or _disrupted(pod)):
         raise Evicted(f"the pod was ended by the cluster: {status.get('message') or reason}")
     terminated = _state(pod).get("terminated")
@@ -103,13 +103,13 @@ def _of_pod(pod: Document) -> Ended | None:
     if why in _CANNOT_START:
         return _could_not_start(str(terminated.get("message", "")))
     if why == "OOMKilled":
-        return Ended(code, "ended: it had used up its memory\n")
-    return Ended(code)
+        return CommandEnded(code, "ended: it had used up its memory\n")
+    return CommandEnded(code)
 
 
-def _could_not_start(message: str) -> Ended:
+def _could_not_start(message: str) -> CommandEnded:
     missing = "not found" in message or "no such file" in message
-    return Ended(127 if missing else 126, f"could not be started: {message}\n")
+    return CommandEnded(127 if missing else 126, f"could not be started: {message}\n")
 
 
 def _refuse_to_wait(pod: Document) -> None:
