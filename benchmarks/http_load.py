@@ -101,12 +101,12 @@ class Load:
         self.latencies: list[float] = []
         self.refused = 0
         self.until = 0.0
-        self._under_way = 0
+        self._in_progress = 0
         self._all_answered = asyncio.Event()
 
     def asked(self) -> None:
         """Note that one more answer is to come."""
-        self._under_way += 1
+        self._in_progress += 1
         self._all_answered.clear()
 
     def answered(self, connection: Connection, status: bytes, latency: float) -> None:
@@ -125,8 +125,8 @@ class Load:
         self._note_answer()
 
     def _note_answer(self) -> None:
-        self._under_way -= 1
-        if not self._under_way:
+        self._in_progress -= 1
+        if not self._in_progress:
             self._all_answered.set()
 
     async def run(self) -> dict[str, object]:

@@ -87,9 +87,9 @@ async def _fan_out(jobs: int, ports: list[int]) -> tuple[float, float]:
             await engine.webhooks.create(WebhookSpec(f"http://127.0.0.1:{port}/"))
         await _end_jobs(engine, [Submission("nothing")] * jobs)
         start, busy = time.monotonic(), time.process_time()
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
         took, busy = time.monotonic() - start, time.process_time() - busy
-        await engine.deliverer.close()
+        await engine.dispatcher.close()
         await engine.store.close()
     return jobs * len(ports) / took, busy / (jobs * len(ports))
 
@@ -99,7 +99,7 @@ async def _beside_dead(jobs: int, ports: list[int]) -> float:
         engine = await _engine(folder)
         dead = WebhookSpec(f"http://127.0.0.1:{ports[0]}/")
         await _end_jobs(engine, [Submission("nothing", webhook=dead)] * jobs)
-        sending = asyncio.create_task(engine.deliverer.run())
+        sending = asyncio.create_task(engine.dispatcher.run())
         await asyncio.sleep(1)  # it is busy with the dead one
         alive = WebhookSpec(f"http://127.0.0.1:{ports[1]}/")
         job = await engine.submit(Submission("nothing", webhook=alive))

@@ -91,9 +91,9 @@ async def test_a_submit_that_is_killed_leaves_a_whole_job_or_nothing(
     store, blobs = store_for(settings), blobs_for(settings)
     await store.open()
     soon, later = (Engine(store, {}, clock, blobs=blobs) for clock in (SystemClock(), Later()))
-    await soon.keeping.sweep()
+    await soon.payload_store.sweep()
     assert len(files(tmp_path / "blobs")) == blobs_left, "it may yet be named"
-    sweeper = Sweeper(store, later.clock, lease_s=30, sweep_s=5, keeping=later.keeping)
+    sweeper = Sweeper(store, later.clock, lease_s=30, sweep_s=5, payload_store=later.payload_store)
     await sweeper.sweep()
 
     assert len(files(tmp_path / "blobs")) == jobs

@@ -170,11 +170,11 @@ async def test_what_was_checked_cannot_be_changed_at_the_address(
     await write(signed, OTHER)
 
     kept = await engine.uploads.get(signed["id"])
-    assert b"".join([piece async for piece in await engine.keeping.stream(kept)]) == CONTENT
+    assert b"".join([piece async for piece in await engine.payload_store.stream(kept)]) == CONTENT
     assert (await http.delete(f"/v1/uploads/{signed['id']}")).status_code == 204
     assert len(objects()) == 1, "what was written late"
     clock.milliseconds += RESERVED_MS
-    await engine.keeping.sweep()
+    await engine.payload_store.sweep()
     assert objects() == []
 
 
@@ -185,10 +185,10 @@ async def test_what_is_never_completed_is_swept(
     await write(signed)
     clock.milliseconds += COMPLETED_WITHIN_MS
     read_problem(await complete(http, signed), 404, "not-found")
-    await engine.keeping.sweep()
+    await engine.payload_store.sweep()
     assert len(objects()) == 1, "the address may still be good"
     clock.milliseconds += RESERVED_MS - COMPLETED_WITHIN_MS
-    await engine.keeping.sweep()
+    await engine.payload_store.sweep()
     assert objects() == []
 
 
@@ -203,7 +203,7 @@ async def test_completed_twice_at_once_it_is_one_upload(
     assert (await submit(http, signed)).status_code == 202
     read_problem(await submit(http, signed), 422, "invalid-payload")
     clock.milliseconds += UNUSED_KEPT_MS
-    await engine.keeping.sweep()
+    await engine.payload_store.sweep()
     assert len(objects()) == 1, "what the job has"
 
 
@@ -217,10 +217,10 @@ async def test_who_completes_it_second_finds_the_first(
 ) -> None:
     signed = await begin(http)
     await write(signed)
-    copy_apart = engine.keeping.copy_apart
+    copy_apart = engine.payload_store.copy_apart
 
     async def overtaken(key: str, blob: BlobName, most: int) -> BlobDigest:
-        monkeypatch.setattr(engine.keeping, "copy_apart", copy_apart)
+        monkeypatch.setattr(engine.payload_store, "copy_apart", copy_apart)
         if faster == "before":
             await complete(http, signed)
             return await copy_apart(key, blob, most)
@@ -228,7 +228,7 @@ async def test_who_completes_it_second_finds_the_first(
         await complete(http, signed)
         return written
 
-    monkeypatch.setattr(engine.keeping, "copy_apart", overtaken)
+    monkeypatch.setattr(engine.payload_store, "copy_apart", overtaken)
     second = await complete(http, signed)
     assert second.status_code == 200, second.text
     assert second.json() == (await http.get(f"/v1/uploads/{signed['id']}")).json()

@@ -195,23 +195,23 @@ def test_whoever_was_held_back_gets_a_place_in_the_end(
         for tenant, (count, messages) in enumerate(waiting)
         for each in many(count, str(tenant))
     }
-    under_way: list[DeliverySlot] = []
+    in_progress: list[DeliverySlot] = []
 
     def look() -> None:
         began = -1
-        while began != len(under_way):
-            began = len(under_way)
+        while began != len(in_progress):
+            began = len(in_progress)
             due = {each.name: each for each, count in left.items() if count}
             for place, most in lanes.allot(due.values()).items():
                 for _ in range(min(most, left[due[place.lane]])):
                     left[due[place.lane]] -= 1
                     lanes.take(place)
-                    under_way.append(place)
-            assert len(under_way) <= AT_ONCE
+                    in_progress.append(place)
+            assert len(in_progress) <= AT_ONCE
 
     look()
-    while under_way:
-        place = under_way.pop(chance.randrange(len(under_way)))
+    while in_progress:
+        place = in_progress.pop(chance.randrange(len(in_progress)))
         lanes.learn(place.lane, taken=chance.random() < 0.7)
         if lanes.leave(place):
             look()

@@ -92,11 +92,11 @@ async def test_a_tick_becomes_a_job_with_all_that_the_schedule_says(
         HOURLY, queue="night", priority=7, labels='{"a":"b"}', deadline_s=60.0, max_attempts=2
     )
     await engine.schedules.put(definition)
-    assert await engine.ticker.fire_due() == START + HOUR
+    assert await engine.scheduler.fire_due() == START + HOUR
     assert await jobs_of(engine) == []
 
     clock.milliseconds += HOUR + 5
-    assert await engine.ticker.fire_due() == START + 2 * HOUR
+    assert await engine.scheduler.fire_due() == START + 2 * HOUR
     [job] = await jobs_of(engine)
     assert (job.kind, job.queue, job.priority, job.state) == ("report", "night", 7, State.QUEUED)
     assert job.labels == {"a": "b", "schedule": "hourly"}
@@ -116,7 +116,7 @@ async def test_each_tick_becomes_one_job_however_many_engines_there_are(
     )
     for _ in range(48):
         clock.milliseconds += HOUR
-        await asyncio.gather(*(engine.ticker.fire_due() for engine in engines))
+        await asyncio.gather(*(engine.scheduler.fire_due() for engine in engines))
     assert await ticks_of(engines[0]) == [START + n * HOUR for n in range(1, 49)]
     nights = [
         datetime.fromtimestamp(tick / 1000, UTC).isoformat()
@@ -131,7 +131,7 @@ async def test_a_crowd_of_schedules_is_fired_to_the_last(engine: Engine, clock: 
     for name in names:
         await engine.schedules.put(replace(HOURLY, name=name))
     clock.milliseconds += HOUR
-    assert await engine.ticker.fire_due() == START + 2 * HOUR
+    assert await engine.scheduler.fire_due() == START + 2 * HOUR
     jobs = await engine.list_jobs(JobFilter(DEFAULT_TENANT, limit=1_000))
     assert sorted(job.labels["schedule"] for job in jobs) == names
 
@@ -140,12 +140,12 @@ async def test_after_a_long_absence_the_policy_decides(engine: Engine, clock: Ha
     for policy in CatchUp:
         await engine.schedules.put(replace(HOURLY, name=policy, catch_up=policy))
     clock.milliseconds += 250 * HOUR + 10 * MINUTE
-    assert await engine.ticker.fire_due() == START + 251 * HOUR
+    assert await engine.scheduler.fire_due() == START + 251 * HOUR
     assert await ticks_of(engine, "latest") == [START + 250 * HOUR]
     assert await ticks_of(engine, "skip") == []
     assert await ticks_of(engine, "all") == [START + n * HOUR for n in range(1, 251)]
     clock.milliseconds += 50 * MINUTE
-    await engine.ticker.fire_due()
+    await engine.scheduler.fire_due()
     for policy in CatchUp:
         assert (await ticks_of(engine, policy))[-1] == START + 251 * HOUR
 
@@ -156,12 +156,12 @@ async def test_a_tick_is_left_out_while_the_job_before_runs(
     await engine.schedules.put(replace(HOURLY, overlap=Overlap.SKIP))
     for _ in range(3):
         clock.milliseconds += HOUR
-        await engine.ticker.fire_due()
+        await engine.scheduler.fire_due()
     [job] = await jobs_of(engine)
     assert job.run_at == START + HOUR
     await engine.cancel(job.id)
     clock.milliseconds += HOUR
-    await engine.ticker.fire_due()
+    await engine.scheduler.fire_due()
     assert await ticks_of(engine) == [START + HOUR, START + 4 * HOUR]
 
 
@@ -175,9 +175,9 @@ async def test_only_those_who_have_its_kind_fire_a_schedule(
     async def something_else(ctx: Context) -> None: ...
 
     clock.milliseconds += HOUR
-    assert await Engine(store, other.kinds, clock).ticker.fire_due() is None
+    assert await Engine(store, other.kinds, clock).scheduler.fire_due() is None
     assert await jobs_of(engine) == []
-    await engine.ticker.fire_due()
+    await engine.scheduler.fire_due()
     assert len(await jobs_of(engine)) == 1
 
 
@@ -192,7 +192,7 @@ async def test_a_tick_whose_input_no_longer_fits_is_told_and_the_next_one_is_tri
 
     clock.milliseconds += HOUR
     changed = Engine(store, newer.kinds, clock)
-    assert await changed.ticker.fire_due() == START + 2 * HOUR
+    assert await changed.scheduler.fire_due() == START + 2 * HOUR
     stands = await engine.schedules.get("hourly")
     assert stands.problem is not None
     assert "does not fit kind 'report'" in stands.problem
@@ -200,7 +200,7 @@ async def test_a_tick_whose_input_no_longer_fits_is_told_and_the_next_one_is_tri
     await changed.schedules.put(replace(HOURLY, input="[2030]"))
     assert (await engine.schedules.get("hourly")).problem is None
     clock.milliseconds += HOUR
-    await changed.ticker.fire_due()
+    await changed.scheduler.fire_due()
     assert await ticks_of(engine) == [START + 2 * HOUR]
 
 
@@ -213,7 +213,7 @@ async def test_a_schedule_that_cannot_be_fired_here_does_not_hold_up_the_others(
     foreign = replace(HOURLY, name="foreign", timing=unknown)
     await store.put_schedule(replace(made, definition=foreign, revision="r"), None)
     clock.milliseconds += HOUR
-    assert await engine.ticker.fire_due() == START + 2 * HOUR
+    assert await engine.scheduler.fire_due() == START + 2 * HOUR
     assert len(await jobs_of(engine)) == 1
     assert (await engine.schedules.get("foreign")).next_at == START + HOUR
 
@@ -232,7 +232,7 @@ async def test_the_ticker_sleeps_until_the_tick_and_is_woken_by_a_change(
     store: SQLiteStore,
 ) -> None:
     engine = Engine(store, declare().kinds)
-    running = asyncio.create_task(engine.ticker.run())
+    running = asyncio.create_task(engine.scheduler.run())
     try:
         # It sleeps for half a minute now, if nobody wakes it.
         await engine.schedules.put(ScheduleDefinition("soon", "tidy", Timing(every_ms=1_000)))
@@ -266,7 +266,7 @@ async def test_an_outage_of_the_store_is_waited_out(
     failing: Any = FailingOnce(store)
     engine = Engine(failing, declare().kinds)
     await engine.schedules.put(ScheduleDefinition("soon", "tidy", Timing(every_ms=1_000)))
-    running = asyncio.create_task(engine.ticker.run())
+    running = asyncio.create_task(engine.scheduler.run())
     try:
         await fired(engine, 1)
         assert failing.failed
@@ -297,7 +297,7 @@ async def test_a_schedule_is_made_then_changed_then_left_alone(
 async def test_a_new_timing_does_not_bring_a_tick_back(engine: Engine, clock: HandClock) -> None:
     await engine.schedules.put(replace(HOURLY, timing=Timing(cron="0 * * * *")))
     clock.milliseconds += HOUR
-    await engine.ticker.fire_due()
+    await engine.scheduler.fire_due()
     clock.milliseconds -= 5_000  # another server, whose clock is behind
     moved, _ = await engine.schedules.put(replace(HOURLY, timing=Timing(cron="*/30 * * * *")))
     assert moved.next_at == START + HOUR + 30 * MINUTE
@@ -309,7 +309,7 @@ async def test_a_change_of_the_job_does_not_lose_a_tick_that_is_due(
     await engine.schedules.put(HOURLY)
     clock.milliseconds += HOUR
     await engine.schedules.put(replace(HOURLY, priority=3))
-    await engine.ticker.fire_due()
+    await engine.scheduler.fire_due()
     [job] = await jobs_of(engine)
     assert (job.run_at, job.priority) == (START + HOUR, 3)
 
@@ -323,7 +323,7 @@ async def test_a_paused_schedule_fires_nothing_and_goes_on_with_its_next_tick(
     assert await engine.schedules.pause("hourly") == paused
     assert engine.schedules.upcoming(paused, 2) == [START + HOUR, START + 2 * HOUR]
     clock.milliseconds += 5 * HOUR + MINUTE
-    assert await engine.ticker.fire_due() is None
+    assert await engine.scheduler.fire_due() is None
     changed, _ = await engine.schedules.put(replace(HOURLY, timing=Timing(cron="5 * * * *")))
     assert (changed.paused, changed.next_at) == (True, None)
     resumed = await engine.schedules.resume("hourly")
@@ -346,7 +346,7 @@ async def test_a_trigger_makes_a_job_now_and_leaves_the_ticks_alone(
     [again], _ = await engine.trigger("hourly")
     assert again.id != job.id, "a person who asks is heard, whatever runs"
     clock.milliseconds += HOUR
-    await engine.ticker.fire_due()
+    await engine.scheduler.fire_due()
     assert len(await jobs_of(engine)) == 2, "the tick is left out while that one runs"
 
 
@@ -354,7 +354,7 @@ async def test_a_deleted_schedule_fires_nothing(engine: Engine, clock: HandClock
     await engine.schedules.put(HOURLY)
     await engine.schedules.delete("hourly")
     clock.milliseconds += HOUR
-    assert await engine.ticker.fire_due() is None
+    assert await engine.scheduler.fire_due() is None
     for verb in ("get", "delete", "pause", "resume"):
         with pytest.raises(NotFound):
             await getattr(engine.schedules, verb)("hourly")
@@ -469,7 +469,7 @@ async def test_many_processes_that_start_at_once_register_the_same(
 async def test_a_worker_runs_the_jobs_of_a_schedule(engine: Engine, clock: HandClock) -> None:
     await engine.schedules.put(HOURLY)
     clock.milliseconds += HOUR
-    await engine.ticker.fire_due()
+    await engine.scheduler.fire_due()
     await engine.store.register_worker(WorkerInfo("w", "here", 1, ("report",), 1, START))
     [claim] = (await engine.claim("w", ["report"], 5)).claims
     assert (claim.input, claim.queue) == ('"2030"', "reports")

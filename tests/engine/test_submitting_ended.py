@@ -95,7 +95,7 @@ async def test_a_job_is_there_as_it_ended(engine: Engine, clock: HandClock) -> N
     how = ended(engine, '"a picture"')
     clock.milliseconds += 15
 
-    await engine.submit_ended(job, how)
+    await engine.submit_finished(job, how)
 
     found = await engine.wait(job.id, 0)
     assert (found.state, found.result, found.attempt) == (State.SUCCEEDED, '"a picture"', 1)
@@ -115,7 +115,7 @@ async def test_it_is_counted_like_one_that_a_worker_ran(
     clock.milliseconds += 3
     began = clock.now()
     clock.milliseconds += 15
-    await engine.submit_ended(job, FinishedJob(began, outcome))
+    await engine.submit_finished(job, FinishedJob(began, outcome))
     await engine.metrics.flush()
 
     kind = 'kind="draw"'
@@ -136,9 +136,9 @@ async def test_it_takes_from_the_quotas(engine: Engine) -> None:
     door = Door(engine, Quotas(submits_per_minute=2))
     jobs = [drawn(engine) for _ in range(3)]
     for job in jobs[:2]:
-        await engine.submit_ended(job, ended(engine), await door.admission())
+        await engine.submit_finished(job, ended(engine), await door.admission())
     with pytest.raises(QuotaExceeded):
-        await engine.submit_ended(jobs[2], ended(engine), await door.admission())
+        await engine.submit_finished(jobs[2], ended(engine), await door.admission())
     assert await written(engine) == [job.id for job in jobs[:2]]
     await engine.metrics.flush()
     assert (await engine.store.counters())['jobs_submitted{kind="draw"}'] == 2
@@ -147,22 +147,22 @@ async def test_it_takes_from_the_quotas(engine: Engine) -> None:
 async def test_what_was_not_written_is_given_back(engine: Engine) -> None:
     door = Door(engine, Quotas(submits_per_minute=2))
     first = drawn(engine, public_id="p_1")
-    await engine.submit_ended(first, ended(engine), await door.admission())
+    await engine.submit_finished(first, ended(engine), await door.admission())
     for _ in range(5):
         with pytest.raises(Conflict):
             taken = drawn(engine, public_id="p_1")
-            await engine.submit_ended(taken, ended(engine), await door.admission())
+            await engine.submit_finished(taken, ended(engine), await door.admission())
     second = drawn(engine)
-    await engine.submit_ended(second, ended(engine), await door.admission())
+    await engine.submit_finished(second, ended(engine), await door.admission())
     assert await written(engine) == [first.id, second.id]
 
 
 async def test_where_the_epoch_has_moved_it_is_let_in_again(engine: Engine) -> None:
     door = Door(engine, Quotas(submits_per_minute=1))
     old = await door.admission()
-    await engine.doorkeeper.put_tenant("acme")
+    await engine.authenticator.put_tenant("acme")
     job = drawn(engine)
-    await engine.submit_ended(job, ended(engine), old)
+    await engine.submit_finished(job, ended(engine), old)
     assert door.asked == 1, "and its place in the quota is taken once"
     assert await written(engine) == [job.id]
 
@@ -170,15 +170,15 @@ async def test_where_the_epoch_has_moved_it_is_let_in_again(engine: Engine) -> N
 async def test_who_is_not_let_in_again_has_written_nothing(engine: Engine) -> None:
     door = Door(engine, Quotas(submits_per_minute=1))
     old = await door.admission()
-    await engine.doorkeeper.put_tenant("acme")
+    await engine.authenticator.put_tenant("acme")
     door.closed = True
     job = drawn(engine)
     with pytest.raises(TenantSuspended):
-        await engine.submit_ended(job, ended(engine), old)
+        await engine.submit_finished(job, ended(engine), old)
     with pytest.raises(NotFound):
         await engine.get(job.id)
     door.closed = False
-    await engine.submit_ended(job, ended(engine), await door.admission())
+    await engine.submit_finished(job, ended(engine), await door.admission())
 
 
 async def test_what_is_kept_apart_does_not_go_this_way(engine: Engine) -> None:
@@ -190,19 +190,19 @@ async def test_what_is_kept_apart_does_not_go_this_way(engine: Engine) -> None:
         (job, ended(engine, report=Report(steps=(step,)))),
     ):
         with pytest.raises(ValueError, match="kept apart"):
-            await engine.submit_ended(new, how)
+            await engine.submit_finished(new, how)
     assert await written(engine) == []
 
 
 async def test_without_a_place_for_blobs_nothing_is_kept_apart(engine: Engine) -> None:
     plain = Engine(engine.store, engine.kinds, engine.clock)
     job = drawn(plain)
-    await plain.submit_ended(job._replace(input=LARGE), ended(plain, LARGE))
+    await plain.submit_finished(job._replace(input=LARGE), ended(plain, LARGE))
     assert (await plain.get(job.id)).result == LARGE
 
 
 async def test_its_place_is_forgotten(engine: Engine) -> None:
     job = drawn(engine)
     assert await engine.places.take(Lease(job.tenant, job.id, 1), "seats", ["a"]) == "a"
-    await engine.submit_ended(job, ended(engine))
+    await engine.submit_finished(job, ended(engine))
     assert not engine.places.are_used_here

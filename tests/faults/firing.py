@@ -86,7 +86,7 @@ async def main(settings: str) -> None:
         if point:
             set_trap(store, point)
         clock.milliseconds = int(now)
-        await engine.ticker.fire_due()
+        await engine.scheduler.fire_due()
         print("fired", flush=True)
     await store.close()
 

@@ -86,6 +86,6 @@ async def deliver_the_rest(store: Store, kinds: Mapping[str, Kind]) -> None:
     """Deliver what those who were killed had in their hands."""
     engine = Engine(store, kinds, Tomorrow(), guard=EgressPolicy(HERE))
     try:
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     finally:
-        await engine.deliverer.close()
+        await engine.dispatcher.close()

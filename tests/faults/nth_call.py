@@ -128,7 +128,7 @@ async def _life(
             ended = await stage.engine.wait(job.id, 60, tenant)
             assert ended.finished_at is not None, (tenant, ended)
         with contextlib.suppress(StoreUnavailable):
-            await engine.deliverer.deliver_due()
+            await engine.dispatcher.deliver_due()
     submits = [Submit(job.id, tenant=tenant) for job in jobs]
     records = await read_records(stage.store, submits)
     effects = EffectLog(stage.place.folder / "effects").read()
@@ -147,7 +147,7 @@ async def _until_done(verb: Callable[[], Awaitable[object]]) -> None:
 async def _doing_chores(engine: Engine) -> AsyncIterator[None]:
     """Sweep and deliver, as every process does beside its own work."""
     sweeper = Sweeper(engine.store, engine.clock, lease_s=LEASE_S, sweep_s=SWEEP_S)
-    chores = [asyncio.create_task(each) for each in (sweeper.run(), engine.deliverer.run())]
+    chores = [asyncio.create_task(each) for each in (sweeper.run(), engine.dispatcher.run())]
     try:
         yield
     finally:

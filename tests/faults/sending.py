@@ -57,9 +57,9 @@ async def main(settings: str) -> None:
         if point:
             set_trap(store, point)
         clock.milliseconds = int(now)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
         print("delivered", flush=True)
-    await engine.deliverer.close()
+    await engine.dispatcher.close()
     await store.close()
 
 

@@ -89,9 +89,9 @@ class WatchedStore:
         self._points("api.committed")
         return answer
 
-    async def submit_ended(self, *arguments: Any) -> None:
+    async def submit_finished(self, *arguments: Any) -> None:
         self._points("api.before_commit")
-        await self._store.submit_ended(*arguments)
+        await self._store.submit_finished(*arguments)
         self._points("api.committed")
 
 

@@ -69,7 +69,7 @@ async def test_a_worker_is_killed_around_a_large_step(
         assert sorted(ran) == sorted(["bulk/0", "bulk/1", "bulk/2", *again])
 
         clock.ahead_ms = RESERVED_MS + 1  # what nobody came to name is removed then
-        await engine.keeping.sweep()
+        await engine.payload_store.sweep()
         assert len(_files(blobs_folder)) == STEPS
         deleted = await engine.delete(job.id)
         assert deleted.deleted.blobs == STEPS

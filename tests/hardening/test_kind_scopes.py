@@ -135,7 +135,7 @@ async def _furnish(engine: Engine) -> tuple[list[str], dict[str, str]]:
 
 
 async def make_key(engine: Engine, tenant: str, *scopes: str) -> dict[str, str]:
-    _, shown = await engine.doorkeeper.create_key(tenant, scopes)
+    _, shown = await engine.authenticator.create_key(tenant, scopes)
     return {"Authorization": f"Bearer {shown}"}
 
 
@@ -255,9 +255,9 @@ def endpoint_for(handler: Any, **more: Any) -> Endpoint:
 
 @pytest.mark.parametrize("opens_to", [Audience.TENANT, Audience.KEY_OWNER, Audience.OPERATOR])
 async def test_an_endpoint_without_a_permission_does_not_start(
-    server: Server, opens_to: Audience
+    server: Server, audience: Audience
 ) -> None:
-    endpoint = endpoint_for(forgetful, opens_to=opens_to)
+    endpoint = endpoint_for(forgetful, audience=audience)
     with pytest.raises(ConfigurationError, match="GET /foreign does not declare its permission"):
         create_http_app(server.engine, surfaces=[Foreign(endpoint)])
 

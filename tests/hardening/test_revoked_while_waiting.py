@@ -93,7 +93,7 @@ class Waiting(NamedTuple):
 
     async def key(self, *scopes: str, tenant: str = ACME) -> tuple[str, dict[str, str]]:
         wanted = scopes or (Scope.READ, Scope.WRITE, Scope.CANCEL)
-        key, shown = await self.engine.doorkeeper.create_key(tenant, wanted)
+        key, shown = await self.engine.authenticator.create_key(tenant, wanted)
         return key.id, {"Authorization": f"Bearer {shown}"}
 
     async def is_waiting(self) -> None:
@@ -125,12 +125,12 @@ async def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 
 async def revoke(engine: Engine, key_id: str) -> int:
-    await engine.doorkeeper.revoke_key(key_id)
+    await engine.authenticator.revoke_key(key_id)
     return 401
 
 
 async def suspend(engine: Engine, key_id: str) -> int:
-    await engine.doorkeeper.put_tenant(ACME, status=TenantStatus.SUSPENDED)
+    await engine.authenticator.put_tenant(ACME, status=TenantStatus.SUSPENDED)
     return 403
 
 
@@ -233,7 +233,7 @@ async def test_an_assistant_that_waited_is_told_nothing(
     call = RawCall("POST", "/mcp", {**headers, **ACCEPT}, json.dumps(message).encode())
     calling = asyncio.ensure_future(call.make(waiting.served.app))
     await waiting.is_waiting()
-    await waiting.engine.doorkeeper.revoke_key(key_id)
+    await waiting.engine.authenticator.revoke_key(key_id)
     await waiting.end("echo")
     await asyncio.wait_for(calling, PATIENCE_S)
     assert SECRET.encode() not in b"".join(call.bodies)
@@ -248,7 +248,7 @@ async def test_a_stream_that_waited_tells_nothing_more(waiting: Waiting, of: str
     async with Stream(waiting.served.app, job.id, of=of, **given) as stream:
         assert await stream.next_told() is not None
         await waiting.is_waiting()
-        await waiting.engine.doorkeeper.revoke_key(key_id)
+        await waiting.engine.authenticator.revoke_key(key_id)
         await waiting.end("echo")
         rest = await stream.rest()
     assert [event for event in rest if event.name not in ("comment", "retry")] == []
@@ -358,7 +358,7 @@ async def test_an_answer_that_has_begun_breaks_off(waiting: Waiting) -> None:
     call = RawCall("GET", "/slow/stream", headers)
     calling = asyncio.ensure_future(call.make(waiting.served.app))
     await asyncio.wait_for(slow.reached.wait(), PATIENCE_S)
-    await waiting.engine.doorkeeper.revoke_key(key_id)
+    await waiting.engine.authenticator.revoke_key(key_id)
     slow.goes_on.set()
     await asyncio.wait_for(calling, PATIENCE_S)
     assert call.bodies == [b"first"]

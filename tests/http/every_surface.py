@@ -44,7 +44,7 @@ class WholeApi(NamedTuple):
 
     async def key_for(self, tenant: str, *scopes: str) -> dict[str, str]:
         """Return the headers of a new key."""
-        _, key = await self.engine.doorkeeper.create_key(tenant, scopes or ["admin"])
+        _, key = await self.engine.authenticator.create_key(tenant, scopes or ["admin"])
         return {"Authorization": f"Bearer {key}"}
 
 

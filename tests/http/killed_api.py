@@ -26,8 +26,8 @@ class DyingStore(SQLiteStore):
         await super().submit(*arguments)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    async def submit_ended(self, *arguments: Any) -> None:
-        await super().submit_ended(*arguments)
+    async def submit_finished(self, *arguments: Any) -> None:
+        await super().submit_finished(*arguments)
         os.kill(os.getpid(), signal.SIGKILL)
 
     async def submit_batch(self, *arguments: Any) -> Any:

@@ -77,7 +77,7 @@ def audited_endpoints() -> list[Endpoint]:
 
 async def key_for(engine: Engine, tenant: str, *scopes: str) -> dict[str, str]:
     """Make a key; return the headers it comes in and, under `id`, its id."""
-    key, shown = await engine.doorkeeper.create_key(tenant, scopes or [Scope.ADMIN])
+    key, shown = await engine.authenticator.create_key(tenant, scopes or [Scope.ADMIN])
     return {"X-Api-Key": shown, "id": key.id}
 
 
@@ -310,9 +310,9 @@ async def test_a_bad_query_is_refused(http: httpx2.AsyncClient, query: str) -> N
 
 async def test_entries_go_with_their_retention(engine: Engine, clock: StoppedClock) -> None:
     retention = AuditRetention(engine.store, clock, days=400)
-    await engine.doorkeeper.put_tenant("old")
+    await engine.authenticator.put_tenant("old")
     clock.milliseconds += 399 * DAY_MS
-    await engine.doorkeeper.put_tenant("new")
+    await engine.authenticator.put_tenant("new")
     await retention.sweep()
     assert [each.resource_id for each in await entries(engine)] == ["new", "old"]
     clock.milliseconds += DAY_MS + 1
@@ -350,16 +350,16 @@ async def test_the_use_of_a_key_is_written_behind_the_requests(
     bad = {"X-Api-Key": f"{other['X-Api-Key'][:-4]}0000"}
     assert (await http.get("/v1/jobs", headers=bad)).status_code == 401
     assert written == []
-    await engine.doorkeeper.uses.flush()
-    await engine.doorkeeper.uses.flush()
+    await engine.authenticator.uses.flush()
+    await engine.authenticator.uses.flush()
     assert written == [2]
     began = "2033-05-18T03:33:20.000Z"
     assert await last_used() == {admin["id"]: began, other["id"]: began}
     clock.milliseconds += 30_000
     assert (await http.get("/v1/jobs", headers=headers)).is_success
-    await engine.doorkeeper.uses.flush()
+    await engine.authenticator.uses.flush()
     assert (await last_used())[admin["id"]] == began, "once a minute is enough"
     clock.milliseconds += 30_000
     assert (await http.get("/v1/jobs", headers=headers)).is_success
-    await engine.doorkeeper.uses.flush()
+    await engine.authenticator.uses.flush()
     assert await last_used() == {admin["id"]: "2033-05-18T03:34:20.000Z", other["id"]: began}

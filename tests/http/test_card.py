@@ -193,7 +193,7 @@ async def test_actions_are_those_of_the_callers_key(
     app.job("one")(nothing)
     app.job("other")(nothing)
     engine = Engine(store, app.kinds, clock, pepper=lambda: b"p" * 32)
-    keys = engine.doorkeeper
+    keys = engine.authenticator
     both = (await keys.create_key("acme", [Scope.READ, Scope.WRITE, Scope.CANCEL]))[1]
     reader = (await keys.create_key("acme", [Scope.READ]))[1]
     partly = (await keys.create_key("acme", ["jobs:read", "jobs:write:one", "jobs:cancel:other"]))[

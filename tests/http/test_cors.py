@@ -22,7 +22,7 @@ async def test_pages_of_the_origins_named_may_ask_and_read(
     store: SQLiteStore, gate: Gate, origin: str
 ) -> None:
     engine = Engine(store, declare_kinds(gate).kinds, pepper=lambda: b"a pepper for tests")
-    _, key = await engine.doorkeeper.create_key("acme", ["jobs:write"])
+    _, key = await engine.authenticator.create_key("acme", ["jobs:write"])
     origins = Settings(cors_origins=f"{PAGE}, https://other.example").origins
     async with connect(create_http_app(engine, origins)) as http:
         asked = await http.options(

@@ -76,7 +76,7 @@ async def replica(
 
 async def make_key(engine: Engine, *scopes: str, tenant: str = "acme", **more: Any) -> str:
     wanted = scopes or (Scope.READ, Scope.WRITE, Scope.CANCEL)
-    return (await engine.doorkeeper.create_key(tenant, wanted, **more))[1]
+    return (await engine.authenticator.create_key(tenant, wanted, **more))[1]
 
 
 def with_key(key: str) -> dict[str, str]:
@@ -186,7 +186,7 @@ async def test_a_revoked_key_fails_at_once_on_every_replica(
             assert (await client.post("/v1/jobs", json=JOB, headers=headers)).status_code == 202
             assert (await client.get("/v1/jobs", headers=headers)).status_code == 200
 
-    await engine.doorkeeper.revoke_key(key.split("_")[1])
+    await engine.authenticator.revoke_key(key.split("_")[1])
 
     before = len((await http.get("/v1/jobs", headers=with_key(other))).json()["jobs"])
     # First the submit, whose server still remembers the key.
@@ -212,7 +212,7 @@ async def test_the_first_key_closes_the_door_everywhere(
         read_problem(await client.post("/v1/jobs", json=JOB), 401, "unauthorized")
         answer = await client.post("/v1/jobs", json=JOB, headers=with_key(key))
         assert answer.status_code == 202
-    await engine.doorkeeper.revoke_key(key.split("_")[1])
+    await engine.authenticator.revoke_key(key.split("_")[1])
     read_problem(await replica.get("/v1/jobs"), 401, "unauthorized")
 
 
@@ -376,7 +376,7 @@ async def test_a_stream_ends_when_its_key_is_revoked_however_much_there_is_to_te
     [claim] = (await engine.claim(claimer, ["echo"], 1)).claims
     async with Stream(app, job.id, authorization=f"Bearer {key}") as stream:
         assert await stream.next_told() is not None
-        await engine.doorkeeper.revoke_key(key.split("_")[1])
+        await engine.authenticator.revoke_key(key.split("_")[1])
         await engine.report(claim.lease, Report(events=(NewJobEvent(EventType.LOG, "{}"),)))
         told = [event.name for event in await stream.rest()]
     assert "log" not in told

@@ -45,7 +45,7 @@ class Links(Surface):
             "Follow",
             "links",
             {200: EndpointResponse("It.", {"text/plain": {}})},
-            opens_to=Audience.EVERYBODY,
+            audience=Audience.EVERYBODY,
             is_capability=True,
         ),
     )
@@ -154,5 +154,5 @@ async def test_what_is_remembered_is_bounded(
 def test_every_link_that_needs_no_key_is_limited() -> None:
     for surface in every_surface():
         for endpoint in surface.endpoints:
-            if endpoint.opens_to is Audience.EVERYBODY and "{" in endpoint.path:
+            if endpoint.audience is Audience.EVERYBODY and "{" in endpoint.path:
                 assert endpoint.is_capability, endpoint.path

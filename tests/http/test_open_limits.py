@@ -49,7 +49,7 @@ async def serve(
 
 
 async def key_for(engine: Engine, tenant: str) -> dict[str, str]:
-    _, key = await engine.doorkeeper.create_key(tenant, ["admin"])
+    _, key = await engine.authenticator.create_key(tenant, ["admin"])
     return {"Authorization": f"Bearer {key}"}
 
 
@@ -200,5 +200,5 @@ def _with_key(endpoints: list[Endpoint]) -> list[Endpoint]:
     return [
         each
         for each in endpoints
-        if each.opens_to is not Audience.EVERYBODY and each.handler is not submit_job
+        if each.audience is not Audience.EVERYBODY and each.handler is not submit_job
     ]

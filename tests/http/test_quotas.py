@@ -45,8 +45,8 @@ def limited(engine: Engine, http: httpx2.AsyncClient) -> Any:
     """Give the caller's tenant quotas."""
 
     async def limited(**quotas: int) -> None:
-        await engine.doorkeeper.put_tenant("acme", quotas=Quotas(**quotas))
-        _, key = await engine.doorkeeper.create_key("acme", ["admin"])
+        await engine.authenticator.put_tenant("acme", quotas=Quotas(**quotas))
+        _, key = await engine.authenticator.create_key("acme", ["admin"])
         http.headers["X-Api-Key"] = key
 
     return limited
@@ -175,14 +175,14 @@ async def test_a_quota_holds_from_the_moment_it_is_set(
         await submit(http)
     changed = await http.get("/v1/tenants/acme")
     assert changed.json()["quotas"]["jobs_waiting"] == 100
-    await engine.doorkeeper.put_tenant("acme", quotas=Quotas(jobs_waiting=3))
+    await engine.authenticator.put_tenant("acme", quotas=Quotas(jobs_waiting=3))
     read_problem(await submit(http), 429, "quota-exceeded")
 
 
 async def test_quotas_that_make_no_sense_are_refused(
     engine: Engine, http: httpx2.AsyncClient
 ) -> None:
-    _, key = await engine.doorkeeper.create_key("default", ["admin"])
+    _, key = await engine.authenticator.create_key("default", ["admin"])
     http.headers["X-Api-Key"] = key
     for body in (
         {"quotas": {"jobs_waiting": -1}},

@@ -115,7 +115,7 @@ async def test_a_tick_becomes_a_job_that_is_found_by_its_label(
 ) -> None:
     made = await put(http, labels={"team": "a"})
     clock.milliseconds += 60_000
-    await engine.ticker.fire_due()
+    await engine.scheduler.fire_due()
 
     [job] = (await http.get(made["links"]["jobs"])).json()["jobs"]
     assert job["labels"] == {"team": "a", "schedule": "nightly"}
@@ -284,7 +284,7 @@ async def test_inputs_of_schedules_are_not_logged(
     await put(http, input="a secret word")
     await http.post(f"{NIGHTLY}/trigger")
     clock.milliseconds += 60_000
-    await engine.ticker.fire_due()
+    await engine.scheduler.fire_due()
     lines = log_lines()
     assert {"schedule made", "schedule triggered", "schedule fired"} <= {
         line["message"] for line in lines

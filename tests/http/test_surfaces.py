@@ -44,7 +44,7 @@ class Shown(Reports):
                 "About",
                 "reports",
                 {200: EndpointResponse("Words.", OBJECT)},
-                opens_to=Audience.EVERYBODY,
+                audience=Audience.EVERYBODY,
             ),
         )
 
@@ -151,7 +151,7 @@ async def test_keys_scopes_and_tenants_hold_for_a_surface(
     http: httpx2.AsyncClient, engine: Engine
 ) -> None:
     keys = {
-        name: (await engine.doorkeeper.create_key(tenant, grants))[1]
+        name: (await engine.authenticator.create_key(tenant, grants))[1]
         for name, tenant, grants in (
             ("mine", "a", ["jobs:read", "jobs:write"]),
             ("reader", "a", ["jobs:read"]),
@@ -175,7 +175,7 @@ async def test_keys_scopes_and_tenants_hold_for_a_surface(
 
 
 async def test_what_a_surface_opens_needs_no_key(http: httpx2.AsyncClient, engine: Engine) -> None:
-    await engine.doorkeeper.create_key("a", ["jobs:read"])
+    await engine.authenticator.create_key("a", ["jobs:read"])
     assert (await http.get("/reports/about/us")).json() == {"topic": "us"}
     assert (await http.get("/reports/about/us/all")).status_code == 401
     assert (await http.get("/reports/none")).status_code == 401

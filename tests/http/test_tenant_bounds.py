@@ -38,8 +38,8 @@ async def submit(http: httpx2.AsyncClient, queue: str, **headers: str) -> httpx2
 async def test_a_tenant_uses_a_bounded_number_of_queues(
     engine: Engine, http: httpx2.AsyncClient
 ) -> None:
-    _, acme = await engine.doorkeeper.create_key("acme", ["admin"])
-    _, other = await engine.doorkeeper.create_key("other", ["admin"])
+    _, acme = await engine.authenticator.create_key("acme", ["admin"])
+    _, other = await engine.authenticator.create_key("other", ["admin"])
     for name in ("a", "b", "c", "a"):
         assert (await submit(http, name, **{"X-Api-Key": acme})).status_code == 202
 

@@ -104,14 +104,14 @@ async def acme(engine: Engine, claimer: str) -> Acme:
     upload = (await engine.uploads.receive(b"hushed", tenant="acme")).upload
     timing = Timing(every_ms=60_000)
     await engine.schedules.put(ScheduleDefinition("nightly", "echo", timing=timing), tenant="acme")
-    key, _ = await engine.doorkeeper.create_key("acme", EVERYTHING)
+    key, _ = await engine.authenticator.create_key("acme", EVERYTHING)
     return Acme(ended.id, running.id, key.id, webhook.id, upload.id)
 
 
 @pytest.fixture
 async def stranger(engine: Engine, app: Starlette) -> AsyncIterator[httpx2.AsyncClient]:
     """Another tenant, with every scope it can have."""
-    _, shown = await engine.doorkeeper.create_key("other", [Scope.ADMIN])
+    _, shown = await engine.authenticator.create_key("other", [Scope.ADMIN])
     async with connect(app) as client:
         client.headers["Authorization"] = f"Bearer {shown}"
         yield client
@@ -170,7 +170,7 @@ async def test_nobody_sees_or_changes_what_another_tenant_has(
         assert "hushed" not in answer.text
         assert acme.ended not in answer.text.replace(f"job {acme.ended}", "")
         names_other = any(f"{{{name}}}" in endpoint.path for name in OWNED)
-        if endpoint.opens_to is Audience.OPERATOR or endpoint.scope is Scope.WORK:
+        if endpoint.audience is Audience.OPERATOR or endpoint.scope is Scope.WORK:
             read_problem(answer, 403, "forbidden")
         elif (names_other and endpoint.name != "putSchedule") or endpoint.name == "createKey":
             read_problem(answer, 404, "not-found")
@@ -191,7 +191,7 @@ async def test_naming_another_tenant_is_for_the_operator(
     before = await picture(engine, acme)
     answer = await call(stranger, endpoint, acme, acme.ended, params={"tenant": "acme"})
 
-    if endpoint.opens_to is Audience.TENANT:
+    if endpoint.audience is Audience.TENANT:
         read_problem(answer, 403, "forbidden")
     else:
         assert answer.status_code in (400, 403, 404)
@@ -218,7 +218,7 @@ async def test_every_call_needs_its_scope(
     engine: Engine, acme: Acme, http: httpx2.AsyncClient, endpoint: Endpoint
 ) -> None:
     others = [scope for scope in Scope if scope not in (endpoint.scope, Scope.ADMIN)]
-    _, shown = await engine.doorkeeper.create_key("default", others)
+    _, shown = await engine.authenticator.create_key("default", others)
     http.headers["X-Api-Key"] = shown
     before = await picture(engine, acme)
     answer = await call(http, endpoint, acme, acme.ended)
@@ -233,7 +233,7 @@ async def test_every_call_needs_its_scope(
 async def test_the_operator_acts_for_any_tenant(
     engine: Engine, acme: Acme, http: httpx2.AsyncClient
 ) -> None:
-    _, shown = await engine.doorkeeper.create_key("default", [Scope.ADMIN])
+    _, shown = await engine.authenticator.create_key("default", [Scope.ADMIN])
     http.headers["X-Api-Key"] = shown
 
     listed = await http.get("/v1/jobs", params={"tenant": "acme"})
@@ -247,7 +247,7 @@ async def test_a_worker_runs_jobs_of_every_tenant_by_the_links_it_gets(
     engine: Engine, http: httpx2.AsyncClient
 ) -> None:
     job = await engine.submit(Submission("echo", "1", tenant="acme"))
-    _, shown = await engine.doorkeeper.create_key("default", [Scope.WORK])
+    _, shown = await engine.authenticator.create_key("default", [Scope.WORK])
     http.headers["X-Api-Key"] = shown
 
     [claim] = (await http.post("/v1/claims", json={"kinds": ["echo"]})).json()["claims"]

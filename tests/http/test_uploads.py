@@ -295,7 +295,7 @@ async def test_an_upload_that_no_job_takes_is_removed(
     upload = (await send(http)).json()["id"]
     clock.milliseconds += UNUSED_KEPT_MS
     read_problem(await http.get(f"/v1/uploads/{upload}"), 404, "not-found")
-    await engine.keeping.sweep()
+    await engine.payload_store.sweep()
     assert files(folder) == []
 
 

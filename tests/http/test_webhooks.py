@@ -198,14 +198,14 @@ async def test_a_delivery_is_read_and_sent_again(
     await http.post(f"{PLACE}/{webhook['id']}/enable")
     job_id = await told(http, submit)
     await http.post(f"{PLACE}/{webhook['id']}/disable")
-    await engine.deliverer.deliver_due()  # calls it off
+    await engine.dispatcher.deliver_due()  # calls it off
     path = f"{PLACE}/deliveries/{job_id}.2.{webhook['id']}"
     failed = (await http.get(path)).json()
     assert (failed["state"], failed["next_at"]) == ("failed", None)
     assert [each["error"] for each in failed["tries"]] == ["the webhook is disabled"]
     again = await http.post(f"{path}/redeliver")
     assert (again.status_code, again.json()["state"]) == (202, "pending")
-    await engine.deliverer.deliver_due()
+    await engine.dispatcher.deliver_due()
     all_failed = await http.post(f"{PLACE}/{webhook['id']}/redeliver")
     assert (all_failed.status_code, all_failed.json()) == (202, {"deliveries": 1})
     for unknown in ("x", f"{job_id}.9", f"{job_id}.2.{job_id}", "%00", f"{job_id}.2.%00"):

@@ -24,7 +24,7 @@ READABLE = {"getInput", "getSteps", "getStepResult", "listArtifacts", "getArtifa
 READS = [
     endpoint
     for endpoint in ENDPOINTS
-    if endpoint.scope is Scope.READ and endpoint.opens_to is Audience.TENANT
+    if endpoint.scope is Scope.READ and endpoint.audience is Audience.TENANT
 ]
 READS_BY_NAME = {each.name: each for each in READS}
 LEASE_BODIES: dict[str, Any] = {
@@ -68,7 +68,7 @@ def engine(store: Store, gate: Gate, clock: StoppedClock) -> Engine:
 
 async def worker_key(engine: Engine, http: httpx2.AsyncClient, *scopes: str) -> WorkerKey:
     wanted = scopes or (Scope.WORK, Scope.READ)
-    _, shown = await engine.doorkeeper.create_key("default", wanted)
+    _, shown = await engine.authenticator.create_key("default", wanted)
     return WorkerKey(http, shown)
 
 

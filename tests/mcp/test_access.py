@@ -25,7 +25,7 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 
 async def make_key(engine: Engine, *scopes: str, tenant: str = "acme") -> str:
-    return (await engine.doorkeeper.create_key(tenant, scopes))[1]
+    return (await engine.authenticator.create_key(tenant, scopes))[1]
 
 
 async def names(url: str, key: str) -> list[str]:
@@ -103,7 +103,7 @@ async def test_nothing_of_a_call_is_logged(
 
 async def test_a_quota_is_a_result_that_says_so(url: str, engine: Engine) -> None:
     key = await make_key(engine, *ALL)
-    await engine.doorkeeper.put_tenant("acme", quotas=Quotas(submits_per_minute=0))
+    await engine.authenticator.put_tenant("acme", quotas=Quotas(submits_per_minute=0))
     async with connected(url, key) as client:
         refused = await client.call_tool("shout", {"input": "ho"})
     assert refused.is_error

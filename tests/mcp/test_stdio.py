@@ -75,7 +75,7 @@ async def test_tasks_over_stdio(url: str) -> None:
 
 
 async def test_the_key_is_the_commands(url: str, engine: Any) -> None:
-    _, key = await engine.doorkeeper.create_key("acme", ["jobs:write:shout"])
+    _, key = await engine.authenticator.create_key("acme", ["jobs:write:shout"])
     async with over_stdio(url, mode="legacy", COATCHECK_API_KEY=key) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["shout"]
     with pytest.raises(BaseException) as refused:

@@ -75,12 +75,12 @@ async def everything(engine: Engine, ids: list[str]) -> list[object]:
         found += [job, await engine.events(job_id), await engine.steps(job_id)]
         found.append(await engine.store.messages(job.tenant, job_id))
         text = await engine.store.input_of(job.tenant, job_id)
-        found.append(await engine.keeping.read(text))
+        found.append(await engine.payload_store.read(text))
         for artifact in job.artifacts:
-            pieces = await engine.keeping.stream(artifact)
+            pieces = await engine.payload_store.stream(artifact)
             found.append(b"".join([piece async for piece in pieces]))
         for upload in await engine.store.uploads_of(job.tenant, job_id):
-            pieces = await engine.keeping.stream(upload)
+            pieces = await engine.payload_store.stream(upload)
             found.append(b"".join([piece async for piece in pieces]))
     found.append((await engine.schedules.get("every", DEFAULT_TENANT)).definition)
     for endpoint in await engine.store.list_endpoints(DEFAULT_TENANT):

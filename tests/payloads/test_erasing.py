@@ -38,7 +38,7 @@ async def test_after_the_retention_nothing_is_left(
     assert found_in(tmp_path / "scratch") == []
 
     clock.ahead_ms = 3_700_000
-    sweeper = Sweeper(store, clock, lease_s=30, sweep_s=5, keeping=engine.keeping)
+    sweeper = Sweeper(store, clock, lease_s=30, sweep_s=5, payload_store=engine.payload_store)
     await sweeper.sweep()
 
     assert found_in(data) == []
@@ -102,7 +102,9 @@ async def test_an_input_that_is_dropped_at_the_end_is_not_left_either(
     ended = await sing(engine, tmp_path / "scratch", others=1)
     uploads = [path for path in found_in(data) if "uploads" in path]
     assert len(uploads) == 1, "until the sweep"
-    sweeper = Sweeper(store, engine.clock, lease_s=30, sweep_s=5, keeping=engine.keeping)
+    sweeper = Sweeper(
+        store, engine.clock, lease_s=30, sweep_s=5, payload_store=engine.payload_store
+    )
     await sweeper.sweep()
     assert not [path for path in found_in(data) if "uploads" in path]
     async with connect(create_http_app(engine)) as http:

@@ -41,7 +41,7 @@ class Time:
         self._clock = StoppedClock()
         self.engine = Engine(store, declare().kinds, self._clock, blobs=blobs)
         self._sweeper = Sweeper(
-            store, self._clock, lease_s=30, sweep_s=5, keeping=self.engine.keeping
+            store, self._clock, lease_s=30, sweep_s=5, payload_store=self.engine.payload_store
         )
 
     async def at(self, minute: int) -> None:
@@ -61,7 +61,7 @@ class Time:
             text = await self.engine.store.input_of(DEFAULT_TENANT, job_id)
         except InputGone:
             return False
-        return await self.engine.keeping.read(text) == INPUT
+        return await self.engine.payload_store.read(text) == INPUT
 
     async def blobs_left(self) -> int:
         return len(await self.engine.store.blobs_after(None, 100))

@@ -70,7 +70,7 @@ async def test_nothing_can_be_read_without_the_key(
     for word in (f'"log {WORD}"', f'{{"output":"{WORD}"}}', f'"progress {WORD}"'):
         assert any(word in data for data in said), word
     for file, content in zip(song.artifacts, (LARGE.encode(), SMALL_FILE), strict=True):
-        pieces = await engine.keeping.stream(file)
+        pieces = await engine.payload_store.stream(file)
         assert b"".join([piece async for piece in pieces]) == content
     assert ended[0].error is not None
     assert ended[0].error.message.startswith(f"error {WORD}")
@@ -85,7 +85,7 @@ async def test_nor_what_has_ended_before_it_was_written(engine: Engine, data: Pa
         said = Report(
             Progress(1, 2, WORD), events=(NewJobEvent(EventType.LOG, WORD),), files=(file,)
         )
-        await engine.submit_ended(job, FinishedJob(now, outcome, said))
+        await engine.submit_finished(job, FinishedJob(now, outcome, said))
 
         assert WORD in repr(found := await engine.get(job.id))
         assert found.progress == said.progress

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from coatcheck.model.outcome import Succeeded
-from coatcheck.model.step import child_ended, event_sent
+from coatcheck.model.step import child_finished, event_sent
 from tests.postgres.world import LATER, World
 
 ENDED = ("succeeded", "failed", "cancelled")
@@ -150,7 +150,7 @@ def _check_settled(job: Any, lease: Any, outcome: Any, answer: bool) -> None:
 
 
 def _has_come(job_id: str, what: str, jobs: dict[str, Any], came: set[tuple[str, str]]) -> bool:
-    if what.startswith(child_ended("")):
-        child = jobs.get(what.removeprefix(child_ended("")))
+    if what.startswith(child_finished("")):
+        child = jobs.get(what.removeprefix(child_finished("")))
         return child is None or child["state"] in ENDED
     return (job_id, what) in came

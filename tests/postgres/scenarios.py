@@ -10,7 +10,7 @@ from coatcheck.model import transition as rules
 from coatcheck.model.job import JobInsert, Lease
 from coatcheck.model.limit import Limit
 from coatcheck.model.outcome import Cancelled, Errored, Outcome, Released, Succeeded, Waiting
-from coatcheck.model.step import Op, StepId, child_ended, event_sent
+from coatcheck.model.step import Op, StepId, child_finished, event_sent
 from coatcheck.store.base import Idempotency
 from coatcheck.store.postgres import jobs
 from coatcheck.store.postgres.store import PostgresStore
@@ -43,7 +43,7 @@ async def families(world: World) -> None:
     leases = {lease.job_id: lease for lease in await world.claim(store, ["child"])}
     waits = []
     for parent in parents:
-        names = [child_ended(child.id) for child in children[parent]]
+        names = [child_finished(child.id) for child in children[parent]]
         groups = (
             (tuple(names),) if world.random.random() < 0.6 else tuple((name,) for name in names)
         )
@@ -100,7 +100,7 @@ async def _family(world: World) -> tuple[PostgresStore, Lease, list[JobInsert], 
 async def cancelling(world: World) -> None:
     """A job is cancelled while it spawns, waits or ends, and its children run or end."""
     store, parent, born, leases = await _family(world)
-    names = tuple(child_ended(child.id) for child in born)
+    names = tuple(child_finished(child.id) for child in born)
     waits = Waiting(None, (names,))
     if world.random.random() < 0.5:
         await world.settle(store, (parent, waits))
@@ -122,7 +122,7 @@ async def cancelling(world: World) -> None:
 async def resuming(world: World) -> None:
     """A cancelled job is resumed while its children are being cancelled."""
     store, parent, born, leases = await _family(world)
-    await world.settle(store, (parent, Waiting(None, ((child_ended(born[0].id),),))))
+    await world.settle(store, (parent, Waiting(None, ((child_finished(born[0].id),),))))
     if world.random.random() < 0.5:  # and who cancelled it died then
         await store._database.run(
             lambda db: jobs.move(db, store._sql, [(TENANT, parent.job_id)], rules.cancel_asked, NOW)
@@ -229,7 +229,7 @@ async def deleting(world: World) -> None:
     [parent] = await world.running(store)
     [child] = await world.spawn(store, parent)
     [lease] = await world.claim(store, ["child"])
-    waits = (parent, Waiting(None, ((child_ended(child.id),),)))
+    waits = (parent, Waiting(None, ((child_finished(child.id),),)))
     if world.random.random() < 0.5:
         await world.settle(store, (lease, world.outcome(ends=True)))
         ends = world.resume(world.store, child.id)

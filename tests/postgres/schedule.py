@@ -57,7 +57,7 @@ class Schedule:
     trace: list[str] = field(default_factory=list)
     circles: int = 0
     _waiting: list[Turn] = field(default_factory=list)
-    _under_way: list[Turn] = field(default_factory=list)
+    _in_progress: list[Turn] = field(default_factory=list)
     _active: bool = False
     _moves: int = 0
 
@@ -126,7 +126,7 @@ class Schedule:
                 turn = self._choose()
                 self.trace.append(f"{turn.actor}: {turn.what}")
                 self._waiting.remove(turn)
-                self._under_way.append(turn)
+                self._in_progress.append(turn)
                 turn.go.set_result(None)
             elif all(task.done() for task in tasks):
                 return
@@ -150,18 +150,18 @@ class Schedule:
             before = self._moves
             for _ in range(ROUNDS):
                 await asyncio.sleep(0)
-            if self._moves == before and all(turn.blocked for turn in self._under_way):
+            if self._moves == before and all(turn.blocked for turn in self._in_progress):
                 break
         if self.always is not None and self._last:
             await self.always()
 
     async def _until_ended_or_blocked(self) -> None:
         while True:
-            self._under_way = [turn for turn in self._under_way if not turn.ended.done()]
-            if not self._under_way:
+            self._in_progress = [turn for turn in self._in_progress if not turn.ended.done()]
+            if not self._in_progress:
                 return
             blockers = await self._blockers()
-            circle = _circle(self._under_way, blockers)
+            circle = _circle(self._in_progress, blockers)
             if circle:
                 last = circle[-1]
                 self.circles += 1
@@ -170,23 +170,25 @@ class Schedule:
                 await self.observer.execute("SELECT pg_cancel_backend($1)", last.pid)
                 await last.ended
                 continue
-            for turn in self._under_way:
+            for turn in self._in_progress:
                 if blockers[turn.pid] and not turn.blocked:
                     self.trace.append(f"{turn.actor}: {turn.what} waits")
                 turn.blocked = bool(blockers[turn.pid])
-            moving = [turn.ended for turn in self._under_way if not turn.blocked]
+            moving = [turn.ended for turn in self._in_progress if not turn.blocked]
             if not moving:
                 return
             await asyncio.wait(moving, timeout=LOOK_AGAIN_S)
 
     async def _blockers(self) -> dict[int, list[int]]:
-        rows = await self.observer.fetch(_BLOCKED, [turn.pid for turn in self._under_way])
+        rows = await self.observer.fetch(_BLOCKED, [turn.pid for turn in self._in_progress])
         return {row[0]: row[1] for row in rows}
 
 
-def _circle(under_way: Sequence[Turn], blockers: Mapping[int, list[int]]) -> list[Turn]:
+def _circle(in_progress: Sequence[Turn], blockers: Mapping[int, list[int]]) -> list[Turn]:
     """Return those who wait for each other, in the order they came."""
-    ours = {turn.pid: [pid for pid in blockers[turn.pid] if pid in blockers] for turn in under_way}
+    ours = {
+        turn.pid: [pid for pid in blockers[turn.pid] if pid in blockers] for turn in in_progress
+    }
     while True:
         left = {
             pid: [other for other in others if other in ours]
@@ -194,7 +196,7 @@ def _circle(under_way: Sequence[Turn], blockers: Mapping[int, list[int]]) -> lis
             if any(other in ours for other in others)
         }
         if left == ours:
-            return [turn for turn in under_way if turn.pid in left]
+            return [turn for turn in in_progress if turn.pid in left]
         ours = left
 
 

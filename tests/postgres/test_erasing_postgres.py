@@ -48,7 +48,7 @@ async def test_after_the_retention_nothing_is_left(store: PostgresStore, tmp_pat
     )
 
     clock.ahead_ms = 3_700_000
-    sweeper = Sweeper(store, clock, lease_s=30, sweep_s=5, keeping=engine.keeping)
+    sweeper = Sweeper(store, clock, lease_s=30, sweep_s=5, payload_store=engine.payload_store)
     await sweeper.sweep()
 
     assert await tables_with_the_word(store) == []

@@ -44,7 +44,9 @@ async def test_one_job_and_one_archive(store: PostgresStore, folder: Path) -> No
         clock.ahead_ms = 3_600_000 + 1000
         await store.register_worker(worker_info("w"))
         assert (await engine.claim("w", ["graph"], 1)).claims == []  # G14
-        await Sweeper(store, clock, lease_s=30, sweep_s=5, keeping=engine.keeping).sweep()
+        await Sweeper(
+            store, clock, lease_s=30, sweep_s=5, payload_store=engine.payload_store
+        ).sweep()
         said = (await http.post("/v1/graphs/call", headers=headers)).json()
         assert (said["status"], said["error"][:9]) == ("failed", "expired: ")
         assert [path for path in (folder / "blobs").rglob("*") if path.is_file()] == []

@@ -9,7 +9,7 @@ import pytest
 from coatcheck.model.job import Lease
 from coatcheck.model.outcome import Succeeded, Waiting
 from coatcheck.model.state import Reason, State
-from coatcheck.model.step import child_ended
+from coatcheck.model.step import child_finished
 from coatcheck.store.base import Settlement
 from coatcheck.store.postgres import jobs, waiters
 from coatcheck.store.postgres.jobs import SettleEffects, key_of
@@ -36,7 +36,7 @@ async def test_a_job_that_begins_to_wait_while_another_is_woken_is_woken_as_well
     for parent in parents:
         await spawn(store, parent)
     children = {each.lease.job_id: each.lease for each in await claim(store, "child")}
-    waits = [Waiting(None, ((child_ended(each),),)) for each in sorted(children)]
+    waits = [Waiting(None, ((child_finished(each),),)) for each in sorted(children)]
     await settle(store, parents[0], waits[0])
     begun: list[SettleEffects] = []
 

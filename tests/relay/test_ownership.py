@@ -58,7 +58,7 @@ Stage = Callable[[Serve, Path], AbstractAsyncContextManager[Scene]]
 
 
 async def key_of(engine: Engine, tenant: str, *scopes: Scope) -> str:
-    _, shown = await engine.doorkeeper.create_key(tenant, scopes or EVERYTHING)
+    _, shown = await engine.authenticator.create_key(tenant, scopes or EVERYTHING)
     return shown
 
 

@@ -268,7 +268,7 @@ async def test_a_webhook_of_the_tenant_tells_nothing_of_a_call(staged: Any) -> N
     async with staged(says(body=b"canary-answer")) as cast, service(receive) as receiver:
         engine = cast.server.engine
         await engine.webhooks.create(WebhookSpec(receiver.url), "", "acme")
-        delivering = asyncio.create_task(engine.deliverer.run())
+        delivering = asyncio.create_task(engine.dispatcher.run())
         await cast.ended(await cast.call())
         await asyncio.wait_for(told.wait(), 60)
         delivering.cancel()

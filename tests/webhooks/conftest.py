@@ -52,7 +52,7 @@ class StoppedClock(MovedClock):
 
 @contextlib.asynccontextmanager
 async def delivering(engine: Engine) -> AsyncIterator[None]:
-    task = asyncio.create_task(engine.deliverer.run())
+    task = asyncio.create_task(engine.dispatcher.run())
     try:
         yield
     finally:
@@ -77,5 +77,5 @@ async def engine(clock: MovedClock) -> AsyncIterator[Engine]:
         await store.open()
         engine = Engine(store, app.kinds, clock, guard=EgressPolicy("127.0.0.1"))
         yield engine
-        await engine.deliverer.close()
+        await engine.dispatcher.close()
         await store.close()

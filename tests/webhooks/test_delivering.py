@@ -38,7 +38,7 @@ async def test_a_receiver_is_told_and_can_verify_it(engine: Engine) -> None:
     async with receiving() as receiver:
         endpoint, secret = await engine.webhooks.create(WebhookSpec(receiver.url))
         job = await cancelled(engine, traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01")
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     [call] = receiver.calls
     message = call.verified(secret)
     assert message["type"] == "job.cancelled"
@@ -63,7 +63,7 @@ async def test_a_jobs_own_webhook_is_signed_with_the_tenants_secret(engine: Engi
     async with receiving() as receiver:
         await cancelled(engine, WebhookSpec(receiver.url))
         await cancelled(engine, WebhookSpec(receiver.url, ["job.succeeded"]))
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     [call] = receiver.calls
     secret = await engine.webhooks.secret()
     assert call.verified(secret)["type"] == "job.cancelled"
@@ -77,11 +77,11 @@ async def test_after_a_rotation_both_secrets_verify_for_a_day(
         endpoint, old = await engine.webhooks.create(WebhookSpec(receiver.url))
         new, until = await engine.webhooks.rotate(endpoint.id)
         await cancelled(engine)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
         assert until - clock.now() <= 86_400_000
         clock.ahead_ms += 86_400_001
         await cancelled(engine)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     first, second = receiver.calls
     assert first.verified(new) == first.verified(old)
     assert len(first.headers["webhook-signature"].split()) == 2
@@ -101,7 +101,7 @@ class TestTheSchedule:
         async with receiving(lambda _: 500) as receiver:
             await engine.webhooks.create(WebhookSpec(receiver.url))
             job = await cancelled(engine)
-            await engine.deliverer.deliver_due()
+            await engine.dispatcher.deliver_due()
             for number, wait_s in enumerate(SCHEDULE_S[1:], 1):
                 assert len(receiver.calls) == number
                 [delivery] = await deliveries(engine, job)
@@ -109,12 +109,12 @@ class TestTheSchedule:
                 wait_ms = delivery.due_at - clock.now()
                 assert wait_s * 1000 <= wait_ms <= wait_s * 1200
                 clock.ahead_ms += wait_ms - 1
-                await engine.deliverer.deliver_due()
+                await engine.dispatcher.deliver_due()
                 assert len(receiver.calls) == number, "too early"
                 clock.ahead_ms += 1
-                await engine.deliverer.deliver_due()
+                await engine.dispatcher.deliver_due()
             clock.ahead_ms += 10 * 86_400_000
-            await engine.deliverer.deliver_due()
+            await engine.dispatcher.deliver_due()
         assert len(receiver.calls) == len(SCHEDULE_S) == 7
         assert len({call.id for call in receiver.calls}) == 1
         assert len({call.body for call in receiver.calls}) == 1
@@ -128,7 +128,7 @@ async def test_redirects_are_failures(engine: Engine) -> None:
     async with receiving(lambda _: 302) as receiver:
         await engine.webhooks.create(WebhookSpec(receiver.url))
         job = await cancelled(engine)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     [delivery] = await deliveries(engine, job)
     assert delivery.state is DeliveryState.PENDING
     assert delivery.log[0].error == "answered 302: a redirect, which is not followed"
@@ -139,17 +139,17 @@ async def test_gone_disables_an_endpoint_until_it_is_enabled(engine: Engine) -> 
     async with receiving(lambda _: answers.pop(0)) as receiver:
         endpoint, _ = await engine.webhooks.create(WebhookSpec(receiver.url))
         job = await cancelled(engine)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
         disabled = await engine.webhooks.get(endpoint.id)
         assert disabled.disabled_why == "it answered 410: gone"
         await cancelled(engine)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
         assert len(receiver.calls) == 1
         await engine.webhooks.enable(endpoint.id)
         [delivery] = await deliveries(engine, job)
         assert delivery.state is DeliveryState.FAILED
         assert await engine.webhooks.redeliver_failed(endpoint.id) == 1
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     assert [call.id for call in receiver.calls] == [f"msg_{job.id}_2"] * 2
     assert (await engine.webhooks.get(endpoint.id)).failing_since is None
 
@@ -160,10 +160,10 @@ async def test_an_endpoint_that_takes_nothing_for_days_is_disabled(
     async with receiving(lambda _: 503) as receiver:
         endpoint, _ = await engine.webhooks.create(WebhookSpec(receiver.url))
         await cancelled(engine)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
         assert (await engine.webhooks.get(endpoint.id)).failing_since is not None
         clock.ahead_ms += 3 * 86_400_000
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     disabled = await engine.webhooks.get(endpoint.id)
     assert disabled.disabled_why == "it has taken nothing for three days"
 
@@ -175,9 +175,9 @@ async def test_one_success_and_it_counts_from_the_beginning(
     async with receiving(lambda _: answers.pop(0)) as receiver:
         endpoint, _ = await engine.webhooks.create(WebhookSpec(receiver.url))
         await cancelled(engine)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
         clock.ahead_ms += 7_000
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     assert (await engine.webhooks.get(endpoint.id)).failing_since is None
 
 
@@ -190,7 +190,7 @@ async def test_what_is_pending_for_a_deleted_or_disabled_endpoint_is_called_off(
         job = await cancelled(engine)
         await engine.webhooks.delete(gone.id)
         await engine.webhooks.disable(off.id)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     assert receiver.calls == []
     found = {each.key.endpoint: each for each in await deliveries(engine, job)}
     assert found[gone.id].log[0].error == "the webhook is deleted"
@@ -213,7 +213,7 @@ async def test_what_is_called_off_goes_many_at_a_time(
         for _ in range(60):
             await cancelled(engine)
         await engine.webhooks.delete(endpoint.id)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     assert [len(each) for each in claims] == [1, 32, 27]
 
 
@@ -222,7 +222,7 @@ async def test_a_name_that_turns_inwards_is_not_called(engine: Engine) -> None:
     async with receiving() as receiver:
         await engine.webhooks.create(WebhookSpec(receiver.url))
         job = await cancelled(engine)
-        await inward.deliverer.deliver_due()
+        await inward.dispatcher.deliver_due()
     assert receiver.calls == []
     [delivery] = await deliveries(engine, job)
     assert "not a public one" in str(delivery.log[0].error)
@@ -234,9 +234,9 @@ async def test_several_senders_send_each_message_once(engine: Engine) -> None:
     async with receiving() as receiver:
         await engine.webhooks.create(WebhookSpec(receiver.url))
         jobs = [await cancelled(engine) for _ in range(100)]
-        await asyncio.gather(*(sender.deliverer.deliver_due() for sender in senders))
+        await asyncio.gather(*(sender.dispatcher.deliver_due() for sender in senders))
         for sender in senders:
-            await sender.deliverer.close()
+            await sender.dispatcher.close()
     assert sorted(call.id for call in receiver.calls) == sorted(f"msg_{job.id}_2" for job in jobs)
 
 
@@ -262,7 +262,7 @@ async def test_everything_due_is_delivered_beside_one_that_runs(
         found = await claim(*args, **fields)
         noted.clear()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.05 if engine.deliverer._unwritten else 0):
+            async with asyncio.timeout(0.05 if engine.dispatcher._unwritten else 0):
                 await noted.wait()
         return found
 
@@ -280,7 +280,7 @@ async def test_everything_due_is_delivered_beside_one_that_runs(
             await cancelled(engine)
             async with asyncio.timeout(LONG):
                 await receiver.called.wait()
-                await engine.deliverer.deliver_due()
+                await engine.dispatcher.deliver_due()
             assert len(receiver.calls) == 5 * number
 
 
@@ -288,7 +288,7 @@ async def test_a_message_is_not_verified_with_another_secret(engine: Engine) -> 
     async with receiving() as receiver:
         _, secret = await engine.webhooks.create(WebhookSpec(receiver.url))
         await cancelled(engine)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     [call] = receiver.calls
     assert call.verified(secret)
     with pytest.raises(WebhookVerificationError):
@@ -300,7 +300,7 @@ async def test_a_message_that_was_changed_is_not_verified(engine: Engine, what: 
     async with receiving() as receiver:
         _, secret = await engine.webhooks.create(WebhookSpec(receiver.url))
         await cancelled(engine)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     [call] = receiver.calls
     assert call.verified(secret)
     if what == "body":
@@ -319,7 +319,7 @@ async def test_nothing_secret_is_logged(engine: Engine, caplog: pytest.LogCaptur
     async with receiving(lambda _: 500) as receiver:
         _, secret = await engine.webhooks.create(WebhookSpec(f"{receiver.url}?token=hidden"))
         await cancelled(engine)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     written = json.dumps(
         [str(vars(record)) for record in caplog.records if "coatcheck" in record.name]
     )

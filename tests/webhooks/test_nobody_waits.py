@@ -61,7 +61,7 @@ async def engine(
     await store.open()
     engine = Engine(store, app.kinds, guard=EgressPolicy("127.0.0.1"))
     yield engine
-    await engine.deliverer.close()
+    await engine.dispatcher.close()
     await store.close()
 
 
@@ -86,7 +86,7 @@ async def told_in_the_end(engine: Engine, silent: Sequence[Receiver]) -> list[st
     for receiver in silent:
         receiver.let_go.set()
     async with asyncio.timeout(LONG):
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     return [call.id for receiver in silent for call in receiver.calls]
 
 
@@ -148,7 +148,7 @@ async def test_a_receiver_that_has_answered_and_falls_silent_delays_nobody(engin
         fallen = [await stack.enter_async_context(receiving(once_then_silent())) for _ in range(8)]
         urls = [each.url for each in fallen]
         await end_jobs(engine, urls, DEFAULT_TENANT)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
         await end_jobs(engine, urls * 40, DEFAULT_TENANT)
         async with delivering(engine):
             for each in fallen:

@@ -139,18 +139,18 @@ async def dispatching(
     store: Store, clock: Clock, timer: HandTimer | None = None
 ) -> AsyncIterator[Engine]:
     engine = Engine(store, app.kinds, clock, guard=EgressPolicy("127.0.0.1"))
-    engine.deliverer = WebhookDispatcher(
+    engine.dispatcher = WebhookDispatcher(
         store,
         engine.webhooks,
         OutboundClient(engine.guard),
         clock,
         engine.metrics,
-        engine.keeping,
+        engine.payload_store,
         {"echo": ForemanTimes()},
         spread=lambda: 0.5,
         wait=timer or wait_for_event,
     )
-    running = asyncio.create_task(engine.deliverer.run())
+    running = asyncio.create_task(engine.dispatcher.run())
     try:
         yield engine
     finally:

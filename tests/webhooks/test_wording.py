@@ -54,7 +54,7 @@ async def engine(clock: MovedClock) -> AsyncIterator[Engine]:
         await store.open()
         engine = Engine(store, app.kinds, clock, guard=EgressPolicy("127.0.0.1"))
         yield engine
-        await engine.deliverer.close()
+        await engine.dispatcher.close()
         await store.close()
 
 
@@ -67,7 +67,7 @@ async def test_a_jobs_own_endpoint_is_told_in_the_words_of_its_surface(engine: E
     async with receiving() as receiver:
         job = await engine.submit(shouted(receiver.url))
         await engine.cancel(job.id)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     [call] = receiver.calls
     assert json.loads(call.body) == {"is": "JOB.CANCELLED", "of": job.id, "before": ["state"]}
     assert call.headers["x-shouted"] == "yes"
@@ -81,7 +81,7 @@ async def test_others_are_told_as_ever(engine: Engine) -> None:
         for surface in ("shouts", "api"):
             job = await engine.submit(shouted(own.url, surface=surface))
             await engine.cancel(job.id)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     assert [call.verified(secret)["type"] for call in tenants.calls] == ["job.cancelled"] * 2
     kinds = sorted("webhook-signature" in call.headers for call in own.calls)
     assert kinds == [False, True]
@@ -91,10 +91,10 @@ async def test_it_is_tried_as_often_as_the_surface_says(engine: Engine, clock: M
     async with receiving(lambda _: 500) as receiver:
         job = await engine.submit(shouted(receiver.url))
         await engine.cancel(job.id)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
         for _ in range(3):
             clock.ahead_ms += 3_000
-            await engine.deliverer.deliver_due()
+            await engine.dispatcher.deliver_due()
     assert len(receiver.calls) == 2
     [delivery] = await engine.webhooks.deliveries(DeliveryFilter(DEFAULT_TENANT, job_id=job.id))
     assert delivery.state is DeliveryState.FAILED
@@ -104,7 +104,7 @@ async def test_what_is_nothing_new_is_not_sent(engine: Engine) -> None:
     async with receiving() as receiver:
         job = await engine.submit(shouted(receiver.url, labels={"quiet": "1"}))
         await engine.cancel(job.id)
-        await engine.deliverer.deliver_due()
+        await engine.dispatcher.deliver_due()
     assert receiver.calls == []
     [delivery] = await engine.webhooks.deliveries(DeliveryFilter(DEFAULT_TENANT, job_id=job.id))
     assert delivery.state is DeliveryState.DELIVERED

@@ -54,7 +54,7 @@ def files(folder: Path) -> list[Path]:
 async def contents(engine: Engine, job: Job) -> dict[str, bytes]:
     found = {}
     for artifact in (await engine.get(job.id)).artifacts:
-        pieces = await engine.keeping.stream(artifact)
+        pieces = await engine.payload_store.stream(artifact)
         found[artifact.name] = b"".join([piece async for piece in pieces])
         assert hashlib.sha256(found[artifact.name]).hexdigest() == artifact.sha256
         assert len(found[artifact.name]) == artifact.size
@@ -154,10 +154,10 @@ async def test_what_was_said_is_written_before_the_end(
     app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long that takes: a report that comes after the end is refused."""
-    under_way, ended, report = threading.Event(), threading.Event(), engine.report
+    in_progress, ended, report = threading.Event(), threading.Event(), engine.report
 
     async def slow(*arguments: Any) -> bool:
-        under_way.set()
+        in_progress.set()
         await asyncio.to_thread(ended.wait, 30)
         await asyncio.sleep(0.05)  # time enough for an end that does not wait
         return await report(*arguments)
@@ -167,7 +167,7 @@ async def test_what_was_said_is_written_before_the_end(
     @app.job
     def talk(ctx: Context) -> None:
         ctx.log("heard")
-        assert under_way.wait(30)
+        assert in_progress.wait(30)
         ended.set()
 
     async with working(engine):
@@ -238,7 +238,7 @@ async def test_the_last_attempt_wins_and_the_bytes_before_are_removed(
     async with working(engine):
         job = await run(engine, "report")
     assert await contents(engine, job) == {"large": LARGE + b"2", "small": b"attempt 2"}
-    await engine.keeping.sweep()
+    await engine.payload_store.sweep()
     assert len(files(folder)) == 1, "what is small is in its row"
 
 

@@ -353,11 +353,11 @@ async def test_what_nobody_named_is_swept_after_a_while(
         return len(text)
 
     job = await engine.submit(Submission("length", json.dumps(LARGE)))
-    await engine.keeping.put(job.tenant, engine.new_id(), b"nobody names it", 100)
+    await engine.payload_store.put(job.tenant, engine.new_id(), b"nobody names it", 100)
     assert len(files(folder)) == 2
-    assert await engine.keeping.sweep() == 0
+    assert await engine.payload_store.sweep() == 0
     clock.ahead_ms = RESERVED_MS + 1
-    assert await engine.keeping.sweep() == 1
+    assert await engine.payload_store.sweep() == 1
     assert len(files(folder)) == 1
     async with working(engine):
         assert (await engine.wait(job.id, 30)).result == str(len(LARGE))

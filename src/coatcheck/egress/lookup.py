@@ -21,17 +21,17 @@ class Lookups:
     """The lookups of one loop."""
 
     def __init__(self) -> None:
-        self._under_way: dict[tuple[str, int], asyncio.Future[list[str]]] = {}
+        self._in_progress: dict[tuple[str, int], asyncio.Future[list[str]]] = {}
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
         """Ask the system for the addresses of a name; raises OSError."""
-        future = self._under_way.get((host, port))
+        future = self._in_progress.get((host, port))
         if future is None:
-            if len(self._under_way) >= AT_ONCE:
+            if len(self._in_progress) >= AT_ONCE:
                 raise OSError("too many names are being looked up")
             loop = asyncio.get_running_loop()
-            future = self._under_way[host, port] = loop.create_future()
-            future.add_done_callback(lambda _: self._under_way.pop((host, port), None))
+            future = self._in_progress[host, port] = loop.create_future()
+            future.add_done_callback(lambda _: self._in_progress.pop((host, port), None))
             thread = threading.Thread(target=_look, args=(host, port, loop, future), daemon=True)
             thread.start()
         return await asyncio.shield(future)

@@ -95,33 +95,33 @@ class Engine:
         self.kinds = kinds
         self.clock = clock or SystemClock()
         self.new_id = UlidGenerator(self.clock)
-        self.keeping = PayloadStore(store, blobs, self.clock)
+        self.payload_store = PayloadStore(store, blobs, self.clock)
         self.limits = limits
         self.open_requests = OpenPerTenant(
             "open_requests", "requests and streams", limits.requests_per_tenant
         )
         in_flight = OpenPerTenant("open_uploads", "uploads", limits.uploads_per_tenant)
-        self.uploads = Uploads(store, self.keeping, self.clock, self.new_id, in_flight)
+        self.uploads = Uploads(store, self.payload_store, self.clock, self.new_id, in_flight)
         self.metrics = Metrics(store, self.clock)
         self.places = ExclusiveResources(store, self.clock)
-        self.doorkeeper = Authenticator(store, self.clock, pepper, self.new_id)
+        self.authenticator = Authenticator(store, self.clock, pepper, self.new_id)
         self.quotas = QuotaBook(store, self.clock)
         declared = {kind.queue for kind in kinds.values()}
         self.queue_limit = QueueNameLimit(store, declared, self.clock, limits.queues_per_tenant)
-        self.admitting = AdmissionControl(store, self.clock, self.quotas, self.metrics)
+        self.admission_control = AdmissionControl(store, self.clock, self.quotas, self.metrics)
         self.remote = RemoteWorkers(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)
-        self.ticker = Scheduler(store, self.schedules, kinds, self.clock, self.metrics)
+        self.scheduler = Scheduler(store, self.schedules, kinds, self.clock, self.metrics)
         self.guard = guard or EgressPolicy()
         self.webhooks = WebhookEndpoints(store, self.guard, self.clock, self.new_id, webhook_secret)
         named = kinds.items()
-        self.deliverer = WebhookDispatcher(
+        self.dispatcher = WebhookDispatcher(
             store,
             self.webhooks,
             OutboundClient(self.guard),
             self.clock,
             self.metrics,
-            self.keeping,
+            self.payload_store,
             {name: kind.wording for name, kind in named if kind.wording is not None},
         )
         self._watch = Waiters(store)
@@ -155,13 +155,13 @@ class Engine:
             return Submitted([as_submitted(job)], replayed=False)
         return await submit.replayed(self, earlier, once, job.tenant)
 
-    async def submit_ended(
+    async def submit_finished(
         self, job: JobInsert, ended: FinishedJob, admission: Admission | None = None
     ) -> None:
         """Make a job durable that was checked and run here, and has ended; it is counted like one
         that a worker ran. A payload that is kept apart does not go this way: raises ValueError.
         """
-        await submit.submit_ended(self, job, ended, admission)
+        await submit.submit_finished(self, job, ended, admission)
 
     async def trigger(
         self,
@@ -222,7 +222,7 @@ class Engine:
 
     async def get(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job; raises NotFound or Gone."""
-        return await self.keeping.with_result(await self.store.get(tenant, job_id))
+        return await self.payload_store.with_result(await self.store.get(tenant, job_id))
 
     async def glance(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job, and leave a result that is kept apart where it is; raises NotFound, Gone."""
@@ -230,13 +230,13 @@ class Engine:
 
     async def wait(self, job_id: str, timeout: float, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job when it has ended, or as it stands when the time runs out."""
-        return await self.keeping.with_result(
+        return await self.payload_store.with_result(
             await self._watch.until_ended(tenant, job_id, timeout)
         )
 
     async def wait_on(self, job: Job, timeout: float) -> Job:
         """Do the same for a job that the caller has just seen, or handed in."""
-        return await self.keeping.with_result(
+        return await self.payload_store.with_result(
             await self._watch.until_ended(job.tenant, job.id, timeout, job)
         )
 
@@ -245,7 +245,7 @@ class Engine:
         out first, or this process is about to stop. Raises NotFound, Gone.
         """
         moved = await self._watch.until_moved((job.tenant, job.id), after, timeout)
-        return None if moved is None else await self.keeping.with_result(moved)
+        return None if moved is None else await self.payload_store.with_result(moved)
 
     def release_waiters(self) -> None:
         """Let everybody who waits for a job go: this process is about to stop."""
@@ -269,7 +269,7 @@ class Engine:
     async def steps(self, job_id: str, tenant: str = DEFAULT_TENANT) -> list[Step]:
         """Read a job's steps, in the order in which its handler came to them."""
         job = await self.store.get(tenant, job_id)
-        return await with_results_shown(self.keeping, await self.store.steps(tenant, job.id))
+        return await with_results_shown(self.payload_store, await self.store.steps(tenant, job.id))
 
     async def outline(self, job: Job) -> list[Step]:
         """Read a job's steps, and leave results that are kept apart where they are."""
@@ -305,7 +305,7 @@ class Engine:
 
     async def cancel(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Cancel a job: at once if nobody runs it, else its worker is told."""
-        return await self.keeping.with_result(
+        return await self.payload_store.with_result(
             await self.store.cancel(tenant, job_id, self.clock.now())
         )
 
@@ -324,9 +324,9 @@ class Engine:
         if not is_name(name):
             raise InvalidInput(f"this cannot be an event's name: {NAME_RULE}")
         key = key or self.new_id()  # for the store, which may have to try again itself
-        if self.keeping.is_large(data):
+        if self.payload_store.is_large(data):
             job = await self.store.get(tenant, job_id)
-            data = await self.keeping.stored(tenant, job.id, data)
+            data = await self.payload_store.stored(tenant, job.id, data)
         return await self.store.send(tenant, job_id, name, data, self.clock.now(), key)
 
     async def resume(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Resumed:
@@ -368,7 +368,7 @@ class Engine:
         to go on with it.
         """
         try:
-            await self.keeping.sweep()
+            await self.payload_store.sweep()
             bytes_left = had_blobs and await self.store.unneeded_blobs(self.clock.now(), 1)
             return await self.store.erase() and not bytes_left
         except StoreError as error:  # the job is gone, and the sweep will come again
@@ -432,18 +432,18 @@ class Engine:
     async def report(self, lease: Lease, report: Report) -> bool:
         """Write what a running job says of itself; False when the lease is stale."""
         if report.steps:
-            report = await with_steps_stored(self.keeping, lease, report)
+            report = await with_steps_stored(self.payload_store, lease, report)
         return await self.store.report(lease, report, self.clock.now())
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts; False for each whose lease is stale."""
         if any(has_large_payload(each) for each in settlements):
-            settlements = await self.keeping.with_results_stored(settlements)
+            settlements = await self.payload_store.with_results_stored(settlements)
             settlements = [
                 each
                 if each.report is None
                 else each._replace(
-                    report=await with_steps_stored(self.keeping, each.lease, each.report)
+                    report=await with_steps_stored(self.payload_store, each.lease, each.report)
                 )
                 for each in settlements
             ]

@@ -71,17 +71,17 @@ async def open_engine(
         clock,
         lease_s=settings.lease_s,
         sweep_s=settings.sweep_s,
-        keeping=engine.keeping,
+        payload_store=engine.payload_store,
         chores=[audit.sweep, *(partial(tidy, engine) for tidy in tidying)],
     )
     tasks: list[asyncio.Task[None]] = []
     try:
-        await engine.doorkeeper.confirm()
+        await engine.authenticator.confirm()
         await engine.schedules.register(app.schedules.values())
         chores = (
-            *(sweeper.run(), engine.ticker.run()),
-            *(engine.deliverer.run(), engine.metrics.run()),
-            engine.doorkeeper.uses.run(),
+            *(sweeper.run(), engine.scheduler.run()),
+            *(engine.dispatcher.run(), engine.metrics.run()),
+            engine.authenticator.uses.run(),
         )
         tasks += [asyncio.create_task(chore) for chore in chores]
         yield engine

@@ -89,7 +89,7 @@ class RemoteWorkers:
         read = []
         for claim in claims:
             try:
-                text = await self._engine.keeping.read(claim.input)
+                text = await self._engine.payload_store.read(claim.input)
             except StoreError as error:
                 delay = self._engine.kinds[claim.kind].backoff.delay(max(1, claim.attempt))
                 outcome = without_input(error, delay)

@@ -71,7 +71,7 @@ async def resume(engine: Engine, tenant: str, job_id: str) -> Resumed:
     """Queue a job again that failed or was cancelled; any other is left as it is."""
     before = await engine.store.get(tenant, job_id)
     job = await engine.store.resume(tenant, before.id, engine.clock.now())
-    return Resumed(await engine.keeping.with_result(job), before.state in RESUMABLE)
+    return Resumed(await engine.payload_store.with_result(job), before.state in RESUMABLE)
 
 
 async def resume_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: bool) -> BulkResult:
@@ -108,7 +108,7 @@ async def fork(engine: Engine, tenant: str, asked: Fork, once: IdempotencyKey | 
     if kind.fork_input is not None:
         given = asked.input is not None
         job = job._replace(input=kind.fork_input(job.input, source, job.id, given))
-    [job] = await engine.keeping.with_inputs_stored([job])  # a large one is a blob of its own
+    [job] = await engine.payload_store.with_inputs_stored([job])  # a large one is a blob of its own
     copies = await _copies(engine, source, before, job)
     await engine.store.fork(source.id, before, job, engine.clock.now(), copies)
     engine.metrics.submitted(job.kind)
@@ -123,7 +123,7 @@ async def _copies(engine: Engine, source: Job, before: int, job: JobInsert) -> d
     events = Counter(step.id.name for step in done if step.id.op is Op.EVENT)
     sent = await engine.store.messages(source.tenant, source.id) if events else ()
     messages = [message for message in sent if message.number < events[message.name]]
-    return await copied(engine.keeping, job, done, messages)
+    return await copied(engine.payload_store, job, done, messages)
 
 
 async def _noted(engine: Engine, tenant: str, once: IdempotencyKey) -> str | None:
@@ -153,7 +153,9 @@ async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tup
     if input_ is not None and source.kind in engine.kinds and engine.kinds[source.kind].internal:
         raise InvalidPayload(NO_OTHER_INPUT, [("/input", NO_OTHER_INPUT)])
     if input_ is None:
-        input_ = await engine.keeping.read(await engine.store.input_of(source.tenant, source.id))
+        input_ = await engine.payload_store.read(
+            await engine.store.input_of(source.tenant, source.id)
+        )
     submission = Submission(
         kind=source.kind,
         input=input_,

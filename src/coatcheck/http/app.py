@@ -106,11 +106,11 @@ def _door(
     engine: Engine, endpoints: Iterable[Endpoint], shapes: ErrorFormats, origins: frozenset[str]
 ) -> Middleware:
     open_to_all = [
-        (each.method, each.path) for each in endpoints if each.opens_to is Audience.EVERYBODY
+        (each.method, each.path) for each in endpoints if each.audience is Audience.EVERYBODY
     ]
     return Middleware(
         AccessMiddleware,
-        keeper=engine.doorkeeper,
+        keeper=engine.authenticator,
         shortcuts=_shortcuts(endpoints),
         open_to_all=PublicEndpoints(open_to_all),
         shapes=shapes,

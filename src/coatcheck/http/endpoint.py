@@ -108,7 +108,7 @@ class Endpoint:
     description: str = ""
     hidden: bool = False  # not part of the documented API: pages and their files
     needs: Scope | None = None  # None: by its method
-    opens_to: Audience = Audience.TENANT
+    audience: Audience = Audience.TENANT
     kind: str | KindRule | None = None  # which kinds the scope must cover; see check_declared
     is_capability: bool = False  # whoever knows the path may call it: misses are rate-limited
     for_lease_holder: bool = False  # a worker key may read it of another tenant's job it runs
@@ -120,7 +120,7 @@ class Endpoint:
     @property
     def scope(self) -> Scope | None:
         """What a key needs for this call; None where any key will do, or none is asked for."""
-        if self.opens_to in (Audience.EVERYBODY, Audience.ANY_KEY):
+        if self.audience in (Audience.EVERYBODY, Audience.ANY_KEY):
             return None
         if self.needs is not None:
             return self.needs
@@ -150,7 +150,7 @@ class Endpoint:
     @property
     def takes_tenant(self) -> bool:
         """Whether the operator may name a tenant in the query."""
-        return self.opens_to is Audience.TENANT and not self.hands_on_query
+        return self.audience is Audience.TENANT and not self.hands_on_query
 
     @property
     def produces(self) -> frozenset[str]:

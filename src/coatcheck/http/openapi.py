@@ -114,11 +114,11 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
             **{str(status): _refusal(status, endpoint) for status in _refusals(endpoint)},
         },
     }
-    if endpoint.opens_to is Audience.EVERYBODY:
+    if endpoint.audience is Audience.EVERYBODY:
         operation["security"] = []
     elif endpoint.scope is not None:
         operation["description"] += (
-            f"\n\nScope: `{endpoint.scope}`{_OPERATOR_ONLY[endpoint.opens_to]}."
+            f"\n\nScope: `{endpoint.scope}`{_OPERATOR_ONLY[endpoint.audience]}."
         )
     if endpoint.body is not None:
         operation["requestBody"] = {
@@ -130,8 +130,8 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _refusals(endpoint: Endpoint) -> list[int]:
-    named = (404,) if endpoint.opens_to is Audience.TENANT else ()  # a tenant that is not there
-    with_key = () if endpoint.opens_to is Audience.EVERYBODY else WITH_KEY
+    named = (404,) if endpoint.audience is Audience.TENANT else ()  # a tenant that is not there
+    with_key = () if endpoint.audience is Audience.EVERYBODY else WITH_KEY
     return sorted({*ALWAYS, *endpoint.refusals, *named, *with_key})
 
 

@@ -64,7 +64,7 @@ class Bridge:
         self._driver = driver or AsyncDriver(address)
         self._patience = RetryPolicy(address.shown, TIMEOUT_S, retry_for_s, time.monotonic)
         self._version: str | None = None  # which an older client has agreed on
-        self._under_way: dict[str | int, asyncio.Task[None]] = {}
+        self._in_progress: dict[str | int, asyncio.Task[None]] = {}
 
     async def run(self, lines: AsyncIterator[bytes]) -> None:
         """Serve a client until it has nothing more to say and has its answers."""
@@ -99,16 +99,16 @@ class Bridge:
 
     def _begin(self, message: Json, tasks: asyncio.TaskGroup) -> None:
         id_ = message["id"]
-        if not isinstance(id_, str | int) or id_ in self._under_way:
+        if not isinstance(id_, str | int) or id_ in self._in_progress:
             self._refuse(None, INVALID_REQUEST, "a request has an id of its own")
             return
-        self._under_way[id_] = tasks.create_task(self._answer(message))
-        self._under_way[id_].add_done_callback(lambda _task: self._under_way.pop(id_))
+        self._in_progress[id_] = tasks.create_task(self._answer(message))
+        self._in_progress[id_].add_done_callback(lambda _task: self._in_progress.pop(id_))
 
     def _stop(self, params: object) -> None:
         named = params.get("requestId") if isinstance(params, dict) else None
-        if isinstance(named, str | int) and named in self._under_way:
-            self._under_way[named].cancel()
+        if isinstance(named, str | int) and named in self._in_progress:
+            self._in_progress[named].cancel()
 
     async def _answer(self, message: Json) -> None:
         request = post(message, self._version)

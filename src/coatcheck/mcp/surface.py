@@ -83,7 +83,7 @@ class McpSurface(Surface):
                 parameters=(TRACEPARENT,),
                 body=EndpointBody("A JSON-RPC message.", {JSON: _MESSAGE}),
                 # What a key is good for decides which tools it finds, not whether it comes in.
-                opens_to=Audience.ANY_KEY,
+                audience=Audience.ANY_KEY,
                 refused_as={JSON: _MESSAGE},
             ),
         )

@@ -173,7 +173,7 @@ class _Body:
         call = (await self.taken()).call
         if call.upload is not None:
             upload = await self._engine.uploads.get(call.upload.upload, DEFAULT_TENANT)
-            async for piece in await self._engine.keeping.stream(upload):
+            async for piece in await self._engine.payload_store.stream(upload):
                 yield piece
         elif call.body is not None:
             yield call.body.content

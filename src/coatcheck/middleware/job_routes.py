@@ -133,7 +133,7 @@ class JobRoutes:
         scope["coatcheck.reader_of"] = job.id
         scope["coatcheck.caller"] = ANYBODY
         scope["coatcheck.token"] = None
-        scope["coatcheck.epoch"] = engine.doorkeeper.epoch
+        scope["coatcheck.epoch"] = engine.authenticator.epoch
         return None
 
     async def _result(self, request: Request) -> Response:

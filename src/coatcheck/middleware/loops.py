@@ -14,8 +14,8 @@ async def on_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T])
     if loop is asyncio.get_running_loop():
         return await work
     try:
-        under_way = asyncio.run_coroutine_threadsafe(work, loop)
+        in_progress = asyncio.run_coroutine_threadsafe(work, loop)
     except RuntimeError:
         work.close()  # that loop is closed: nothing will ever run it
         raise
-    return await asyncio.wrap_future(under_way)
+    return await asyncio.wrap_future(in_progress)

@@ -189,8 +189,8 @@ class Coatcheck:
         running = ServerRuntime(self._jobs, self._settings)
         await running.start()
         engine = running.engine
-        engine.doorkeeper = AppAuthenticator(engine.store, engine.clock, lambda: None)
-        await engine.doorkeeper.confirm()
+        engine.authenticator = AppAuthenticator(engine.store, engine.clock, lambda: None)
+        await engine.authenticator.confirm()
         self._at_work = _AtWork(
             loop,
             running,

@@ -52,7 +52,7 @@ class Waiting:
     """The handler waits and was unwound; the attempt goes on later.
 
     It goes on at `until`, if that is a time, or when all of one group of `groups` is there. A group
-    is names of what may come: `child_ended` and `event_sent` in `coatcheck.model.step`. Each has
+    is names of what may come: `child_finished` and `event_sent` in `coatcheck.model.step`. Each has
     at least one: who waits for nothing does not wait.
     """
 

@@ -85,7 +85,7 @@ class SentEvent:
 MOST_MESSAGES = 10_000
 
 
-def child_ended(job_id: str) -> str:
+def child_finished(job_id: str) -> str:
     """Name what comes when a job ends, for a group of `Waiting`."""
     return f"job:{job_id}"
 

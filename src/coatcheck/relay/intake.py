@@ -129,7 +129,7 @@ async def give_up(engine: Engine, taken: StoredRequest) -> None:
 def headers_of(request: Request, engine: Engine) -> Pairs:
     """Return a request's headers without the key to this server, where it needs one."""
     raw = request.scope["headers"]
-    token = token_of(dict(raw)) if engine.doorkeeper.needs_key else None
+    token = token_of(dict(raw)) if engine.authenticator.needs_key else None
     pairs = pairs_of(raw)
     if token is None:
         return pairs

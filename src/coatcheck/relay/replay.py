@@ -124,7 +124,9 @@ class ReplayedResponse(Response):
 
 async def read_answer(engine: Engine, job: Job, secrecy: CallEncryption) -> StoredResponse:
     """Return the answer that a job has kept, opened; raises KeyMissing, BlobDamaged, BlobGone."""
-    answer = StoredResponse.model_validate_json(await engine.keeping.read(job.result or "null"))
+    answer = StoredResponse.model_validate_json(
+        await engine.payload_store.read(job.result or "null")
+    )
     return secrecy.opened(answer, answer_binding(job))
 
 
@@ -139,7 +141,7 @@ async def body_of(engine: Engine, job: Job, answer: StoredResponse) -> AsyncIter
         return b"" if answer.body is None else answer.body.content
     for artifact in job.artifacts:
         if artifact.name == BODY:
-            return await engine.keeping.stream(artifact)
+            return await engine.payload_store.stream(artifact)
     raise BlobGone(f"the answer of job {job.id} is not there any more")
 
 

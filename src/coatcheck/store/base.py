@@ -4,7 +4,7 @@ Who may do what:
 
 - Anyone may `submit`, read, `cancel`, `sweep`. A submit that returned is durable; one that raised
   StoreUnavailable may or may not have happened, and can be repeated with the same id.
-- Whoever has run a job before it was written submits it as it ended (`submit_ended`).
+- Whoever has run a job before it was written submits it as it ended (`submit_finished`).
 - A worker writes to a job only through the lease it got: `coatcheck.store.workers` says how.
 - A handler that waits gives its job up with the outcome `Waiting`. The job is queued again when
   its time has come (a claim sees to that), or all of one of the groups it waits for is there.
@@ -217,7 +217,7 @@ class Store(
         """
         ...
 
-    async def submit_ended(
+    async def submit_finished(
         self, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None = None
     ) -> None:
         """Make a job durable that has ended already, in one transaction. It is from then on as if

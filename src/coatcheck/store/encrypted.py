@@ -64,7 +64,7 @@ class EncryptedStore(EncryptedSecrets):
         """Make a job durable."""
         return await self._store.submit(self._seal_job(job), now, once, epoch)
 
-    async def submit_ended(
+    async def submit_finished(
         self, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None = None
     ) -> None:
         """Make a job durable that has ended."""
@@ -74,7 +74,7 @@ class EncryptedStore(EncryptedSecrets):
             report=None if report is None else self._seal_report(report, job.tenant),
             records=tuple(map(self._seal_record, ended.records)),
         )
-        await self._store.submit_ended(self._seal_job(job), sealed, now, epoch)
+        await self._store.submit_finished(self._seal_job(job), sealed, now, epoch)
 
     async def submit_batch(
         self, jobs: Sequence[JobInsert], now: int, once: Idempotency | None = None

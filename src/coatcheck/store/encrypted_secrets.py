@@ -158,7 +158,7 @@ class EncryptedSecrets:
 
     # --- messages in clear
 
-    async def submit_ended(
+    async def submit_finished(
         self, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None = None
     ) -> None:
         """Make a job durable that has ended."""
@@ -167,7 +167,7 @@ class EncryptedSecrets:
         if isinstance(outcome, GaveUp):
             outcome = replace(outcome, error=_clear_failure(outcome.error))
         clear = ended._replace(outcome=outcome, report=report)
-        await self._store.submit_ended(job, clear, now, epoch)
+        await self._store.submit_finished(job, clear, now, epoch)
 
     async def report(self, lease: Lease, report: Report, now: int) -> bool:
         """Write what a running job says of itself."""

@@ -25,7 +25,7 @@ from coatcheck.model.outcome import (
     Waiting,
 )
 from coatcheck.model.schedule import Schedule
-from coatcheck.model.step import SentEvent, Step, child_ended, event_sent
+from coatcheck.model.step import SentEvent, Step, child_finished, event_sent
 from coatcheck.store.base import FinishedJob, Report, Settlement
 from coatcheck.store.schedules import ScheduleFiring
 
@@ -134,7 +134,7 @@ class ExpectedStore:
             job.move("queued", None, now)
             self.jobs[new.tenant, new.id] = job
 
-    def submit_ended(self, new: JobInsert, ended: FinishedJob, now: int) -> None:
+    def submit_finished(self, new: JobInsert, ended: FinishedJob, now: int) -> None:
         """Take a job in that has run, unless its id is there."""
         if (new.tenant, new.id) in self.jobs:
             return
@@ -371,7 +371,7 @@ class ExpectedStore:
 
     def _is_to_come(self, job: ExpectedJob, what: str) -> bool:
         running = (each for each in self.jobs.values() if each.state not in ENDED)
-        if any(what == child_ended(each.new.id) for each in running):
+        if any(what == child_finished(each.new.id) for each in running):
             return True
         sent = {event_sent(message.name, message.number) for message in job.messages}
         return what.startswith("event:") and what not in sent
@@ -426,7 +426,7 @@ class ExpectedStore:
         job.end(state, reason, now)
         for waiting in self.jobs.values():
             for group in waiting.waits_for:
-                group.discard(child_ended(job.new.id))
+                group.discard(child_finished(job.new.id))
             self._wake_if_all_is_there(waiting, now)
 
     def _cancel_children(self, job: ExpectedJob, now: int) -> None:

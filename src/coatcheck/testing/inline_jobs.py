@@ -30,7 +30,7 @@ from coatcheck.model.job import Claim, JobInsert, Lease
 from coatcheck.model.kind import Kind
 from coatcheck.model.outcome import Outcome, Succeeded, Waiting
 from coatcheck.model.state import State
-from coatcheck.model.step import SentEvent, Step, child_ended
+from coatcheck.model.step import SentEvent, Step, child_finished
 from coatcheck.model.transition import NEVER, JobStatus
 from coatcheck.store.base import Report
 from coatcheck.testing.inline_crash import CrashPoint, InlineContext
@@ -149,7 +149,7 @@ class InlineJobs:
     def _has_ended(self, ended: InlineJob) -> None:
         for job in list(self._waiting.values()):
             for group in job.groups:
-                group.discard(child_ended(ended.new.id))
+                group.discard(child_finished(ended.new.id))
             self._wake_if_all_is_there(job)
 
     def _wake_if_all_is_there(self, job: InlineJob) -> None:

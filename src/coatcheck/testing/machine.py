@@ -22,7 +22,7 @@ from hypothesis.stateful import MultipleResults, multiple, rule
 from coatcheck.errors import Conflict, NotFound
 from coatcheck.model.job import JobInsert, Lease
 from coatcheck.model.outcome import Waiting
-from coatcheck.model.step import child_ended, event_sent
+from coatcheck.model.step import child_finished, event_sent
 from coatcheck.store.base import Report, Settlement
 from coatcheck.testing.expected import ENDED, Key
 from coatcheck.testing.plain_machine import PlainMachine
@@ -58,7 +58,7 @@ class StoreMachine(PlainMachine):
             return multiple()
         lease = taken[0]
         children = tuple(self._child(lease, draft) for draft in drafts)
-        group = tuple(child_ended(child.id) for child in children)
+        group = tuple(child_finished(child.id) for child in children)
         self._settle([Settlement(lease, Waiting(until, (group,)), Report(children=children))])
         return multiple(*((child.tenant, child.id) for child in children))
 
@@ -66,7 +66,7 @@ class StoreMachine(PlainMachine):
     def wait_for_children(self, lease: Lease, until: int | None, apart: bool) -> None:
         """A job waits for all that it has spawned, or for any one."""
         key = (lease.tenant, lease.job_id)
-        names = [child_ended(child.new.id) for child in self.expected.children_of(key)]
+        names = [child_finished(child.new.id) for child in self.expected.children_of(key)]
         groups = [(name,) for name in names] if apart else [tuple(names)] if names else []
         self._settle([Settlement(lease, Waiting(until, tuple(groups)))])
 

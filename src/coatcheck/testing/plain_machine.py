@@ -139,7 +139,7 @@ class PlainMachine(ScheduleRules):
         outcome=ENDS,
         report=st.none() | REPORTS,
     )
-    def submit_ended(
+    def submit_finished(
         self, draft: dict[str, Any], took: int, outcome: Succeeded | GaveUp, report: Report | None
     ) -> Key | MultipleResults[Key]:
         """Submit a job that has run before it was written, which may be refused; and once more."""
@@ -147,10 +147,10 @@ class PlainMachine(ScheduleRules):
         ended = FinishedJob(self.now, outcome, _of(Lease(job.tenant, job.id, 1), report))
         self.now += took
         if self.expected.conflicts([job]):
-            return self._hand_in(self.store.submit_ended(job, ended, self.now), [job])
-        self.expected.submit_ended(job, ended, self.now)
+            return self._hand_in(self.store.submit_finished(job, ended, self.now), [job])
+        self.expected.submit_finished(job, ended, self.now)
         for _ in range(2):
-            self._do(self.store.submit_ended(job, ended, self.now))
+            self._do(self.store.submit_finished(job, ended, self.now))
         return job.tenant, job.id
 
     def _hand_in(

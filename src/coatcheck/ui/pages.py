@@ -101,7 +101,7 @@ class Cockpit:
             "operating",
             answers,
             hidden=True,
-            opens_to=Audience.EVERYBODY,
+            audience=Audience.EVERYBODY,
         )
 
 

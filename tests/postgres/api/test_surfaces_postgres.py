@@ -68,7 +68,7 @@ async def http(
     stop, ready = asyncio.Event(), asyncio.Event()
     working = asyncio.create_task(Worker(engine, settings).run(stop, ready.set))
     await ready.wait()
-    delivering = asyncio.create_task(engine.deliverer.run())
+    delivering = asyncio.create_task(engine.dispatcher.run())
     async with connect(create_http_app(engine, surfaces=surfaces)) as client:
         yield client
     stop.set()

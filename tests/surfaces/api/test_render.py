@@ -203,7 +203,9 @@ async def test_jobs_are_gone_when_their_time_is_over(serve: Serve) -> None:  # R
         await engine.pause_queue("render")
         waiting = await handed_in(http, source="graph TD; waits")
         [ended] = await engine.list_jobs(JobFilter(DEFAULT_TENANT, state=State.SUCCEEDED))
-        sweeper = Sweeper(engine.store, engine.clock, lease_s=30, sweep_s=5, keeping=engine.keeping)
+        sweeper = Sweeper(
+            engine.store, engine.clock, lease_s=30, sweep_s=5, payload_store=engine.payload_store
+        )
         async with asyncio.timeout(20):
             while (await http.get(f"/jobs/{ended.public_id}")).status_code != 404:
                 await sweeper.sweep()
@@ -394,7 +396,7 @@ async def test_other_bad_requests(serve: Serve) -> None:
 async def test_a_link_needs_no_key_and_everything_else_does(serve: Serve) -> None:
     async with serve(RenderSurface({})) as (http, engine):
         answer = await http.post("/render?mode=sync", json=FLOW)
-        _, key = await engine.doorkeeper.create_key("a", ["jobs:write"])
+        _, key = await engine.authenticator.create_key("a", ["jobs:write"])
         assert (await http.get(answer.json()["url"])).status_code == 200
         refused = await http.post("/render", json=FLOW)
         assert (refused.status_code, list(refused.json())) == (401, ["error"])
@@ -409,15 +411,15 @@ async def test_links_of_a_tenant_that_is_not_active_are_closed(
     serve: Serve, status: TenantStatus
 ) -> None:
     async with serve(RenderSurface({})) as (http, engine):
-        _, key = await engine.doorkeeper.create_key("acme", ["jobs:write"])
+        _, key = await engine.authenticator.create_key("acme", ["jobs:write"])
         drawn = await http.post("/render?mode=sync", json=FLOW, headers={"X-Api-Key": key})
         url = drawn.json()["url"]
         assert (await http.get(url)).status_code == 200
-        await engine.doorkeeper.put_tenant("acme", status=status)
+        await engine.authenticator.put_tenant("acme", status=status)
         closed = await http.get(url)
         nowhere = await http.get("/d/aaaaaaaa")
         assert (closed.status_code, closed.json()) == (404, nowhere.json())
-        await engine.doorkeeper.put_tenant("acme", status=TenantStatus.ACTIVE)
+        await engine.authenticator.put_tenant("acme", status=TenantStatus.ACTIVE)
         assert (await http.get(url)).status_code == 200
 
 

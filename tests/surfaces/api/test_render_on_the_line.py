@@ -143,10 +143,10 @@ async def test_a_tenant_with_quotas_waits_for_a_worker(serve: Serve) -> None:
     surface = Desk({})
     async with serve(surface, works=False, beside_worker=True) as (http, engine):
         await warm(http, engine, surface)
-        _, key = await engine.doorkeeper.create_key(DEFAULT_TENANT, ["jobs:write", "jobs:read"])
+        _, key = await engine.authenticator.create_key(DEFAULT_TENANT, ["jobs:write", "jobs:read"])
         headers = {"X-Api-Key": key}
         assert (await http.post(SYNC, json=FLOW, headers=headers)).status_code == 200
-        await engine.doorkeeper.put_tenant(DEFAULT_TENANT, quotas=Quotas(submits_per_minute=100))
+        await engine.authenticator.put_tenant(DEFAULT_TENANT, quotas=Quotas(submits_per_minute=100))
         other = {**FLOW, "source": "graph TD; within"}
         async with queued(http, engine, other, **headers) as job:
             assert job.state is State.QUEUED

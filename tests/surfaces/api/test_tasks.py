@@ -242,7 +242,7 @@ async def test_a_cancelled_execution_has_failed(serve: Serve) -> None:
 async def test_tenants_do_not_see_each_others_tasks(serve: Serve) -> None:
     async with serve(TaskSurface({}), works=False) as (http, engine):
         mine, other = [
-            {"X-Api-Key": (await engine.doorkeeper.create_key(tenant, scopes))[1]}
+            {"X-Api-Key": (await engine.authenticator.create_key(tenant, scopes))[1]}
             for tenant in ("a", "b")
             for scopes in [["jobs:read", "jobs:write", "jobs:cancel"]]
         ]
@@ -363,7 +363,7 @@ WRITABLE = {"id": "task-1", "name": "A task: task-1"}
 async def test_who_may_only_write_does_not_read_executions(serve: Serve) -> None:
     async with serve(TaskSurface({}), works=False) as (http, engine):
         keys = {
-            scope: {"X-Api-Key": (await engine.doorkeeper.create_key("a", [scope]))[1]}
+            scope: {"X-Api-Key": (await engine.authenticator.create_key("a", [scope]))[1]}
             for scope in ("admin", "jobs:write")
         }
         task = {**WRITABLE, "command": "true"}

@@ -113,7 +113,7 @@ async def test_nobody_gets_at_the_job_of_another_tenant(  # G40
 ) -> None:
     async with serve(surface()) as (http, engine):
         keys = {
-            tenant: {"X-Api-Key": (await engine.doorkeeper.create_key(tenant, ["admin"]))[1]}
+            tenant: {"X-Api-Key": (await engine.authenticator.create_key(tenant, ["admin"]))[1]}
             for tenant in ("a", "b")
         }
         argv = ["sh", "-c", "echo secret; exec sleep 600"]

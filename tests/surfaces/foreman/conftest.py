@@ -118,7 +118,7 @@ def serve(tmp_path: Path) -> Serve:
         await store.open()
         guard = EgressPolicy("127.0.0.1")
         engine = Engine(store, app.kinds, blobs=blobs, guard=guard, pepper=lambda: b"p" * 32)
-        delivering = asyncio.create_task(engine.deliverer.run())
+        delivering = asyncio.create_task(engine.dispatcher.run())
         http_app = create_http_app(engine, surfaces=[surface])
         try:
             async with listening(http_app, grace_s=5) as port:

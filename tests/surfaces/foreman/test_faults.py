@@ -81,7 +81,7 @@ async def test_while_it_waits_nothing_new_is_told(serve: Serve) -> None:
             assert receiver.calls == []
             await upstream.start()
             await foreman.ended(job_id)
-            await foreman.engine.deliverer.deliver_due()
+            await foreman.engine.dispatcher.deliver_due()
         states = {json.loads(call.body)["state"] for call in receiver.calls}
         assert states == {"loading", "working", "done"}
 

@@ -123,7 +123,7 @@ ORDER = ["queued", "loading", "working", "done", "failed"]
 
 
 async def all_delivered(foreman: Foreman) -> None:
-    await foreman.engine.deliverer.deliver_due()
+    await foreman.engine.dispatcher.deliver_due()
 
 
 async def test_every_change_is_told(serve: Serve, upstream: Ollama) -> None:  # F08, F09, F10
@@ -206,7 +206,7 @@ async def test_a_job_that_is_cancelled_has_failed(serve: Serve, upstream: Ollama
 
 async def test_who_has_a_key_sees_their_own(serve: Serve, upstream: Ollama) -> None:
     async with serve(upstream.url) as foreman:
-        keeper = foreman.engine.doorkeeper
+        keeper = foreman.engine.authenticator
         keys = {name: (await keeper.create_key(name, RIGHTS))[1] for name in ("ada", "ida")}
         refused = await foreman.http.get("/api/tags")
         assert (refused.status_code, list(refused.json())) == (401, ["error"])

@@ -31,7 +31,7 @@ OURS = {"/jobs", "/jobs/{job_id}/artifacts/{file}", "/v1/models/{model:path}"}
 ENDPOINTS = [
     each
     for each in ForemanSurface({"FOREMAN_OLLAMA_URL": "http://127.0.0.1:1"}).endpoints
-    if each.opens_to is not Audience.EVERYBODY
+    if each.audience is not Audience.EVERYBODY
 ]
 DECLARED = {each.path for each in ENDPOINTS if each.path not in OURS}
 ESCAPES = (

@@ -66,7 +66,11 @@ class Graphs:
 
     async def sweep(self) -> None:
         await Sweeper(
-            self.engine.store, self.clock, lease_s=30, sweep_s=5, keeping=self.engine.keeping
+            self.engine.store,
+            self.clock,
+            lease_s=30,
+            sweep_s=5,
+            payload_store=self.engine.payload_store,
         ).sweep()
 
     def blobs(self) -> list[Path]:

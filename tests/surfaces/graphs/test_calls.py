@@ -168,7 +168,7 @@ async def test_the_first_archive_under_a_key_counts(serve: Serve) -> None:  # G0
 
 async def test_keys_belong_to_a_tenant_and_an_api_key(serve: Serve) -> None:  # G07, G40
     async with serve(works=False) as graphs:
-        keeper = graphs.engine.doorkeeper
+        keeper = graphs.engine.authenticator
         made = [await keeper.create_key(tenant, ["jobs:write"]) for tenant in ("a", "a", "b")]
         answers = [
             (await graphs.post("call", zipped(), headers={"X-Api-Key": shown})).json()["jobId"]
@@ -181,7 +181,7 @@ async def test_keys_belong_to_a_tenant_and_an_api_key(serve: Serve) -> None:  # 
 
 async def test_each_poll_looks_at_the_key_again(serve: Serve) -> None:  # G27, G28, G35
     async with serve() as graphs:
-        keeper = graphs.engine.doorkeeper
+        keeper = graphs.engine.authenticator
         key, shown = await keeper.create_key("shop", ["jobs:write:graph"])
         _, other = await keeper.create_key("shop", ["jobs:write:render", "jobs:read"])
         headers = {"X-Api-Key": shown}

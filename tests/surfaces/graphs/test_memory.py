@@ -59,7 +59,9 @@ async def finish(folder: Path) -> None:
             for piece in graph():
                 yield piece
 
-        await engine.keeping.keep_artifact(claim.lease, "graph.json", pieces(), "application/json")
+        await engine.payload_store.keep_artifact(
+            claim.lease, "graph.json", pieces(), "application/json"
+        )
         await engine.settle([Settlement(claim.lease, Succeeded("{}"))])
     finally:
         await store.close()

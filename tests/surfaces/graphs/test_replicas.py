@@ -80,7 +80,13 @@ def replica(request: pytest.FixtureRequest, tmp_path: Path) -> Replica:
 async def sweep_all(replicas: list[Graphs]) -> None:
     """Have every replica sweep at once, a few times over."""
     sweepers = [
-        Sweeper(one.engine.store, one.clock, lease_s=30, sweep_s=5, keeping=one.engine.keeping)
+        Sweeper(
+            one.engine.store,
+            one.clock,
+            lease_s=30,
+            sweep_s=5,
+            payload_store=one.engine.payload_store,
+        )
         for one in replicas
     ]
     for _ in range(3):

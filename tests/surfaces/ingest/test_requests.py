@@ -122,7 +122,7 @@ async def test_what_is_not_there(idle: Ingest) -> None:
 
 
 async def test_tenants_see_their_own_alone_and_scopes_hold(ingest: Ingest) -> None:
-    keys = ingest.engine.doorkeeper
+    keys = ingest.engine.authenticator
 
     async def key(tenant: str, *scopes: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {(await keys.create_key(tenant, scopes))[1]}"}

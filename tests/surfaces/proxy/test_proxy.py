@@ -266,7 +266,7 @@ async def test_another_tenant_finds_nothing(proxied: Proxied) -> None:
     async with proxied(says()) as (up, server):
         keys = {}
         for tenant in ("ada", "bob"):
-            _, shown = await server.engine.doorkeeper.create_key(
+            _, shown = await server.engine.authenticator.create_key(
                 tenant, ["jobs:read", "jobs:write"]
             )
             keys[tenant] = {"Authorization": f"Bearer {shown}"}
@@ -281,7 +281,7 @@ async def test_another_tenant_finds_nothing(proxied: Proxied) -> None:
 
 async def test_a_key_for_us_and_a_credential_for_the_target(proxied: Proxied) -> None:
     async with proxied(says()) as (up, server):
-        _, ours = await server.engine.doorkeeper.create_key("ada", ["jobs:read", "jobs:write"])
+        _, ours = await server.engine.authenticator.create_key("ada", ["jobs:read", "jobs:write"])
         both = {"X-Api-Key": ours, "Authorization": "Bearer theirs"}
         answer = await server.http.post("/reports/x", headers=both)
         assert answer.status_code == 200

@@ -129,17 +129,17 @@ class _Sending:
         self._collection = collection
         self._metadata = metadata
         self._tally = Tally()
-        self._under_way: deque[tuple[str, str]] = deque()  # names and ids of jobs
+        self._in_progress: deque[tuple[str, str]] = deque()  # names and ids of jobs
         self._on_screen = err().is_terminal
 
     def run(self, files: Sequence[File]) -> int:
         """Send all of them; return the exit code."""
         waiting = deque(files)
         try:
-            while waiting or self._under_way:
-                while waiting and len(self._under_way) < UNDER_WAY:
+            while waiting or self._in_progress:
+                while waiting and len(self._in_progress) < UNDER_WAY:
                     self._send(waiting.popleft())
-                if self._under_way:
+                if self._in_progress:
                     self._follow_oldest(len(files))
         except KeyboardInterrupt:
             hint = address_hint(self._api.url)
@@ -170,15 +170,15 @@ class _Sending:
         except CoatcheckError as error:
             self._tally.failures.append((file.name, str(error)))
         else:
-            self._under_way.append((file.name, job["id"]))
+            self._in_progress.append((file.name, job["id"]))
 
     def _follow_oldest(self, files: int) -> None:
-        name, job_id = self._under_way[0]
+        name, job_id = self._in_progress[0]
         job = self._api.job(job_id, wait=POLL_S if self._on_screen else LONG_POLL_S)
         if job["finished_at"] is None:
             self._show(name, job_id, files)
             return
-        self._under_way.popleft()
+        self._in_progress.popleft()
         word = self._tally.count(name, job)
         self._clear()
         say(f"  {name}  {word}")

@@ -171,7 +171,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._closing_silent = asyncio.create_task(close_silent(self.server_state.connections))
-        self._announce(self._engine.doorkeeper.needs_key)
+        self._announce(self._engine.authenticator.needs_key)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._closing_silent is not None:

@@ -37,11 +37,11 @@ class Sweeper:
         *,
         lease_s: float,
         sweep_s: float,
-        keeping: PayloadStore | None = None,
+        payload_store: PayloadStore | None = None,
         chores: Sequence[Chore] = (),
     ) -> None:
         self._store = store
-        self._keeping = keeping
+        self._payload_store = payload_store
         self._chores = chores
         self._clock = clock
         self._lease_s = lease_s
@@ -63,8 +63,8 @@ class Sweeper:
         """Look once."""
         await self._remove_lost_workers()
         await self._sweep_store()
-        if self._keeping is not None:
-            await self._keeping.sweep()
+        if self._payload_store is not None:
+            await self._payload_store.sweep()
         for chore in self._chores:
             await self._do(chore)
         if not await self._store.erase():

@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from coatcheck.store.base import Report
 
 
-def has_large_steps(keeping: PayloadStore, steps: Sequence[Step]) -> bool:
+def has_large_steps(payload_store: PayloadStore, steps: Sequence[Step]) -> bool:
     """Tell whether any of these has a result that is to be kept apart."""
-    return any(step.result is not None and keeping.is_large(step.result) for step in steps)
+    return any(step.result is not None and payload_store.is_large(step.result) for step in steps)
 
 
-async def with_steps_stored(keeping: PayloadStore, lease: Lease, report: Report) -> Report:
+async def with_steps_stored(payload_store: PayloadStore, lease: Lease, report: Report) -> Report:
     """Return a report with the results of its steps as they are kept."""
-    if not has_large_steps(keeping, report.steps):
+    if not has_large_steps(payload_store, report.steps):
         return report
     kept = []
     for step in report.steps:
-        if step.result is not None and keeping.is_large(step.result):
-            result = await keeping.stored(lease.tenant, lease.job_id, step.result)
+        if step.result is not None and payload_store.is_large(step.result):
+            result = await payload_store.stored(lease.tenant, lease.job_id, step.result)
             kept.append(replace(step, result=result))
         else:
             kept.append(step)
     return report._replace(steps=tuple(kept))
 
 
-async def with_results_shown(keeping: PayloadStore, steps: Sequence[Step]) -> list[Step]:
+async def with_results_shown(payload_store: PayloadStore, steps: Sequence[Step]) -> list[Step]:
     """Read results that are kept apart, as long as they are not too large to be shown together."""
     left = LARGEST_SHOWN
     shown = []
@@ -54,14 +54,17 @@ async def with_results_shown(keeping: PayloadStore, steps: Sequence[Step]) -> li
         if step.result is not None and is_reference(step.result):
             left -= read_reference(step.result).size
             if left >= 0:
-                shown.append(replace(step, result=await keeping.read(step.result)))
+                shown.append(replace(step, result=await payload_store.read(step.result)))
                 continue
         shown.append(step)
     return shown
 
 
 async def copied(
-    keeping: PayloadStore, job: JobInsert, steps: Sequence[Step], messages: Sequence[SentEvent]
+    payload_store: PayloadStore,
+    job: JobInsert,
+    steps: Sequence[Step],
+    messages: Sequence[SentEvent],
 ) -> dict[str, str]:
     """Copy for a fork what is kept apart of another job's history; return each copy by what it is
     a copy of.
@@ -71,7 +74,7 @@ async def copied(
     copies = {}
     for original in filter(is_reference, there):
         blob = read_reference(original)
-        pieces = await keeping.stream(blob)
-        copy = await keeping.put(job.tenant, job.id, pieces, blob.size)
+        pieces = await payload_store.stream(blob)
+        copy = await payload_store.put(job.tenant, job.id, pieces, blob.size)
         copies[original] = write_reference(copy)
     return copies

@@ -75,10 +75,10 @@ class SignedUploads:
     """The uploads of one store that were begun and are not complete."""
 
     def __init__(
-        self, store: Store, keeping: PayloadStore, clock: Clock, new_id: Callable[[], str]
+        self, store: Store, payload_store: PayloadStore, clock: Clock, new_id: Callable[[], str]
     ) -> None:
         self._store = store
-        self._keeping = keeping
+        self._payload_store = payload_store
         self._clock = clock
         self._new_id = new_id
 
@@ -89,7 +89,7 @@ class SignedUploads:
         name = check_file_name(file.name)
         media_type = check_content_type(file.content_type, name or "")
         upload_id = self._new_id()
-        address = await self._keeping.sign(_written_at(upload_id), SIGNED_MS / 1000)
+        address = await self._payload_store.sign(_written_at(upload_id), SIGNED_MS / 1000)
         if address is None:
             raise NoSignedUploads("this server's blob store signs no addresses; send the file here")
         now = self._clock.now()
@@ -112,7 +112,7 @@ class SignedUploads:
         """
         if not await self._store.delete_record(tenant, COLLECTION, upload_id):
             return False
-        await self._keeping.clear(_written_at(upload_id))
+        await self._payload_store.clear(_written_at(upload_id))
         return True
 
     async def complete(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> StoredUpload:
@@ -125,7 +125,7 @@ class SignedUploads:
             return _known(there)
         copy = BlobName(tenant, NOBODY, f"uploads/{upload_id}/{secrets.token_hex(16)}")
         try:
-            written = await self._keeping.copy_apart(_written_at(upload_id), copy, file.size)
+            written = await self._payload_store.copy_apart(_written_at(upload_id), copy, file.size)
         except BlobGone:
             if await self.find(upload_id, tenant) is None:  # it was cleared by one who was faster
                 return _known(await self._store.get_upload(tenant, upload_id))
@@ -134,11 +134,11 @@ class SignedUploads:
             said = f"more than {file.size:,} bytes"
             raise await self._refusal(upload_id, "/size", said) from None
         if written.size != file.size:
-            await self._keeping.remove([copy])
+            await self._payload_store.remove([copy])
             said = f"{written.size:,} bytes, not {file.size:,}"
             raise await self._refusal(upload_id, "/size", said)
         if file.sha256 not in (None, written.sha256):
-            await self._keeping.remove([copy])
+            await self._payload_store.remove([copy])
             raise await self._refusal(upload_id, "/sha256", "bytes of another SHA-256")
         return await self._make_known(upload_id, file, copy, written)
 
@@ -151,15 +151,15 @@ class SignedUploads:
             upload_id, file.name, media_type, *written, copy.key, now, now + UNUSED_KEPT_MS
         )
         if await self.find(upload_id, tenant) is None:  # another was faster, or it was given up
-            await self._keeping.remove([copy])
+            await self._payload_store.remove([copy])
         else:
             await self._store.put_upload(tenant, upload)
             await self._store.delete_record(tenant, COLLECTION, upload_id)
-            await self._keeping.clear(_written_at(upload_id))
+            await self._payload_store.clear(_written_at(upload_id))
         return _known(await self._store.get_upload(tenant, upload_id))
 
     async def _refusal(self, upload_id: str, pointer: str, said: str) -> InvalidPayload:
-        await self._keeping.clear(_written_at(upload_id))
+        await self._payload_store.clear(_written_at(upload_id))
         words = f"{said} were written; it is removed, and can be written again"
         return InvalidPayload(words, [(pointer, words)])
 

@@ -56,18 +56,18 @@ class Uploads:
     def __init__(
         self,
         store: Store,
-        keeping: PayloadStore,
+        payload_store: PayloadStore,
         clock: Clock,
         new_id: Callable[[], str],
         in_flight: OpenPerTenant,
     ) -> None:
         self._store = store
-        self._keeping = keeping
+        self._payload_store = payload_store
         self._clock = clock
         self._new_id = new_id
         self._in_flight = in_flight
         self.limit = LARGEST_UPLOAD
-        self.signed = SignedUploads(store, keeping, clock, new_id)
+        self.signed = SignedUploads(store, payload_store, clock, new_id)
 
     async def receive(
         self,
@@ -138,7 +138,7 @@ class Uploads:
         kept_ms: int,
     ) -> StoredUpload:
         blob = BlobName(tenant, NOBODY, f"uploads/{upload_id}")
-        written = await self._keeping.put_apart(blob, source, most, kept_ms)
+        written = await self._payload_store.put_apart(blob, source, most, kept_ms)
         now = self._clock.now()
         upload = StoredUpload(
             upload_id,
@@ -165,7 +165,7 @@ class Uploads:
     async def delete(self, upload_id: str, tenant: str = DEFAULT_TENANT) -> None:
         """Give a file up that no job has taken over; raises NotFound."""
         if await self._store.delete_upload(tenant, upload_id):
-            await self._keeping.sweep()
+            await self._payload_store.sweep()
         elif not await self.signed.give_up(upload_id, tenant):
             raise NotFound(NO_SUCH_UPLOAD)
 
@@ -194,7 +194,7 @@ class Uploads:
         there = await self._store.uploads_of(job.tenant, source_id)
         copies = []
         for upload in there:
-            pieces = await self._keeping.stream(upload)
-            copy = await self._keeping.put(job.tenant, job.id, pieces, upload.size)
+            pieces = await self._payload_store.stream(upload)
+            copy = await self._payload_store.put(job.tenant, job.id, pieces, upload.size)
             copies.append(upload._replace(key=copy.key))
         return job._replace(uploads=tuple(copies))

@@ -45,7 +45,7 @@ class AdmissionControl:
         """Make a job durable that has ended."""
 
         async def write(epoch: int | None) -> None:
-            await self._store.submit_ended(job, ended, now, epoch)
+            await self._store.submit_finished(job, ended, now, epoch)
 
         await self._let_in(job, now, None, admission, write)
 

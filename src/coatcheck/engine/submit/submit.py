@@ -52,24 +52,24 @@ async def submit(
         await _see_to_signing(engine, [submission])
         callback = await engine.webhooks.callback(submission.webhook, submission.tenant)
         job = job._replace(webhook=callback)
-    if engine.keeping.is_large(job.input):
-        [job] = await engine.keeping.with_inputs_stored([job])
-    earlier = await engine.admitting.write(job, now, once, submission.admission)
+    if engine.payload_store.is_large(job.input):
+        [job] = await engine.payload_store.with_inputs_stored([job])
+    earlier = await engine.admission_control.write(job, now, once, submission.admission)
     if earlier is None:
         engine.metrics.submitted(job.kind)
     else:
-        await engine.keeping.drop_inputs([job])
+        await engine.payload_store.drop_inputs([job])
     return job, earlier
 
 
-async def submit_ended(
+async def submit_finished(
     engine: Engine, job: JobInsert, ended: FinishedJob, admission: Admission | None
 ) -> None:
     """Make a job durable that has ended, and count all that has become of it."""
-    if any(map(engine.keeping.is_large, _payloads_of(job, ended))):
+    if any(map(engine.payload_store.is_large, _payloads_of(job, ended))):
         raise ValueError(f"job {job.id} has a payload that is kept apart: it has to be submitted")
     now = engine.clock.now()
-    await engine.admitting.write_ended(job, ended, now, admission)
+    await engine.admission_control.write_ended(job, ended, now, admission)
     engine.metrics.submitted(job.kind)
     engine.metrics.started(job.kind, ended.began_at - job.run_at)
     ran_ms = max(0, now - ended.began_at)
@@ -114,15 +114,15 @@ async def submit_batch(
         asked_for = [(asked.webhook, asked.tenant) for asked in submissions]
         found = await engine.webhooks.callbacks(asked_for)
         jobs = [job._replace(webhook=own) for job, own in zip(jobs, found, strict=True)]
-    if any(engine.keeping.is_large(job.input) for job in jobs):
-        jobs = await engine.keeping.with_inputs_stored(jobs)
+    if any(engine.payload_store.is_large(job.input) for job in jobs):
+        jobs = await engine.payload_store.with_inputs_stored(jobs)
     admission = submissions[0].admission if submissions else None
-    earlier = await engine.admitting.write_batch(jobs, now, once, admission)
+    earlier = await engine.admission_control.write_batch(jobs, now, once, admission)
     if earlier is None:
         for kind, count in Counter([job.kind for job in jobs]).items():
             engine.metrics.submitted(kind, count)
     else:
-        await engine.keeping.drop_inputs(jobs)
+        await engine.payload_store.drop_inputs(jobs)
     return jobs, earlier
 
 

@@ -83,7 +83,7 @@ class DeliverySlots:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._free = AT_ONCE
-        self._under_way: Counter[str] = Counter()
+        self._in_progress: Counter[str] = Counter()
         self._shares: Counter[tuple[str, ReceiverHealth]] = Counter()
         # Whether the last message was taken, and when that was; the oldest first.
         self._known: dict[str, tuple[bool, float]] = {}
@@ -111,7 +111,7 @@ class DeliverySlots:
             while line:
                 place = line.popleft()
                 share = (tenant, place.standing)
-                calls = self._under_way[place.lane] + given[place]
+                calls = self._in_progress[place.lane] + given[place]
                 if calls >= PER_LANE[place.standing]:
                     continue
                 room = free - FOR_FIRST_CALLS if _calls(shares, tenant) else free
@@ -130,14 +130,14 @@ class DeliverySlots:
     def take(self, place: DeliverySlot) -> None:
         """Have a call begin."""
         self._free -= 1
-        self._under_way[place.lane] += 1
+        self._in_progress[place.lane] += 1
         self._shares[place.tenant, place.standing] += 1
 
     def leave(self, place: DeliverySlot) -> bool:
         """Have a call end; say whether others should now be looked at."""
         self._free += 1
         share = (place.tenant, place.standing)
-        left = _less(self._under_way, place.lane)
+        left = _less(self._in_progress, place.lane)
         _less(self._shares, share)
         if left == 0 or left == PER_LANE[ReceiverHealth.ANSWERING] // 2:
             return True
@@ -152,7 +152,10 @@ class DeliverySlots:
         for lane in sorted(due, key=attrgetter("due_at")):
             stands = self._standing(lane)
             names = sorts[stands, lane.tenant]
-            if len(names) < AT_ONCE and self._under_way.get(lane.name, 0) <= PER_LANE[stands] // 2:
+            if (
+                len(names) < AT_ONCE
+                and self._in_progress.get(lane.name, 0) <= PER_LANE[stands] // 2
+            ):
                 names.append(lane.name)
         lines: dict[str, deque[DeliverySlot]] = defaultdict(deque)
         for stands, tenant in sorted(sorts):

@@ -87,9 +87,9 @@ class _Unsigned(Exception):
 class _Told:
     """What a wording may look at."""
 
-    def __init__(self, store: Store, keeping: PayloadStore) -> None:
+    def __init__(self, store: Store, payload_store: PayloadStore) -> None:
         self._store = store
-        self._keeping = keeping
+        self._payload_store = payload_store
 
     async def events_before(self, delivery: WebhookDelivery, most: int) -> list[JobEvent]:
         """Return the newest entries of the job's log before what a delivery tells of."""
@@ -99,7 +99,7 @@ class _Told:
 
     async def stream(self, artifact: Artifact) -> AsyncIterator[bytes]:
         """Open a file of the job."""
-        return await self._keeping.stream(artifact)
+        return await self._payload_store.stream(artifact)
 
 
 class WebhookDispatcher:
@@ -112,7 +112,7 @@ class WebhookDispatcher:
         outbound: OutboundClient,
         clock: Clock,
         metrics: Metrics,
-        keeping: PayloadStore,
+        payload_store: PayloadStore,
         wordings: Mapping[str, WebhookFormat],
         *,
         spread: Callable[[], float] = random.random,
@@ -123,7 +123,7 @@ class WebhookDispatcher:
         self._outbound = outbound
         self._clock = clock
         self._metrics = metrics
-        self._keeping = keeping
+        self._payload_store = payload_store
         self._wordings = wordings
         self._spread = spread
         self._wait = wait
@@ -260,7 +260,7 @@ class WebhookDispatcher:
         job = await self._store.get(key.tenant, key.job_id)
         if job.surface != wording.surface:
             return None
-        return wording, await self._keeping.with_result(job)
+        return wording, await self._payload_store.with_result(job)
 
     async def _words_of(
         self,
@@ -271,7 +271,7 @@ class WebhookDispatcher:
     ) -> FormattedWebhook | None:
         if wording is not None:
             words, job = wording
-            return await words.word(job, delivery, _Told(self._store, self._keeping))
+            return await words.word(job, delivery, _Told(self._store, self._payload_store))
         secrets = await self._secrets_for(endpoint)
         if not secrets:  # nothing goes out unsigned
             raise _Unsigned

@@ -52,7 +52,7 @@ AUDIT: tuple[Endpoint, ...] = (
             ),
         ),
         needs=Scope.ADMIN,
-        opens_to=Audience.KEY_OWNER,
+        audience=Audience.KEY_OWNER,
     ),
 )
 

@@ -37,7 +37,7 @@ ACCESS: tuple[Endpoint, ...] = (
         refusals=(404, *_BODY_REFUSALS),
         body=EndpointBody("Whose, and what for.", as_json(ref("KeyRequest"))),
         needs=Scope.ADMIN,
-        opens_to=Audience.KEY_OWNER,
+        audience=Audience.KEY_OWNER,
     ),
     Endpoint(
         "GET",
@@ -50,7 +50,7 @@ ACCESS: tuple[Endpoint, ...] = (
         refusals=(404,),
         parameters=(Parameter("tenant", "Only this tenant's.", NAME), _LIMIT, _CURSOR),
         needs=Scope.ADMIN,
-        opens_to=Audience.KEY_OWNER,
+        audience=Audience.KEY_OWNER,
     ),
     Endpoint(
         "DELETE",
@@ -62,7 +62,7 @@ ACCESS: tuple[Endpoint, ...] = (
         {200: EndpointResponse("The key, as it is listed from now on.", as_json(ref("Key")))},
         refusals=(404,),
         needs=Scope.ADMIN,
-        opens_to=Audience.KEY_OWNER,
+        audience=Audience.KEY_OWNER,
     ),
     Endpoint(
         "GET",
@@ -74,7 +74,7 @@ ACCESS: tuple[Endpoint, ...] = (
         {200: EndpointResponse("A page of tenants.", as_json(ref("TenantPage")))},
         parameters=(_LIMIT, _CURSOR),
         needs=Scope.ADMIN,
-        opens_to=Audience.OPERATOR,
+        audience=Audience.OPERATOR,
     ),
     Endpoint(
         "PUT",
@@ -90,7 +90,7 @@ ACCESS: tuple[Endpoint, ...] = (
         refusals=_BODY_REFUSALS,
         body=EndpointBody("What to change.", as_json(ref("TenantRequest"))),
         needs=Scope.ADMIN,
-        opens_to=Audience.OPERATOR,
+        audience=Audience.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -101,7 +101,7 @@ ACCESS: tuple[Endpoint, ...] = (
         "tenants",
         {200: EndpointResponse("The tenant.", as_json(ref("Tenant")))},
         refusals=(404,),
-        opens_to=Audience.KEY_OWNER,
+        audience=Audience.KEY_OWNER,
         kind=KindRule.ALL,
     ),
     Endpoint(
@@ -122,7 +122,7 @@ ACCESS: tuple[Endpoint, ...] = (
             Parameter("until", "Hours that begin before this time (now).", TIME),
             Parameter("kind", "Only this kind.", TEXT),
         ),
-        opens_to=Audience.KEY_OWNER,
+        audience=Audience.KEY_OWNER,
         kind=KindRule.ALL,
     ),
 )

@@ -37,7 +37,7 @@ async def create_key(request: Request) -> Response:
     """Make a key. It is in this answer and nowhere else: whoever loses it makes another."""
     asked = await read_fields(request, KeyRequest)
     tenant = only_own(request, asked.tenant) or caller_of(request).tenant
-    key, shown = await _doorkeeper(request).create_key(
+    key, shown = await _authenticator(request).create_key(
         tenant,
         asked.scopes,
         note=asked.note,
@@ -58,7 +58,7 @@ async def list_keys(request: Request) -> Response:
     tenant = only_own(request, named)
     after, limit = _page_of(query)
     # One more than asked for tells whether there is another page.
-    found = await _doorkeeper(request).keys(tenant, after, limit + 1)
+    found = await _authenticator(request).keys(tenant, after, limit + 1)
     more = write_cursor(found[limit - 1].id) if len(found) > limit else None
     answer = {"keys": [key_view(key) for key in found[:limit]], "next_cursor": more}
     return Response(dumps(answer), media_type=JSON)
@@ -66,7 +66,7 @@ async def list_keys(request: Request) -> Response:
 
 async def revoke_key(request: Request) -> Response:
     """End a key for good, everywhere and at once; it stays in the list."""
-    key = await _doorkeeper(request).revoke_key(
+    key = await _authenticator(request).revoke_key(
         request.path_params["key_id"], only_own(request, None), actor=actor_of(request)
     )
     conclude_confirmation()
@@ -76,7 +76,7 @@ async def revoke_key(request: Request) -> Response:
 async def list_tenants(request: Request) -> Response:
     """Answer with a page of tenants, by name."""
     after, limit = _page_of(request.query_params)
-    found = await _doorkeeper(request).tenants(after, limit + 1)
+    found = await _authenticator(request).tenants(after, limit + 1)
     more = write_cursor(found[limit - 1].name) if len(found) > limit else None
     answer = {"tenants": [tenant_view(each) for each in found[:limit]], "next_cursor": more}
     return Response(dumps(answer), media_type=JSON)
@@ -85,7 +85,7 @@ async def list_tenants(request: Request) -> Response:
 async def put_tenant(request: Request) -> Response:
     """Make a tenant (201), or change what is said of it (200): at once, for all its keys."""
     asked = await read_fields(request, TenantRequest)
-    tenant, is_new = await _doorkeeper(request).put_tenant(
+    tenant, is_new = await _authenticator(request).put_tenant(
         request.path_params["owner"],
         status=asked.status,
         quotas=None if asked.quotas is None else asked.quotas.as_quotas(),
@@ -98,7 +98,7 @@ async def put_tenant(request: Request) -> Response:
 
 async def get_tenant(request: Request) -> Response:
     """Answer with a tenant: its status and its quotas."""
-    tenant = await _doorkeeper(request).tenant(_visible(request))
+    tenant = await _authenticator(request).tenant(_visible(request))
     return Response(dumps(tenant_view(tenant)), media_type=JSON)
 
 
@@ -106,7 +106,7 @@ async def get_usage(request: Request) -> Response:
     """Answer with what a tenant has used, for each hour and kind; the last day unless told."""
     engine: Engine = request.app.state.engine
     query = request.query_params
-    tenant = await engine.doorkeeper.tenant(_visible(request))
+    tenant = await engine.authenticator.tenant(_visible(request))
     until = read_time(query, "until")
     until = engine.clock.now() + 1 if until is None else until
     since = read_time(query, "since")
@@ -183,6 +183,6 @@ def read_time(query: QueryParams, name: str) -> int | None:
         raise HTTPException(400, message) from None
 
 
-def _doorkeeper(request: Request) -> Authenticator:
+def _authenticator(request: Request) -> Authenticator:
     engine: Engine = request.app.state.engine
-    return engine.doorkeeper
+    return engine.authenticator

@@ -82,7 +82,7 @@ def is_authorized(request: Request, endpoint: Endpoint, scope: Scope | None) -> 
     caller = caller_of(request)
     if request.scope["query_string"] or scope not in caller.grants or caller.grants[scope]:
         return False
-    if endpoint.opens_to is not Audience.TENANT or scope is Scope.WORK:
+    if endpoint.audience is not Audience.TENANT or scope is Scope.WORK:
         return False
     request.scope["coatcheck.tenant"] = caller.tenant
     return True
@@ -108,7 +108,7 @@ async def authorize(request: Request, endpoint: Endpoint) -> None:
 def _check_scope(caller: Caller, endpoint: Endpoint, scope: Scope) -> None:
     if not caller.may(scope):
         raise Forbidden(f"this key does not have the scope {scope}")
-    whole = endpoint.opens_to is Audience.OPERATOR or scope is Scope.WORK
+    whole = endpoint.audience is Audience.OPERATOR or scope is Scope.WORK
     if whole and caller.tenant != OPERATOR:
         raise Forbidden(f"this is for keys of the tenant {OPERATOR!r} only")
 
@@ -121,7 +121,7 @@ async def _check_named_tenant(request: Request, endpoint: Endpoint, scope: Scope
         return  # for keys of the operator only, and a lease has a holder (http/workers/handlers.py)
     if caller.is_operator:
         engine: Engine = request.app.state.engine
-        await engine.doorkeeper.tenant(tenant)
+        await engine.authenticator.tenant(tenant)
     elif endpoint.for_lease_holder and caller.tenant == OPERATOR and caller.may(Scope.WORK):
         await _check_lease(request, caller)
     else:
@@ -211,7 +211,7 @@ async def _renew(request: Request, kind: str | None) -> Admission:
 
 async def _readmit(request: Request) -> None:
     engine: Engine = request.app.state.engine
-    keeper, scope = engine.doorkeeper, request.scope
+    keeper, scope = engine.authenticator, request.scope
     note_readmitted(scope, await keeper.admit_now(scope["coatcheck.token"]), keeper.epoch)
 
 

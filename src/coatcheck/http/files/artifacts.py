@@ -63,7 +63,7 @@ async def get_artifact(request: Request) -> Response:
     headers["Content-Length"] = str(stop - start)
     if request.method == "HEAD":
         return Response(status_code=status, headers=headers)
-    pieces = await engine.keeping.stream(artifact, start, stop)
+    pieces = await engine.payload_store.stream(artifact, start, stop)
     return StreamingResponse(pieces, status, headers)
 
 

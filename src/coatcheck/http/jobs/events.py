@@ -40,7 +40,7 @@ async def get_events(request: Request) -> Response:
     after = read_after(request)
     limit = read_number(request.query_params, "limit", PAGE, 1, LARGEST_LOG_PAGE)
     wait = read_wait(request.query_params)
-    job = await engine.keeping.with_result(await named_job(request))
+    job = await engine.payload_store.with_result(await named_job(request))
     if not _takes_stream(request.headers.get("accept", "*/*")):
         return await _page(engine, job, after or 0, limit, wait)
     if after is not None and job.state.is_terminal and after == job.last_event:

@@ -175,7 +175,9 @@ async def answer_payload(engine: Engine, request: Request, result: str) -> Respo
         return Response(result, media_type=JSON)
     blob = read_reference(result)
     headers = {"Content-Length": str(blob.size)}
-    pieces = await engine.keeping.stream(blob, stop=0 if request.method == "HEAD" else blob.size)
+    pieces = await engine.payload_store.stream(
+        blob, stop=0 if request.method == "HEAD" else blob.size
+    )
     return StreamingResponse(pieces, 200, headers, JSON)
 
 

@@ -25,7 +25,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "List what can be submitted",
         "kinds",
         {200: EndpointResponse("Every kind, with its schemas.", as_json(ref("KindPage")))},
-        opens_to=Audience.ANY_KEY,
+        audience=Audience.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -36,7 +36,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "kinds",
         {200: EndpointResponse("The kind.", as_json(ref("Kind")))},
         refusals=(404,),
-        opens_to=Audience.ANY_KEY,
+        audience=Audience.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -55,7 +55,7 @@ OPERATING: tuple[Endpoint, ...] = (
             Parameter("cursor", "`next_cursor` of the page before.", TEXT),
         ),
         needs=Scope.ADMIN,
-        opens_to=Audience.OPERATOR,
+        audience=Audience.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -67,7 +67,7 @@ OPERATING: tuple[Endpoint, ...] = (
         {200: EndpointResponse("The queue.", as_json(ref("Queue")))},
         refusals=(404,),
         needs=Scope.ADMIN,
-        opens_to=Audience.OPERATOR,
+        audience=Audience.OPERATOR,
     ),
     Endpoint(
         "PUT",
@@ -80,7 +80,7 @@ OPERATING: tuple[Endpoint, ...] = (
         body=EndpointBody("The limit, or null for none.", as_json(ref("QueueRequest"))),
         refusals=(408, 413, 415, 422),
         needs=Scope.ADMIN,
-        opens_to=Audience.OPERATOR,
+        audience=Audience.OPERATOR,
     ),
     Endpoint(
         "POST",
@@ -91,7 +91,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "queues",
         {200: EndpointResponse("The queue; what runs goes on.", as_json(ref("Queue")))},
         needs=Scope.ADMIN,
-        opens_to=Audience.OPERATOR,
+        audience=Audience.OPERATOR,
     ),
     Endpoint(
         "POST",
@@ -102,7 +102,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "queues",
         {200: EndpointResponse("The queue.", as_json(ref("Queue")))},
         needs=Scope.ADMIN,
-        opens_to=Audience.OPERATOR,
+        audience=Audience.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -112,7 +112,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "Does this process live?",
         "operating",
         {200: EndpointResponse("It does.", as_json(ref("Status")))},
-        opens_to=Audience.EVERYBODY,
+        audience=Audience.EVERYBODY,
     ),
     Endpoint(
         "GET",
@@ -122,7 +122,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "Can jobs be taken in?",
         "operating",
         {200: EndpointResponse("The store takes writes.", as_json(ref("Status")))},
-        opens_to=Audience.EVERYBODY,
+        audience=Audience.EVERYBODY,
     ),
     Endpoint(
         "GET",
@@ -133,7 +133,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("Prometheus' text form.", {"text/plain": TEXT})},
         needs=Scope.ADMIN,
-        opens_to=Audience.OPERATOR,
+        audience=Audience.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -143,7 +143,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "What this server is, and what your key is good for",
         "operating",
         {200: EndpointResponse("The server, and the caller.", as_json(ref("Server")))},
-        opens_to=Audience.ANY_KEY,
+        audience=Audience.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -154,7 +154,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("Every worker that is registered.", as_json(ref("WorkerPage")))},
         needs=Scope.ADMIN,
-        opens_to=Audience.OPERATOR,
+        audience=Audience.OPERATOR,
     ),
     Endpoint(
         "GET",
@@ -165,7 +165,7 @@ OPERATING: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("The minutes in which any ended.", as_json(ref("Throughput")))},
         needs=Scope.ADMIN,
-        opens_to=Audience.OPERATOR,
+        audience=Audience.OPERATOR,
     ),
 )
 
@@ -179,7 +179,7 @@ PAGES: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("OpenAPI 3.1.", as_json({"type": "object"}))},
         hidden=True,
-        opens_to=Audience.ANY_KEY,
+        audience=Audience.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -190,7 +190,7 @@ PAGES: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("A page.", {"text/html": TEXT})},
         hidden=True,
-        opens_to=Audience.ANY_KEY,
+        audience=Audience.ANY_KEY,
     ),
     Endpoint(
         "GET",
@@ -201,6 +201,6 @@ PAGES: tuple[Endpoint, ...] = (
         "operating",
         {200: EndpointResponse("A file.", {"text/css": TEXT, "text/javascript": TEXT})},
         hidden=True,
-        opens_to=Audience.ANY_KEY,
+        audience=Audience.ANY_KEY,
     ),
 )

@@ -31,7 +31,7 @@ async def get_server(request: Request) -> Response:
     answer = {
         "version": version("coatcheck"),
         "now": to_rfc3339(engine.clock.now()),
-        "needs_key": engine.doorkeeper.needs_key,
+        "needs_key": engine.authenticator.needs_key,
         "surfaces": sorted(request.app.state.surfaces),
         "caller": {
             "tenant": caller.tenant,

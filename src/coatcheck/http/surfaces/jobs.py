@@ -37,7 +37,7 @@ def endpoint_for(surfaces: Mapping[str, Surface]) -> Endpoint:
     async def show_job(request: Request) -> Response:
         """Show a job in the words of the surface it came in by."""
         engine: Engine = request.app.state.engine
-        job = await engine.keeping.with_result(await named_job(request))
+        job = await engine.payload_store.with_result(await named_job(request))
         surface = surfaces.get(job.surface)
         if surface is None:
             raise NotFound(NOT_FOUND)

@@ -57,7 +57,7 @@ class View:
     kinds: tuple[str, ...]
     old_at: float | None = None  # None: the lanes are being read
     begins: dict[Lane, str] = field(default_factory=dict)
-    under_way: list[ClaimInProgress] = field(default_factory=list)
+    in_progress: list[ClaimInProgress] = field(default_factory=list)
 
     def columns(self) -> list[list[str] | list[int]]:
         """Return kinds, queues, priorities and beginnings."""
@@ -68,12 +68,12 @@ class View:
     def start(self) -> ClaimInProgress:
         """Begin a claim; the answer is for `taken`."""
         claim = ClaimInProgress(dict(self.begins))
-        self.under_way.append(claim)
+        self.in_progress.append(claim)
         return claim
 
     def taken(self, claim: ClaimInProgress, jobs: Iterable[tuple[Lane, str]]) -> None:
         """Move beginnings on to the last job taken, not over what the claim cannot have seen."""
-        self.under_way = [other for other in self.under_way if other is not claim]
+        self.in_progress = [other for other in self.in_progress if other is not claim]
         for lane, id_ in jobs:
             if lane in self.begins:
                 begin = max(id_, self.begins[lane])
@@ -82,7 +82,7 @@ class View:
 
     def open(self, lane: Lane, id_: str) -> None:
         """Note a job that has become claimable."""
-        for known in (self.begins, *(claim.opened for claim in self.under_way)):
+        for known in (self.begins, *(claim.opened for claim in self.in_progress)):
             known[lane] = min(id_, known.get(lane, id_))
 
 

@@ -188,15 +188,15 @@ async def _look(
     woken = 0
     view = lanes.known(kinds)
     if view is not None:
-        under_way = view.start()
+        in_progress = view.start()
         in_kinds, *lane = view.columns()
         rows: list[Any] = await db.fetch(
             sql.claim_in_lanes, worker_id, in_kinds, now, limit, False, *crowd[1:], *lane
         )
         if not _is_something_due(rows, now):
-            view.taken(under_way, (_lane(row) for row in rows if row[2] is not None))
+            view.taken(in_progress, (_lane(row) for row in rows if row[2] is not None))
             if _has_let_go(rows):
-                lanes.opened(under_way.last.items())
+                lanes.opened(in_progress.last.items())
             return rows, woken
         lanes.forget()
     start = time.monotonic()

@@ -138,7 +138,7 @@ def _count(written: str) -> int:
     return int(written.rpartition(" ")[2])
 
 
-async def submit_ended(
+async def submit_finished(
     db: Any, sql: Statements, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None
 ) -> tuple[set[Topic], SettleEffects]:
     """Insert a job that has ended; an id that is there already is left as it is."""

@@ -144,12 +144,12 @@ class PostgresStore(
             return None
         return await self._keyed(KeyedSubmission((job,), now, once, epoch))
 
-    async def submit_ended(
+    async def submit_finished(
         self, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None = None
     ) -> None:
         """Make a job durable that has ended."""
         topics, after = await self._database.run(
-            lambda db: jobs.submit_ended(db, self._sql, job, ended, now, epoch)
+            lambda db: jobs.submit_finished(db, self._sql, job, ended, now, epoch)
         )
         if ended.report is not None:
             self._taken_in(ended.report.children)

@@ -20,7 +20,7 @@ from typing import Any
 
 from coatcheck.model import transition as rules
 from coatcheck.model.state import State
-from coatcheck.model.step import child_ended
+from coatcheck.model.step import child_finished
 from coatcheck.store.postgres.jobs import Key, SettleEffects, columns, lock, move, write
 from coatcheck.store.postgres.statements import Statements
 
@@ -30,7 +30,7 @@ CASCADE_AT_ONCE = 200
 
 async def wake_those_who_wait_for(db: Any, sql: Statements, ended: Sequence[Key], now: int) -> bool:
     """Wake the jobs that wait for these and nothing else; return whether there were any."""
-    came = columns([(tenant, child_ended(job_id)) for tenant, job_id in ended], 2)
+    came = columns([(tenant, child_finished(job_id)) for tenant, job_id in ended], 2)
     waiters = [(row[0], row[1]) for row in await db.fetch(sql.waiters, *came)]
     if not waiters:
         return False

@@ -60,7 +60,7 @@ def submit(tx: Transaction, job: JobInsert, now: int, fence: int = 0) -> None:
         tx.topics.add(Topic.WORK)
 
 
-def submit_ended(tx: Transaction, job: JobInsert, ended: FinishedJob, now: int) -> None:
+def submit_finished(tx: Transaction, job: JobInsert, ended: FinishedJob, now: int) -> None:
     """Insert a job that has ended; the same id again is left as it is."""
     if not _insert(tx, job, job.created_at):
         return

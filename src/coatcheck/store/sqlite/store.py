@@ -154,7 +154,7 @@ class SQLiteStore(
             merges = bulk_insert.PendingSubmit(job, now, epoch)
         return await self._writer.write(submit, Urgency.SUBMIT, merges)
 
-    async def submit_ended(
+    async def submit_finished(
         self, job: JobInsert, ended: FinishedJob, now: int, epoch: int | None = None
     ) -> None:
         """Make a job durable that has ended."""
@@ -162,7 +162,7 @@ class SQLiteStore(
         def submit(tx: Transaction) -> None:
             if epoch is not None:
                 check_epoch(tx, epoch)
-            jobs.submit_ended(tx, job, ended, now)
+            jobs.submit_finished(tx, job, ended, now)
 
         await self._writer.write(submit, Urgency.SUBMIT)
 

@@ -18,7 +18,7 @@ from coatcheck.model.event import EventType
 from coatcheck.model.job import Terms
 from coatcheck.model.outcome import Waiting
 from coatcheck.model.state import State
-from coatcheck.model.step import child_ended
+from coatcheck.model.step import child_finished
 from coatcheck.model.transition import JobStatus, Transition
 from coatcheck.model.usage import moved
 from coatcheck.store.base import Topic
@@ -75,7 +75,7 @@ def write(
         tx.execute(SQL.delete_waits, (tenant, job_id))
     if standing.state.is_terminal:
         if terms.parent is not None:
-            has_come(tx, tenant, child_ended(job_id), now)
+            has_come(tx, tenant, child_finished(job_id), now)
         if standing.state is State.CANCELLED:
             tx.execute(SQL.begin_cascade, (tenant, job_id))
 

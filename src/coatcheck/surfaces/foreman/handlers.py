@@ -191,14 +191,14 @@ class ForemanHandlers:
     async def show(self, request: Request, job: Job) -> Response:
         """Show a job."""
         engine: Engine = request.app.state.engine
-        outcome = await outcome_of(job, engine.keeping.stream, self._secrecy())
+        outcome = await outcome_of(job, engine.payload_store.stream, self._secrecy())
         return JSONResponse(job_view(job, outcome))
 
     async def artifact(self, request: Request) -> Response:
         """Answer with what a job has left behind."""
         engine: Engine = request.app.state.engine
         job = await find_for(request, request.path_params["job_id"], SURFACE)
-        outcome = await outcome_of(job, engine.keeping.stream, self._secrecy())
+        outcome = await outcome_of(job, engine.payload_store.stream, self._secrecy())
         wanted = request.path_params["file"]
         for left in () if outcome is None else outcome.artifacts:
             if left.name == wanted:

@@ -86,7 +86,7 @@ def endpoints_for(calls: ForemanHandlers) -> list[Endpoint]:
             "Say that Ollama is running, as its command line asks first",
             TAG,
             {200: EndpointResponse("It is.", {"text/plain": {}})},
-            opens_to=Audience.EVERYBODY,
+            audience=Audience.EVERYBODY,
         ),
         _looked(paths.TAGS, calls.tags, "listModels", "List the models of all targets"),
         _looked(paths.PS, calls.running, "listLoadedModels", "List the models that are loaded"),

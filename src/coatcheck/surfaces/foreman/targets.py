@@ -73,7 +73,7 @@ class ModelTarget:
         self.url = url
         self.name = urlsplit(url).netloc
         self.seen = TargetStatus()
-        self.under_way = 0  # calls of this process that are
+        self.in_progress = 0  # calls of this process that are
         self._poll_s = poll_s
         self._upstream = HttpUpstream(url, connect_s=CONNECT_S)
         self._headers: Pairs = [("authorization", f"Bearer {token}")] if token else []
@@ -90,7 +90,7 @@ class ModelTarget:
         check_upstream_path(call.path)
         named = [pair for pair in call.headers if pair[0] != "authorization"]
         outgoing = call._replace(headers=[*named, *self._headers])
-        self.under_way += 1
+        self.in_progress += 1
         try:
             async with self._upstream.call(outgoing, body) as incoming:
                 yield incoming
@@ -98,7 +98,7 @@ class ModelTarget:
             self.is_away(str(error))
             raise
         finally:
-            self.under_way -= 1
+            self.in_progress -= 1
 
     async def ask(self, path: str, asked: Any = None) -> tuple[int, Any]:
         """Make a call of our own and return its status and what it says, as JSON; raises
@@ -189,7 +189,7 @@ class ModelTargets:
         """Look at all of them, and return those that can be reached, the least busy first."""
         await asyncio.gather(*(target.look(urgent=urgent) for target in self._all))
         found = [target for target in self._all if target.seen.reachable]
-        return sorted(found, key=lambda target: target.under_way)
+        return sorted(found, key=lambda target: target.in_progress)
 
     async def having(self, model: str, *, urgent: bool = False) -> list[ModelTarget]:
         """Return the targets a call for a model can be sent to: first those where it is loaded, and

@@ -61,7 +61,7 @@ async def _with_result(
     """Write the answer around the graph, which goes from where it is kept to the caller."""
     kept = _graph_of(job)
     before = json.dumps(view)[:-1].encode() + b', "result": '
-    pieces = await engine.keeping.stream(kept, 0, kept.size)
+    pieces = await engine.payload_store.stream(kept, 0, kept.size)
     length = {"Content-Length": str(len(before) + kept.size + 1)}
     return StreamingResponse(_around(before, pieces), 200, {**headers, **length}, JSON)
 

@@ -99,7 +99,7 @@ class RenderHandlers:
         headers["Content-Length"] = str(picture.size)
         if request.method == "HEAD":
             return Response(headers=headers)
-        pieces = await engine.keeping.stream(picture, 0, picture.size)
+        pieces = await engine.payload_store.stream(picture, 0, picture.size)
         return StreamingResponse(pieces, 200, headers)
 
     async def health(self, _request: Request) -> Response:

@@ -117,7 +117,7 @@ class InlineRenderer:
         ended: FinishedJob,
     ) -> InlineRender:
         records = records_of(engine, diagram, asked, self._settings)
-        await engine.submit_ended(job, ended._replace(records=records), asked.admission)
+        await engine.submit_finished(job, ended._replace(records=records), asked.admission)
         return InlineRender(diagram.shortlink or "", _error_of(ended))
 
     def _process_for(

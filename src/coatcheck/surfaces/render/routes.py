@@ -78,7 +78,7 @@ def endpoints_for(calls: RenderHandlers) -> list[Endpoint]:
                 304: EndpointResponse("It is the one you have.", {}),
             },
             refusals=(404, 429),
-            opens_to=Audience.EVERYBODY,
+            audience=Audience.EVERYBODY,
             is_capability=True,
             refused_as={JSON: ERROR},
         ),
@@ -90,7 +90,7 @@ def endpoints_for(calls: RenderHandlers) -> list[Endpoint]:
             "Does this process live?",
             "render",
             {200: EndpointResponse("It does.", {JSON: {"type": "object"}})},
-            opens_to=Audience.EVERYBODY,
+            audience=Audience.EVERYBODY,
             refused_as={JSON: ERROR},
         ),
     ]

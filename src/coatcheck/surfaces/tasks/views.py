@@ -91,7 +91,7 @@ async def outcome_of(engine: Engine, job: Job) -> CommandOutcome | None:
 
 
 async def _read(engine: Engine, kept: Artifact) -> CommandOutcome:
-    pieces = await engine.keeping.stream(kept, 0, kept.size)
+    pieces = await engine.payload_store.stream(kept, 0, kept.size)
     return CommandOutcome.model_validate_json(b"".join([piece async for piece in pieces]))
 
 

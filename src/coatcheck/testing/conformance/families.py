@@ -5,7 +5,7 @@ from __future__ import annotations
 from coatcheck.model.job import Lease, Terms
 from coatcheck.model.outcome import Cancelled, GaveUp, Succeeded, Waiting
 from coatcheck.model.state import Reason, State
-from coatcheck.model.step import child_ended
+from coatcheck.model.step import child_finished
 from coatcheck.store.base import Store, SweepResult
 from coatcheck.testing.conformance.arrange import (
     BOOM,
@@ -101,7 +101,7 @@ class FamilyConformance(Conformance):
         held = await reclaim(store, grandchild.id, "child")
         [youngest] = await spawn(store, held)
         for waiting, on in ((held, youngest.id), (middle, grandchild.id)):
-            await settle(store, waiting, Waiting(None, ((child_ended(on),),)))
+            await settle(store, waiting, Waiting(None, ((child_finished(on),),)))
         await store.cancel(TENANT, lease.job_id, NOW + 1)
         await self._sweep(store)
         for job_id in (child, grandchild.id, youngest.id):

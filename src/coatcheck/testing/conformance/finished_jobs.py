@@ -88,13 +88,13 @@ async def all_of(store: Store, tenant: str, job_id: str) -> dict[str, Any]:
 
 
 class FinishedJobConformance(Conformance):
-    """`submit_ended`."""
+    """`submit_finished`."""
 
     async def test_a_job_may_have_ended_before_it_is_written(self, store: Store) -> None:
         """It has its result, its file and its labels, and its log is whole."""
         terms = Terms(keep_succeeded_ms=100)
         job = new_job(labels='{"team":"maps"}', terms=terms)
-        await store.submit_ended(job, DONE._replace(report=Report(files=(picture(job),))), END)
+        await store.submit_finished(job, DONE._replace(report=Report(files=(picture(job),))), END)
 
         found = await store.get(TENANT, job.id)
         assert (found.state, found.result, found.error) == (State.SUCCEEDED, "42", None)
@@ -114,7 +114,7 @@ class FinishedJobConformance(Conformance):
     async def test_it_may_have_failed(self, store: Store) -> None:
         """With the error and the reason, and kept as long as what fails is."""
         job = new_job(terms=Terms(keep_failed_ms=50))
-        await store.submit_ended(job, FinishedJob(BEGAN, GaveUp(BOOM, Reason.TIMEOUT)), END)
+        await store.submit_finished(job, FinishedJob(BEGAN, GaveUp(BOOM, Reason.TIMEOUT)), END)
         found = await store.get(TENANT, job.id)
         assert (found.state, found.reason, found.error) == (State.FAILED, Reason.TIMEOUT, BOOM)
         assert (found.result, found.attempt, found.expires_at) == (None, 1, END + 50)
@@ -134,7 +134,7 @@ class FinishedJobConformance(Conformance):
             await put(store, tenant=tenant, id="hook", lane=f"lane-{tenant}", events=events)
 
         said = last_words(short) if speaks else None
-        await store.submit_ended(short, FinishedJob(BEGAN, outcome, said), END)
+        await store.submit_finished(short, FinishedJob(BEGAN, outcome, said), END)
         await store.submit(long, NOW)
         [taken] = await claim(store, "chart", now=BEGAN)
         said = last_words(long) if speaks else None
@@ -149,8 +149,8 @@ class FinishedJobConformance(Conformance):
 
     async def test_there_is_nothing_to_claim(self, store: Store, worker: str) -> None:
         """Not then and not later, and no queue knows of it."""
-        await store.submit_ended(new_job(), DONE, END)
-        await store.submit_ended(new_job(limit_key="a", tenant="acme"), DONE, END)
+        await store.submit_finished(new_job(), DONE, END)
+        await store.submit_finished(new_job(limit_key="a", tenant="acme"), DONE, END)
         assert await store.queues() == []
         assert await claim(store, now=END) == []
         assert await claim(store, now=END + 1_000_000) == []
@@ -161,7 +161,7 @@ class FinishedJobConformance(Conformance):
         job = new_job()
         child = new_job("child", terms=Terms(parent=job.id))
         ended = DONE._replace(report=Report(children=(child,)))
-        assert await wakes(store, Topic.WORK, store.submit_ended(job, ended, END))
+        assert await wakes(store, Topic.WORK, store.submit_finished(job, ended, END))
         await reclaim(store, child.id, "child", now=END)
 
     async def test_no_worker_is_woken(self, store: Store) -> None:
@@ -172,7 +172,7 @@ class FinishedJobConformance(Conformance):
         for signal in (work, changes):
             while await signal.wait(SHORT):
                 continue  # from now on only what happens wakes anybody
-        await store.submit_ended(new_job(), DONE, END)
+        await store.submit_finished(new_job(), DONE, END)
         assert await changes.wait(LONG) is True
         assert await work.wait(SHORT) is False
         work.close()
@@ -184,24 +184,24 @@ class FinishedJobConformance(Conformance):
         said = (("a", '"old"'), ("a", '"new"'), ("b", '"drawn"'))
         old, link, drawn = (Record(TENANT, "links", *each, 0, NOW, END + 9) for each in said)
         await store.put_record(old)
-        await store.submit_ended(first, DONE._replace(records=(link, drawn)), END)
+        await store.submit_finished(first, DONE._replace(records=(link, drawn)), END)
         found = await store.list_records(TENANT, "links", END)
         assert [(each.key, each.value, each.version) for each in found] == [
             ("a", '"new"', 2),
             ("b", '"drawn"', 1),
         ]
         with pytest.raises(Conflict):
-            await store.submit_ended(other, DONE._replace(records=(old,)), END)
+            await store.submit_finished(other, DONE._replace(records=(old,)), END)
         assert await store.list_records(TENANT, "links", END) == found
 
     async def test_webhooks_are_told_of_one_that_has_ended(self, store: Store) -> None:
         """Those of the tenant and the job's own; and the sender is woken, whatever is told."""
         await put(store)
         job = called_back("running succeeded")
-        assert await wakes(store, Topic.WEBHOOKS, store.submit_ended(job, DONE, END))
+        assert await wakes(store, Topic.WEBHOOKS, store.submit_finished(job, DONE, END))
         assert await told(store, job.id) == ["job.running", *["job.succeeded"] * 2]
         begun = called_back("running", tenant="acme")
-        assert await wakes(store, Topic.WEBHOOKS, store.submit_ended(begun, DONE, END))
+        assert await wakes(store, Topic.WEBHOOKS, store.submit_finished(begun, DONE, END))
         assert [each.type for each in await of_job(store, begun.id, tenant="acme")] == [
             "job.running"
         ]
@@ -209,7 +209,7 @@ class FinishedJobConformance(Conformance):
     async def test_a_failed_one_can_go_on(self, store: Store, worker: str) -> None:
         """Resumed it is queued, and a worker takes it."""
         job = new_job()
-        await store.submit_ended(job, FinishedJob(BEGAN, GaveUp(BOOM)), END)
+        await store.submit_finished(job, FinishedJob(BEGAN, GaveUp(BOOM)), END)
         assert (await store.resume(TENANT, job.id, END)).state is State.QUEUED
         [taken] = await claim(store, now=END)
         assert (taken.lease.fence, taken.attempt, taken.input) == (2, 1, job.input)
@@ -219,10 +219,10 @@ class FinishedJobConformance(Conformance):
     async def test_one_that_is_there_is_left_as_it_is(self, store: Store) -> None:
         """Whoever does not know what became of a write repeats it."""
         job = called_back("failed", public_id="r_42")
-        await store.submit_ended(job, DONE, END)
+        await store.submit_finished(job, DONE, END)
         before = await store.get(TENANT, job.id), await used(store)
-        await store.submit_ended(job, DONE, END + 1)
-        await store.submit_ended(job, FinishedJob(BEGAN, GaveUp(BOOM), last_words(job)), END + 2)
+        await store.submit_finished(job, DONE, END + 1)
+        await store.submit_finished(job, FinishedJob(BEGAN, GaveUp(BOOM), last_words(job)), END + 2)
         await store.submit(job, END + 3)
         assert (await store.get(TENANT, job.id), await used(store)) == before
         assert len(await everything(store)) == 1
@@ -234,8 +234,8 @@ class FinishedJobConformance(Conformance):
         """The id decides: whether it waits for a worker or has one, it is another's."""
         lease, waiting = await run_job(store), new_job()
         await store.submit(waiting, NOW)
-        await store.submit_ended(new_job(id=lease.job_id), DONE, END)
-        await store.submit_ended(waiting, DONE, END)
+        await store.submit_finished(new_job(id=lease.job_id), DONE, END)
+        await store.submit_finished(waiting, DONE, END)
         assert (await store.get(TENANT, lease.job_id)).state is State.RUNNING
         assert (await store.get(TENANT, waiting.id)).state is State.QUEUED
         await reclaim(store, waiting.id)
@@ -247,7 +247,7 @@ class FinishedJobConformance(Conformance):
         refused = [new_job(public_id="taken") for _ in range(3)]
         jobs = [*[same] * 5, *others[:5], *refused, *others[5:], *[same] * 5]
         answers = await asyncio.gather(
-            *(store.submit_ended(job, DONE, END) for job in jobs), return_exceptions=True
+            *(store.submit_finished(job, DONE, END) for job in jobs), return_exceptions=True
         )
         wrong = [answer for answer in answers if answer is not None]
         assert [isinstance(answer, Conflict) for answer in wrong] == [True] * 3
@@ -262,10 +262,10 @@ class FinishedJobConformance(Conformance):
         job = new_job(public_id="r_42")
         ended = DONE._replace(report=last_words(job))
         with pytest.raises(Conflict):
-            await store.submit_ended(job, ended, END)
+            await store.submit_finished(job, ended, END)
         assert (await everything(store), await used(store)) == before
         await nothing_is_left(store, job)
-        await store.submit_ended(job._replace(public_id="r_43"), ended, END)
+        await store.submit_finished(job._replace(public_id="r_43"), ended, END)
         assert (await store.get(TENANT, "r_43")).id == job.id
 
     async def test_under_an_old_epoch_no_end_is_written(self, store: Store) -> None:
@@ -274,13 +274,13 @@ class FinishedJobConformance(Conformance):
         await store.add_key(KEY)
         job = new_job()
         with pytest.raises(AccessChanged):
-            await store.submit_ended(job, DONE, END, old)
+            await store.submit_finished(job, DONE, END, old)
         await nothing_is_left(store, job)
         assert await used(store) == []
-        await store.submit_ended(job, DONE, END, (await store.access()).epoch)
+        await store.submit_finished(job, DONE, END, (await store.access()).epoch)
         assert (await store.get(TENANT, job.id)).state is State.SUCCEEDED
         with pytest.raises(AccessChanged):
-            await store.submit_ended(job, DONE, END, old)
+            await store.submit_finished(job, DONE, END, old)
 
     async def test_a_write_that_fails_leaves_nothing(self, store: Store) -> None:
         """However late it fails: a blob that is gone, too many files, a child that is refused."""
@@ -296,11 +296,11 @@ class FinishedJobConformance(Conformance):
             (DONE._replace(report=last_words(job)._replace(children=(child,))), Conflict),
         ):
             with pytest.raises(error):
-                await store.submit_ended(job, ended, END)
+                await store.submit_finished(job, ended, END)
             await nothing_is_left(store, job)
             assert await used(store, "acme") == before
             assert len(await everything(store, "acme")) == 1
-        await store.submit_ended(job, DONE, END)
+        await store.submit_finished(job, DONE, END)
         assert (await store.get("acme", job.id)).last_event == 3
 
     async def test_it_takes_its_uploads_over(self, store: Store) -> None:
@@ -309,8 +309,8 @@ class FinishedJobConformance(Conformance):
         job = new_job(uploads=(kept,))
         brief = new_job(uploads=(dropped,), input_until=0)
         for _ in range(2):
-            await store.submit_ended(job, DONE, END)
-            await store.submit_ended(brief, DONE, END)
+            await store.submit_finished(job, DONE, END)
+            await store.submit_finished(brief, DONE, END)
         assert await store.uploads_of(TENANT, job.id) == [kept]
         assert await store.uploads_of(TENANT, brief.id) == []
         with pytest.raises(InputGone):
@@ -319,7 +319,7 @@ class FinishedJobConformance(Conformance):
         for upload in (kept, dropped):
             second = new_job(uploads=(upload,))
             with pytest.raises(UploadGone):
-                await store.submit_ended(second, DONE, END)
+                await store.submit_finished(second, DONE, END)
             await nothing_is_left(store, second)
 
 

@@ -10,7 +10,7 @@ from coatcheck.errors import Conflict, Gone, KeyReused, NotFound
 from coatcheck.model.job import JobInsert, Terms
 from coatcheck.model.outcome import Cancelled, GaveUp, Outcome, Succeeded, Waiting
 from coatcheck.model.state import Reason, State
-from coatcheck.model.step import SentEvent, child_ended, event_sent
+from coatcheck.model.step import SentEvent, child_finished, event_sent
 from coatcheck.store.base import Report, Settlement, Store
 from coatcheck.testing.conformance.arrange import (
     BOOM,
@@ -109,7 +109,7 @@ class WaitForChildrenConformance(Conformance):
     async def test_a_child_that_is_gone_is_not_waited_for(self, store: Store, worker: str) -> None:
         """Deleted, or never there."""
         lease = await run_job(store)
-        group = (child_ended(new_id()),)
+        group = (child_finished(new_id()),)
         await settle(store, lease, Waiting(None, (group,)))
         assert (await job_of(store, lease)).state is State.QUEUED
 
@@ -296,4 +296,4 @@ class EventConformance(Conformance):
 
 
 def _all_of(*jobs: JobInsert) -> tuple[str, ...]:
-    return tuple(child_ended(job.id) for job in jobs)
+    return tuple(child_finished(job.id) for job in jobs)

@@ -3,7 +3,7 @@
 What takes a moment need not be written down, claimed and written down again before it is answered.
 Whoever answers requests has one warm process, which runs one attempt at a time, isolated as those
 of a worker are; of confined kinds (confined.py) one for each of the tenants that asked last. The
-job is written once it has ended, in one write (`Store.submit_ended`).
+job is written once it has ended, in one write (`Store.submit_finished`).
 
 Nothing was accepted before that: should this process die, its caller has no answer and no id. And
 nothing was done but work that may be done again. So wherever there is no end to write (the process

@@ -18,7 +18,7 @@ from coatcheck.model.job import Failure
 from coatcheck.model.kind import Backoff
 from coatcheck.model.payload import fits_inline, is_reference
 from coatcheck.model.state import State
-from coatcheck.model.step import Step, StepState, child_ended, event_sent
+from coatcheck.model.step import Step, StepState, child_finished, event_sent
 from coatcheck.worker.attempts.failure import failure_of
 from coatcheck.worker.steps.journal import Journal, JournalEntry
 from coatcheck.worker.steps.step_function import StepFunction
@@ -383,7 +383,7 @@ def gather(
     while True:
         children: list[ChildStatus] = yield ReadChildren(ids)
         unfinished = [
-            child_ended(job_id)
+            child_finished(job_id)
             for job_id, child in zip(ids, children, strict=True)
             if child.state is not None and not child.state.is_terminal
         ]

@@ -102,7 +102,7 @@ class Journal:
         self._ahead: dict[StepId, Step] = {}  # on record, and not come to yet
         self._loose: deque[Step] = deque()  # of these, what need not come; others may be among them
         self._came: Counter[tuple[Op, str]] = Counter()
-        self._under_way: dict[StepId, JournalEntry] = {}
+        self._in_progress: dict[StepId, JournalEntry] = {}
         self._unwritten: dict[int, Step] = {}
         self._survived = False  # a failure, which is among them
         self._failures: dict[object, list[Step]] = defaultdict(list)
@@ -143,16 +143,16 @@ class Journal:
                 raise StepsChanged(self._refused)
             step_id = self._identify(op, name, key)
             recorded = self._recorded.get(step_id)
-            in_line = not aside and not self._under_way
+            in_line = not aside and not self._in_progress
             if in_line and recorded is None:
                 self._refuse_what_does_not_fit(step_id)
             if step_id.key is None:
                 self._came[op, name] += 1
             overlapped = not in_line or self._left_no_trace
             entry = JournalEntry(step_id, self._number(recorded), recorded, overlapped, caller)
-            for other_entry in self._under_way.values():
+            for other_entry in self._in_progress.values():
                 other_entry.overlapped = True
-            self._under_way[step_id] = entry
+            self._in_progress[step_id] = entry
             self._ahead.pop(step_id, None)
             if in_line:
                 self._left_no_trace = False
@@ -168,14 +168,14 @@ class Journal:
         number = 0
         if text is None:
             number = self._came[op, name]
-            for other in self._under_way:
+            for other in self._in_progress:
                 if (other.op, other.name, other.key) == (op, name, None):
                     raise ValueError(
                         f"two of {op} {name!r} are under way at a time; give each a key= of its"
                         " own, so that each can be told from the other later"
                     )
         step_id = StepId(op, name, text, number)
-        if step_id in self._under_way:
+        if step_id in self._in_progress:
             raise ValueError(f"{step_id} is under way already")
         return step_id
 
@@ -237,7 +237,7 @@ class Journal:
     def done_with(self, entry: JournalEntry) -> None:
         """The handler is given the end of a step, or the step was interrupted."""
         with self._lock:
-            self._under_way.pop(entry.id, None)
+            self._in_progress.pop(entry.id, None)
             self._left_no_trace |= entry.id not in self._recorded
 
     def keep(self, step: Step) -> None:

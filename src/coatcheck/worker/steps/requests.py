@@ -74,7 +74,7 @@ class RequestHandler:
         if not isinstance(question, RecordSteps):
             return await asyncio.wrap_future(self.ask(execution, question))
         report = _said_with(execution, question.steps)
-        if has_large_steps(self._engine.keeping, report.steps):
+        if has_large_steps(self._engine.payload_store, report.steps):
             writing = self._write_large(execution, report)
             return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(writing, self._loop))
         return await self._write(execution, report)
@@ -91,11 +91,13 @@ class RequestHandler:
             case SpawnJob():
                 return await self._spawn(execution, question)
             case ReadInput():
-                return await self._engine.keeping.read(execution.claim.input)
+                return await self._engine.payload_store.read(execution.claim.input)
             case ReadPayload(reference):
                 return await persist(lambda: self._read(lease, reference))
             case KeepArtifact(name, data, content_type):
-                return await self._engine.keeping.keep_artifact(lease, name, data, content_type)
+                return await self._engine.payload_store.keep_artifact(
+                    lease, name, data, content_type
+                )
             case FetchUpload(upload_id):
                 return await self._fetch(execution, upload_id)
             case AcquireResource(group, names):
@@ -105,9 +107,9 @@ class RequestHandler:
 
     async def _write_large(self, execution: Execution, report: Report) -> None:
         """Write a report some of whose steps may have to be kept apart."""
-        keeping, lease = self._engine.keeping, execution.claim.lease
-        if has_large_steps(keeping, report.steps):
-            report = await persist(lambda: with_steps_stored(keeping, lease, report))
+        payload_store, lease = self._engine.payload_store, execution.claim.lease
+        if has_large_steps(payload_store, report.steps):
+            report = await persist(lambda: with_steps_stored(payload_store, lease, report))
             self._probe(STEP_STORED)
         await self._write(execution, report)
 
@@ -127,7 +129,7 @@ class RequestHandler:
         # A handler in a process reads what is its own job's, and nothing else.
         if not read_reference(reference).key.startswith(f"jobs/{lease.job_id}/"):
             raise NotFound(f"this is not of job {lease.job_id}")
-        return await self._engine.keeping.read(reference)
+        return await self._engine.payload_store.read(reference)
 
     async def _serve(self, execution: Execution, name: str, body: bytes) -> bytes:
         claim, confinement = execution.claim, execution.kind.confinement
@@ -147,7 +149,7 @@ class RequestHandler:
         path = folder / (upload.name or "file")
         if not path.exists():
             part = path.with_name(path.name[:200] + ".part")
-            await self._engine.keeping.fetch(upload, part)
+            await self._engine.payload_store.fetch(upload, part)
             part.replace(path)
         return path
 
@@ -158,7 +160,7 @@ class RequestHandler:
 
     async def _spawn(self, execution: Execution, asked: SpawnJob) -> str:
         child = self._engine.child_of(execution.claim, asked.kind, asked.input)
-        [child] = await persist(lambda: self._engine.keeping.with_inputs_stored([child]))
+        [child] = await persist(lambda: self._engine.payload_store.with_inputs_stored([child]))
         step = replace(asked.step, result=json.dumps(child.id))
         report = _said_with(execution, (*asked.steps, step), (child,))
         await self._write_large(execution, report)
@@ -169,7 +171,7 @@ class RequestHandler:
         wanted = [(tenant, job_id) for job_id in dict.fromkeys(ids)]
         jobs: dict[str, Job] = {job.id: job for job in await self._engine.store.get_many(wanted)}
         results = {
-            job.id: await self._engine.keeping.read(job.result)
+            job.id: await self._engine.payload_store.read(job.result)
             for job in jobs.values()
             if job.result is not None
         }

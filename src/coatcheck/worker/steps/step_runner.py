@@ -244,7 +244,7 @@ class AsyncStepRunner:
         self._now = now
         self._short_ms = short_ms
         self.own = self._task = task  # the handler's: the caller that it is itself
-        self._under_way = 0
+        self._in_progress = 0
         self._begun = 0
         self._holds: list[Suspend] = []
         self.waiting: Waiting | None = None
@@ -260,7 +260,7 @@ class AsyncStepRunner:
 
     async def drive(self, operation: Operation, key: str) -> Any:
         """Do an operation from beginning to end."""
-        self._under_way += 1
+        self._in_progress += 1
         self._begun += 1
         answer: Any = None
         error: Exception | None = None
@@ -277,7 +277,7 @@ class AsyncStepRunner:
                     error = raised
         finally:
             operation.close()
-            self._under_way -= 1
+            self._in_progress -= 1
             if self._holds:
                 self._look_later()
 
@@ -313,22 +313,22 @@ class AsyncStepRunner:
             await asyncio.sleep(left)
             return
         self._holds.append(hold)
-        self._under_way -= 1
+        self._in_progress -= 1
         try:
             self._look_later()
             await asyncio.sleep(FOREVER_S if left is None else left)
         finally:
-            self._under_way += 1
+            self._in_progress += 1
             self._holds = [other for other in self._holds if other is not hold]
 
     def _look_later(self) -> None:
         loop = asyncio.get_running_loop()
-        if self._under_way == 0:
+        if self._in_progress == 0:
             loop.call_later(QUIET_S, self._look, self._begun)
 
     def _look(self, begun: int) -> None:
         """Give the job up if nothing has begun since, and all that is left is waiting."""
-        idle = self._under_way == 0 and self._begun == begun and bool(self._holds)
+        idle = self._in_progress == 0 and self._begun == begun and bool(self._holds)
         if idle and self.waiting is None and self._task is not None and not self._task.done():
             self._journal.unwind()
             self.waiting = _waiting(self._holds)

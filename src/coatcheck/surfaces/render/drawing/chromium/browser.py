@@ -90,10 +90,10 @@ class Browser:
         self.folder = Path(tempfile.mkdtemp(prefix="c-"))
         self._last_words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `_keep`
         begun: SimpleQueue[subprocess.Popen[bytes] | Exception] = SimpleQueue()
-        self._keeping = threading.Thread(
+        self._payload_store = threading.Thread(
             target=self._keep, args=(program, begun), name="coatcheck-chromium", daemon=True
         )
-        self._keeping.start()
+        self._payload_store.start()
         process = begun.get()
         if isinstance(process, Exception):
             raise process
@@ -118,7 +118,7 @@ class Browser:
 
     def wait(self) -> str:
         """Wait until nothing of it is left; return its last words."""
-        self._keeping.join()
+        self._payload_store.join()
         return self.said
 
     def _keep(self, program: str, begun: SimpleQueue[subprocess.Popen[bytes] | Exception]) -> None:
