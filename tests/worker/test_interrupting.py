@@ -232,7 +232,7 @@ async def test_what_must_not_be_run_twice_is_not_given_back_once_it_has_begun(
             await gate.hold_politely()
         finally:
             assert ctx.cancelled
-            assert ctx.goes_on_elsewhere
+            assert ctx.continues_elsewhere
 
     @app.job(on_lost="fail")
     def deaf(ctx: Context) -> None:

@@ -40,7 +40,7 @@ from coatcheck.worker.steps.effects import (
     ChildStatus,
     FetchUpload,
     KeepArtifact,
-    Question,
+    WorkerRequest,
     ReadChildren,
     ReadHistory,
     ReadInput,
@@ -49,7 +49,7 @@ from coatcheck.worker.steps.effects import (
     Serve,
     SpawnJob,
 )
-from coatcheck.worker.steps.step_runner import WorkerRequests
+from coatcheck.worker.steps.step_runner import HandlerRequests
 
 
 class FakeClock:
@@ -232,7 +232,7 @@ class InlineJobs:
         return Artifact(name, content_type, len(content), digest, "", self._clock.now())
 
 
-class _Answers(WorkerRequests):
+class _Answers(HandlerRequests):
     """A port that answers at once."""
 
     def __init__(
@@ -243,7 +243,7 @@ class _Answers(WorkerRequests):
         self._point = point
         self._collect = collect
 
-    def ask(self, question: Question) -> Future[Any]:
+    def ask(self, question: WorkerRequest) -> Future[Any]:
         self._point.check()
         future: Future[Any] = Future()
         try:
@@ -252,7 +252,7 @@ class _Answers(WorkerRequests):
             future.set_exception(error)
         return future
 
-    def _answer(self, question: Question) -> Any:  # noqa: C901 - a case each
+    def _answer(self, question: WorkerRequest) -> Any:  # noqa: C901 - a case each
         match question:
             case ReadHistory():
                 steps = [self._job.steps[seq] for seq in sorted(self._job.steps)]

@@ -46,7 +46,7 @@ from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
 from coatcheck.settings import Settings
-from coatcheck.worker.attempts.attempt import PROCESS_DIED, claim_delay, outcome_of, read_apart
+from coatcheck.worker.attempts.attempt import PROCESS_DIED, await_input, outcome_of, retry_delay_ms
 from coatcheck.worker.attempts.execution import Execution
 from coatcheck.worker.attempts.failure import LONGEST_MESSAGE
 from coatcheck.worker.attempts.interrupts import Interrupted
@@ -201,7 +201,7 @@ class ProcessRunner:
         if self._reading.pop(execution, None) is None:
             return  # it was interrupted meanwhile
         try:
-            text = read_apart(reading)
+            text = await_input(reading)
         except Exception as error:  # noqa: BLE001 - it is what became of the attempt
             self._hand_over(execution, outcome_of(error, execution.kind, execution.claim))
             return
@@ -417,7 +417,7 @@ def _died(execution: Execution, process: Process[Execution]) -> Outcome:
 
 def _failed(execution: Execution, why: str) -> Outcome:
     error = Failure(PROCESS_DIED, storable(why[:LONGEST_MESSAGE]), retryable=True)
-    return Errored(error, claim_delay(execution.kind, execution.claim))
+    return Errored(error, retry_delay_ms(execution.kind, execution.claim))
 
 
 def _fields(process: Process[Execution]) -> dict[str, object]:
