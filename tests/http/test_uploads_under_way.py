@@ -156,7 +156,7 @@ async def test_a_crash_before_the_upload_is_on_record_binds_the_key_to_nothing(
 
     with monkeypatch.context() as broken:
         broken.setattr(engine.store, "put_upload", crash)
-        broken.setattr("coatcheck.engine.payloads.upload_idempotency.Held.release", crash)
+        broken.setattr("coatcheck.engine.payloads.upload_idempotency.UploadReservation.release", crash)
         with pytest.raises(CrashError):
             await engine.uploads.receive(b"file", "a.txt", key="once")
     assert await engine.store.get_record(DEFAULT_TENANT, COLLECTION, "once", clock.now())
