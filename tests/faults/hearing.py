@@ -84,7 +84,7 @@ async def hearing(engine: Engine) -> AsyncIterator[Hearing]:
 
 async def deliver_the_rest(store: Store, kinds: Mapping[str, Kind]) -> None:
     """Deliver what those who were killed had in their hands."""
-    engine = Engine(store, kinds, Tomorrow(), guard=EgressPolicy(HERE))
+    engine = Engine(store, kinds, Tomorrow(), egress=EgressPolicy(HERE))
     try:
         await engine.dispatcher.deliver_due()
     finally:

@@ -46,7 +46,7 @@ def engine(store: SQLiteStore, gate: Gate, clock: StoppedClock, folder: Path) ->
 @pytest.fixture
 async def lease(engine: Engine, claimer: str) -> Lease:
     """A running job that the test writes to."""
-    await engine.accept(Submission("echo", '"you"'))
+    await engine.insert(Submission("echo", '"you"'))
     [claim] = (await engine.claim(claimer, ["echo"], 1)).claims
     return claim.lease
 

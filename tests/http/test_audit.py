@@ -62,7 +62,7 @@ AUDITED_TAGS = {"keys", "tenants", "webhooks", "schedules", "tasks"}
 def engine(store: Store, gate: Gate, clock: StoppedClock) -> Engine:
     declared = declare_kinds(gate)
     TaskSurface({}).declare(declared)
-    return Engine(store, declared.kinds, clock, pepper=lambda: PEPPER, guard=EgressPolicy())
+    return Engine(store, declared.kinds, clock, pepper=lambda: PEPPER, egress=EgressPolicy())
 
 
 @pytest.fixture

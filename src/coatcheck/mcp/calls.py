@@ -112,7 +112,7 @@ async def _follow(asked: McpCaller, job: Job, wait_s: float) -> Job:
     told of its progress meanwhile.
     """
     if not asked.wants_progress:
-        return await asked.engine.wait_on(job, wait_s)
+        return await asked.engine.wait_for_job(job, wait_s)
     clock = asyncio.get_running_loop().time
     until, told = clock() + wait_s, float("-inf")
     while True:

@@ -139,7 +139,7 @@ class JobRoutes:
     async def _result(self, request: Request) -> Response:
         engine: Engine = request.app.state.engine
         wait = read_wait(request.query_params)
-        job = await engine.wait_on(await named_job(request), wait)
+        job = await engine.wait_for_job(await named_job(request), wait)
         if job.state is State.SUCCEEDED:
             return await answer_kept(engine, request, job, self._secrecy)
         return _rebased(request, await handlers.get_result(request))

@@ -164,7 +164,7 @@ class _Waiting:
             return self._manners.accepted(job, self._wait.headers)
         gone = asyncio.create_task(_disconnected(self._request))
         limit = FOREVER_S if seconds is None else seconds
-        ended = asyncio.create_task(self._engine.wait_on(job, limit))
+        ended = asyncio.create_task(self._engine.wait_for_job(job, limit))
         # For as long as a head may come; a line that breaks before that is as good as none.
         dialled = asyncio.create_task(self._dialled())
         self._tasks += [gone, ended, dialled]

@@ -74,8 +74,8 @@ async def submit_finished(
     engine.metrics.started(job.kind, ended.began_at - job.run_at)
     ran_ms = max(0, now - ended.began_at)
     engine.metrics.settled(job.kind, job.queue, ended.outcome, last=True, ran_ms=ran_ms)
-    if engine.places.are_used_here:
-        engine.places.ended(Lease(job.tenant, job.id, 1))
+    if engine.resources.are_used_here:
+        engine.resources.ended(Lease(job.tenant, job.id, 1))
 
 
 def _payloads_of(job: JobInsert, ended: FinishedJob) -> Iterator[str]:
@@ -129,7 +129,7 @@ async def submit_batch(
 async def _see_to_signing(engine: Engine, submissions: Sequence[Submission]) -> None:
     """See that jobs' own webhooks can be signed, but for those that their surface words itself."""
     for asked in submissions:
-        wording = engine.kinds[asked.kind].wording
+        wording = engine.kinds[asked.kind].webhook_format
         if asked.webhook is not None and (wording is None or wording.surface != asked.surface):
             await engine.webhooks.see_to_signing(asked.tenant)
             return

@@ -45,7 +45,7 @@ async def submit_batch(request: Request) -> Response:
     headers = {}
     jobs: list[Job] | list[JobInsert]
     if once is None:
-        jobs = await engine.accept_batch(submissions)
+        jobs = await engine.insert_batch(submissions)
     else:
         jobs, replayed = await engine.submit_batch(submissions, once)
         headers = {REPLAYED: "true"} if replayed else {}

@@ -78,7 +78,7 @@ async def _stream(request: Request, job: Job) -> AsyncIterator[str]:
 
 async def _card(request: Request, job: Job) -> str:
     engine: Engine = request.app.state.engine
-    steps = await engine.outline(job)
+    steps = await engine.steps_without_results(job)
     left = engine.seconds_left(job)
     return dumps(card_view(job, steps, _planned(request, job), left, _actions(request, job)))
 

@@ -61,7 +61,7 @@ async def submit_job(request: Request) -> Response:
         with engine.open_requests.hold(caller_of(request).tenant):
             return await _submit_and_wait(engine, submission, once, preference)
     if once is None:
-        return _accepted(engine, await engine.accept(submission), preference.headers)
+        return _accepted(engine, await engine.insert(submission), preference.headers)
     return await _submit_and_wait(engine, submission, once, preference)
 
 
@@ -74,7 +74,7 @@ async def _submit_and_wait(
         [job], replayed = await engine.submit_once(submission, once)
     log.debug("submitted", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
     if preference.wait_s and not job.state.is_terminal:
-        job = await engine.wait_on(job, preference.wait_s)
+        job = await engine.wait_for_job(job, preference.wait_s)
     headers = {"Location": f"/v1/jobs/{job.id}", **preference.headers}
     if replayed:
         headers[REPLAYED] = "true"
@@ -110,7 +110,7 @@ async def get_job(request: Request) -> Response:
     """Answer with a job, at once or, with `?wait=N`, when it has ended."""
     engine: Engine = request.app.state.engine
     query = request.query_params
-    job = await engine.wait_on(await named_job(request), read_wait(query))
+    job = await engine.wait_for_job(await named_job(request), read_wait(query))
     extra = position_view(await engine.position(job))
     if read_flag(query, "explain"):
         reasons = [{"code": why.code, "message": why.message} for why in await engine.explain(job)]
@@ -142,7 +142,7 @@ async def get_result(request: Request) -> Response:
     """Answer with a job's result alone: 202 while there is none, 409 when there will be none."""
     engine: Engine = request.app.state.engine
     wait = read_wait(request.query_params)
-    job = await engine.wait_on(await named_job(request), wait)
+    job = await engine.wait_for_job(await named_job(request), wait)
     match job.state:
         case State.SUCCEEDED:
             surface = surface_of(request, job)

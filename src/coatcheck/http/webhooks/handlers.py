@@ -138,7 +138,7 @@ async def list_webhook_deliveries(request: Request) -> Response:
 async def list_job_deliveries(request: Request) -> Response:
     """Answer with a page of what was told of a job, and to whom, newest first."""
     engine: Engine = request.app.state.engine
-    job = await engine.glance(request.path_params["job_id"], tenant_of(request))
+    job = await engine.get_without_result(request.path_params["job_id"], tenant_of(request))
     return await _list(request, DeliveryFilter(tenant_of(request), job_id=job.id))
 
 

@@ -104,7 +104,7 @@ async def claim_jobs(request: Request) -> Response:
     for kind in asked.kinds:
         check_kind(request, Scope.WORK, kind)
     host = request.client.host if request.client else "somewhere"
-    remote = engine.remote
+    remote = engine.remote_workers
     claims = await remote.claim(
         *(asked.kinds, asked.max, asked.wait, host, request.is_disconnected),
         key_id=caller_of(request).key_id,
@@ -121,8 +121,8 @@ async def claim_jobs(request: Request) -> Response:
 async def beat(request: Request) -> Response:
     """Keep a lease; the answer tells whether somebody wants the job cancelled."""
     engine: Engine = request.app.state.engine
-    answer = await engine.remote.beat(await _held_lease(request))
-    said = {"lease_s": engine.remote.lease_s, "cancel_requested": answer.cancel_requested}
+    answer = await engine.remote_workers.beat(await _held_lease(request))
+    said = {"lease_s": engine.remote_workers.lease_s, "cancel_requested": answer.cancel_requested}
     return Response(dumps(said), media_type=JSON)
 
 
@@ -138,7 +138,7 @@ async def report_progress(request: Request) -> Response:
         raise InvalidPayload("progress needs `done`", [("/done", "tell it beside the others")])
     entry = json.dumps({"message": asked.log}, ensure_ascii=False)
     events = () if asked.log is None else (NewJobEvent(EventType.LOG, entry),)
-    await engine.remote.report(lease, Report(progress, asked.phase, events))
+    await engine.remote_workers.report(lease, Report(progress, asked.phase, events))
     return await _answer(engine, request)
 
 
@@ -151,7 +151,7 @@ async def record_steps(request: Request) -> Response:
     asked = await read_fields(request, StepsRequest)
     now = engine.clock.now()
     steps = [_step(number, step, now) for number, step in enumerate(asked.steps)]
-    await engine.remote.record(await _held_lease(request), steps)
+    await engine.remote_workers.record(await _held_lease(request), steps)
     return await _answer(engine, request)
 
 
@@ -184,7 +184,7 @@ async def complete(request: Request) -> Response:
     job = await engine.get(request.path_params["job_id"], tenant_of(request))
     result = dumps(asked.result)
     engine.kinds[job.kind].check_result(result)
-    await engine.remote.settle(lease, Succeeded(result))
+    await engine.remote_workers.settle(lease, Succeeded(result))
     return await _answer(engine, request)
 
 
@@ -195,16 +195,16 @@ async def fail(request: Request) -> Response:
     error = Failure(asked.code, asked.message, retryable=asked.retryable)
     lease = await _held_lease(request)
     if asked.retryable:
-        await engine.remote.failed(lease, error, asked.retry_after_s)
+        await engine.remote_workers.failed(lease, error, asked.retry_after_s)
     else:
-        await engine.remote.settle(lease, GaveUp(error))
+        await engine.remote_workers.settle(lease, GaveUp(error))
     return await _answer(engine, request)
 
 
 async def release(request: Request) -> Response:
     """Give a job back; its attempt does not count."""
     engine: Engine = request.app.state.engine
-    await engine.remote.settle(await _held_lease(request), Released())
+    await engine.remote_workers.settle(await _held_lease(request), Released())
     return await _answer(engine, request)
 
 
@@ -224,7 +224,7 @@ async def _held_lease(request: Request) -> Lease:
     lease, caller = _lease(request), caller_of(request)
     if caller.key_id is not None and not caller.is_operator:
         engine: Engine = request.app.state.engine
-        job = await engine.glance(lease.job_id, lease.tenant)
+        job = await engine.get_without_result(lease.job_id, lease.tenant)
         is_held = is_held_by(job, caller.key_id)
         if job.state is State.RUNNING and not is_held:
             raise StaleLease(f"job {lease.job_id} is not yours: another worker has claimed it")

@@ -53,7 +53,7 @@ async def find(request: Request, public_id: str) -> Job | None:
     """Return the job that a key stands for; None where it stands for none."""
     engine: Engine = request.app.state.engine
     try:
-        return await engine.glance(public_id, tenant_of(request))
+        return await engine.get_without_result(public_id, tenant_of(request))
     except NotFound:
         return None
 
@@ -80,7 +80,7 @@ async def submit(
         job = await engine.submit(submission_for(request, submission))
     except IdTaken:
         await _give_up(engine, upload.id, tenant)
-        return await engine.glance(public_id, tenant), True
+        return await engine.get_without_result(public_id, tenant), True
     except BaseException:
         await asyncio.shield(_give_up(engine, upload.id, tenant))
         raise

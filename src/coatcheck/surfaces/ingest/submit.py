@@ -43,7 +43,7 @@ async def ingest(request: Request) -> Response:
     told = {"job_id": job.id, "documents": len(taken.documents), "replayed": submitted.replayed}
     log.info("documents were handed in", extra=told)
     if preference.wait_s and not job.state.is_terminal:
-        job = await engine.wait_on(job, preference.wait_s)
+        job = await engine.wait_for_job(job, preference.wait_s)
     headers = {"Location": f"/v1/jobs/{job.id}", **preference.headers}
     if submitted.replayed:
         headers[REPLAYED] = "true"

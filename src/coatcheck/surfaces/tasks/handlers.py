@@ -182,7 +182,7 @@ class TaskHandlers:
         seconds = self._settings.async_seconds if is_async else self._settings.sync_seconds
         job = await self._submit(request, task_id, argv, seconds)
         if not is_async:
-            job = await engine.wait_on(job, seconds + PATIENCE_S)
+            job = await engine.wait_for_job(job, seconds + PATIENCE_S)
             if job.state.is_terminal:
                 return JSONResponse(result_view(job, await outcome_of(engine, job)))
         pending = await self._is_pending(engine, job)

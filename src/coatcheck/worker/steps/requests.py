@@ -101,7 +101,7 @@ class RequestHandler:
             case FetchUpload(upload_id):
                 return await self._fetch(execution, upload_id)
             case AcquireResource(group, names):
-                return await persist(lambda: self._engine.places.take(lease, group, names))
+                return await persist(lambda: self._engine.resources.take(lease, group, names))
             case Serve(name, body):
                 return await self._serve(execution, name, body)
 
