@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from coatcheck.engine.auth import ANYBODY, Authenticator, Caller
+from coatcheck.engine.auth import ANONYMOUS_OPERATOR, Authenticator, Caller
 from coatcheck.engine.confirmation import Confirmation, ensure_confirmed
 from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.engine.engine import Engine
@@ -52,9 +52,9 @@ class AppAuthenticator(Authenticator):
         """Look at nothing."""
         self.epoch, self.needs_key = 0, False
 
-    async def admit(self, token: bytes | None) -> Caller:  # noqa: ARG002 - whatever it is
+    async def authenticate(self, token: bytes | None) -> Caller:  # noqa: ARG002 - whatever it is
         """Let everybody in."""
-        return ANYBODY
+        return ANONYMOUS_OPERATOR
 
 
 def who_calls(scope: Scope, identity: Identity | None) -> Pairs:
@@ -131,7 +131,7 @@ class JobRoutes:
         again = partial(recognise_again, self._asking, scope, said.identity)
         confirmations.set(Confirmation(again))
         scope["coatcheck.reader_of"] = job.id
-        scope["coatcheck.caller"] = ANYBODY
+        scope["coatcheck.caller"] = ANONYMOUS_OPERATOR
         scope["coatcheck.token"] = None
         scope["coatcheck.epoch"] = engine.authenticator.epoch
         return None

@@ -190,7 +190,7 @@ class Coatcheck:
         await running.start()
         engine = running.engine
         engine.authenticator = AppAuthenticator(engine.store, engine.clock, lambda: None)
-        await engine.authenticator.confirm()
+        await engine.authenticator.refresh_epoch()
         self._at_work = _AtWork(
             loop,
             running,

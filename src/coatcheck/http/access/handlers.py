@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from coatcheck.clock import to_rfc3339
 from coatcheck.engine.auth import Authenticator
-from coatcheck.engine.confirmation import conclude_confirmation
+from coatcheck.engine.confirmation import waive_confirmation
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.access.models import KeyRequest, TenantRequest
@@ -50,7 +50,7 @@ async def create_key(request: Request) -> Response:
         expires_at=asked.expires_at,
         actor=actor_of(request),
     )
-    conclude_confirmation()
+    waive_confirmation()
     headers = {"Location": f"/v1/keys/{key.id}", "Cache-Control": "no-store"}
     return Response(dumps({**key_view(key), "key": shown}), 201, headers, JSON)
 
@@ -75,7 +75,7 @@ async def revoke_key(request: Request) -> Response:
     key = await _authenticator(request).revoke_key(
         request.path_params["key_id"], only_own(request, None), actor=actor_of(request)
     )
-    conclude_confirmation()
+    waive_confirmation()
     return Response(dumps(key_view(key)), media_type=JSON)
 
 
@@ -97,7 +97,7 @@ async def put_tenant(request: Request) -> Response:
         quotas=None if asked.quotas is None else asked.quotas.as_quotas(),
         actor=actor_of(request),
     )
-    conclude_confirmation()
+    waive_confirmation()
     headers = {"Location": f"/v1/tenants/{tenant.name}"} if is_new else None
     return Response(dumps(tenant_view(tenant)), 201 if is_new else 200, headers, JSON)
 

@@ -212,7 +212,7 @@ async def _renew(request: Request, kind: str | None) -> Admission:
 async def _readmit(request: Request) -> None:
     engine: Engine = request.app.state.engine
     keeper, scope = engine.authenticator, request.scope
-    note_readmitted(scope, await keeper.admit_now(scope["coatcheck.token"]), keeper.epoch)
+    note_readmitted(scope, await keeper.authenticate_fresh(scope["coatcheck.token"]), keeper.epoch)
 
 
 def note_readmitted(scope: ASGIScope, caller: Caller, epoch: int | None) -> None:

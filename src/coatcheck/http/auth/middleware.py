@@ -100,7 +100,7 @@ class AccessMiddleware:
         confirming = confirmations.set(confirmation)
         try:
             refusal = None
-            if shortcut is None or not self._remembers(scope, headers):
+            if shortcut is None or not self._cached_caller(scope, headers):
                 refusal = await self._let_in(scope, headers)
             if refusal is not None:
                 await sending.all_of(refusal)
@@ -130,7 +130,7 @@ class AccessMiddleware:
         await sending.confirm()
         await sending.all_of(answer)
 
-    def _remembers(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+    def _cached_caller(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
         """Let in whoever is remembered: for a submit, whose store looks whether that still holds.
         Nobody is refused by it.
         """
@@ -141,7 +141,7 @@ class AccessMiddleware:
             return False
         token = token_of(headers)
         try:
-            caller = keeper.remembers(token)
+            caller = keeper.cached_caller(token)
         except (Unauthorized, StoreUnavailable):
             return False
         if caller is None:
@@ -158,7 +158,7 @@ class AccessMiddleware:
         is_open = self._open_to_all.has(scope["method"], path)
         try:
             if keeper.epoch is None and not is_open:
-                await keeper.confirm()
+                await keeper.refresh_epoch()
             has_keys = keeper.epoch is not None and keeper.needs_key
             if not has_keys and not is_local_request(RequestOrigin.of(headers), self._origins):
                 words = (
@@ -191,10 +191,10 @@ class AccessMiddleware:
     async def _admit(self, token: bytes | None) -> Caller:
         keeper = self._keeper
         try:
-            return await keeper.admit_now(token)
+            return await keeper.authenticate_fresh(token)
         except StoreUnavailable:
             # What needs the store will say so; what does not is answered all the same.
-            caller = keeper.remembers(token)
+            caller = keeper.cached_caller(token)
             if caller is None:
                 raise
             return caller

@@ -52,7 +52,7 @@ async def upload(request: Request) -> Response:
     check_declared_length(request, limit + (FORM_OVERHEAD if is_form else 0))
     key = read_key(request)
     room = None
-    if not await engine.uploads.repeats(key, tenant_of(request)):
+    if not await engine.uploads.is_replay(key, tenant_of(request)):
         room = await _room(request, 0 if is_form else _declared(request))
     name, content_type = request.query_params.get("name"), request.headers.get("content-type")
     pieces: AsyncIterator[bytes] = stream_body(request)
@@ -128,7 +128,7 @@ async def _room(request: Request, size: int) -> int | None:
     if quotas is None:
         return None
     engine: Engine = request.app.state.engine
-    return await engine.quotas.check_kept(tenant_of(request), quotas, size)
+    return await engine.quotas.check_storage(tenant_of(request), quotas, size)
 
 
 def _declared(request: Request) -> int:

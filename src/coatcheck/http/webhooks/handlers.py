@@ -68,7 +68,7 @@ async def put_webhook(request: Request) -> Response:
     """Change where a webhook leads and what it hears of; it is enabled then. Its secret stays."""
     asked = await read_model(request, WebhookRequest)
     webhooks = _webhooks(request)
-    endpoint = await webhooks.change(
+    endpoint = await webhooks.update(
         _id(request), asked.asked(), asked.description, tenant_of(request), actor=actor_of(request)
     )
     log.info("webhook changed", extra={"webhook": endpoint.id})

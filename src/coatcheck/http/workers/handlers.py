@@ -112,7 +112,7 @@ async def claim_jobs(request: Request) -> Response:
     try:
         await ensure_confirmed()
     except CoatcheckError:
-        await remote.give_back(claims)
+        await remote.release(claims)
         raise
     listed = ",".join(_claim_json(claim, tenant_of(request)) for claim in claims)
     return Response(f'{{"lease_s":{remote.lease_s:g},"claims":[{listed}]}}', media_type=JSON)
@@ -121,7 +121,7 @@ async def claim_jobs(request: Request) -> Response:
 async def beat(request: Request) -> Response:
     """Keep a lease; the answer tells whether somebody wants the job cancelled."""
     engine: Engine = request.app.state.engine
-    answer = await engine.remote_workers.beat(await _held_lease(request))
+    answer = await engine.remote_workers.heartbeat(await _held_lease(request))
     said = {"lease_s": engine.remote_workers.lease_s, "cancel_requested": answer.cancel_requested}
     return Response(dumps(said), media_type=JSON)
 
@@ -151,7 +151,7 @@ async def record_steps(request: Request) -> Response:
     asked = await read_model(request, StepsRequest)
     now = engine.clock.now()
     steps = [_step(number, step, now) for number, step in enumerate(asked.steps)]
-    await engine.remote_workers.record(await _held_lease(request), steps)
+    await engine.remote_workers.record_steps(await _held_lease(request), steps)
     return await _answer(engine, request)
 
 
@@ -195,7 +195,7 @@ async def fail(request: Request) -> Response:
     error = Failure(asked.code, asked.message, retryable=asked.retryable)
     lease = await _held_lease(request)
     if asked.retryable:
-        await engine.remote_workers.failed(lease, error, asked.retry_after_s)
+        await engine.remote_workers.fail(lease, error, asked.retry_after_s)
     else:
         await engine.remote_workers.settle(lease, GaveUp(error))
     return await _answer(engine, request)
