@@ -253,7 +253,7 @@ def show_job_endpoint(handler: Any, **more: Any) -> Endpoint:
     return Endpoint("GET", "/foreign", handler, "foreign", "Foreign", "foreign", answers, **more)
 
 
-@pytest.mark.parametrize("opens_to", [Access.TENANT, Access.HANDLER_CHECKED, Access.OPERATOR])
+@pytest.mark.parametrize("access", [Access.TENANT, Access.HANDLER_CHECKED, Access.OPERATOR])
 async def test_an_endpoint_without_a_permission_does_not_start(
     server: Server, access: Access
 ) -> None:
