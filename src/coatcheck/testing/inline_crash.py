@@ -65,20 +65,13 @@ class InlineContext(Context):
         kind: Kind,
         *,
         blocking: bool,
-        collect: Callable[[], None],
         requests: HandlerRequests,
         clock: Clock,
         point: CrashPoint,
     ) -> None:
-        def said() -> None:
-            number = point.begin_call()
-            collect()
-            point.end_call(number)
-
         super().__init__(
             claim,
             blocking=blocking,
-            on_report=said,
             requests=requests,
             clock=clock,
             backoff=kind.backoff,

@@ -147,10 +147,10 @@ class Claimer:
             claimed = await self._engine.claim(self._heartbeat.worker_id, pool.kinds, limit, held)
         except StoreUnavailable:
             pool.should_claim = pool.others_may_wait = True
-            metrics.looked("failed", poll.interval_s)
+            metrics.worker_polled("failed", poll.interval_s)
             raise
         self._response_lost = False
-        metrics.looked("found" if claimed.claims else "nothing", poll.interval_s)
+        metrics.worker_polled("found" if claimed.claims else "nothing", poll.interval_s)
         self._failpoint("worker.claimed")
         if times_lost == self._times_lost:
             self._on_claimed(pool, claimed.claims)

@@ -148,6 +148,7 @@ class Worker:
                 on_finished("process"),
                 [self._engine.kinds[name] for name in processes.kinds],
                 self._settings,
+                self._engine.clock,
                 new_loop,
                 processes.size,
                 self._scratch,

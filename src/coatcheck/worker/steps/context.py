@@ -478,7 +478,7 @@ class Context:
             )
 
     def begin_blocking(self) -> None:
-        """Prepare to run the handler in the current thread: load the history of earlier attempts."""
+        """Prepare to run the handler in this thread: load the history of earlier attempts."""
         self._thread = threading.get_ident()
         if self._claim.lease.fence > 1:
             self._durable_steps.journal.load(*self.requests.send(ReadHistory()).result())

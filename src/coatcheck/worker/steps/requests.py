@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.payloads.large_steps import has_large_steps, with_steps_stored
+from coatcheck.engine.payloads.large_steps import has_large_results, offload_step_results
 from coatcheck.errors import NotFound, StaleLease
 from coatcheck.model.confinement import ServedJob
 from coatcheck.model.job import Claim, Job, JobInsert, Lease
@@ -95,7 +95,7 @@ class LocalRequests(HandlerRequests):
         if not isinstance(request, RecordSteps):
             return await asyncio.wrap_future(self.send(request))
         report = self._report_with(request.steps)
-        if has_large_steps(self._services.engine.payload_store, report.steps):
+        if has_large_results(self._services.engine.payload_store, report.steps):
             return await asyncio.wrap_future(self._on_worker_loop(self._write_large(report)))
         return await self._write(report)
 
@@ -122,11 +122,13 @@ class LocalRequests(HandlerRequests):
             case ReadPayload(reference):
                 return await retry_until_available(lambda: self._read_payload(reference))
             case KeepArtifact(name, data, content_type):
-                return await engine.payload_store.keep_artifact(lease, name, data, content_type)
+                return await engine.payload_store.save_artifact(lease, name, data, content_type)
             case FetchUpload(upload_id):
                 return await self._fetch_upload(upload_id)
             case AcquireResource(group, names):
-                return await retry_until_available(lambda: engine.places.take(lease, group, names))
+                return await retry_until_available(
+                    lambda: engine.resources.acquire_one(lease, group, names)
+                )
             case Serve(name, body):
                 return await self._serve(name, body)
 
@@ -140,9 +142,9 @@ class LocalRequests(HandlerRequests):
     async def _write_large(self, report: Report) -> None:
         """Write a report, and offload its large step results first."""
         payload_store, lease = self._services.engine.payload_store, self.claim.lease
-        if has_large_steps(payload_store, report.steps):
+        if has_large_results(payload_store, report.steps):
             report = await retry_until_available(
-                lambda: with_steps_stored(payload_store, lease, report)
+                lambda: offload_step_results(payload_store, lease, report)
             )
             self._services.failpoint(STEP_STORED)
         await self._write(report)
@@ -190,9 +192,7 @@ class LocalRequests(HandlerRequests):
     async def _spawn(self, request: SpawnJob) -> str:
         engine = self._services.engine
         child = engine.child_of(self.claim, request.kind, request.input)
-        [child] = await retry_until_available(
-            lambda: engine.payload_store.with_inputs_stored([child])
-        )
+        [child] = await retry_until_available(lambda: engine.payload_store.offload_inputs([child]))
         step = replace(request.step, result=json.dumps(child.id))
         await self._write_large(self._report_with((*request.steps, step), (child,)))
         engine.metrics.submitted(child.kind)
