@@ -184,12 +184,12 @@ async def test_concurrent_duplicates_leave_one_blob(app: App, engine: Engine, fo
     async def length(ctx: Context, text: str) -> int:
         return len(text)
 
-    asked = Submission("length", json.dumps(LARGE))
+    submission = Submission("length", json.dumps(LARGE))
     once = IdempotencyKey("key", "fingerprint")
-    submitted = await asyncio.gather(*(engine.submit_once(asked, once) for _ in range(8)))
+    submitted = await asyncio.gather(*(engine.submit_once(submission, once) for _ in range(8)))
     assert len({each.jobs[0].id for each in submitted}) == 1
     assert len(files(folder)) == 1
-    again = await engine.submit_batch([asked], once)
+    again = await engine.submit_batch([submission], once)
     assert again.replayed
     assert len(files(folder)) == 1
 

@@ -1,4 +1,4 @@
-"""`ctx.place`: what one running job has, no other has meanwhile, whichever worker runs it."""
+"""`ctx.acquire_one`: what one running job has, no other has meanwhile, whichever worker runs it."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ async def test_a_handler_takes_a_place(app: App, engine: Engine) -> None:
     @app.job
     async def choose(ctx: Context) -> list[str | None]:
         with pytest.raises(InvalidInput):
-            await ctx.place("no name", ["a"])
-        return [await ctx.place("s", ["a", "b"]), await ctx.place("s", [])]
+            await ctx.acquire_one("no name", ["a"])
+        return [await ctx.acquire_one("s", ["a", "b"]), await ctx.place("s", [])]
 
     @app.job
     def choose_plainly(ctx: Context) -> str | None:
-        found: str | None = ctx.place("s", ["a", "b"])
+        found: str | None = ctx.acquire_one("s", ["a", "b"])
         return found
 
     async with working(engine):
@@ -107,10 +107,10 @@ async def test_two_hundred_jobs_find_their_places_with_a_few_looks_each(
     looks = 0
     get_record = engine.store.get_record
 
-    async def counted(*asked: Any) -> Any:
+    async def counted(*submitted: Any) -> Any:
         nonlocal looks
         looks += 1
-        return await get_record(*asked)
+        return await get_record(*submitted)
 
     monkeypatch.setattr(engine.store, "get_record", counted)
     found = await asyncio.gather(

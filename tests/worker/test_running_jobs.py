@@ -25,8 +25,8 @@ pytestmark = pytest.mark.anyio
 
 async def run(engine: Engine, kind: str, value: object = None, **options: object) -> Job:
     """Submit a job and wait for its end."""
-    asked = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
-    job = await engine.submit(asked)
+    submitted = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
+    job = await engine.submit(submitted)
     ended = await engine.wait(job.id, 30)
     assert ended.state.is_terminal, ended
     return ended

@@ -40,7 +40,6 @@ from coatcheck.worker.steps.effects import (
     ChildStatus,
     FetchUpload,
     KeepArtifact,
-    WorkerRequest,
     ReadChildren,
     ReadHistory,
     ReadInput,
@@ -48,6 +47,7 @@ from coatcheck.worker.steps.effects import (
     RecordSteps,
     Serve,
     SpawnJob,
+    WorkerRequest,
 )
 from coatcheck.worker.steps.step_runner import HandlerRequests
 

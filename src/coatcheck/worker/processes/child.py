@@ -251,7 +251,7 @@ class HandlerProcess:
         with self._lock:
             requests = self._requests if message.header["number"] == self._number else None
         if requests is not None:
-            requests.answered(message.header["id"], message.body)
+            requests.receive(message.header["id"], message.body)
 
     def _interrupt(self, number: int, reason: Interrupt) -> None:
         with self._lock:
