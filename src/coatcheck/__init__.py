@@ -1,7 +1,7 @@
-"""Coatcheck: hand in slow work, get a ticket, come back for the result.
+"""Coatcheck: a durable job system. Submit slow work, get a job id, fetch the result later.
 
-These are the public names; everything else may move. Each is imported when it is first used: a
-client has no need of the worker, nor a command line of either.
+These are the public names; everything else may move. Each is imported on first use: a client does
+not need the worker, and a command line needs neither.
 """
 
 from importlib import import_module

@@ -337,7 +337,7 @@ class App:
         job = prepare(submission, self._kinds, self._new_id(), now)
         if encryption_keys:
             keys = Keyring.read(resolve(encryption_keys))
-            job = job._replace(input=keys.seal(job.input, job.tenant))
+            job = job._replace(input=keys.encrypt(job.input, job.tenant))
         pending = enqueue(connection, job, now, schema)
         return when_done(pending, job.id) if isawaitable(pending) else job.id
 

@@ -150,7 +150,7 @@ def test_a_public_address_is_refused_with_the_reason(
         ("COATCHECK_CONCURRENCY", "1.5", "COATCHECK_CONCURRENCY must be of type int"),
         ("COATCHECK_PORT", "65536", "port must be between 0 and 65535"),
         ("COATCHECK_HOST", "0.0.0.0", "refusing to listen on 0.0.0.0"),
-        ("COATCHECK_LOG_FORMAT", "xml", "log_format is json, text or auto, not 'xml'"),
+        ("COATCHECK_LOG_FORMAT", "xml", "log_format must be json, text or auto, not 'xml'"),
         ("COATCHECK_LOG_LEVEL", "loud", "log_level"),
         ("COATCHECK_CONFIG", "missing.toml", "cannot read the config file missing.toml"),
         ("COATCHECK_CONFIG", "unknown.toml", "unknown.toml: unknown setting 'prot'"),

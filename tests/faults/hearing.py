@@ -11,7 +11,7 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import JobInsert

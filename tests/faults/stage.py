@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.engine.submit.submission import Submission, prepare

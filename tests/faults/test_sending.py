@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks.dispatcher import LEASE_MS

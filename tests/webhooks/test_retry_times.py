@@ -18,8 +18,8 @@ import pytest
 
 from coatcheck import App, Context
 from coatcheck.clock import Clock, SystemClock
-from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks import dispatcher as module

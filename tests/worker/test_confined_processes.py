@@ -19,7 +19,7 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.model.confinement import Confinement
 from coatcheck.model.kind import Kind
 from coatcheck.model.state import State
-from coatcheck.sandbox.lockdown import walls_here
+from coatcheck.sandbox.lockdown import detect_protections
 from coatcheck.settings import Settings
 from coatcheck.store.base import Store
 from coatcheck.surfaces.installed import installed_surfaces
@@ -30,7 +30,9 @@ from .conftest import SETTINGS, working
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not walls_here().complete, reason=f"no walls: {walls_here().missing}"),
+    pytest.mark.skipif(
+        not detect_protections().complete, reason=f"no walls: {detect_protections().missing}"
+    ),
 ]
 
 ONE = replace(SETTINGS, processes=1)

@@ -181,4 +181,8 @@ async def test_a_worker_looks_as_seldom_as_it_is_told_while_the_store_fails(  # 
 
 
 def paused(caplog: pytest.LogCaptureFixture) -> list[float]:
-    return [getattr(each, "pause_s", 0.0) for each in caplog.records if "is down" in each.message]
+    return [
+        getattr(each, "pause_s", 0.0)
+        for each in caplog.records
+        if "store unavailable" in each.message
+    ]

@@ -86,7 +86,7 @@ async def test_a_handler_takes_a_place(app: App, engine: Engine) -> None:
     async def choose(ctx: Context) -> list[str | None]:
         with pytest.raises(InvalidInput):
             await ctx.acquire_one("no name", ["a"])
-        return [await ctx.acquire_one("s", ["a", "b"]), await ctx.place("s", [])]
+        return [await ctx.acquire_one("s", ["a", "b"]), await ctx.acquire_one("s", [])]
 
     @app.job
     def choose_plainly(ctx: Context) -> str | None:
@@ -122,3 +122,13 @@ async def test_two_hundred_jobs_find_their_places_with_a_few_looks_each(
     [late] = await claimed(engine, "one", 1)
     assert await engine.resources.acquire_one(late, "s", names) == found[7]
     assert looks == 201
+
+
+def test_the_old_name_of_acquire_one_warns(app: App) -> None:
+    @app.job
+    def choose(ctx: Context) -> str | None:
+        with pytest.warns(DeprecationWarning, match="acquire_one"):
+            found: str | None = ctx.place("s", ["a"])
+        return found
+
+    assert run_inline(app, "choose").result == "a"

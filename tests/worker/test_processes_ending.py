@@ -253,7 +253,7 @@ async def test_processes_that_die_at_import_fail_their_jobs_and_do_not_spin(
     for job in jobs:
         assert job.error is not None
         assert job.error.code == "worker-process-died"
-        assert "exit status 7 before it was ready" in job.error.message
+        assert "exited with status 7 before it was ready" in job.error.message
 
 
 async def test_an_error_at_import_is_said(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ async def test_one_outcome_that_cannot_be_written_fails_alone() -> None:
 async def test_a_fault_nobody_has_heard_of_holds_up_only_its_own_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "UNHEARD_OF_PAUSE_S", 0)
+    monkeypatch.setattr(module, "UNEXPECTED_ERROR_PAUSE_S", 0)
     desk, writes = Desk(), Writes()
     desk.open.set()
     desk.refuse = {"a": RuntimeError("what is this")}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck import tracing
 from coatcheck.clock import Clock, SystemClock
-from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine import bulk, resume_fork
 from coatcheck.engine.auth import Admission, Authenticator, Pepper
 from coatcheck.engine.bulk import BulkResult, Only, match_all

@@ -12,7 +12,7 @@ from coatcheck.blobs.open import blobs_for
 from coatcheck.clock import SystemClock
 from coatcheck.crypto.pepper import pepper_for
 from coatcheck.crypto.secret_refs import resolve, resolver_for
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.audit import AuditRetention
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.maintenance.sweep import Sweeper

@@ -125,12 +125,14 @@ class EncryptedStore(EncryptedSecrets):
     ) -> Job:
         """Send an event; the store below compares it with what was sent under the same key."""
         about = f"{job_id}\0{name}\0{key}"
-        sealed = data if is_reference(data) else self._keys.seal_alike(data, tenant, about)
+        sealed = (
+            data if is_reference(data) else self._keys.encrypt_deterministic(data, tenant, about)
+        )
         return self._open_job(await self._store.send(tenant, job_id, name, sealed, now, key, most))
 
     async def input_of(self, tenant: str, job_id: str) -> str:
         """Read a job's input."""
-        return self._keys.open(await self._store.input_of(tenant, job_id), tenant)
+        return self._keys.decrypt(await self._store.input_of(tenant, job_id), tenant)
 
     async def events(self, tenant: str, job_id: str, after: int, limit: int) -> list[JobEvent]:
         """Read a job's log."""
@@ -145,7 +147,7 @@ class EncryptedStore(EncryptedSecrets):
     async def messages(self, tenant: str, job_id: str) -> list[SentEvent]:
         """Read what was sent to a job."""
         return [
-            replace(message, data=self._keys.open(message.data, tenant))
+            replace(message, data=self._keys.decrypt(message.data, tenant))
             for message in await self._store.messages(tenant, job_id)
         ]
 
@@ -166,7 +168,7 @@ class EncryptedStore(EncryptedSecrets):
         claims, unread = [], []
         for claim in claimed.claims:
             try:
-                text = self._keys.open(claim.input, claim.lease.tenant)
+                text = self._keys.decrypt(claim.input, claim.lease.tenant)
             except KeyMissing as error:
                 failure = Failure(error.code, str(error), retryable=True)
                 unread.append(Settlement(claim.lease, Released(WITHOUT_KEY_MS, failure)))
@@ -184,13 +186,13 @@ class EncryptedStore(EncryptedSecrets):
         self, lease: Lease, artifact: Artifact, content: str | None = None
     ) -> bool:
         """Name a file of a running job."""
-        sealed = None if content is None else self._keys.seal(content, lease.tenant)
+        sealed = None if content is None else self._keys.encrypt(content, lease.tenant)
         return await self._store.keep_artifact(lease, artifact, sealed)
 
     async def artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
         """Read a file that is kept in its row."""
         content = await self._store.artifact_content(tenant, job_id, name)
-        return None if content is None else self._keys.open(content, tenant)
+        return None if content is None else self._keys.decrypt(content, tenant)
 
     async def settle(self, settlements: Sequence[Settlement], now: int) -> list[bool]:
         """End attempts."""
@@ -240,7 +242,7 @@ class EncryptedStore(EncryptedSecrets):
         self, schedule: Schedule, over: str | None, *, audit: AuditEntry | None = None
     ) -> bool:
         """Write a schedule."""
-        text = self._seal(schedule.definition.input, schedule.tenant)
+        text = self._encrypt(schedule.definition.input, schedule.tenant)
         return await self._store.put_schedule(_with_input(schedule, text), over, audit=audit)
 
     async def get_schedule(self, tenant: str, name: str) -> Schedule | None:
@@ -267,22 +269,22 @@ class EncryptedStore(EncryptedSecrets):
 
     # --- sealing
 
-    def _seal(self, text: str, tenant: str) -> str:
-        return text if is_reference(text) else self._keys.seal(text, tenant)
+    def _encrypt(self, text: str, tenant: str) -> str:
+        return text if is_reference(text) else self._keys.encrypt(text, tenant)
 
     def _seal_job(self, job: JobInsert) -> JobInsert:
-        return job._replace(input=self._seal(job.input, job.tenant))
+        return job._replace(input=self._encrypt(job.input, job.tenant))
 
     def _seal_record(self, record: Record) -> Record:
-        return replace(record, value=self._keys.seal(record.value, record.tenant))
+        return replace(record, value=self._keys.encrypt(record.value, record.tenant))
 
     def _seal_failure(self, error: Failure, tenant: str) -> Failure:
-        detail = None if error.detail is None else self._keys.seal(error.detail, tenant)
-        return replace(error, message=self._keys.seal(error.message, tenant), detail=detail)
+        detail = None if error.detail is None else self._keys.encrypt(error.detail, tenant)
+        return replace(error, message=self._keys.encrypt(error.message, tenant), detail=detail)
 
     def _seal_end(self, outcome: Succeeded | GaveUp, tenant: str) -> Succeeded | GaveUp:
         if isinstance(outcome, Succeeded):
-            return Succeeded(self._seal(outcome.result, tenant))
+            return Succeeded(self._encrypt(outcome.result, tenant))
         return replace(outcome, error=self._seal_failure(outcome.error, tenant))
 
     def _seal_outcome(self, outcome: Outcome, tenant: str) -> Outcome:
@@ -296,14 +298,14 @@ class EncryptedStore(EncryptedSecrets):
     def _seal_report(self, report: Report, tenant: str) -> Report:
         progress = report.progress
         if progress is not None and progress.message is not None:
-            progress = replace(progress, message=self._keys.seal(progress.message, tenant))
+            progress = replace(progress, message=self._keys.encrypt(progress.message, tenant))
         return report._replace(
             progress=progress,
             events=tuple(self._seal_entry(entry, tenant) for entry in report.events),
             steps=tuple(self._seal_step(step, tenant) for step in report.steps),
             children=tuple(self._seal_job(child) for child in report.children),
             files=tuple(
-                file._replace(content=self._keys.seal(file.content, tenant))
+                file._replace(content=self._keys.encrypt(file.content, tenant))
                 for file in report.files
             ),
         )
@@ -311,14 +313,14 @@ class EncryptedStore(EncryptedSecrets):
     def _seal_entry(self, entry: NewJobEvent, tenant: str) -> NewJobEvent:
         if entry.type is EventType.PROGRESS:  # the name of a phase, and nothing else
             return entry
-        return NewJobEvent(entry.type, self._seal(entry.data, tenant))
+        return NewJobEvent(entry.type, self._encrypt(entry.data, tenant))
 
     def _seal_step(self, step: Step, tenant: str) -> Step:
         if step.result is None and step.error is None:
             return step
         return replace(
             step,
-            result=None if step.result is None else self._seal(step.result, tenant),
+            result=None if step.result is None else self._encrypt(step.result, tenant),
             error=None if step.error is None else self._seal_failure(step.error, tenant),
         )
 
@@ -327,15 +329,17 @@ class EncryptedStore(EncryptedSecrets):
     def _open_failure(self, error: Failure | None, tenant: str) -> Failure | None:
         if error is None or not error.message.startswith(PREFIX):
             return error
-        detail = None if error.detail is None else self._keys.open_message(error.detail, tenant)
-        return replace(error, message=self._keys.open_message(error.message, tenant), detail=detail)
+        detail = None if error.detail is None else self._keys.decrypt_message(error.detail, tenant)
+        return replace(
+            error, message=self._keys.decrypt_message(error.message, tenant), detail=detail
+        )
 
     def _open_job(self, job: Job) -> Job:
         if job.result is None and job.error is None and job.progress is None:
             return job
         return replace(
             job,
-            result=None if job.result is None else self._keys.open(job.result, job.tenant),
+            result=None if job.result is None else self._keys.decrypt(job.result, job.tenant),
             error=self._open_failure(job.error, job.tenant),
             progress=self._open_progress(job.progress, job.tenant),
         )
@@ -343,16 +347,16 @@ class EncryptedStore(EncryptedSecrets):
     def _open_progress(self, progress: Progress | None, tenant: str) -> Progress | None:
         if progress is None or progress.message is None:
             return progress
-        return replace(progress, message=self._keys.open_message(progress.message, tenant))
+        return replace(progress, message=self._keys.decrypt_message(progress.message, tenant))
 
     def _open_event(self, event: JobEvent, tenant: str) -> JobEvent:
         if event.type is EventType.PROGRESS and PREFIX in event.data:
             told = json.loads(event.data)
             if told.get("message") is not None:
-                told["message"] = self._keys.open_message(told["message"], tenant)
+                told["message"] = self._keys.decrypt_message(told["message"], tenant)
             return replace(event, data=json.dumps(told))
         if event.data.startswith(PREFIX):
-            return replace(event, data=self._keys.open(event.data, tenant))
+            return replace(event, data=self._keys.decrypt(event.data, tenant))
         return event
 
     def _open_step(self, step: Step, tenant: str) -> Step:
@@ -360,15 +364,15 @@ class EncryptedStore(EncryptedSecrets):
             return step
         return replace(
             step,
-            result=None if step.result is None else self._keys.open(step.result, tenant),
+            result=None if step.result is None else self._keys.decrypt(step.result, tenant),
             error=self._open_failure(step.error, tenant),
         )
 
     def _open_record(self, record: Record) -> Record:
-        return replace(record, value=self._keys.open(record.value, record.tenant))
+        return replace(record, value=self._keys.decrypt(record.value, record.tenant))
 
     def _open_schedule(self, schedule: Schedule) -> Schedule:
-        text = self._keys.open(schedule.definition.input, schedule.tenant)
+        text = self._keys.decrypt(schedule.definition.input, schedule.tenant)
         return _with_input(schedule, text)
 
 

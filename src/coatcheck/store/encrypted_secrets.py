@@ -25,12 +25,12 @@ from dataclasses import replace
 from typing import Any
 
 from coatcheck.crypto.encryption import (
-    OF_PEPPER,
+    PEPPER_PREFIX,
     PREFIX,
     Keyring,
+    escape_envelope,
     key_missing,
     keyring_for,
-    not_an_envelope,
 )
 from coatcheck.crypto.pepper import Pepper, pepper_for
 from coatcheck.errors import ConfigurationError, KeyMissing
@@ -57,19 +57,19 @@ class SecretKeys:
         """The id of the key that seals; raises KeyMissing."""
         return self._sealing().first
 
-    def seal(self, text: str, tenant: str) -> str:
+    def encrypt(self, text: str, tenant: str) -> str:
         """Seal a secret; raises KeyMissing where there is nothing to seal it with."""
-        return self._sealing().seal(text, tenant)
+        return self._sealing().encrypt(text, tenant)
 
-    def open(self, text: str, tenant: str) -> str:
+    def decrypt(self, text: str, tenant: str) -> str:
         """Open a secret; one that is in clear stays as it is. Raises KeyMissing, BlobDamaged."""
         if not text.startswith(PREFIX):
             return text
         key_id = text.removeprefix(PREFIX).partition(":")[0]
-        keys = self._peppered(make=False) if key_id.startswith(OF_PEPPER) else self._keys
+        keys = self._peppered(make=False) if key_id.startswith(PEPPER_PREFIX) else self._keys
         if keys is None:
             raise key_missing(key_id)
-        return keys.open(text, tenant)
+        return keys.decrypt(text, tenant)
 
     def _sealing(self) -> Keyring:
         return self._peppered(make=True) if self._keys is None else self._keys
@@ -82,7 +82,7 @@ class SecretKeys:
                 raise KeyMissing(str(error)) from error
             if pepper is None:
                 raise KeyMissing("this was sealed under a pepper that is not there any more")
-            self._of_pepper = Keyring.of_pepper(pepper)
+            self._of_pepper = Keyring.from_pepper(pepper)
         return self._of_pepper
 
 
@@ -122,7 +122,7 @@ class EncryptedSecrets:
         missing: KeyMissing | None = None
         for each in await self._store.secrets_of(tenant, endpoint_id, now):
             try:
-                opened.append(each._replace(value=self._secrets.open(each.value, tenant)))
+                opened.append(each._replace(value=self._secrets.decrypt(each.value, tenant)))
             except KeyMissing as error:
                 missing = error
         if missing is not None and not opened:
@@ -145,7 +145,9 @@ class EncryptedSecrets:
         in_clear = [each.value for each in there if not each.value.startswith(PREFIX)]
         if in_clear:
             changes = [
-                TextChange((tenant, endpoint_id, value), value, self._secrets.seal(value, tenant))
+                TextChange(
+                    (tenant, endpoint_id, value), value, self._secrets.encrypt(value, tenant)
+                )
                 for value in in_clear
             ]
             await self._store.replace_texts(SECRETS, changes)
@@ -154,7 +156,7 @@ class EncryptedSecrets:
         )
 
     def _sealed(self, secret: WebhookSecret, tenant: str) -> WebhookSecret:
-        return secret._replace(value=self._secrets.seal(secret.value, tenant))
+        return secret._replace(value=self._secrets.encrypt(secret.value, tenant))
 
     # --- messages in clear
 
@@ -187,7 +189,7 @@ class EncryptedSecrets:
 def _clear_failure(error: Failure) -> Failure:
     if not error.message.startswith(PREFIX):
         return error
-    return replace(error, message=not_an_envelope(error.message))
+    return replace(error, message=escape_envelope(error.message))
 
 
 def _clear_outcome(outcome: Outcome) -> Outcome:
@@ -200,7 +202,7 @@ def _clear_outcome(outcome: Outcome) -> Outcome:
 def _clear_report(report: Report) -> Report:
     progress = report.progress
     if progress is not None and progress.message is not None:
-        progress = replace(progress, message=not_an_envelope(progress.message))
+        progress = replace(progress, message=escape_envelope(progress.message))
     if not report.steps and progress is report.progress:
         return report
     return report._replace(progress=progress, steps=tuple(map(_clear_step, report.steps)))

@@ -24,7 +24,7 @@ from typing import Any
 from coatcheck.model.handler import reference_of
 from coatcheck.model.kind import Kind
 from coatcheck.sandbox import runtime
-from coatcheck.sandbox.lockdown import walls_here
+from coatcheck.sandbox.lockdown import detect_protections
 
 # Variables of the interpreter and its libraries that hold no secret: kept if set.
 _KEPT = (
@@ -112,9 +112,9 @@ def can_lock_down(kinds: Sequence[Kind]) -> bool:
     locked down.
     """
     starts = any(kind.confinement and kind.confinement.starts_programs for kind in kinds)
-    if not starts or not walls_here().files or shutil.which("bwrap") is None:
+    if not starts or not detect_protections().files or shutil.which("bwrap") is None:
         return True
-    return walls_here().network and importlib.util.find_spec("sandlock") is not None
+    return detect_protections().network and importlib.util.find_spec("sandlock") is not None
 
 
 def _readable(kinds: Sequence[Kind], workspace: Workspace) -> Iterator[Path]:
