@@ -110,7 +110,7 @@ class Waiting(NamedTuple):
 async def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Waiting]:
     async with every_surface_served(tmp_path, SlowSurface()) as served:
         engine, entered = served.engine, asyncio.Event()
-        watch = engine._watch
+        watch = engine._waiters
         enter = watch._enter
 
         def entering(*arguments: Any) -> None:

@@ -374,11 +374,11 @@ async def test_a_worker_behind_the_api_gets_the_input_itself(
         return False
 
     job = await engine.submit(Submission("length", json.dumps(LARGE)))
-    [claim] = await engine.remote.claim(["length"], 5, 0, "elsewhere", here)
+    [claim] = await engine.remote_workers.claim(["length"], 5, 0, "elsewhere", here)
     assert json.loads(claim.input) == LARGE
-    await engine.remote.settle(claim.lease, Released())
+    await engine.remote_workers.settle(claim.lease, Released())
     remove_one(folder)
-    assert await engine.remote.claim(["length"], 5, 0, "elsewhere", here) == []
+    assert await engine.remote_workers.claim(["length"], 5, 0, "elsewhere", here) == []
     ended = await engine.get(job.id)
     assert ended.error is not None
     assert ended.error.code == "input-gone"

@@ -12,12 +12,12 @@ from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
 from coatcheck.engine import bulk, resume_fork
 from coatcheck.engine.auth import Admission, Authenticator, Pepper
-from coatcheck.engine.bulk import BulkResult, Only, every_job
+from coatcheck.engine.bulk import BulkResult, Only, match_all
 from coatcheck.engine.event_reader import EventReader
-from coatcheck.engine.explain import FARTHEST, HoldReason, what_holds
+from coatcheck.engine.explain import MAX_POSITION, HoldReason, what_holds
 from coatcheck.engine.maintenance.metrics import Metrics
-from coatcheck.engine.open_requests import OpenPerTenant, RequestLimits
-from coatcheck.engine.payloads.large_steps import with_results_shown, with_steps_stored
+from coatcheck.engine.open_requests import RequestLimits, TenantOpenLimit
+from coatcheck.engine.payloads.large_steps import offload_step_results, with_step_results
 from coatcheck.engine.payloads.payloads import PayloadStore
 from coatcheck.engine.payloads.uploads import Uploads
 from coatcheck.engine.remote_workers import RemoteWorkers
@@ -29,7 +29,7 @@ from coatcheck.engine.submit import submit
 from coatcheck.engine.submit.admission import AdmissionControl
 from coatcheck.engine.submit.estimates import Estimates
 from coatcheck.engine.submit.idempotency import IdempotencyKey
-from coatcheck.engine.submit.quotas import QuotaBook
+from coatcheck.engine.submit.quotas import QuotaTracker
 from coatcheck.engine.submit.submission import Submission, as_submitted, prepare
 from coatcheck.engine.submit.submit import Submitted
 from coatcheck.engine.submit.tenant_bounds import QueueNameLimit
@@ -86,7 +86,7 @@ class Engine:
         *,
         lease_s: float = 30.0,
         blobs: Blobs | None = None,
-        guard: EgressPolicy | None = None,
+        egress: EgressPolicy | None = None,
         webhook_secret: str = "",
         pepper: Pepper = lambda: None,
         limits: RequestLimits = RequestLimits(),  # noqa: B008 - a value
@@ -97,47 +97,49 @@ class Engine:
         self.new_id = UlidGenerator(self.clock)
         self.payload_store = PayloadStore(store, blobs, self.clock)
         self.limits = limits
-        self.open_requests = OpenPerTenant(
+        self.open_requests = TenantOpenLimit(
             "open_requests", "requests and streams", limits.requests_per_tenant
         )
-        in_flight = OpenPerTenant("open_uploads", "uploads", limits.uploads_per_tenant)
+        in_flight = TenantOpenLimit("open_uploads", "uploads", limits.uploads_per_tenant)
         self.uploads = Uploads(store, self.payload_store, self.clock, self.new_id, in_flight)
         self.metrics = Metrics(store, self.clock)
-        self.places = ExclusiveResources(store, self.clock)
+        self.resources = ExclusiveResources(store, self.clock)
         self.authenticator = Authenticator(store, self.clock, pepper, self.new_id)
-        self.quotas = QuotaBook(store, self.clock)
+        self.quotas = QuotaTracker(store, self.clock)
         declared = {kind.queue for kind in kinds.values()}
         self.queue_limit = QueueNameLimit(store, declared, self.clock, limits.queues_per_tenant)
         self.admission_control = AdmissionControl(store, self.clock, self.quotas, self.metrics)
-        self.remote = RemoteWorkers(self, lease_s)
+        self.remote_workers = RemoteWorkers(self, lease_s)
         self.schedules = Schedules(store, kinds, self.clock, self.new_id)
         self.scheduler = Scheduler(store, self.schedules, kinds, self.clock, self.metrics)
-        self.guard = guard or EgressPolicy()
-        self.webhooks = WebhookEndpoints(store, self.guard, self.clock, self.new_id, webhook_secret)
+        self.egress = egress or EgressPolicy()
+        self.webhooks = WebhookEndpoints(
+            store, self.egress, self.clock, self.new_id, webhook_secret
+        )
         named = kinds.items()
         self.dispatcher = WebhookDispatcher(
             store,
             self.webhooks,
-            OutboundClient(self.guard),
+            OutboundClient(self.egress),
             self.clock,
             self.metrics,
             self.payload_store,
-            {name: kind.wording for name, kind in named if kind.wording is not None},
+            {name: kind.webhook_format for name, kind in named if kind.webhook_format is not None},
         )
-        self._watch = Waiters(store)
-        self._feed = EventReader(store)
+        self._waiters = Waiters(store)
+        self._events = EventReader(store)
         self._estimates = Estimates(store, self.clock)
         self._limits = {name: kind.limit for name, kind in named if kind.limit is not None}
-        self._head_starts = {name: kind.head_starts for name, kind in named if kind.head_starts}
+        self._age_boosts = {name: kind.age_boosts for name, kind in named if kind.age_boosts}
         self._versions = {name: kind.version for name, kind in named if kind.version is not None}
 
     # --- handing in
 
     async def submit(self, submission: Submission) -> Job:
         """Check a job, make it durable, and return it as it stands then."""
-        return as_submitted(await self.accept(submission))
+        return as_submitted(await self.insert(submission))
 
-    async def accept(self, submission: Submission) -> JobInsert:
+    async def insert(self, submission: Submission) -> JobInsert:
         """Do the same, and return only what was written."""
         if not tracing.is_on():
             job, _ = await submit.submit(self, submission, None)
@@ -195,7 +197,7 @@ class Engine:
             return await submit.replayed(self, earlier, once, jobs[0].tenant)
         return Submitted(await submit.apart(jobs, _all_as_submitted, jobs), replayed=False)
 
-    async def accept_batch(self, submissions: Sequence[Submission]) -> list[JobInsert]:
+    async def insert_batch(self, submissions: Sequence[Submission]) -> list[JobInsert]:
         """Do the same, and return only what was written."""
         jobs, _ = await submit.submit_batch(self, submissions, None)
         return jobs
@@ -224,37 +226,37 @@ class Engine:
         """Read a job; raises NotFound or Gone."""
         return await self.payload_store.with_result(await self.store.get(tenant, job_id))
 
-    async def glance(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
+    async def get_without_result(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job, and leave a result that is kept apart where it is; raises NotFound, Gone."""
         return await self.store.get(tenant, job_id)
 
     async def wait(self, job_id: str, timeout: float, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job when it has ended, or as it stands when the time runs out."""
         return await self.payload_store.with_result(
-            await self._watch.until_ended(tenant, job_id, timeout)
+            await self._waiters.wait_until_finished(tenant, job_id, timeout)
         )
 
-    async def wait_on(self, job: Job, timeout: float) -> Job:
+    async def wait_for_job(self, job: Job, timeout: float) -> Job:
         """Do the same for a job that the caller has just seen, or handed in."""
         return await self.payload_store.with_result(
-            await self._watch.until_ended(job.tenant, job.id, timeout, job)
+            await self._waiters.wait_until_finished(job.tenant, job.id, timeout, job)
         )
 
     async def wait_for_event(self, job: Job, after: int, timeout: float) -> Job | None:
         """Read a job again when it has an event after this one or has ended; None if the time runs
         out first, or this process is about to stop. Raises NotFound, Gone.
         """
-        moved = await self._watch.until_moved((job.tenant, job.id), after, timeout)
+        moved = await self._waiters.wait_for_event((job.tenant, job.id), after, timeout)
         return None if moved is None else await self.payload_store.with_result(moved)
 
     def release_waiters(self) -> None:
         """Let everybody who waits for a job go: this process is about to stop."""
-        self._watch.release()
+        self._waiters.release()
 
     @property
     def stopping(self) -> bool:
         """Whether waiters have been let go for good."""
-        return self._watch.released
+        return self._waiters.released
 
     async def list_jobs(self, which: JobFilter) -> list[Job]:
         """List jobs, newest first."""
@@ -264,14 +266,14 @@ class Engine:
         self, job_id: str, after: int = 0, limit: int = 1000, tenant: str = DEFAULT_TENANT
     ) -> Sequence[JobEvent]:
         """Read a job's log. Those who ask for the same at the same time share one read."""
-        return await self._feed.read(tenant, job_id, after, limit)
+        return await self._events.read(tenant, job_id, after, limit)
 
     async def steps(self, job_id: str, tenant: str = DEFAULT_TENANT) -> list[Step]:
         """Read a job's steps, in the order in which its handler came to them."""
         job = await self.store.get(tenant, job_id)
-        return await with_results_shown(self.payload_store, await self.store.steps(tenant, job.id))
+        return await with_step_results(self.payload_store, await self.store.steps(tenant, job.id))
 
-    async def outline(self, job: Job) -> list[Step]:
+    async def steps_without_results(self, job: Job) -> list[Step]:
         """Read a job's steps, and leave results that are kept apart where they are."""
         return await self.store.steps(job.tenant, job.id)
 
@@ -287,7 +289,7 @@ class Engine:
         """Count the jobs before one that is due, up to FARTHEST; None where it does not queue."""
         if job.state is not State.QUEUED or job.run_at > self.clock.now():
             return None
-        return await self.store.ahead_of(job, list(self.kinds), FARTHEST)
+        return await self.store.ahead_of(job, list(self.kinds), MAX_POSITION)
 
     def retry_after(self, job: Job | JobInsert) -> int:
         """Return in how many seconds it is worth asking about a job again."""
@@ -326,7 +328,7 @@ class Engine:
         key = key or self.new_id()  # for the store, which may have to try again itself
         if self.payload_store.is_large(data):
             job = await self.store.get(tenant, job_id)
-            data = await self.payload_store.stored(tenant, job.id, data)
+            data = await self.payload_store.offload(tenant, job.id, data)
         return await self.store.send(tenant, job_id, name, data, self.clock.now(), key)
 
     async def resume(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Resumed:
@@ -334,19 +336,19 @@ class Engine:
         return await resume_fork.resume(self, tenant, job_id)
 
     async def resume_all(
-        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = match_all
     ) -> BulkResult:
         """Resume the newest jobs that a filter finds, a bounded number; or only count them."""
         return await resume_fork.resume_some(self, which, only, dry_run=dry_run)
 
     async def cancel_all(
-        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = match_all
     ) -> BulkResult:
         """Cancel the newest jobs that a filter finds, a bounded number; or only count them."""
         return await bulk.cancel_some(self, which, only, dry_run=dry_run)
 
     async def delete_all(
-        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = match_all
     ) -> BulkResult:
         """Delete the newest jobs that a filter finds, a bounded number; or only count them."""
         return await bulk.delete_some(self, which, only, dry_run=dry_run)
@@ -406,8 +408,8 @@ class Engine:
         """Take up to `limit` jobs for a worker, none that exceed the share of what it has held."""
         now = self.clock.now()
         limits = {name: self._limits[name] for name in kinds if name in self._limits}
-        for name in self._head_starts.keys() & limits.keys():
-            limits[name] = limits[name]._replace(head_starts=self._head_starts[name]())
+        for name in self._age_boosts.keys() & limits.keys():
+            limits[name] = limits[name]._replace(age_boosts=self._age_boosts[name]())
         versions = {name: self._versions[name] for name in kinds if name in self._versions}
         claimed = await self.store.claim(
             worker_id, kinds, limit, now, limits, versions, *([] if held is None else [held])
@@ -432,27 +434,27 @@ class Engine:
     async def report(self, lease: Lease, report: Report) -> bool:
         """Write what a running job says of itself; False when the lease is stale."""
         if report.steps:
-            report = await with_steps_stored(self.payload_store, lease, report)
+            report = await offload_step_results(self.payload_store, lease, report)
         return await self.store.report(lease, report, self.clock.now())
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts; False for each whose lease is stale."""
         if any(has_large_payload(each) for each in settlements):
-            settlements = await self.payload_store.with_results_stored(settlements)
+            settlements = await self.payload_store.offload_results(settlements)
             settlements = [
                 each
                 if each.report is None
                 else each._replace(
-                    report=await with_steps_stored(self.payload_store, each.lease, each.report)
+                    report=await offload_step_results(self.payload_store, each.lease, each.report)
                 )
                 for each in settlements
             ]
         began = self.clock.monotonic()
         answers = await self.store.settle(settlements, self.clock.now())
         self.metrics.store_latency.add(self.clock.monotonic() - began)
-        if self.places.are_used_here:
+        if self.resources.in_use:
             for each in settlements:
-                self.places.ended(each.lease)
+                self.resources.release(each.lease)
         return answers
 
 
