@@ -162,7 +162,7 @@ def test_list_what_fits(client: Client, label: dict[str, str]) -> None:
     assert ids(labels={**label, "team": "kitchen"}) == [chat.id]
     assert ids(state="queued", created_after=before) == [chat.id, echo.id]
     assert ids(state="succeeded") == ids(created_after=later) == []
-    with pytest.raises(InvalidInput, match="state is one of"):
+    with pytest.raises(InvalidInput, match="state must be one of"):
         ids(state="asleep")
 
 

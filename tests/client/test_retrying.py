@@ -189,7 +189,7 @@ def test_a_delete_whose_receipt_was_lost_has_been_done(play: Play) -> None:
 def test_every_refusal_has_its_exception(
     play: Play, status: int, problem: Any, error: type[CoatcheckError]
 ) -> None:
-    with pytest.raises(error, match="why|without an explanation") as refused:
+    with pytest.raises(error, match=r"why|without an explanation") as refused:
         play(Script(answer(status, problem)), retry_for=0).get("7")
 
     assert type(refused.value) is error
