@@ -253,7 +253,7 @@ def endpoint_for(handler: Any, **more: Any) -> Endpoint:
     return Endpoint("GET", "/foreign", handler, "foreign", "Foreign", "foreign", answers, **more)
 
 
-@pytest.mark.parametrize("opens_to", [Audience.TENANT, Audience.KEY_OWNER, Audience.OPERATOR])
+@pytest.mark.parametrize("audience", [Audience.TENANT, Audience.KEY_OWNER, Audience.OPERATOR])
 async def test_an_endpoint_without_a_permission_does_not_start(
     server: Server, audience: Audience
 ) -> None:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.auth.readers import check_reader
@@ -44,7 +44,7 @@ async def submitted_for(request: Request, submission: Submission, body: Any) -> 
     once = once_for(request, body)
     if once is None:
         return Submitted([await engine.submit(asked)], replayed=False)
-    return await engine.submit_once(asked, once)
+    return await engine.submit_idempotent(asked, once)
 
 
 async def is_active(store: Store, tenant: str) -> bool:
