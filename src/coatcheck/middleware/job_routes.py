@@ -24,7 +24,7 @@ from coatcheck.engine.engine import Engine
 from coatcheck.errors import CoatcheckError, NotFound
 from coatcheck.http.auth.readers import named_job
 from coatcheck.http.endpoint import JSON, Endpoint, Handler
-from coatcheck.http.error_format import ErrorFormats, answer_error
+from coatcheck.http.errors import ErrorFormats, handle_error
 from coatcheck.http.jobs import handlers
 from coatcheck.http.request.negotiation import check_request
 from coatcheck.http.request.query import read_wait
@@ -89,11 +89,11 @@ class JobRoutes:
                 Route(path, self._answering(found), methods=list(found))
                 for path, found in by_path.items()
             ],
-            exception_handlers={CoatcheckError: answer_error, HTTPException: answer_error},
+            exception_handlers={CoatcheckError: handle_error, HTTPException: handle_error},
         )
         app.router.redirect_slashes = False
         app.state.engine = engine
-        app.state.shapes = ErrorFormats({})
+        app.state.error_formats = ErrorFormats({})
         app.state.surfaces = {}
         return app
 
