@@ -239,9 +239,7 @@ async def test_an_outage_is_logged_once(
     store.is_down = False
     await settle(store)
 
-    assert [record.message for record in caplog.records] == [
-        "the store cannot be read; waiting for it"
-    ]
+    assert [record.message for record in caplog.records] == ["job read failed"]
     waiting.cancel()
     await asyncio.wait([waiting])
 
