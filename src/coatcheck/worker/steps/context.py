@@ -17,6 +17,7 @@ import json
 import math
 import sys
 import threading
+import warnings
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -298,14 +299,22 @@ class Context:
             raise TypeError(f"ctx.file takes an Upload of the input, not {upload!r}")
         return self._ask(effects.asked(FetchUpload(upload.upload)))
 
-    def place(self, group: str, names: Sequence[str]) -> Any:
-        """Return the first of these places that no other running job has, and have it until this
-        attempt ends; None where all are taken. What they are is between the jobs that ask for them:
-        cards, seats at a server that does one thing at a time.
+    def acquire_one(self, group: str, names: Sequence[str]) -> Any:
+        """Acquire the first of these resources that no other running job holds; return its name.
+
+        Return None if all are held. The job holds the resource until its attempt ends. A resource
+        is any name that jobs agree on: a GPU, a slot of a server that does one thing at a time.
         """
         if not is_name(group):
-            raise InvalidInput(f"{group!r} cannot name a group of places: {NAME_RULE}")
+            raise InvalidInput(f"{group!r} cannot name a group of resources: {NAME_RULE}")
         return self._ask(effects.asked(AcquireResource(group, tuple(names))))
+
+    def place(self, group: str, names: Sequence[str]) -> Any:
+        """Acquire a resource. Deprecated: use `acquire_one`."""
+        warnings.warn(
+            "ctx.place() is deprecated; use ctx.acquire_one()", DeprecationWarning, stacklevel=2
+        )
+        return self.acquire_one(group, names)
 
     def service(self, name: str, body: bytes = b"") -> Any:
         """Return what the service of a confined kind answers to `name`; NotFound if it has none."""
