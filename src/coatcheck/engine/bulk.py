@@ -54,7 +54,7 @@ async def cancel_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: 
 
     async def cancel(job_id: str) -> bool:
         try:
-            job = await engine.store.cancel(which.tenant, job_id, engine.clock.now())
+            job = await engine.store.jobs.cancel(which.tenant, job_id, engine.clock.now())
         except NotFound:
             return False
         return job.state is State.CANCELLED or job.cancel_requested
@@ -71,7 +71,7 @@ async def delete_some(engine: Engine, which: JobFilter, only: Only, *, dry_run: 
 
     async def delete(job_id: str) -> bool:
         try:
-            await engine.store.delete(which.tenant, job_id, engine.clock.now())
+            await engine.store.jobs.delete(which.tenant, job_id, engine.clock.now())
         except (NotFound, Conflict):
             return False  # deleted or resumed since
         return True
@@ -91,7 +91,7 @@ async def for_each(
     done, left = 0, min(which.limit, MOST_AT_ONCE)
     while left:
         size = min(PAGE, left)
-        found = await engine.store.list_jobs(which._replace(limit=size))
+        found = await engine.store.jobs.list_jobs(which._replace(limit=size))
         ids = [job.id for job in found if only(job)]
         done += len(ids) if dry_run else await _do(deed, ids)
         if len(found) < size:

@@ -222,11 +222,11 @@ class Engine:
 
     async def get(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job; raises NotFound or Gone."""
-        return await self.payload_store.with_result(await self.store.get(tenant, job_id))
+        return await self.payload_store.with_result(await self.store.jobs.get(tenant, job_id))
 
     async def glance(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job, and leave a result that is kept apart where it is; raises NotFound, Gone."""
-        return await self.store.get(tenant, job_id)
+        return await self.store.jobs.get(tenant, job_id)
 
     async def wait(self, job_id: str, timeout: float, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job when it has ended, or as it stands when the time runs out."""
@@ -258,7 +258,7 @@ class Engine:
 
     async def list_jobs(self, which: JobFilter) -> list[Job]:
         """List jobs, newest first."""
-        return await self.store.list_jobs(which)
+        return await self.store.jobs.list_jobs(which)
 
     async def events(
         self, job_id: str, after: int = 0, limit: int = 1000, tenant: str = DEFAULT_TENANT
@@ -268,17 +268,19 @@ class Engine:
 
     async def steps(self, job_id: str, tenant: str = DEFAULT_TENANT) -> list[Step]:
         """Read a job's steps, in the order in which its handler came to them."""
-        job = await self.store.get(tenant, job_id)
-        return await with_results_shown(self.payload_store, await self.store.steps(tenant, job.id))
+        job = await self.store.jobs.get(tenant, job_id)
+        return await with_results_shown(
+            self.payload_store, await self.store.jobs.list_steps(tenant, job.id)
+        )
 
     async def outline(self, job: Job) -> list[Step]:
         """Read a job's steps, and leave results that are kept apart where they are."""
-        return await self.store.steps(job.tenant, job.id)
+        return await self.store.jobs.list_steps(job.tenant, job.id)
 
     async def step(self, job_id: str, seq: int, tenant: str = DEFAULT_TENANT) -> Step:
         """Read a step, and leave a result that is kept apart where it is; raises NotFound, Gone."""
-        job = await self.store.get(tenant, job_id)
-        for step in await self.store.steps(tenant, job.id):
+        job = await self.store.jobs.get(tenant, job_id)
+        for step in await self.store.jobs.list_steps(tenant, job.id):
             if step.seq == seq:
                 return step
         raise NotFound(f"job {job.id} has no step {seq}")
@@ -287,7 +289,7 @@ class Engine:
         """Count the jobs before one that is due, up to FARTHEST; None where it does not queue."""
         if job.state is not State.QUEUED or job.run_at > self.clock.now():
             return None
-        return await self.store.ahead_of(job, list(self.kinds), FARTHEST)
+        return await self.store.queues.count_ahead(job, list(self.kinds), FARTHEST)
 
     def retry_after(self, job: Job | JobInsert) -> int:
         """Return in how many seconds it is worth asking about a job again."""
@@ -306,7 +308,7 @@ class Engine:
     async def cancel(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Job:
         """Cancel a job: at once if nobody runs it, else its worker is told."""
         return await self.payload_store.with_result(
-            await self.store.cancel(tenant, job_id, self.clock.now())
+            await self.store.jobs.cancel(tenant, job_id, self.clock.now())
         )
 
     async def send(
@@ -325,9 +327,9 @@ class Engine:
             raise InvalidInput(f"this cannot be an event's name: {NAME_RULE}")
         key = key or self.new_id()  # for the store, which may have to try again itself
         if self.payload_store.is_large(data):
-            job = await self.store.get(tenant, job_id)
+            job = await self.store.jobs.get(tenant, job_id)
             data = await self.payload_store.stored(tenant, job.id, data)
-        return await self.store.send(tenant, job_id, name, data, self.clock.now(), key)
+        return await self.store.jobs.send_event(tenant, job_id, name, data, self.clock.now(), key)
 
     async def resume(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Resumed:
         """Queue a job again that failed or was cancelled; any other is left as it is."""
@@ -360,7 +362,7 @@ class Engine:
     async def delete(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Receipt:
         """Remove a job that has ended, and all that belongs to it."""
         now = self.clock.now()
-        deleted = await self.store.delete(tenant, job_id, now)
+        deleted = await self.store.jobs.delete(tenant, job_id, now)
         return Receipt(deleted, now, await self.erase(had_blobs=deleted.blobs > 0))
 
     async def erase(self, *, had_blobs: bool = True) -> bool:
@@ -369,30 +371,32 @@ class Engine:
         """
         try:
             await self.payload_store.sweep()
-            bytes_left = had_blobs and await self.store.unneeded_blobs(self.clock.now(), 1)
-            return await self.store.erase() and not bytes_left
+            bytes_left = had_blobs and await self.store.files.start_blob_removal(
+                self.clock.now(), 1
+            )
+            return await self.store.maintenance.erase_deleted() and not bytes_left
         except StoreError as error:  # the job is gone, and the sweep will come again
             log.warning("what was deleted is not erased yet", extra={"why": str(error)})
             return False
 
     async def queues(self) -> list[QueueStatus]:
         """List the queues and how deep they are: those with jobs, paused ones, the kinds' own."""
-        found = {queue.name: queue for queue in await self.store.queues()}
+        found = {queue.name: queue for queue in await self.store.queues.list_queues()}
         for kind in self.kinds.values():
             found.setdefault(kind.queue, QueueStatus(kind.queue, False, 0, 0, 0, None))
         return [found[name] for name in sorted(found)]
 
     async def pause_queue(self, name: str) -> None:
         """Stop claims from a queue; what runs goes on."""
-        await self.store.pause_queue(name, True, self.clock.now())
+        await self.store.queues.pause_queue(name, True, self.clock.now())
 
     async def resume_queue(self, name: str) -> None:
         """Let a paused queue go on."""
-        await self.store.pause_queue(name, False, self.clock.now())
+        await self.store.queues.pause_queue(name, False, self.clock.now())
 
     async def limit_queue(self, name: str, concurrency: int | None) -> None:
         """Let so many jobs of a queue run at once; None: no limit."""
-        await self.store.limit_queue(name, concurrency)
+        await self.store.queues.limit_queue(name, concurrency)
 
     # --- for workers
 
@@ -409,7 +413,7 @@ class Engine:
         for name in self._head_starts.keys() & limits.keys():
             limits[name] = limits[name]._replace(head_starts=self._head_starts[name]())
         versions = {name: self._versions[name] for name in kinds if name in self._versions}
-        claimed = await self.store.claim(
+        claimed = await self.store.workers.claim(
             worker_id, kinds, limit, now, limits, versions, *([] if held is None else [held])
         )
         for claim in claimed.claims:
@@ -433,7 +437,7 @@ class Engine:
         """Write what a running job says of itself; False when the lease is stale."""
         if report.steps:
             report = await with_steps_stored(self.payload_store, lease, report)
-        return await self.store.report(lease, report, self.clock.now())
+        return await self.store.workers.report(lease, report, self.clock.now())
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts; False for each whose lease is stale."""
@@ -448,7 +452,7 @@ class Engine:
                 for each in settlements
             ]
         began = self.clock.monotonic()
-        answers = await self.store.settle(settlements, self.clock.now())
+        answers = await self.store.workers.settle(settlements, self.clock.now())
         self.metrics.store_latency.add(self.clock.monotonic() - began)
         if self.places.are_used_here:
             for each in settlements:

@@ -30,4 +30,4 @@ class EventReader:
         return await asyncio.shield(task)
 
     async def _read(self, page: Page) -> Sequence[JobEvent]:
-        return await self._store.events(*page)
+        return await self._store.jobs.list_events(*page)

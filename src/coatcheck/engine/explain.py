@@ -60,13 +60,17 @@ async def what_holds(engine: Engine, job: Job) -> list[HoldReason]:
     """Look at all that may hold a job, and say what does."""
     if job.state is State.WAITING:
         return await why_it_waits(engine.store, job, FARTHEST)
-    queues = {queue.name: queue for queue in await engine.store.queues()}
-    workers = [seen.info for seen in await engine.store.workers() if not seen.known_dead]
+    queues = {queue.name: queue for queue in await engine.store.queues.list_queues()}
+    workers = [
+        seen.info for seen in await engine.store.workers.list_workers() if not seen.known_dead
+    ]
     kind = engine.kinds.get(job.kind)
     limit = None if kind is None else kind.limit
     stands = None
     if limit is not None and job.state is State.QUEUED:
-        stands = await engine.store.stands(job.kind, limit, job.tenant, job.limit_key)
+        stands = await engine.store.workers.get_limit_usage(
+            job.kind, limit, job.tenant, job.limit_key
+        )
     return explain(
         job,
         engine.clock.now(),
@@ -83,7 +87,7 @@ async def why_it_waits(store: Store, job: Job, most: int) -> list[HoldReason]:
     """Say what the handler of a waiting job waits for; of many jobs it has spawned, only `most` are
     looked at.
     """
-    steps = await store.steps(job.tenant, job.id)
+    steps = await store.jobs.list_steps(job.tenant, job.id)
     reasons = []
     for step in steps:
         if step.state is StepState.WAITING:
@@ -111,7 +115,7 @@ async def _children(store: Store, job: Job, steps: Sequence[Step], most: int) ->
     if len(ids) > most:
         what = f"some of the {len(ids)} jobs it has spawned"
     else:
-        found = await store.get_many([(job.tenant, job_id) for job_id in ids])
+        found = await store.jobs.get_many([(job.tenant, job_id) for job_id in ids])
         left = sum(not child.state.is_terminal for child in found)
         what = f"{left} of the {len(ids)} job(s) it has spawned"
     return HoldReason("waiting-for-jobs", f"its handler waits for {what} to end")

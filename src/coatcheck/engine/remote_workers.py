@@ -73,7 +73,7 @@ class RemoteWorkers:
             slots=most,
             started_at=self._engine.clock.now(),
         )
-        await self._engine.store.register_worker(worker)
+        await self._engine.store.workers.register_worker(worker)
         claims: list[Claim] = []
         try:
             claims = await self._claim(worker.id, kinds, most, wait_s, has_left)
@@ -121,7 +121,7 @@ class RemoteWorkers:
                 told = await signal.wait(pause)
                 expire_confirmation()
                 if not told:
-                    await self._engine.store.beat(worker_id)
+                    await self._engine.store.workers.heartbeat(worker_id)
         return []
 
     async def give_back(self, claims: Sequence[Claim]) -> None:
@@ -137,7 +137,7 @@ class RemoteWorkers:
             error = Failure("timeout", message, retryable=True)
             await self.settle(lease, Errored(error, self._backoff_ms(job), Reason.TIMEOUT))
             raise StaleLease(f"job {job.id} is not yours any more: {message}")
-        if not await self._engine.store.beat(job.worker or ""):
+        if not await self._engine.store.workers.heartbeat(job.worker or ""):
             raise StaleLease(f"job {job.id} is not yours any more: its lease has lapsed")
         return HeartbeatReply(job.cancel_requested)
 
@@ -148,7 +148,7 @@ class RemoteWorkers:
 
     async def record(self, lease: Lease, steps: Sequence[Step]) -> None:
         """Write checkpoints of a running job. A number stays with the step that has it."""
-        there = await self._engine.store.steps(lease.tenant, (await self._held(lease)).id)
+        there = await self._engine.store.jobs.list_steps(lease.tenant, (await self._held(lease)).id)
         by_number = {step.seq: step.id for step in there}
         numbers = {step.id: step.seq for step in there}
         for at, step in enumerate(steps):
@@ -168,7 +168,9 @@ class RemoteWorkers:
             ran_ms = self._engine.clock.now() - (job.started_at or job.run_at)
             last = job.attempt >= job.terms.max_attempts
             self._engine.metrics.settled(job.kind, job.queue, outcome, last=last, ran_ms=ran_ms)
-        if job.worker is not None and not await self._engine.store.held_by(job.worker):
+        if job.worker is not None and not await self._engine.store.workers.list_held_jobs(
+            job.worker
+        ):
             await self._remove(job.worker)
 
     async def failed(self, lease: Lease, error: Failure, retry_after_s: float | None) -> None:
@@ -194,7 +196,7 @@ class RemoteWorkers:
 
     async def _remove(self, worker_id: str) -> None:
         now = self._engine.clock.now()
-        await self._engine.store.remove_worker(worker_id, None, now)
+        await self._engine.store.workers.remove_worker(worker_id, None, now)
 
 
 def is_held_by(job: Job, key_id: str) -> bool:

@@ -69,8 +69,8 @@ class Resumed(NamedTuple):
 
 async def resume(engine: Engine, tenant: str, job_id: str) -> Resumed:
     """Queue a job again that failed or was cancelled; any other is left as it is."""
-    before = await engine.store.get(tenant, job_id)
-    job = await engine.store.resume(tenant, before.id, engine.clock.now())
+    before = await engine.store.jobs.get(tenant, job_id)
+    job = await engine.store.jobs.resume(tenant, before.id, engine.clock.now())
     return Resumed(await engine.payload_store.with_result(job), before.state in RESUMABLE)
 
 
@@ -98,7 +98,7 @@ async def fork(engine: Engine, tenant: str, asked: Fork, once: IdempotencyKey | 
             raise Gone(f"job {new_id}, forked under this key, is gone") from None
         except NotFound:
             pass  # whoever noted the key did not come to the fork: that is made up for
-    source = await engine.store.get(tenant, asked.source)
+    source = await engine.store.jobs.get(tenant, asked.source)
     before, job = await _prepare(engine, source, asked, new_id or engine.new_id())
     if asked.quotas is not None:
         await engine.quotas.take(tenant, asked.quotas, 1, bytes_of(job.input))
@@ -110,25 +110,25 @@ async def fork(engine: Engine, tenant: str, asked: Fork, once: IdempotencyKey | 
         job = job._replace(input=kind.fork_input(job.input, source, job.id, given))
     [job] = await engine.payload_store.with_inputs_stored([job])  # a large one is a blob of its own
     copies = await _copies(engine, source, before, job)
-    await engine.store.fork(source.id, before, job, engine.clock.now(), copies)
+    await engine.store.jobs.fork(source.id, before, job, engine.clock.now(), copies)
     engine.metrics.submitted(job.kind)
-    return Forked(await engine.store.get(tenant, job.id), replayed=False)
+    return Forked(await engine.store.jobs.get(tenant, job.id), replayed=False)
 
 
 async def _copies(engine: Engine, source: Job, before: int, job: JobInsert) -> dict[str, str]:
     """Copy what is kept apart of the history that a fork begins with."""
-    steps = await engine.store.steps(source.tenant, source.id)
+    steps = await engine.store.jobs.list_steps(source.tenant, source.id)
     taken = [step for step in steps if step.seq < before]
     done = [step for step in taken if step.state is StepState.SUCCEEDED]
     events = Counter(step.id.name for step in done if step.id.op is Op.EVENT)
-    sent = await engine.store.messages(source.tenant, source.id) if events else ()
+    sent = await engine.store.jobs.list_sent_events(source.tenant, source.id) if events else ()
     messages = [message for message in sent if message.number < events[message.name]]
     return await copied(engine.payload_store, job, done, messages)
 
 
 async def _noted(engine: Engine, tenant: str, once: IdempotencyKey) -> str | None:
     """Return which job is forked under a key, if that is noted."""
-    found = await engine.store.get_record(tenant, FORKS, once.key, engine.clock.now())
+    found = await engine.store.records.get_record(tenant, FORKS, once.key, engine.clock.now())
     if found is None:
         return None
     held = json.loads(found.value)
@@ -141,20 +141,20 @@ async def _note(engine: Engine, tenant: str, once: IdempotencyKey, new_id: str) 
     held = once.held(engine.clock.now())
     value = json.dumps({"job": new_id, "fingerprint": held.fingerprint})
     mine = Record(tenant, FORKS, held.key, value, 0, engine.clock.now(), held.expires_at)
-    if await engine.store.put_record(mine, expected_version=0) is not None:
+    if await engine.store.records.put_record(mine, expected_version=0) is not None:
         return new_id
     return await _noted(engine, tenant, once) or new_id
 
 
 async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tuple[int, JobInsert]:
     """Check a fork; return the number of the first step it takes itself, and the job."""
-    before = _find(await engine.store.steps(source.tenant, source.id), asked.from_step)
+    before = _find(await engine.store.jobs.list_steps(source.tenant, source.id), asked.from_step)
     input_ = asked.input
     if input_ is not None and source.kind in engine.kinds and engine.kinds[source.kind].internal:
         raise InvalidPayload(NO_OTHER_INPUT, [("/input", NO_OTHER_INPUT)])
     if input_ is None:
         input_ = await engine.payload_store.read(
-            await engine.store.input_of(source.tenant, source.id)
+            await engine.store.jobs.get_input(source.tenant, source.id)
         )
     submission = Submission(
         kind=source.kind,

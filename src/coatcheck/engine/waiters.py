@@ -93,11 +93,11 @@ class Waiters:
         """Return the job when it has ended, or as it stands when the time runs out. Whoever has
         just seen it spares it a read.
         """
-        job = await self._store.get(tenant, job_id) if seen is None else seen
+        job = await self._store.jobs.get(tenant, job_id) if seen is None else seen
         if job.state.is_terminal or timeout <= 0 or self.released:
             return job
         ended = await self._wait((tenant, job.id), None, timeout)
-        return await self._store.get(tenant, job.id) if ended is None else ended
+        return await self._store.jobs.get(tenant, job.id) if ended is None else ended
 
     async def until_moved(self, key: Key, after: int, timeout: float) -> Job | None:
         """Return the job when it has an event after this one or has ended; None when the time runs
@@ -127,7 +127,7 @@ class Waiters:
             if waiter.future.done() and not waiter.future.cancelled():
                 found = waiter.future.result()
                 # Not there any more: a read of its own says whether it was, and is gone.
-                return await self._store.get(*key) if found is None else found
+                return await self._store.jobs.get(*key) if found is None else found
             return None
         finally:
             self._leave(key, waiter)
@@ -201,7 +201,7 @@ class Waiters:
             self._fresh.clear()
             try:
                 if keys:
-                    self._wake(keys, await self._store.get_many(keys))
+                    self._wake(keys, await self._store.jobs.get_many(keys))
             except StoreError:
                 if reachable:
                     log.warning("the store cannot be read; waiting for it")

@@ -36,7 +36,7 @@ class AdmissionControl:
         """Make a job durable; None stands for whoever needs nobody to let them in."""
         held = None if once is None else once.held(now)
         return await self._let_in(
-            job, now, once, admission, lambda epoch: self._store.submit(job, now, held, epoch)
+            job, now, once, admission, lambda epoch: self._store.jobs.submit(job, now, held, epoch)
         )
 
     async def write_ended(
@@ -45,7 +45,7 @@ class AdmissionControl:
         """Make a job durable that has ended."""
 
         async def write(epoch: int | None) -> None:
-            await self._store.submit_finished(job, ended, now, epoch)
+            await self._store.jobs.submit_finished(job, ended, now, epoch)
 
         await self._let_in(job, now, None, admission, write)
 
@@ -107,7 +107,7 @@ class AdmissionControl:
                 return earlier
         try:
             held = None if once is None else once.held(now)
-            earlier = await self._store.submit_batch(jobs, now, held)
+            earlier = await self._store.jobs.submit_batch(jobs, now, held)
         except BaseException:
             self._give_back(quotas, jobs)
             raise
@@ -125,7 +125,11 @@ class AdmissionControl:
         try:
             await self._quotas.take(tenant, quotas, len(jobs), _bytes_of(jobs))
         except QuotaExceeded:
-            earlier = None if once is None else await self._store.earlier(tenant, once.key, now)
+            earlier = (
+                None
+                if once is None
+                else await self._store.jobs.find_submission(tenant, once.key, now)
+            )
             if earlier is None:
                 raise
             return earlier

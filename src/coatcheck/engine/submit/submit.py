@@ -146,7 +146,7 @@ async def replayed(
             return Submitted([await engine.get(ids[0], tenant)], replayed=True)
         except NotFound:
             raise Gone(f"job {ids[0]}, submitted under this key, is gone") from None
-    found = await engine.store.get_many([(tenant, job_id) for job_id in ids])
+    found = await engine.store.jobs.get_many([(tenant, job_id) for job_id in ids])
     if len(found) < len(ids):
         raise Gone("jobs of the batch submitted under this key are gone")
     return Submitted(sorted(found, key=lambda job: job.id), replayed=True)

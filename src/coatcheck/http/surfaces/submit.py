@@ -49,7 +49,7 @@ async def submitted_for(request: Request, submission: Submission, body: Any) -> 
 
 async def is_active(store: Store, tenant: str) -> bool:
     """Tell whether a tenant is active. Links that need no key are closed while it is not."""
-    found = await store.get_tenant(tenant)
+    found = await store.access.get_tenant(tenant)
     return found is None or found.status is TenantStatus.ACTIVE
 
 
