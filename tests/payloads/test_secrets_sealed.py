@@ -58,7 +58,7 @@ async def test_the_pepper_is_made_with_the_first_secret(settings: Settings, data
     assert stat.S_IMODE(pepper.stat().st_mode) == 0o600
     pepper.unlink()
     async with opened(settings, "") as engine:
-        with pytest.raises(KeyMissing, match="not there any more"):
+        with pytest.raises(KeyMissing, match="no longer exists"):
             await engine.webhooks.signing(webhook.id)
     assert not pepper.exists(), "reading makes none"
 
