@@ -104,9 +104,8 @@ class Rekeyer:
                         await self._texts_in(place, self._keys)
                 await self._look_after_notes()
                 await self._all_blobs()
-            await (
-                self._store.maintenance.erase_deleted()
-            )  # what it was before is not left on the disk either
+            # The previous ciphertext must not remain on the disk.
+            await self._store.maintenance.erase_deleted()
         finally:
             if self._run is not None:
                 await self._store.records.delete_record(SYSTEM_TENANT, RUNS, RUNS)
