@@ -102,7 +102,7 @@ async def test_one_that_needs_too_much_of_the_disk(
 async def test_a_job_is_kept_as_its_document_says(serve: Serve) -> None:  # G18-G21
     async with serve({"SUPERMODEL_JOB_TTL_BLOB_HOURS": "2"}, works=False) as graphs:
         await graphs.post("call", zipped())
-        await graphs.engine.store.register_worker(worker_info("w"))
+        await graphs.engine.store.workers.register_worker(worker_info("w"))
         [claim] = (await graphs.engine.claim("w", ["graph"], 1)).claims
         terms = claim.terms
         assert (terms.max_attempts, terms.on_lost) == (1, "fail")
