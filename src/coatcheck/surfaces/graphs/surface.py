@@ -54,19 +54,19 @@ class GraphSurface(Surface):
             drop_input_on_end=True,
         )(graph)
 
-    def refuse(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
+    def format_error(self, error: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
         """Format an error as the surface's document specifies."""
-        said = {
-            "status": refusal.status,
-            "code": refusal.code,
-            "message": refusal.detail,
+        body = {
+            "status": error.status,
+            "code": error.code,
+            "message": error.detail,
             "timestamp": to_rfc3339(SystemClock().now()),
             "requestId": correlation_id.get(),
-            "details": [{"field": field, "issue": issue} for field, issue in refusal.errors],
+            "details": [{"field": field, "issue": issue} for field, issue in error.errors],
         }
-        return JSONResponse(said, refusal.status, refusal.headers)
+        return JSONResponse(body, error.status, error.headers)
 
-    def parts(self) -> Iterable[OptionalPart]:
+    def optional_parts(self) -> Iterable[OptionalPart]:
         """Report how domains are named."""
         naming = self.settings.naming
         if naming is None:

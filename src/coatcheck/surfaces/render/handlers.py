@@ -35,7 +35,7 @@ MODES = ("async", "sync")
 NO_PICTURE = "there is no picture here"
 # A picture was made of a source that may be anybody's: a browser is to show it and nothing else.
 _ALLOWED = "style-src 'unsafe-inline'; img-src data:; font-src data:"
-INERT = {
+SANDBOX_HEADERS = {
     "Content-Security-Policy": f"sandbox; default-src 'none'; {_ALLOWED}",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "cross-origin",
@@ -76,7 +76,7 @@ class RenderHandlers:
                 return JSONResponse({"error": said}, 400)
             case QueuedRender(job):
                 engine: Engine = request.app.state.engine
-                return _answer(await engine.wait_on(job, SYNC_WAIT_S), base_url)
+                return _answer(await engine.wait_for_job(job, SYNC_WAIT_S), base_url)
         waiting = self._settings.most_waiting
         said = f"{waiting} diagrams wait already; try again, or without mode=sync"
         raise HTTPException(429, said, headers={"Retry-After": str(RETRY_AFTER_S)})
@@ -88,11 +88,11 @@ class RenderHandlers:
         found = await links.find_link(engine.store, shortlink, engine.clock.now())
         if found is None or not await is_active(engine.store, found.tenant):
             raise NotFound(NO_PICTURE)
-        job = await engine.glance(found.job_id, found.tenant)
+        job = await engine.get_without_result(found.job_id, found.tenant)
         if job.state is not State.SUCCEEDED or not job.artifacts:
             raise NotFound(NO_PICTURE)
         picture = job.artifacts[0]
-        headers = {**INERT, "ETag": f'"{picture.sha256}"'}
+        headers = {**SANDBOX_HEADERS, "ETag": f'"{picture.sha256}"'}
         if headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         headers["Content-Type"] = picture.content_type
