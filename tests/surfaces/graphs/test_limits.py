@@ -99,7 +99,7 @@ def test_removed_disk_limit_is_ignored_with_a_warning(caplog: pytest.LogCaptureF
 async def test_a_job_is_kept_as_its_document_says(serve: Serve) -> None:  # G18-G21
     async with serve({"SUPERMODEL_JOB_TTL_BLOB_HOURS": "2"}, works=False) as graphs:
         await graphs.post("call", zipped())
-        await graphs.engine.store.register_worker(worker_info("w"))
+        await graphs.engine.store.workers.register_worker(worker_info("w"))
         [claim] = (await graphs.engine.claim("w", ["graph"], 1)).claims
         terms = claim.terms
         assert (terms.max_attempts, terms.on_lost) == (1, "fail")
