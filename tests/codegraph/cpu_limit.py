@@ -1,4 +1,4 @@
-"""The CPU time of a function, measured in a process of its own that is killed past a limit."""
+"""Runs a function in a process with a limit on CPU time."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 
 # A safety bound, many times what any sample needs; exponential and quadratic work exceeds it.
 BASE_S = 5.0
-MEMORY = 4_000_000_000  # as the surfaces have it
+MEMORY = 4_000_000_000  # the default of the surfaces
 
 
 class TooSlow(AssertionError):
-    """The function was killed because it used more CPU time than it may."""
+    """The function exceeded its CPU time and was killed."""
 
 
 def within(seconds: float, function: Callable[..., Any], *arguments: object) -> Any:
-    """Return what a function returns; raises TooSlow if it takes more CPU time than `seconds`."""
+    """Return the function's result; raise TooSlow if it takes more CPU time than `seconds`."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([function.__module__])
     ours, theirs = context.Pipe(duplex=False)

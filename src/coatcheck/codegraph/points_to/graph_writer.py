@@ -1,4 +1,4 @@
-"""From linked files to nodes and edges: Python, and JavaScript, which is linked the same way."""
+"""Nodes and edges of a linked program."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from array import array
 from bisect import bisect_right
 
 from coatcheck.codegraph.graph import EdgeKind, GraphBuilder, NodeKind, Want
-from coatcheck.codegraph.python.archive import Module
-from coatcheck.codegraph.python.linker import LinkedProgram, Linker
-from coatcheck.codegraph.python.summary import DefinitionSummary
+from coatcheck.codegraph.points_to.archive import Module
+from coatcheck.codegraph.points_to.linker import LinkedProgram, Linker
+from coatcheck.codegraph.summary import DefinitionSummary
 
 
-def draw(
+def write_graph(
     linker: Linker, files: dict[str, int], want: frozenset[Want], builder: GraphBuilder
 ) -> None:
-    """Link the files, of which the nodes are given, and add what is wanted to the graph."""
-    _Drawing(linker.link(with_calls=Want.CALL in want), files, want, builder).draw()
+    """Link files and add the wanted parts to the graph; `files` are the nodes of the files."""
+    _GraphWriter(linker.link(with_calls=Want.CALL in want), files, want, builder).write()
 
 
-class _Drawing:
+class _GraphWriter:
     def __init__(
         self,
         linked: LinkedProgram,
@@ -30,26 +30,26 @@ class _Drawing:
         self._files = files
         self._want = want
         self._builder = builder
-        # By definition: its node, and the definition that it stands in.
+        # By definition: its node, and the definition around it.
         self._nodes = array("i", bytes(4 * linked.definitions))
         self._parents = array("i", bytes(4 * linked.definitions))
         self._modules = [module for module in linked.modules if module.summary is not None]
 
-    def draw(self) -> None:
+    def write(self) -> None:
         for module in self._modules:
             self._add_module(module)
         if Want.PARSE in self._want:
-            self._draw_definitions()
+            self._write_definitions()
         if Want.DEPENDENCY in self._want:
-            self._draw_imports()
+            self._write_imports()
         if Want.CALL in self._want:
-            self._draw_calls()
+            self._write_calls()
 
     def _language(self, module: Module) -> str:
         return self._builder.graph.nodes[self._files[module.path]].language or ""
 
     def _add_module(self, module: Module) -> None:
-        definitions = module.summary.take("definitions").definitions if module.summary else []
+        definitions = module.summary.load("definitions").definitions if module.summary else []
         with_definitions = bool(self._want & {Want.CALL, Want.PARSE})
         language = self._language(module)
         for index, definition in enumerate(definitions):
@@ -85,7 +85,7 @@ class _Drawing:
             signature=definition.signature,
         )
 
-    def _draw_definitions(self) -> None:
+    def _write_definitions(self) -> None:
         nodes, builder = self._nodes, self._builder
         ends = [module.definitions for module in self._modules[1:]] + [self._linked.definitions]
         for module, end in zip(self._modules, ends, strict=True):
@@ -99,11 +99,11 @@ class _Drawing:
             for parent_class in cls.parents:
                 target = nodes[parent_class.definition]
                 builder.connect(source, target, EdgeKind.INHERITS, cls.line)
-            for path in cls.outside:
+            for path in cls.external_bases:
                 target = builder.external(path, self._language(cls.module))
                 builder.connect(source, target, EdgeKind.INHERITS, cls.line)
 
-    def _draw_imports(self) -> None:
+    def _write_imports(self) -> None:
         modules = self._linked.modules
         for (importer, target), line in self._linked.imported.items():
             if isinstance(target, str):
@@ -111,21 +111,21 @@ class _Drawing:
             elif modules[target].summary is not None:
                 found = self._nodes[modules[target].definitions]
             else:
-                continue  # a folder without a file of its own
+                continue  # a namespace package has no node
             source = self._nodes[modules[importer].definitions]
             self._builder.connect(source, found, EdgeKind.IMPORTS, line)
 
-    def _draw_calls(self) -> None:
+    def _write_calls(self) -> None:
         starts = [module.definitions for module in self._modules]
-        for runner, target, line in self._linked.calls:
+        for caller, target, line in self._linked.calls:
             if isinstance(target, int):
                 found = self._nodes[target]
             else:
-                module = self._modules[bisect_right(starts, runner) - 1]
+                module = self._modules[bisect_right(starts, caller) - 1]
                 found = self._builder.external(target, self._language(module))
-            self._builder.connect(self._nodes[runner], found, EdgeKind.CALLS, line)
+            self._builder.connect(self._nodes[caller], found, EdgeKind.CALLS, line)
 
 
 def is_own_module(language: str) -> bool:
-    """Tell whether each file is a module of its own, rather than a part of a package."""
+    """Tell whether each file is a module, rather than a part of a package."""
     return language not in {"java", "go"}

@@ -7,7 +7,7 @@ from array import array
 from typing import TypeVar
 
 from coatcheck.codegraph.graph import EdgeKind, GraphBuilder, NodeKind, Want
-from coatcheck.codegraph.tagged.summary import Mention, TaggedSummary
+from coatcheck.codegraph.tagged.summary import Reference, TaggedSummary
 
 _CONSTRUCTORS = {"ruby": ("initialize",), "php": ("__construct",)}
 
@@ -62,7 +62,7 @@ def _add(candidates: dict[_Key, _Candidates], key: _Key, file: _File, index: int
     known.here.setdefault(file, index)
 
 
-class TaggedDrawing:
+class TaggedGraphWriter:
     """Finds what the mentions of a language's files mean."""
 
     def __init__(
@@ -97,27 +97,27 @@ class TaggedDrawing:
                     owner = definition.qualified_name.rpartition(".")[0].rpartition(".")[2]
                     _add(self._members, (owner, definition.name), file, index)
 
-    def draw(self, want: frozenset[Want], builder: GraphBuilder) -> None:
+    def write(self, want: frozenset[Want], builder: GraphBuilder) -> None:
         """Add what is wanted to the graph."""
         with_definitions = bool(want & {Want.CALL, Want.PARSE})
         for file in self.files:
             self._add(file, with_definitions, builder)
         for file in self.files:
             if Want.PARSE in want:
-                self._draw_definitions(file, builder)
+                self._write_definitions(file, builder)
             if Want.DEPENDENCY in want:
-                self._draw_imports(file, builder)
+                self._write_imports(file, builder)
             if Want.CALL in want:
-                for mention in file.summary.mentioned():
-                    target = self._resolve(file, mention)
+                for reference in file.summary.references:
+                    target = self._resolve(file, reference)
                     if isinstance(target, str):
                         node = builder.external(target, self.language)
                     elif target is not None:
                         node = target[0].nodes[target[1]]
                     else:
                         continue
-                    source = file.nodes[mention.runner]
-                    builder.connect(source, node, EdgeKind.CALLS, mention.line)
+                    source = file.nodes[reference.caller]
+                    builder.connect(source, node, EdgeKind.CALLS, reference.line)
 
     def _add(self, file: _File, with_definitions: bool, builder: GraphBuilder) -> None:
         for index, definition in enumerate(file.summary.definitions):
@@ -137,7 +137,7 @@ class TaggedDrawing:
                 )
             )
 
-    def _draw_definitions(self, file: _File, builder: GraphBuilder) -> None:
+    def _write_definitions(self, file: _File, builder: GraphBuilder) -> None:
         builder.connect(file.node, file.nodes[0], EdgeKind.DEFINES, 1)
         for index, definition in enumerate(file.summary.definitions):
             if index:
@@ -149,7 +149,7 @@ class TaggedDrawing:
                 target = base[0].nodes[base[1]]
                 builder.connect(file.nodes[index], target, EdgeKind.INHERITS, line)
 
-    def _draw_imports(self, file: _File, builder: GraphBuilder) -> None:
+    def _write_imports(self, file: _File, builder: GraphBuilder) -> None:
         known = self._by_path
         folder = file.path.rpartition("/")[0]
         for path, line in file.summary.includes:
@@ -203,25 +203,25 @@ class TaggedDrawing:
 
     # --- calls
 
-    def _resolve(self, file: _File, mention: Mention) -> _Found | str | None:
-        if mention.form == "name":
-            return self._function(file, mention)
-        if mention.form == "new":
-            return self._new(file, mention.owner)
-        if mention.form == "type":
-            return self._static(file, mention)
-        return self._own(file, mention)
+    def _resolve(self, file: _File, reference: Reference) -> _Found | str | None:
+        if reference.form == "name":
+            return self._function(file, reference)
+        if reference.form == "new":
+            return self._new(file, reference.owner)
+        if reference.form == "type":
+            return self._static(file, reference)
+        return self._own(file, reference)
 
-    def _own(self, file: _File, mention: Mention) -> _Found | None:
+    def _own(self, file: _File, reference: Reference) -> _Found | None:
         """Find a method of the class that a call stands in, or of its bases."""
-        runner = file.summary.definitions[mention.runner].qualified_name
-        owner = runner.rpartition(".")[0].rpartition(".")[2]
+        caller = file.summary.definitions[reference.caller].qualified_name
+        owner = caller.rpartition(".")[0].rpartition(".")[2]
         names = [owner]
-        if mention.form == "super":
+        if reference.form == "super":
             names = self._base_names(file, owner)
-        found = self._member_along(file, names, mention.name)
-        if found is None and mention.form == "self" and self.language == "ruby":
-            function = self._function(file, mention)
+        found = self._member_along(file, names, reference.name)
+        if found is None and reference.form == "self" and self.language == "ruby":
+            function = self._function(file, reference)
             return function if not isinstance(function, str) else None
         return found
 
@@ -259,12 +259,12 @@ class TaggedDrawing:
         candidates = self._functions.get(name)
         return None if candidates is None else candidates.nearest(file)
 
-    def _function(self, file: _File, mention: Mention) -> _Found | str | None:
-        runner = file.summary.definitions[mention.runner]
-        around = runner.qualified_name
+    def _function(self, file: _File, reference: Reference) -> _Found | str | None:
+        caller = file.summary.definitions[reference.caller]
+        around = caller.qualified_name
         while True:
             for index in file.by_path.get(
-                f"{around}.{mention.name}" if around else mention.name, ()
+                f"{around}.{reference.name}" if around else reference.name, ()
             ):
                 kind = file.summary.definitions[index].kind
                 if kind == "function" or (kind == "method" and self.language in _IMPLICIT_SELF):
@@ -272,19 +272,19 @@ class TaggedDrawing:
             if not around:
                 break
             around = around.rpartition(".")[0]
-        if runner.kind == "method" and self.language in _IMPLICIT_SELF:
-            owner = runner.qualified_name.rpartition(".")[0].rpartition(".")[2]
-            found = self._member_along(file, [owner], mention.name)
+        if caller.kind == "method" and self.language in _IMPLICIT_SELF:
+            owner = caller.qualified_name.rpartition(".")[0].rpartition(".")[2]
+            found = self._member_along(file, [owner], reference.name)
             if found is not None:
                 return found
         imported = next(
-            (path for path, alias, _ in file.summary.imports if alias == mention.name), ""
+            (path for path, alias, _ in file.summary.imports if alias == reference.name), ""
         )
         if imported:
-            target = self._seen(file, mention.name)
+            target = self._seen(file, reference.name)
             return target if target is not None else imported.removeprefix("crate.")
         if self.language in _ONE_NAMESPACE:
-            return self._seen(file, mention.name)
+            return self._seen(file, reference.name)
         return None
 
     def _new(self, file: _File, owner: str) -> _Found | None:
@@ -298,29 +298,29 @@ class TaggedDrawing:
                 return member
         return found
 
-    def _static(self, file: _File, mention: Mention) -> _Found | str | None:
-        owner = mention.owner.rpartition(".")[2]
+    def _static(self, file: _File, reference: Reference) -> _Found | str | None:
+        owner = reference.owner.rpartition(".")[2]
         if owner == "Self":
-            return self._own(file, mention._replace(form="self"))
-        found = self._member_along(file, [owner], mention.name)
+            return self._own(file, reference._replace(form="self"))
+        found = self._member_along(file, [owner], reference.name)
         if found is not None:
             return found
-        first, _, rest = mention.owner.partition(".")
+        first, _, rest = reference.owner.partition(".")
         imported = next((path for path, alias, _ in file.summary.imports if alias == first), "")
         if imported and self._class(file, owner) is None:
             other = self._imported_file(file, imported)
             if other is not None:
-                for index in other.by_path.get(mention.name, ()):
+                for index in other.by_path.get(reference.name, ()):
                     return other, index
                 return None
-            return ".".join(part for part in (imported, rest, mention.name) if part)
+            return ".".join(part for part in (imported, rest, reference.name) if part)
         if self.language == "rust":
-            other = self._rust_file(file, mention.owner)
-            for index in other.by_path.get(mention.name, ()) if other is not None else ():
+            other = self._rust_file(file, reference.owner)
+            for index in other.by_path.get(reference.name, ()) if other is not None else ():
                 return other, index  # type: ignore[return-value]
         if self.language == "cpp" and first == "std":
-            return f"{mention.owner}.{mention.name}"
-        for index in file.by_path.get(f"{mention.owner}.{mention.name}", ()):
+            return f"{reference.owner}.{reference.name}"
+        for index in file.by_path.get(f"{reference.owner}.{reference.name}", ()):
             return file, index
         return None
 

@@ -1,4 +1,4 @@
-"""Running a program of the ground truth and writing down the calls it makes."""
+"""Runs a program of the ground truth and records its calls."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import sys
 from pathlib import Path
 from types import CodeType, FrameType
 
-_RUNNER = "from tests.codegraph.running import main; main()"
-_PASSED_THROUGH = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
+_COMMAND = "from tests.codegraph.runner import main; main()"
+_TRANSPARENT = {"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"}
 _RESUMED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def calls_when_run(folder: Path) -> set[tuple[str, str]]:
-    """Run `main.py` of a folder in a process of its own; return (caller, callee)."""
+    """Run `main.py` of a folder in a process; return pairs of caller and callee."""
     ran = subprocess.run(
-        [sys.executable, "-c", _RUNNER, str(folder)],
-        cwd=Path(__file__).parents[4],
+        [sys.executable, "-c", _COMMAND, str(folder)],
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=False,
@@ -30,25 +30,25 @@ def calls_when_run(folder: Path) -> set[tuple[str, str]]:
 
 
 def main() -> None:
-    """Run the program that is named on the command line."""
+    """Run the program named on the command line."""
     folder = Path(sys.argv[1]).resolve()
     sys.path.insert(0, str(folder))
     sys.dont_write_bytecode = True
-    watcher = _Watcher(folder)
+    recorder = _Recorder(folder)
     source = (folder / "main.py").read_text()
     code = compile(source, str(folder / "main.py"), "exec")
     names = {"__name__": "__main__", "__file__": str(folder / "main.py")}
-    sys.setprofile(watcher)
+    sys.setprofile(recorder)
     try:
         exec(code, names)
     finally:
         sys.setprofile(None)
     print()
-    print(json.dumps(sorted(watcher.calls)))
+    print(json.dumps(sorted(recorder.calls)))
 
 
-class _Watcher:
-    """Told of every call; keeps those from the program to the program."""
+class _Recorder:
+    """Records calls from the program to the program."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -59,12 +59,12 @@ class _Watcher:
         code = frame.f_code
         if event != "call" or not self._is_ours(code) or code.co_flags & _RESUMED:
             return
-        if code.co_name in {*_PASSED_THROUGH, "<module>"} or _is_class_body(code):
+        if code.co_name in {*_TRANSPARENT, "<module>"} or _is_class_body(code):
             return
         caller = frame.f_back
         while caller is not None and (
             not self._is_ours(caller.f_code)
-            or caller.f_code.co_name in _PASSED_THROUGH
+            or caller.f_code.co_name in _TRANSPARENT
             or _is_class_body(caller.f_code)
         ):
             caller = caller.f_back
@@ -93,7 +93,7 @@ def _is_class_body(code: CodeType) -> bool:
 
 
 def _lambdas(source: str) -> dict[int, str]:
-    """Return the names of lambdas by their line; the programs have one on a line."""
+    """Return the names of lambdas by line; the programs have at most one on a line."""
     found: dict[int, str] = {}
     counts: dict[str, int] = {}
 

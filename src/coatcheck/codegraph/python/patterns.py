@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
-from coatcheck.codegraph.python.summary import Place
+from coatcheck.codegraph.summary import Var
 
 if TYPE_CHECKING:
     from coatcheck.codegraph.python.statements import PythonStatements
@@ -38,10 +38,10 @@ def read_match(reader: PythonStatements, node: Node) -> None:
     scope.merge([*ends, {}], reader.join)
 
 
-def _bind_pattern(reader: PythonStatements, pattern: Node, subject: Place) -> None:  # noqa: C901
+def _bind_pattern(reader: PythonStatements, pattern: Node, subject: Var) -> None:  # noqa: C901
     """Bind the names of a pattern; the parts of the subject that they name wait on a list."""
-    waiting: list[tuple[Node, Place]] = [(pattern, subject)]
-    line, runner = pattern.start_point.row + 1, reader.scope.runner
+    waiting: list[tuple[Node, Var]] = [(pattern, subject)]
+    line, caller = pattern.start_point.row + 1, reader.scope.caller
     while waiting:
         node, value = waiting.pop()
         kind = node.type
@@ -57,9 +57,9 @@ def _bind_pattern(reader: PythonStatements, pattern: Node, subject: Place) -> No
             reader.scope.assign(reader.text(children[1]), value)
         elif kind in {"list_pattern", "tuple_pattern"}:
             for index, child in enumerate(children):
-                element = reader.place() if value else 0
+                element = reader.new_var() if value else 0
                 if value:
-                    reader.summary.items.append((element, value, index, -3, runner, line))
+                    reader.summary.items.append((element, value, index, -3, caller, line))
                 waiting.append((child, element))
         elif kind == "class_pattern":
             waiting.extend(_class_pattern(reader, children, value, line))
@@ -68,10 +68,10 @@ def _bind_pattern(reader: PythonStatements, pattern: Node, subject: Place) -> No
 
 
 def _class_pattern(
-    reader: PythonStatements, children: list[Node], value: Place, line: int
-) -> list[tuple[Node, Place]]:
+    reader: PythonStatements, children: list[Node], value: Var, line: int
+) -> list[tuple[Node, Var]]:
     """Follow `Name(attribute=pattern)`: what is bound is the attribute."""
-    found: list[tuple[Node, Place]] = []
+    found: list[tuple[Node, Var]] = []
     for child in children[1:]:
         inner = child
         if child.type == "case_pattern":
@@ -80,11 +80,11 @@ def _class_pattern(
             inner = child.named_children[0]
         if inner.type == "keyword_pattern" and len(inner.named_children) == 2:
             name, pattern = inner.named_children
-            place = reader.place() if value else 0
+            var = reader.new_var() if value else 0
             if value:
-                runner = reader.scope.runner
-                reader.summary.loads.append((place, value, reader.text(name), runner, line))
-            found.append((pattern, place))
+                caller = reader.scope.caller
+                reader.summary.loads.append((var, value, reader.text(name), caller, line))
+            found.append((pattern, var))
         else:
             found.append((inner, 0))
     return found

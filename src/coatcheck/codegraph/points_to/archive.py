@@ -1,20 +1,20 @@
-"""The modules of an archive: what they are called, and which file an import finds.
+"""The Python modules of an archive: their names, and import resolution.
 
-*Where imports look.* Python looks along `sys.path`, which an archive does not say. For a file, it
-is the folder above its outermost package (a folder with an `__init__.py`), the folders above that
-one, up to the archive's root, and the folders above the packages of the whole archive (`src`). A
-folder without `__init__.py` is a package too where Python files are under it, but one that says
-nothing of names it does not hold: those may come from elsewhere.
+*Import path.* An archive does not state its `sys.path`. For a file, the analysis searches the
+folder above its outermost package (a folder with an `__init__.py`), the folders above that one up
+to the archive's root, and the folders above all packages of the archive (`src`). A folder without
+`__init__.py` is a namespace package if there are Python files below it. Names that it does not have
+may come from outside the archive.
 
-*What they are called* is the path from the root as dotted name, without a leading `src`, and
-without folders at the front that no import could name (`project-1.0`).
+*Module names.* The path from the root as a dotted name, without a leading `src`, and without
+leading folders that no import could name (`project-1.0`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from coatcheck.codegraph.python.summary import Shelved
+from coatcheck.codegraph.summary import PackedSummary
 
 _SOURCE_ROOTS = {"src", "lib", "Lib", "python"}
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -22,18 +22,19 @@ _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 
 @dataclass(slots=True)
 class Module:
-    """A file of Python, or a folder that is a package without a file of its own."""
+    """A Python file, or a namespace package."""
 
     index: int
     path: str  # of the file, or of the folder
     name: str
-    summary: Shelved | None
+    summary: PackedSummary | None
     is_package: bool
-    base: int = 0  # its places start after this one
+    base: int = 0  # its variables start after this one
     definitions: int = 0  # its definitions start here
     functions: int = 0
     classes: int = 0
-    public: tuple[str, ...] | None = None  # __all__, where it is written out
+    exports: dict[str, int] = field(default_factory=dict)  # the variables of its names
+    public: tuple[str, ...] | None = None  # __all__, if it is a literal
     stars: tuple[Module | str, ...] = ()
 
     @property
@@ -45,9 +46,9 @@ class Module:
 
 
 class SourceArchive:
-    """Finds modules."""
+    """Resolves imports to modules."""
 
-    def __init__(self, summaries: dict[str, Shelved], other_files: set[str]) -> None:
+    def __init__(self, summaries: dict[str, PackedSummary], other_files: set[str]) -> None:
         paths = sorted(summaries)
         self._packages = {
             path.rpartition("/")[0] for path in paths if path.rpartition("/")[2] in _INITS
@@ -65,16 +66,16 @@ class SourceArchive:
             self._add(path, summaries[path], names)
         self._folders = self._all_folders(paths)
         common = {self._root_above(path.rpartition("/")[0]) for path in paths}
-        # The folder nearest to the root is the one that is meant to be on the path.
+        # The folder nearest to the root comes first.
         self._common_roots = sorted(common, key=lambda root: (root.count("/"), root))
 
-    def _add(self, path: str, summary: Shelved, names: set[str]) -> None:
+    def _add(self, path: str, summary: PackedSummary, names: set[str]) -> None:
         stem = path.rpartition(".")[0]
         is_package = stem.rpartition("/")[2] == "__init__"
         if is_package:
             stem = stem.rpartition("/")[0]
         if stem in self._by_stem and path.endswith(".pyi"):
-            return  # the module itself is there: its stub says nothing more
+            return  # the module itself takes precedence over its stub
         name = self._name(stem, names)
         names.add(name)
         module = Module(len(self.modules), path, name, summary, is_package)
@@ -95,7 +96,7 @@ class SourceArchive:
         return ".".join(parts) if name in names else name
 
     def _root_above(self, folder: str) -> str:
-        """Return the folder above the outermost package that a folder is in."""
+        """Return the folder above a folder's outermost package."""
         while folder and folder in self._packages:
             folder = folder.rpartition("/")[0]
         return folder
@@ -110,10 +111,10 @@ class SourceArchive:
                 folder = folder.rpartition("/")[0]
         return folders
 
-    # --- finding
+    # --- resolution
 
     def at(self, stem: str) -> Module | None:
-        """Return the module at a path without its ending, or the package without `__init__`."""
+        """Return the module at a path without extension, or the namespace package."""
         module = self._by_stem.get(stem)
         if module is None and stem in self._folders:
             name = stem.replace("/", ".")
@@ -123,14 +124,14 @@ class SourceArchive:
         return module
 
     def submodule(self, package: Module, name: str) -> Module | None:
-        """Return a module of a package."""
+        """Return a submodule of a package, if there is one."""
         if not package.is_package:
             return None
         folder = package.folder
         return self.at(f"{folder}/{name}" if folder else name)
 
     def absolute(self, importer: Module, name: str) -> Module | None:
-        """Return what `import name` finds from a file, None if it is not of the archive."""
+        """Resolve `import name` in a file; return None if the module is external."""
         path = name.replace(".", "/")
         folder = importer.folder
         roots = self._roots_of.get(folder)
@@ -153,7 +154,7 @@ class SourceArchive:
         return list(dict.fromkeys([*roots, *self._common_roots]))
 
     def relative(self, importer: Module, dots: int, name: str) -> Module | None:
-        """Return what `from ...name import` finds from a file."""
+        """Resolve `from ...name import` in a file."""
         folder = importer.folder
         for _ in range(dots - 1):
             if not folder:
