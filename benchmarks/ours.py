@@ -220,7 +220,7 @@ async def resume(options: argparse.Namespace) -> dict[str, Any]:
         while job.state != "waiting":
             job = await engine.wait_for_event(job, job.last_event, 30) or job
         start = time.monotonic()
-        await engine.store.send(job.tenant, job.id, "go", "null", engine.clock.now())
+        await engine.store.jobs.send_event(job.tenant, job.id, "go", "null", engine.clock.now())
         job = await engine.wait(job.id, 60)
         assert job.state == "succeeded", job.error
     return {"milliseconds": (time.monotonic() - start) * 1000}

@@ -42,7 +42,7 @@ async def take(engine: Engine, options: argparse.Namespace) -> dict[str, Any]:
     seconds, cpu = time.monotonic() - start, protocol.cpu_seconds() - cpu
     assert all(job.result is not None for job in ended), "a job has not succeeded"
     for job in ended:
-        taken = await engine.store.steps(job.tenant, job.id)
+        taken = await engine.store.jobs.list_steps(job.tenant, job.id)
         assert len(taken) == options.count, f"{len(taken)} steps on record"
     if options.callers == 1:
         seconds = json.loads(ended[0].result or "null")

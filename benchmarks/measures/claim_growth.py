@@ -126,7 +126,7 @@ def _undisturbed(row: Row) -> float:
 async def _timed_claim(store: SQLiteStore, batch: int) -> tuple[float, float]:
     now = _now()
     start, cpu = time.perf_counter(), time.process_time()
-    claimed = await store.claim("bench", [KIND], batch, now)
+    claimed = await store.workers.claim("bench", [KIND], batch, now)
     taken = time.perf_counter() - start, time.process_time() - cpu
     assert len(claimed.claims) == batch, f"{len(claimed.claims)} of {batch} jobs were there"
     return taken
@@ -136,7 +136,7 @@ async def _timed_claim(store: SQLiteStore, batch: int) -> tuple[float, float]:
 async def _opened(path: Path) -> AsyncIterator[SQLiteStore]:
     store = SQLiteStore(path)
     await store.open()
-    await store.register_worker(WorkerInfo("bench", "bench", 0, (KIND,), 64, _now()))
+    await store.workers.register_worker(WorkerInfo("bench", "bench", 0, (KIND,), 64, _now()))
     try:
         yield store
     finally:
@@ -151,16 +151,16 @@ async def _build(path: Path, size: Size, jobs_to_claim: int) -> None:
         return
     async with _opened(path) as store:
         for _ in range(0, jobs_to_claim, 1000):
-            await store.submit_batch([_job() for _ in range(1000)], _now())
-        await store.remove_worker("bench", None, _now())
+            await store.jobs.submit_batch([_job() for _ in range(1000)], _now())
+        await store.workers.remove_worker("bench", None, _now())
 
 
 async def _pending_job(path: Path) -> str:
     """Hand in one job and return its id."""
     job = _job()
     async with _opened(path) as store:
-        await store.submit(job, _now())
-        await store.remove_worker("bench", None, _now())
+        await store.jobs.submit(job, _now())
+        await store.workers.remove_worker("bench", None, _now())
     return job.id
 
 

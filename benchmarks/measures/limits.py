@@ -119,13 +119,13 @@ async def compare(openers: list[Opener], claims: int) -> list[Measure]:
 
 
 async def _fill(store: Store, variation: Variation, jobs: int) -> None:
-    await store.register_worker(WorkerInfo(WORKER, WORKER, 0, (KIND,), BATCH, _now()))
+    await store.workers.register_worker(WorkerInfo(WORKER, WORKER, 0, (KIND,), BATCH, _now()))
     if variation.queue_limit is not None:
-        await store.limit_queue("default", variation.queue_limit)
+        await store.queues.limit_queue("default", variation.queue_limit)
     if variation.full_lane:
         for _ in range(0, variation.full_lane, 5_000):
-            await store.submit_batch([_job(key="full") for _ in range(5_000)], _now())
-        [_] = (await store.claim(WORKER, [KIND], 1, _now(), variation.limits)).claims
+            await store.jobs.submit_batch([_job(key="full") for _ in range(5_000)], _now())
+        [_] = (await store.workers.claim(WORKER, [KIND], 1, _now(), variation.limits)).claims
     for first in range(0, jobs, 1_000):
         new = [
             _job(
@@ -134,15 +134,17 @@ async def _fill(store: Store, variation: Variation, jobs: int) -> None:
             )
             for number in range(first, first + 1_000)
         ]
-        await store.submit_batch(new, _now())
+        await store.jobs.submit_batch(new, _now())
 
 
 async def _timed_claim(store: Store, variation: Variation) -> tuple[float, float]:
     start, cpu = time.perf_counter(), time.process_time()
-    claims = (await store.claim(WORKER, [KIND], BATCH, _now(), variation.limits)).claims
+    claims = (await store.workers.claim(WORKER, [KIND], BATCH, _now(), variation.limits)).claims
     taken = time.perf_counter() - start, time.process_time() - cpu
     assert len(claims) == BATCH, f"{variation.label}: {len(claims)} of {BATCH} jobs"
-    await store.settle([Settlement(claim.lease, Succeeded("1")) for claim in claims], _now())
+    await store.workers.settle(
+        [Settlement(claim.lease, Succeeded("1")) for claim in claims], _now()
+    )
     return taken
 
 

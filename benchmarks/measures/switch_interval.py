@@ -73,7 +73,7 @@ async def _submit(path: Path, seconds: float) -> float:
     start, count = time.monotonic(), 0
     while time.monotonic() - start < seconds:
         now = time.time_ns() // 1_000_000
-        await store.submit(JobInsert(new_id(), "job", str(payload(count)), now, now), now)
+        await store.jobs.submit(JobInsert(new_id(), "job", str(payload(count)), now, now), now)
         count += 1
     taken = time.monotonic() - start
     await store.close()

@@ -113,7 +113,7 @@ async def describe(options: argparse.Namespace) -> dict[str, Any]:
     """Say what runs, with the settings read back from a connection of the store's own pool."""
     system = System(options)
     async with system.engine() as engine:
-        database = engine.store._database  # type: ignore[attr-defined]  # there is no public way
+        database = engine.store.inner._database  # type: ignore[attr-defined]  # there is no public way
         rows = await database.run(
             lambda connection: connection.fetch(postgres.settings_query()), transaction=False
         )

@@ -126,18 +126,18 @@ async def _slice(store: PostgresStore, jobs: int) -> float:
     """Put jobs through; return the median time of a full claim, a job."""
     for first in range(0, jobs, AT_ONCE):
         count = min(AT_ONCE, jobs - first)
-        await store.submit_batch([new_job(KEPT) for _ in range(count)], _now())
+        await store.jobs.submit_batch([new_job(KEPT) for _ in range(count)], _now())
     taken, left = [], jobs
     while left:
         start = time.perf_counter()
-        claims = (await store.claim(WORKER, [KIND], BATCH, _now())).claims
+        claims = (await store.workers.claim(WORKER, [KIND], BATCH, _now())).claims
         if len(claims) == BATCH:
             taken.append(1e6 * (time.perf_counter() - start) / BATCH)
         assert claims, f"{left} jobs are not there"
         left -= len(claims)
         done = [Settlement(claim.lease, Succeeded('{"n":1}')) for claim in claims]
-        assert all(await store.settle(done, _now()))
-    while (await store.sweep(_now() + 1)).more:
+        assert all(await store.workers.settle(done, _now()))
+    while (await store.maintenance.sweep(_now() + 1)).more:
         pass
     return statistics.median(taken) if taken else 0.0
 

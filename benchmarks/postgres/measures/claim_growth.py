@@ -70,7 +70,7 @@ class Timed:
     async def claim(self, batch: int, *, counts: bool) -> None:
         """Claim once."""
         start, cpu = time.perf_counter(), self._cpu_ns()
-        claimed = await self.store.claim(WORKER, [KIND], batch, _now())
+        claimed = await self.store.workers.claim(WORKER, [KIND], batch, _now())
         wall, cpu = time.perf_counter() - start, self._cpu_ns() - cpu
         assert len(claimed.claims) == batch, f"{len(claimed.claims)} of {batch} jobs were there"
         if counts:
@@ -122,7 +122,7 @@ async def opened(address: str) -> AsyncIterator[PostgresStore]:
     """Open a store with a worker registered."""
     store = PostgresStore(address, connections=2)
     await store.open()
-    await store.register_worker(WorkerInfo(WORKER, "bench", 0, (KIND,), 64, _now()))
+    await store.workers.register_worker(WorkerInfo(WORKER, "bench", 0, (KIND,), 64, _now()))
     try:
         yield store
     finally:
@@ -133,15 +133,15 @@ async def _build(address: str, size: Size, jobs_to_claim: int) -> None:
     copies = size.finished or size.pending
     async with opened(address) as store:
         template = new_job()
-        await store.submit(template, _now())
+        await store.jobs.submit(template, _now())
         if size.finished:
-            [claim] = (await store.claim(WORKER, [KIND], 1, _now())).claims
-            await store.settle([Settlement(claim.lease, Succeeded('{"n":1}'))], _now())
+            [claim] = (await store.workers.claim(WORKER, [KIND], 1, _now())).claims
+            await store.workers.settle([Settlement(claim.lease, Succeeded('{"n":1}'))], _now())
         if not size.pending:
             for first in range(0, jobs_to_claim, 1000):
                 count = min(1000, jobs_to_claim - first)
-                await store.submit_batch([new_job() for _ in range(count)], _now())
-        await store.remove_worker(WORKER, None, _now())
+                await store.jobs.submit_batch([new_job() for _ in range(count)], _now())
+        await store.workers.remove_worker(WORKER, None, _now())
     await asyncio.to_thread(_multiply, address, template.id, copies)
 
 
