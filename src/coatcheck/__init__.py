@@ -1,7 +1,7 @@
-"""Coatcheck: a durable job system. Submit slow work, get a job id, fetch the result later.
+"""Coatcheck: submit slow work as durable jobs, and come back for the results.
 
-These are the public names; everything else may move. Each is imported on first use: a client does
-not need the worker, and a command line needs neither.
+These are the public names; everything else may move. Each is imported when it is first used, so a
+client does not load the worker.
 """
 
 from importlib import import_module
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from coatcheck.app import App
     from coatcheck.client.async_client import AsyncClient, AsyncJobHandle
-    from coatcheck.client.calls import Page
+    from coatcheck.client.calls.events import Event
+    from coatcheck.client.calls.jobs import Page
     from coatcheck.client.client import Client, JobHandle
-    from coatcheck.client.event import Event
     from coatcheck.client.new_job import NewJob
     from coatcheck.errors import (
         CoatcheckError,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Unreachable,
     )
     from coatcheck.middleware.middleware import Coatcheck
+    from coatcheck.model.options import Limits, Retention, RetryPolicy, SurfaceOptions
     from coatcheck.model.upload import Upload
     from coatcheck.worker.steps.context import Context
 
@@ -60,15 +61,19 @@ __all__ = [
     "JobFailed",
     "JobHandle",
     "KeyReused",
+    "Limits",
     "NewJob",
     "NotFound",
     "Overloaded",
     "Page",
+    "Retention",
     "Retry",
+    "RetryPolicy",
     "ServerError",
     "StepFailed",
     "StepsChanged",
     "StoreUnavailable",
+    "SurfaceOptions",
     "TimedOut",
     "Unauthorized",
     "UnexpectedAnswer",
@@ -78,18 +83,18 @@ __all__ = [
     "Upload",
 ]
 
-_PLACES = {
+_MODULES = {
     "coatcheck.app": ("App",),
     "coatcheck.client.async_client": (
         "AsyncClient",
         "AsyncJobHandle",
     ),
-    "coatcheck.client.calls": ("Page",),
+    "coatcheck.client.calls.jobs": ("Page",),
     "coatcheck.client.client": (
         "Client",
         "JobHandle",
     ),
-    "coatcheck.client.event": ("Event",),
+    "coatcheck.client.calls.events": ("Event",),
     "coatcheck.client.new_job": ("NewJob",),
     "coatcheck.errors": (
         "CoatcheckError",
@@ -115,17 +120,18 @@ _PLACES = {
         "UnknownKind",
         "Unreachable",
     ),
+    "coatcheck.model.options": ("Limits", "Retention", "RetryPolicy", "SurfaceOptions"),
     "coatcheck.model.upload": ("Upload",),
     "coatcheck.worker.steps.context": ("Context",),
     "coatcheck.middleware.middleware": ("Coatcheck",),
 }
-_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACE_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_PLACE_OF[name]), name)
+    value = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 

@@ -30,9 +30,7 @@ class Tracing:
     """Creates spans with a tracer provider; without one, it creates none."""
 
     def __init__(self, provider: Any = None) -> None:
-        self._tracer: Tracer | None = (
-            None if provider is None else provider.get_tracer("coatcheck")
-        )
+        self._tracer: Tracer | None = None if provider is None else provider.get_tracer("coatcheck")
         self.is_on = self._tracer is not None
 
     @contextlib.contextmanager

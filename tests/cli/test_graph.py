@@ -79,7 +79,7 @@ def test_it_is_handed_in_as_the_surface_says(  # G10
 ) -> None:
     assert run(server, tmp_path, "code").returncode == 0
     with Api(server.url()) as api:
-        job, _ = next(api.jobs([("kind", "graph")], 1))
+        [job] = api.list(kind="graph", limit=1).jobs
         assert job["surface"] == "graphs"
 
 
@@ -118,6 +118,6 @@ def test_what_all_names_begin_with_is_not_in_the_picture() -> None:
 
 
 def test_what_is_packed_is_what_is_read() -> None:
-    from coatcheck.codegraph.source import LARGEST_FILE  # noqa: PLC0415
+    from coatcheck.codegraph.source import MAX_FILE_BYTES  # noqa: PLC0415
 
-    assert LARGEST_SOURCE == LARGEST_FILE
+    assert LARGEST_SOURCE == MAX_FILE_BYTES

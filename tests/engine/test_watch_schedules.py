@@ -49,8 +49,8 @@ class Run:
             self.store.add(job_id)
 
     async def act(self, action: str, value: Any) -> None:
-        there = value in self.store.jobs
-        job = self.store.jobs.get(value)
+        there = value in self.store.rows
+        job = self.store.rows.get(value)
         match action:
             case "wait for the end":
                 self._begin(self.watch.wait_until_finished(DEFAULT_TENANT, value, 3600))
@@ -76,7 +76,7 @@ class Run:
     async def finish(self) -> None:
         """Have everything happen that is waited for; then nobody waits and nothing is left."""
         self.store.is_down = False
-        for job_id, job in self.store.jobs.items():
+        for job_id, job in self.store.rows.items():
             if not job.state.is_terminal:
                 self.store.end(job_id)
         async with asyncio.timeout(PATIENCE_S):
@@ -87,7 +87,7 @@ class Run:
             known = (CoatcheckError, asyncio.CancelledError)
             assert not isinstance(answer, BaseException) or isinstance(answer, known), answer
         watch = self.watch
-        assert (watch._waiters, watch._fresh, watch._tasks) == ({}, set(), [])
+        assert (watch._waiters, watch._unread, watch._tasks) == ({}, set(), [])
         assert not self.store.has_subscribers
 
     def _begin(self, waiting: Any) -> None:
@@ -106,8 +106,8 @@ def test_whoever_waits_is_told_and_nothing_is_left(
         await run.finish()
 
     with (
-        patch.object(module, "NET_S", 3600.0),
-        patch.object(module, "LONGEST_REST", 0.0002),
+        patch.object(module, "POLL_S", 3600.0),
+        patch.object(module, "MAX_REST_S", 0.0002),
         patch.object(module, "LINGER_S", 0.0),
     ):
         asyncio.run(live())

@@ -30,10 +30,10 @@ KILLS = 10
 
 async def used_by(store: Store, job: Job) -> list[Usage]:
     """Say what a job has used, by its own log."""
-    size = bytes_of(await store.input_of(job.tenant, job.id))
+    size = bytes_of(await store.jobs.get_input(job.tenant, job.id))
     used = [Usage(job.tenant, job.kind, hour_of(job.created_at), submitted=1, input_bytes=size)]
     began: int | None = None
-    for event in await store.events(job.tenant, job.id, 0, 10_000):
+    for event in await store.jobs.list_events(job.tenant, job.id, 0, 10_000):
         if event.type is not EventType.STATE:
             continue
         state = State(json.loads(event.data)["state"])
@@ -55,13 +55,13 @@ def added_up(used: Sequence[Usage]) -> dict[tuple[str, str, int], Usage]:
 
 
 async def all_jobs(store: Store) -> list[Job]:
-    return await store.list_jobs(JobFilter(DEFAULT_TENANT, limit=10_000))
+    return await store.jobs.list_jobs(JobFilter(DEFAULT_TENANT, limit=10_000))
 
 
 async def check_usage(store: Store) -> None:
     """Compare what was counted with what the logs say."""
     told = [each for job in await all_jobs(store) for each in await used_by(store, job)]
-    counted = await store.usage(DEFAULT_TENANT, 0, 2**42)
+    counted = await store.access.list_usage(DEFAULT_TENANT, 0, 2**42)
     assert added_up(counted) == added_up(told)
 
 
@@ -73,8 +73,8 @@ async def test_usage_is_exact_while_workers_are_killed(  # G37
         for number in range(3):  # repeated under its key it is one, and counted once
             for _ in range(2):
                 once = IdempotencyKey(f"key-{number}", "the same")
-                submitted = Submission("quick", str(number), labels={"key": once.key})
-                answer = await stage.engine.submit_once(submitted, once)
+                asked = Submission("quick", str(number), labels={"key": once.key})
+                answer = await stage.engine.submit_idempotent(asked, once)
                 stage.submits.append(Submit(answer.jobs[0].id, key=once.key))
         cancelled = await stage.engine.submit(Submission("quick", "1", run_at=2**42))
         await stage.engine.cancel(cancelled.id)

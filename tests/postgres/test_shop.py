@@ -18,7 +18,7 @@ from tests.docs.pages import ROOT, write_python_files
 
 pytestmark = pytest.mark.anyio
 
-PAGE = ROOT / "docs/how-to/enqueue-in-your-transaction.md"
+PAGE = ROOT / "docs/how-to/transactional-enqueue.md"
 
 
 async def test_the_shop_of_the_how_to(
@@ -51,11 +51,11 @@ async def _place_orders(dsn: str, shop: ModuleType) -> None:
     await store.open()
     try:
         await connection.execute("CREATE TEMPORARY TABLE orders (id serial, product text NOT NULL)")
-        job = await store.get("default", await shop.place_order(connection, "coat"))
+        job = await store.jobs.get("default", await shop.place_order(connection, "coat"))
         assert job.kind == "confirm"
         with pytest.raises(asyncpg.NotNullViolationError):
             await shop.place_order(connection, None)
-        (queue,) = await store.queues()
+        (queue,) = await store.queues.list_queues()
         assert queue.ready == 1
     finally:
         await store.close()

@@ -11,13 +11,14 @@ from starlette.responses import JSONResponse, Response
 from coatcheck.app import App
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.endpoint import ANY, Endpoint, EndpointResponse
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.http.surfaces.submit import submit_idempotent
 from coatcheck.model.job import Job
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.relay.call import StoredCall, StoredResponse
 from coatcheck.relay.credentials import OWNER, CallEncryption
 from coatcheck.relay.fork import forks_of
@@ -77,7 +78,9 @@ class Door(Surface):
             KIND,
             retries=self._terms.retries,
             on_lost=self._on_lost,
-            fork_input=forks_of(StoredCall, lambda: self._secrecy, self.name),
+            surface=SurfaceOptions(
+                fork_input=forks_of(StoredCall, lambda: self._secrecy, self.name)
+            ),
         )(call)
 
     def _service(self) -> Upstream:

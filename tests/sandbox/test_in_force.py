@@ -22,7 +22,7 @@ from coatcheck.sandbox import detect as looking
 def without(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A process that has not looked yet, on a machine that can be made poorer."""
     fresh = looking.detect_sandbox.__wrapped__
-    monkeypatch.setattr(looking, "sandbox_in_force", fresh)
+    monkeypatch.setattr(looking, "detect_sandbox", fresh)
     return monkeypatch
 
 

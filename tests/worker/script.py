@@ -139,7 +139,11 @@ CHANGED = {
         *("[a b] c d !", "[a] c x"),
         "recorded step 'd' where the code now calls step 'x'",
     ),
-    "none-after-some-side-by-side": ("[a b] c !", "", "returned without reaching the recorded step 'c'"),
+    "none-after-some-side-by-side": (
+        "[a b] c !",
+        "",
+        "returned without reaching the recorded step 'c'",
+    ),
     "after-a-task-of-its-own": ("(a b) c d !", "(a b) c x", "where the code now calls step 'x'"),
 }
 

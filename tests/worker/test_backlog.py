@@ -13,6 +13,7 @@ import pytest
 from coatcheck import App, Context
 from coatcheck.clock import SystemClock
 from coatcheck.model.job import Claim, Lease, Terms
+from coatcheck.tracing import NO_TRACING
 from coatcheck.worker.attempts.execution import Execution
 from coatcheck.worker.slots.slots import HandlerSlots
 from coatcheck.worker.steps.requests import WorkerServices
@@ -32,6 +33,7 @@ class ClockOnly:
     """The engine of executions whose handlers never run."""
 
     clock = SystemClock()
+    tracing = NO_TRACING
 
 
 SERVICES: Any = WorkerServices(ClockOnly(), *[None] * 5)  # type: ignore[arg-type]  # never called

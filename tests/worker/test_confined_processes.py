@@ -18,6 +18,7 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import ConfigurationError
 from coatcheck.model.confinement import Confinement
 from coatcheck.model.kind import Kind
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.model.state import State
 from coatcheck.sandbox.lockdown import detect_protections
 from coatcheck.settings import Settings
@@ -135,8 +136,8 @@ async def test_its_service_answers_in_the_worker_for_the_jobs_own_tenant(engine:
 
 
 def test_only_a_handler_in_a_process_can_be_confined() -> None:
-    with pytest.raises(ConfigurationError, match="a handler can only be confined"):
-        App().job("k", confinement=Confinement())(lambda ctx: None)
+    with pytest.raises(ConfigurationError, match="confinement needs isolation='process'"):
+        App().job("k", surface=SurfaceOptions(confinement=Confinement()))(lambda ctx: None)
 
 
 def built_in_kinds() -> list[Kind]:

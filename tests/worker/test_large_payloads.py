@@ -16,8 +16,8 @@ from coatcheck.blobs.blobs import Blobs
 from coatcheck.blobs.files import FileBucket
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
+from coatcheck.engine.fork import Fork
 from coatcheck.engine.payloads.payloads import RESERVED_MS
-from coatcheck.engine.resume_fork import Fork
 from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import BlobStoreUnavailable
@@ -120,7 +120,7 @@ async def test_a_large_input_and_result_go_through_the_blob_store(
         job = await run(engine, "turn", LARGE + "!")
 
     assert json.loads(job.result or "") == "!" + LARGE
-    kept = (await store.get(job.tenant, job.id)).result
+    kept = (await store.jobs.get(job.tenant, job.id)).result
     assert kept is not None
     assert is_reference(kept)
     assert len(files(folder)) == 2
@@ -184,12 +184,12 @@ async def test_concurrent_duplicates_leave_one_blob(app: App, engine: Engine, fo
     async def length(ctx: Context, text: str) -> int:
         return len(text)
 
-    submission = Submission("length", json.dumps(LARGE))
+    asked = Submission("length", json.dumps(LARGE))
     once = IdempotencyKey("key", "fingerprint")
-    submitted = await asyncio.gather(*(engine.submit_once(submission, once) for _ in range(8)))
+    submitted = await asyncio.gather(*(engine.submit_idempotent(asked, once) for _ in range(8)))
     assert len({each.jobs[0].id for each in submitted}) == 1
     assert len(files(folder)) == 1
-    again = await engine.submit_batch([submission], once)
+    again = await engine.submit_batch([asked], once)
     assert again.replayed
     assert len(files(folder)) == 1
 

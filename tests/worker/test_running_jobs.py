@@ -15,6 +15,7 @@ from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.job import Job
+from coatcheck.model.options import Limits
 from coatcheck.model.state import Reason, State
 from coatcheck.store.base import Store
 
@@ -298,7 +299,7 @@ async def test_head_starts_are_asked_at_every_claim(app: App, store: Store) -> N
     order: list[str] = []
     loaded: dict[str, int] = {}
 
-    @app.job(concurrency=1, head_starts=lambda: loaded)
+    @app.job(limits=Limits(concurrency=1, age_boosts=lambda: loaded))
     async def ask(ctx: Context, model: str) -> None:
         order.append(model)
         loaded.clear()

@@ -17,7 +17,7 @@ when nothing encrypted with it is left.
   blob's name. So any part can be read separately, and pieces can be neither swapped nor moved to
   another blob.
 
-Secrets that must not be stored in clear even without configured keys (`store/encrypted_secrets.py`)
+Secrets that must not be stored in clear even without configured keys (`store/encrypted/secrets.py`)
 are encrypted with a key derived from the pepper. Its id is derived from the pepper, too, so that a
 wrong pepper is distinguished from a damaged text.
 """

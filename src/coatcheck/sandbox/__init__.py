@@ -53,7 +53,7 @@ __all__ = [
     "SandboxBackend",
     "SandboxLimits",
     "confine",
-    "reject_exposed_files",
     "detect_sandbox",
     "detect_users",
+    "reject_exposed_files",
 ]

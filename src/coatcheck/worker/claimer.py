@@ -159,7 +159,7 @@ class Claimer:
 
     async def _release_unknown(self) -> None:
         """Release jobs from a claim whose response was lost. Must not run during a claim."""
-        held = await self._engine.store.held_by(self._heartbeat.worker_id)
+        held = await self._engine.store.workers.list_held_jobs(self._heartbeat.worker_id)
         unknown = [item.lease for item in held if not self._is_known(item.lease)]
         if unknown:
             log.warning("claim response lost: jobs released", extra={"jobs": len(unknown)})

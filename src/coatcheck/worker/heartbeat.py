@@ -43,7 +43,7 @@ class Heartbeat:
             await asyncio.sleep(self._every_s)
             self._failpoint("worker.before_beat")
             try:
-                known = await self._engine.store.beat(self.worker_id)
+                known = await self._engine.store.workers.heartbeat(self.worker_id)
             except StoreUnavailable as error:
                 log.warning("heartbeat failed", extra={"why": str(error)})
                 continue
@@ -59,7 +59,9 @@ class Heartbeat:
     async def deregister(self) -> None:
         """Remove the registration. If that fails, the sweep removes it later."""
         try:
-            await self._engine.store.remove_worker(self.worker_id, None, self._engine.clock.now())
+            await self._engine.store.workers.remove_worker(
+                self.worker_id, None, self._engine.clock.now()
+            )
         except StoreUnavailable:
             log.warning("worker not deregistered", extra={"worker": self.worker_id})
 
@@ -72,5 +74,5 @@ class Heartbeat:
             slots=self._slots,
             started_at=self._engine.clock.now(),
         )
-        await self._engine.store.register_worker(info)
+        await self._engine.store.workers.register_worker(info)
         self.worker_id = info.id

@@ -285,7 +285,9 @@ class Worker:
                 if not self._held:
                     continue
                 with contextlib.suppress(StoreUnavailable):
-                    for lease, cancel_requested in await self._engine.store.held_by(self.id):
+                    for lease, cancel_requested in await self._engine.store.workers.list_held_jobs(
+                        self.id
+                    ):
                         execution = self._held.get(lease)
                         if cancel_requested and execution is not None:
                             self._interrupt(execution, Interrupt.CANCEL)

@@ -53,7 +53,7 @@ class Estimates:
             seconds = self._until_it_has_run(job)
         return max(SHORTEST_S, min(LONGEST_S, math.ceil(seconds)))
 
-    def left_s(self, job: Job) -> int | None:
+    def seconds_left(self, job: Job) -> int | None:
         """Return in how many seconds a job will have ended, as far as anything tells: how far it
         says it has come, or how long others of its kind took.
         """
@@ -94,10 +94,12 @@ class Estimates:
     async def _read(self) -> None:
         began = self._clock.monotonic()
         try:
-            self._learn(await self._store.counters())
-            self._ready = {queue.name: queue.ready for queue in await self._store.queues()}
+            self._learn(await self._store.maintenance.read_counters())
+            self._ready = {
+                queue.name: queue.ready for queue in await self._store.queues.list_queues()
+            }
             slots: dict[str, int] = {}
-            for worker in await self._store.workers():
+            for worker in await self._store.workers.list_workers():
                 for kind in worker.info.kinds:
                     slots[kind] = slots.get(kind, 0) + worker.info.slots
             self._slots = slots

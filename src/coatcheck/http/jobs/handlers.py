@@ -70,7 +70,7 @@ async def _submit_and_wait(
     if once is None:
         job, replayed = await engine.submit(submission), False
     else:
-        [job], replayed = await engine.submit_once(submission, once)
+        [job], replayed = await engine.submit_idempotent(submission, once)
     log.debug("submitted", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
     if preference.wait_s and not job.state.is_terminal:
         job = await engine.wait_for_job(job, preference.wait_s)
@@ -165,7 +165,9 @@ async def get_input(request: Request) -> Response:
     """Answer with what a job was submitted with, for as long as that is kept."""
     engine: Engine = request.app.state.engine
     job = await named_job(request)
-    return await payload_response(engine, request, await engine.store.input_of(job.tenant, job.id))
+    return await payload_response(
+        engine, request, await engine.store.jobs.get_input(job.tenant, job.id)
+    )
 
 
 async def payload_response(engine: Engine, request: Request, result: str) -> Response:

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 
 from pydantic_core import PydanticSerializationError
 
-from coatcheck import tracing
 from coatcheck.engine.payloads.payloads import unreadable_input_outcome
 from coatcheck.errors import Fail, InvalidPayload, JobError, Retry, StepsChanged, StoreError
 from coatcheck.model.duration import LONGEST_MS
@@ -20,6 +19,7 @@ from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released, Succeede
 from coatcheck.model.payload import is_reference
 from coatcheck.model.size import in_megabytes
 from coatcheck.model.text import storable
+from coatcheck.tracing import AttemptSpan
 from coatcheck.worker.attempts.failure import LONGEST_MESSAGE, describe_error, format_traceback
 from coatcheck.worker.attempts.interrupts import Interrupted
 from coatcheck.worker.steps.context import Context
@@ -44,26 +44,27 @@ class InputUnavailable(Exception):
 
 async def run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:
     """Run an `async def` handler to its end. Never raises, not even if it is cancelled."""
-    if not tracing.is_on():
+    if not context.tracing.is_on:
         return await _run_async(kind, context, claim)
-    with _span(claim) as span:
+    with _span(context, claim) as span:
         outcome = await _run_async(kind, context, claim)
-        span.ended(type(outcome).__name__)
+        span.set_outcome(type(outcome).__name__)
     return outcome
 
 
 def run_blocking(kind: Kind, context: Context, claim: Claim) -> Outcome:
     """Run a `def` handler to its end. Never raises."""
-    if not tracing.is_on():
+    if not context.tracing.is_on:
         return _run_blocking(kind, context, claim)
-    with _span(claim) as span:
+    with _span(context, claim) as span:
         outcome = _run_blocking(kind, context, claim)
-        span.ended(type(outcome).__name__)
+        span.set_outcome(type(outcome).__name__)
     return outcome
 
 
-def _span(claim: Claim) -> AbstractContextManager[tracing.AttemptSpan]:
-    return tracing.attempting(claim.kind, claim.lease.job_id, claim.attempt, claim.traceparent)
+def _span(context: Context, claim: Claim) -> AbstractContextManager[AttemptSpan]:
+    job_id, attempt = claim.lease.job_id, claim.attempt
+    return context.tracing.attempt_span(claim.kind, job_id, attempt, claim.traceparent)
 
 
 async def _run_async(kind: Kind, context: Context, claim: Claim) -> Outcome:

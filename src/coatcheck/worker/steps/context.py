@@ -24,7 +24,6 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic_core import to_json
 
-from coatcheck import tracing
 from coatcheck.blobs.blobs import Data
 from coatcheck.clock import Clock
 from coatcheck.errors import Conflict, InvalidInput, JobError, StepFailed
@@ -49,6 +48,7 @@ from coatcheck.model.step import Op, Step
 from coatcheck.model.text import storable
 from coatcheck.model.upload import Upload
 from coatcheck.store.base import Report
+from coatcheck.tracing import NO_TRACING, Tracing
 from coatcheck.worker.attempts.interrupts import Interrupt, Interrupted
 from coatcheck.worker.steps import effects
 from coatcheck.worker.steps.effects import (
@@ -135,12 +135,14 @@ class Context:
         clock: Clock,
         backoff: Backoff = DEFAULT_BACKOFF,
         short_ms: int = SHORT_MS,
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         self._claim = claim
         self._blocking = blocking
         self._backoff = backoff
         self._short_ms = short_ms
         self._clock = clock
+        self.tracing = tracing
         self._lock = threading.Lock()
         self._progress: Progress | None = None
         self._phase: str | None = None
@@ -179,7 +181,7 @@ class Context:
     @property
     def traceparent(self) -> str | None:
         """The trace of this attempt (W3C Trace Context), to pass on with outgoing calls."""
-        return tracing.current_traceparent() or self._claim.traceparent
+        return self.tracing.current_traceparent() or self._claim.traceparent
 
     @property
     def cancelled(self) -> bool:
@@ -313,7 +315,9 @@ class Context:
 
     def place(self, group: str, names: Sequence[str]) -> Any:
         """Call `acquire_one`, the new name of this method."""
-        warnings.warn("ctx.place is now ctx.acquire_one", DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            "ctx.place() is deprecated; use ctx.acquire_one()", DeprecationWarning, stacklevel=2
+        )
         return self.acquire_one(group, names)
 
     def service(self, name: str, function: bytes = b"") -> Any:

@@ -81,6 +81,7 @@ class LocalRequests(HandlerRequests):
             requests=self,
             clock=services.engine.clock,
             backoff=kind.backoff,
+            tracing=services.engine.tracing,
         )
         self.inbox: Path | None = None  # where uploads go; None: the worker's own folder
         self.report_scheduled = False
@@ -162,13 +163,13 @@ class LocalRequests(HandlerRequests):
             raise StaleLease("this worker has lost its lease on the job")
 
     async def _read_history(self) -> tuple[list[Step], list[SentEvent]]:
-        store, (tenant, job_id, _) = self._services.engine.store, self.claim.lease
-        return await store.steps(tenant, job_id), await store.messages(tenant, job_id)
+        jobs, (tenant, job_id, _) = self._services.engine.store.jobs, self.claim.lease
+        return await jobs.list_steps(tenant, job_id), await jobs.list_sent_events(tenant, job_id)
 
     async def _read_children(self, ids: tuple[str, ...]) -> list[ChildStatus]:
         engine, tenant = self._services.engine, self.claim.lease.tenant
         wanted = [(tenant, job_id) for job_id in dict.fromkeys(ids)]
-        jobs: dict[str, Job] = {job.id: job for job in await engine.store.get_many(wanted)}
+        jobs: dict[str, Job] = {job.id: job for job in await engine.store.jobs.get_many(wanted)}
         results = {
             job.id: await engine.payload_store.read(job.result)
             for job in jobs.values()
@@ -200,7 +201,7 @@ class LocalRequests(HandlerRequests):
 
     async def _fetch_upload(self, upload_id: str) -> Path:
         engine, lease = self._services.engine, self.claim.lease
-        upload = await engine.store.get_upload(lease.tenant, upload_id, lease.job_id)
+        upload = await engine.store.files.get_upload(lease.tenant, upload_id, lease.job_id)
         if upload is None:
             raise NotFound(f"job {lease.job_id} has no upload {upload_id}")
         folder = await asyncio.to_thread(

@@ -204,7 +204,7 @@ def test_it_draws_in_the_other_sandbox(
     if (reason := why_unavailable(SandboxBackend.BUBBLEWRAP)) is not None:
         pytest.skip(reason)
     weaker = DetectedSandbox(SandboxBackend.BUBBLEWRAP, "bubblewrap")
-    monkeypatch.setattr(browser, "sandbox_in_force", lambda: weaker)
+    monkeypatch.setattr(browser, "detect_sandbox", lambda: weaker)
     assert "Hand in" in texts(draw(alone).content)
 
 
