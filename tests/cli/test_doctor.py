@@ -270,7 +270,7 @@ def test_a_place_for_blobs_that_cannot_be_one_is_a_problem(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("walls", "level", "word"),
+    ("protections", "level", "word"),
     [
         (
             Protections(files=True, network=True, signals=True, calls=True),
@@ -293,7 +293,7 @@ def test_a_place_for_blobs_that_cannot_be_one_is_a_problem(tmp_path: Path) -> No
 def test_it_says_which_walls_stand_around_parsers(
     monkeypatch: pytest.MonkeyPatch, protections: Protections, level: Level, word: str
 ) -> None:
-    monkeypatch.setattr(parts, "walls_here", lambda: protections)
+    monkeypatch.setattr(parts, "detect_protections", lambda: protections)
     found = parts._walls()
     assert found.level is level
     assert word in found.message

@@ -35,7 +35,7 @@ async def calling(
 
 
 async def post(outbound: OutboundClient, url: str, **options: Any) -> OutboundResponse:
-    options = {"timeout_s": 5.0, "most_bytes": 1000} | options
+    options = {"timeout_s": 5.0, "max_bytes": 1000} | options
     return await outbound.send("POST", url, {"x-test": "1"}, b"{}", **options)
 
 
@@ -139,7 +139,7 @@ async def test_nobody_there_is_a_failure() -> None:
     async with serving(OK, Heard()) as port:
         pass
     async with calling() as outbound:
-        with pytest.raises(EgressFailed, match="no connection"):
+        with pytest.raises(EgressFailed, match="the connection failed"):
             await post(outbound, f"http://hook.example:{port}/")
 
 

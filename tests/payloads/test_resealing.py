@@ -232,7 +232,7 @@ async def test_the_command_says_what_it_did(settings: Settings, data: Path, tmp_
 
     code, said = await asyncio.to_thread(run, "")
     assert code == 1
-    assert "sealed with the encryption key 'a'" in said
+    assert "encrypted with key 'a'" in said
     code, said = await asyncio.to_thread(run, NEW)
     assert code == 1
     assert "could not be opened" in said

@@ -239,11 +239,11 @@ def test_a_killed_keeper_takes_the_program_with_it(backend: SandboxBackend, fold
 
 STARTER = """
 import pathlib, subprocess, sys
-from coatcheck.sandbox import SandboxLimits, Reach, SandboxBackend, confine
+from coatcheck.sandbox import SandboxLimits, SandboxAccess, SandboxBackend, confine
 folder = pathlib.Path(sys.argv[1])
 confined = confine(
-    ["sh", "-c", "touch made; echo up; sleep 600"], reach=Reach(write=(folder,)),
-    limits=SandboxLimits(seconds=600), temporary=True, strength=SandboxBackend(sys.argv[2]),
+    ["sh", "-c", "touch made; echo up; sleep 600"], access=SandboxAccess(write=(folder,)),
+    limits=SandboxLimits(seconds=600), temporary=True, backend=SandboxBackend(sys.argv[2]),
 )
 subprocess.run(confined.argv, **confined.options)
 """
