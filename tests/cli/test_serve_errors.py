@@ -220,7 +220,10 @@ def test_a_database_that_is_none_stops_the_server_instead_of_restarting_it(
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"COATCHECK_EGRESS_ALLOW": "10.0.0.0/99"}, "egress_allow: '10.0.0.0/99' is not a host name"),
+        (
+            {"COATCHECK_EGRESS_ALLOW": "10.0.0.0/99"},
+            "egress_allow: '10.0.0.0/99' is not a host name",
+        ),
         ({"COATCHECK_WEBHOOK_SECRET": "swordfish"}, "webhook_secret: a secret is whsec_ and"),
         (
             {"COATCHECK_WEBHOOK_SECRET": "swordfish", "COATCHECK_PROFILE": "production"},
