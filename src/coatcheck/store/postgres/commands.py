@@ -30,7 +30,7 @@ async def send(
         if sent["name"] != name or not is_same(sent["data"], data):
             raise KeyReused("this idempotency key was used for another event")
         return
-    state = found[job].standing.state
+    state = found[job].status.state
     if state.is_terminal:
         raise Conflict(f"job {job[1]} is {state}: nobody will wait for an event any more")
     if await db.fetchval(sql.count_messages, *job) >= most:

@@ -24,8 +24,8 @@ def enqueue(connection: Any, job: JobInsert, now: int, schema: str) -> Any:
     Returns what the driver's own execute returns: an awaitable for an asynchronous one.
     """
     check_schema_name(schema)
-    standing, event = rules.created(job.run_at, now)
-    columns = dict(zip(NEW_JOB_COLUMNS, new_job_row(job, standing), strict=True))
+    status, event = rules.created(job.run_at, now)
+    columns = dict(zip(NEW_JOB_COLUMNS, new_job_row(job, status), strict=True))
     row = json.dumps({**columns, "input_until": job.input_until})
     call = f'SELECT "{schema}".enqueue'
     match type(connection).__module__.partition(".")[0]:

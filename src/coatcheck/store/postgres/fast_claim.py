@@ -3,7 +3,7 @@
 *The claim* of plain jobs is one statement (`claim` in queries.sql), which tells where there are
 others, and takes nothing then: that is for store/postgres/fair_claim.py. Here and in the settle of
 successes a rule of `coatcheck.model.transition` is written a second time, in SQL: what `claimed`
-and `settled` make of a standing, and the event that tells of it. Tests compare the two, and so does
+and `settled` make of a status, and the event that tells of it. Tests compare the two, and so does
 every random history that both stores are driven through.
 
 *The settle.* A worker that settles a job has mostly claimed it through the same store, a moment
@@ -35,13 +35,13 @@ from coatcheck.store.postgres import waiters
 from coatcheck.store.postgres.claim_cursor import ClaimCursor, Lane
 from coatcheck.store.postgres.column_encoding import as_texts, in_columns
 from coatcheck.store.postgres.statements import Statements
-from coatcheck.store.rows import decode_failure, standing_row
+from coatcheck.store.rows import decode_failure, status_row
 
 PROMOTE_AT_ONCE = 1_000
 # How many claimed jobs are remembered: far more than the workers of one process hold.
 MOST_REMEMBERED = 20_000
-# The columns of `claim`, from the ninth on those that a standing is made of, and the terms.
-_STANDING, _TERMS = 11, 20
+# The columns of `claim`, from the ninth on those that a status is made of, and the terms.
+_STATUS, _TERMS = 11, 20
 # Columns of `claim`, from its end: then come how many webhooks it makes, how long it took, and
 # whether it is crowded.
 _LIMITED = -4
@@ -102,15 +102,13 @@ class ClaimedRows:
         if found is None:
             return None
         row, terms, worker, now = found
-        phase, attempt, fence, run_at, finished, expires, cancel, error, last = row[
-            _STANDING:_TERMS
-        ]
+        phase, attempt, fence, run_at, finished, expires, cancel, error, last = row[_STATUS:_TERMS]
         failure = None if error is None else decode_failure(error)
-        standing = JobStatus(
+        status = JobStatus(
             State.RUNNING, False, phase, None, attempt, fence, worker, run_at, now, finished,
             expires, cancel, failure, last + self._said.get(lease, 0),
         )  # fmt: skip
-        return standing, terms
+        return status, terms
 
 
 class Crowd(NamedTuple):
@@ -254,17 +252,17 @@ async def settle_as_claimed(
         found = handed.find(lease)
         if found is None or report is not None or found[1].parent is not None:
             return None
-        standing, event = rules.settled(*found, outcome, now)
-        if standing.state in (State.WAITING, State.CANCELLED):
+        status, event = rules.settled(*found, outcome, now)
+        if status.state in (State.WAITING, State.CANCELLED):
             return None  # more follows from it
-        if standing.state is State.QUEUED:
+        if status.state is State.QUEUED:
             topics.add(Topic.WORK)
             again.append(handed.lane(lease))
         result = outcome.result if isinstance(outcome, Succeeded) else None
         if result is not None and is_reference(result):
             return None  # its blob is to be taken over in the same transaction
         key = (lease.tenant, lease.job_id)
-        rows[key] = (*key, *standing_row(standing), event, result)
+        rows[key] = (*key, *status_row(status), event, result)
     if not rows or len(rows) < len(settlements):
         return None  # the same job twice
     values = in_columns([rows[key] for key in sorted(rows)])

@@ -70,7 +70,7 @@ async def wake_due(db: Any, sql: Statements, now: int, limit: int) -> int:
             changes = {
                 key: change
                 for key, job in found.items()
-                if job.standing.run_at <= now and (change := rules.woken(*job[:2], now)) is not None
+                if job.status.run_at <= now and (change := rules.woken(*job[:2], now)) is not None
             }
             return (await write(db, sql, found, changes, now)).deliveries
     return 0
@@ -80,9 +80,9 @@ async def cascade(db: Any, sql: Statements, job: Key, now: int) -> tuple[bool, S
     """Cancel some children of a cancelled job; return whether there may be more of them."""
     found = await lock(db, sql, [job])
     rows = await db.fetch(sql.children_to_cancel, *job, CASCADE_AT_ONCE)
-    if job in found and found[job].standing.state is not State.CANCELLED:
+    if job in found and found[job].status.state is not State.CANCELLED:
         rows = []  # it was resumed
-    _, after = await move(db, sql, [(row[0], row[1]) for row in rows], rules.cancel_asked, now)
+    _, after = await move(db, sql, [(row[0], row[1]) for row in rows], rules.request_cancel, now)
     if len(rows) < CASCADE_AT_ONCE:
         await db.execute(sql.delete_cascades, [job[0]], [job[1]])
     return len(rows) == CASCADE_AT_ONCE, after

@@ -87,8 +87,8 @@ def merge(incoming: Sequence[PendingSubmit]) -> Operation[None]:
             check_epoch(tx, epoch)
         for common, due, count, rows in prepared:
             # Where a job begins depends on its time only by whether that has come.
-            standing, event = rules.created(0 if due else 1, 0)
-            tx.execute(SQL.insert_jobs_alike, (*common, standing.claimable, rows))
+            status, event = rules.created(0 if due else 1, 0)
+            tx.execute(SQL.insert_jobs_alike, (*common, status.claimable, rows))
             if tx.changed() != count:
                 raise NotBulkInsertable
             tx.execute(SQL.insert_inputs, (common[0], rows))

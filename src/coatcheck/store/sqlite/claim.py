@@ -32,7 +32,7 @@ from coatcheck.store.fairness import (
 )
 from coatcheck.store.lane_cache import CacheMiss, LaneCache
 from coatcheck.store.limits import LimitBudget
-from coatcheck.store.rows import STANDING_FIELDS, read_standing
+from coatcheck.store.rows import STATUS_FIELDS, read_status
 from coatcheck.store.sqlite.statements import SQL
 from coatcheck.store.sqlite.transaction import Transaction
 from coatcheck.store.sqlite.transitions import JobRow, wake, write
@@ -241,19 +241,19 @@ def _earliest(delayed: int | None, waiting: int | None) -> int | None:
 
 def _take(tx: Transaction, worker_id: str, kind: str, queue: str, row: Any, now: int) -> Claim:
     _, job_id, tenant, _, surface, correlation_id, traceparent, rowid = row[:8]
-    standing = read_standing(row[8 : 8 + STANDING_FIELDS])
-    terms = Terms(*row[8 + STANDING_FIELDS :])
-    taken = rules.claimed(standing, worker_id, now)
-    write(tx, tenant, job_id, JobRow(rowid, standing, terms, kind), taken, now)
+    status = read_status(row[8 : 8 + STATUS_FIELDS])
+    terms = Terms(*row[8 + STATUS_FIELDS :])
+    taken = rules.claimed(status, worker_id, now)
+    write(tx, tenant, job_id, JobRow(rowid, status, terms, kind), taken, now)
     return Claim(
-        lease=Lease(tenant, job_id, taken.standing.fence),
+        lease=Lease(tenant, job_id, taken.status.fence),
         kind=kind,
         surface=surface,
         queue=queue,
         input=tx.one(_PAYLOAD, (tenant, job_id, "input"))[0],
-        attempt=taken.standing.attempt,
+        attempt=taken.status.attempt,
         terms=terms,
-        run_at=standing.run_at,
+        run_at=status.run_at,
         correlation_id=correlation_id,
         traceparent=traceparent,
     )
