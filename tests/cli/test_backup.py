@@ -30,7 +30,7 @@ def test_a_server_on_the_copy_finishes_every_job(tmp_path: Path) -> None:
             folder=tmp_path,
         )
         assert (copied.returncode, copied.stderr) == (0, "")
-        assert "holds every job" in copied.stdout
+        assert "contains every job" in copied.stdout
         late = server.client.submit("quick", 1)
         assert server.client.wait(late.id)["state"] == "succeeded", "the original goes on"
     assert stat.S_IMODE((there.folder / "jobs.db").stat().st_mode) == 0o600

@@ -37,8 +37,8 @@ def test_where_all_is_well(tmp_path: Path, app_reference: str) -> None:
     assert [level for level, _ in of_area(found, "server")] == ["ok"]
     [(level, worker)] = of_area(found, "workers")
     assert (level, "process_id" in worker) == ("ok", True)
-    assert of_area(found, "queues") == [("ok", "no jobs wait or run")]
-    assert of_area(found, "clock") == [("ok", "the wall clock runs evenly")]
+    assert of_area(found, "queues") == [("ok", "no job is queued or running")]
+    assert of_area(found, "clock") == [("ok", "the wall clock is steady")]
     assert {level for level, _ in of_area(found, "parts")} <= {"ok", "warning"}
 
 
@@ -67,9 +67,9 @@ def test_it_says_as_whom_programs_run_and_what_they_may_use(tmp_path: Path) -> N
     users = users_in_force(sandbox_in_force().strength)
     said = [words for _, words in of_area(diagnose(tmp_path), "parts")]
     if users.uids is None:
-        assert any(words.startswith("programs share the uid of the server") for words in said)
+        assert any(words.startswith("programs share the server's uid") for words in said)
     else:
-        assert f"each program has a uid of its own, from {users.uids}" in said
+        assert f"each program has its own uid, from {users.uids}" in said
     assert any(words.startswith("seccomp: programs ") for words in said)
     assert any(words.startswith("a command may use 256 MiB of disk") for words in said)
 
@@ -186,8 +186,8 @@ def test_queues_that_stand_still_are_named(tmp_path: Path, app_reference: str) -
 
     warnings = [said for level, said in of_area(found, "queues") if level == "warning"]
     assert any(said.startswith("queue 'held': 1 ready") and "paused" in said for said in warnings)
-    assert "jobs of kind 'echo' wait, and no running worker has that kind" in warnings
-    assert of_area(found, "workers") == [("warning", "no worker is running: jobs wait")]
+    assert "jobs of kind 'echo' are queued, but no running worker has that kind" in warnings
+    assert of_area(found, "workers") == [("warning", "no worker is running: no job starts")]
 
 
 def test_a_store_whose_lock_is_held_is_not_waited_for_for_ever(tmp_path: Path) -> None:

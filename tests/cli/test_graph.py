@@ -52,7 +52,7 @@ def test_a_folder_becomes_a_graph_beside_a_summary(
         "shop/till.py",
     }
     assert "4 files, " in done.stderr
-    assert "(not 1 ignored)" in done.stderr
+    assert "(skipped: 1 ignored)" in done.stderr
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["2", "shop.prices.price"] in lines
     assert ["shop.prices,", "shop.till"] in lines  # a circle
@@ -87,7 +87,7 @@ def test_what_is_wrong_is_said(server: Running, code: Path, tmp_path: Path) -> N
     assert run(server, tmp_path, "nowhere").returncode == 2
     assert "--format" in run(server, tmp_path, "code", "-o", "graph.txt").stderr
     (tmp_path / "empty").mkdir()
-    assert "nothing to make a graph of" in run(server, tmp_path, "empty").stderr
+    assert "no files to make a graph of" in run(server, tmp_path, "empty").stderr
 
 
 def test_too_many_modules_are_no_picture(server: Running, tmp_path: Path) -> None:

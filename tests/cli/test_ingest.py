@@ -96,5 +96,7 @@ def test_ctrl_c_leaves_what_was_sent_to_go_on(server: Running, folder: Path) -> 
         screen.wait_for("0 of 2")
         screen.press_ctrl_c()
         assert screen.end() == 130
-    assert "What was sent goes on: coatcheck jobs list --kind ingest.document" in screen.text
+    assert (
+        "Documents already sent continue: coatcheck jobs list --kind ingest.document" in screen.text
+    )
     assert httpx2.post(f"{queue}/resume").status_code == 200

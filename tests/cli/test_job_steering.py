@@ -28,7 +28,7 @@ def test_steps_are_a_table_for_people(shell: Shell, client: Client) -> None:
 
     title, *rows = shell.run("jobs", "steps", job_id).stdout.splitlines()
 
-    assert title.split() == ["#", "STEP", "STATE", "TRIES", "TOOK", "OUTCOME"]
+    assert title.split() == ["#", "STEP", "STATE", "ATTEMPTS", "TOOK", "OUTCOME"]
     first, second = (row.split() for row in rows)
     assert (first[:4], first[-1]) == (["0", "count", "succeeded", "1"], "4")
     assert (second[:5], second[-1]) == (["1", "event", "answer", "succeeded", "1"], "42")
@@ -42,7 +42,7 @@ def test_a_job_without_steps(shell: Shell, client: Client) -> None:
     job_id = client.submit("echo", 1).id
     ended = shell.run("jobs", "steps", job_id)
     assert (ended.returncode, ended.stdout) == (0, "")
-    assert "has taken no steps" in ended.stderr
+    assert "has no recorded steps" in ended.stderr
     assert shell.run("jobs", "steps", MISSING).returncode == 3
 
 
@@ -81,7 +81,7 @@ def test_jobs_are_resumed_by_their_ids(shell: Shell, client: Client, tmp_path: P
     assert said.returncode == 3
     first, second = said.stdout.splitlines()
     assert first.startswith(f"{failed.id} is ")
-    assert second == f"{ended.id} had succeeded before"
+    assert second == f"{ended.id} was already succeeded"
     assert failed.result() == "here"
     assert shell.json("jobs", "resume", ended.id)["state"] == "succeeded"
 
@@ -125,7 +125,7 @@ def test_cancelled_jobs_are_resumed_without_asking_when_told_so(
 def test_it_must_be_said_which_jobs_to_resume(shell: Shell, arguments: tuple[str, ...]) -> None:
     ended = shell.run("jobs", "resume", *arguments)
     assert ended.returncode == 2
-    assert "name jobs by their ids, or say which" in ended.stderr
+    assert "give either job ids or a filter" in ended.stderr
 
 
 def test_a_job_is_forked_at_a_step(shell: Shell, client: Client) -> None:

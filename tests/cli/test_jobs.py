@@ -115,7 +115,7 @@ def test_cancel_goes_through_all_of_them(shell: Shell, client: Client) -> None:
     assert ended.returncode == 3
     assert ended.stdout.splitlines() == [
         f"{later[0]} cancelled",
-        f"{done.id} had succeeded before",
+        f"{done.id} was already succeeded",
         f"{later[1]} cancelled",
     ]
     assert MISSING in ended.stderr
@@ -156,7 +156,7 @@ def test_a_queue_is_paused_and_goes_on(shell: Shell) -> None:
     assert [queue["ready"] for queue in listed if queue["name"] == "held"] == [1]
     [row] = [row.split() for row in table.splitlines() if row.startswith("held ")]
     assert (row[1:4], row[-1]) == (["1", "0", "0"], "paused")
-    assert resumed.stdout.startswith("queue held goes on")
+    assert resumed.stdout.startswith("queue held is resumed")
     assert shell.run("watch", job).stdout == "1\n"
 
 

@@ -35,7 +35,7 @@ def test_all_that_is_not_ignored_comes_along(tmp_path: Path) -> None:
     (tmp_path / "p/q/.gitignore").write_text("!keep.log\n")
     names, found = packed(tmp_path)
     assert names == [".gitignore", "a.py", "p/b.py", "p/q/.gitignore", "p/q/keep.log"]
-    assert (found.files, found.left_out) == (5, {"ignored": 3})
+    assert (found.files, found.skipped) == (5, {"ignored": 3})
 
 
 def test_what_nobody_would_read_stays(tmp_path: Path) -> None:
@@ -44,11 +44,11 @@ def test_what_nobody_would_read_stays(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     names, found = packed(tmp_path)
     assert names == ["Lib.jar", "README", "a.py"]
-    assert found.left_out == {
+    assert found.skipped == {
         "archives": 1,
         "too large": 1,
         "not files": 1,
-        "of the same name but for its case": 1,
+        "with names that differ only in case": 1,
     }
 
 
@@ -58,7 +58,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "here/file.py").symlink_to(tmp_path / "outside/secret.py")
     (tmp_path / "here/loop").symlink_to(tmp_path / "here")
     names, found = packed(tmp_path / "here")
-    assert (names, found.left_out) == (["a.py"], {"symbolic links": 3})
+    assert (names, found.skipped) == (["a.py"], {"symbolic links": 3})
 
 
 def test_a_part_of_a_package_keeps_the_names_it_is_imported_by(tmp_path: Path) -> None:

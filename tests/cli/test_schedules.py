@@ -48,7 +48,9 @@ def test_a_schedule_from_its_beginning_to_its_end(shell: Shell, client: Client, 
 
     assert shell.run("schedules", "pause", name).stdout == f"schedule {name} is paused\n"
     assert shell.json("schedules", "pause", name)["paused"] is True
-    assert shell.run("schedules", "resume", name).stdout.startswith(f"schedule {name} goes on: ")
+    assert shell.run("schedules", "resume", name).stdout.startswith(
+        f"schedule {name} is resumed, next due: "
+    )
 
     triggered = shell.run("schedules", "trigger", name)
     job = client.wait(triggered.stdout.strip(), PATIENCE_S)
@@ -92,7 +94,7 @@ def test_looking_ahead_needs_no_server(shell: Shell) -> None:
         (["next", "--cron", "99 * * * *"], "minute: 99"),
         (["next", "--cron", "@daily", "--timezone", "Berlin"], "IANA"),
         (["next", "x", "--cron", "@daily"], "either the name"),
-        (["--json", "pause", "x"], "put options behind 'pause'"),
+        (["--json", "pause", "x"], "put options after 'pause'"),
     ],
 )
 def test_what_cannot_work_is_told(shell: Shell, arguments: list[str], complaint: str) -> None:

@@ -46,7 +46,7 @@ def test_serve_says_where_it_listens_and_where_jobs_are_kept(
     with running("serve", app_reference, "--port", "0", folder=tmp_path) as server:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", server.url())
         assert "loopback only" in server.stdout.wait_for(ANNOUNCEMENT)
-        assert server.stdout.wait_for("Jobs are kept in").endswith("sqlite:///data/coatcheck.db")
+        assert server.stdout.wait_for("Jobs are stored in").endswith("sqlite:///data/coatcheck.db")
         assert (tmp_path / "data" / "coatcheck.db").exists()
         cockpit = server.stdout.wait_for("The cockpit is at").split()[-1]
         assert cockpit == f"{server.url()}/ui"
@@ -162,7 +162,7 @@ def test_the_demo_shows_a_job_through_each_door_and_ends(tmp_path: Path) -> None
     assert "there are 1,270,607 primes below 20,000,000" in ended.stdout
     assert (tmp_path / "data" / "demo-diagram.svg").read_text().startswith("<svg")
     assert f"  {os.uname().sysname} " in ended.stdout
-    assert "nothing of the code is kept" in ended.stdout
+    assert "no code is stored" in ended.stdout
     # It asks its own documentation, and the page that knows answers.
     [answer] = re.findall(rf"search\?q={re.escape(QUESTION)}\n  (.*?): (.*)", ended.stdout)
     assert answer[0] == "docs/guarantees.md"

@@ -89,7 +89,10 @@ def test_waiting_may_run_out_and_the_job_goes_on(shell: Shell, client: Client) -
         (["echo", "@missing.json"], "cannot read missing.json"),
         (["echo", "1", "--label", "plain"], "write a label as name=value"),
         (["echo", "1", "--run-at", "soon"], "'soon' is neither"),
-        (["echo", "1", "--run-at", "10m", "--key", "k"], "with --key, write --run-at in full"),
+        (
+            ["echo", "1", "--run-at", "10m", "--key", "k"],
+            "with --key, give --run-at as an absolute time",
+        ),
         (["echo", "1", "--timeout", "-1"], "is not a duration"),
         (["crash", "17"], "the input does not fit kind 'crash'"),
         (["no-such-kind"], "there is no kind 'no-such-kind'"),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from coatcheck.cli.output.tables import TableColumn, cut, lay_out
+from coatcheck.cli.output.tables import TableColumn, lay_out, truncate
 from coatcheck.cli.output.terminal import plain, pretty
 from coatcheck.cli.output.time_format import read_moment, read_seconds, read_since, short
 
@@ -60,7 +60,7 @@ def test_pretty_json_is_the_same_json(value: object) -> None:
 
 @given(st.text(), st.integers(1, 40))
 def test_a_cut_text_is_no_wider_than_it_may_be(text: str, width: int) -> None:
-    assert cell_len(cut(plain(text), width)) <= width
+    assert cell_len(truncate(plain(text), width)) <= width
 
 
 COLUMNS = (TableColumn("ID"), TableColumn("KIND", 1), TableColumn("STATE"), TableColumn("WORDS", 2))

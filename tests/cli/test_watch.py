@@ -118,7 +118,7 @@ def test_what_holds_a_queued_job_is_shown(shell: Shell) -> None:
         assert screen.end() == 6
         assert "queued" in screen.text
         assert "it was submitted to start at" in screen.text
-        assert "is still queued; it goes on" in screen.text
+        assert "is still queued; it continues" in screen.text
 
 
 @pytest.mark.parametrize("columns", [20, 60, 200])

@@ -29,7 +29,7 @@ def test_a_webhook_is_made_and_its_secret_is_shown_once(shell: Shell, client: Cl
 def test_webhooks_are_looked_at(shell: Shell, webhook: str) -> None:
     shown = shell.json("webhooks", "show", webhook)
     assert re.search(
-        r"^stands +enabled$", shell.run("webhooks", "show", webhook).stdout, re.MULTILINE
+        r"^status +enabled$", shell.run("webhooks", "show", webhook).stdout, re.MULTILINE
     )
     assert shown in shell.json("webhooks", "list")["webhooks"]
     [row] = [line for line in shell.run("webhooks").stdout.splitlines() if webhook in line]

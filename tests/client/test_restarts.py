@@ -27,7 +27,7 @@ def test_a_wait_outlives_the_api_process(own_server: Running, pipe: Path, connec
             poll_until(lambda: len(connected_ports(api)) == 2, "the waiter connects to the API")
 
             os.kill(api, signal.SIGKILL)
-            own_server.stderr.wait_for("a process ended and will be started again")
+            own_server.stderr.wait_for("process exited; restarting")
             assert not waiting.done()
             writing.write("still here")
 
@@ -45,7 +45,7 @@ def test_a_submit_amid_a_restart_waits_for_it_instead_of_being_refused(
     before = _api_process(own_server)
 
     os.kill(before, signal.SIGKILL)
-    own_server.stderr.wait_for("a process ended and will be started again")
+    own_server.stderr.wait_for("process exited; restarting")
     assert connect(url).run("echo", "patience", timeout=PATIENCE_S) == "patience"
 
     assert _api_process(own_server) != before

@@ -42,10 +42,10 @@ async def test_a_key_finds_what_it_is_good_for(url: str, engine: Engine) -> None
         # It could not ask after a task, so it is given none, and no tool to come back with.
         assert text_of(await client.call_tool("shout", {"input": "ho"})) == "HO"
         for tool, arguments in (("buy", {"item": "hat"}), ("job_status", {"job_id": "x"})):
-            with pytest.raises(MCPError, match="no such tool"):
+            with pytest.raises(MCPError, match="unknown tool"):
                 await client.call_tool(tool, arguments)
     async with connected(url, reader) as client:
-        with pytest.raises(MCPError, match="no such tool"):
+        with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("shout", {"input": "ho"})
 
 
@@ -71,7 +71,7 @@ async def test_another_tenants_jobs_and_tasks_are_not_there(
         job = await engine.get(created.task_id, "acme")
         async with connected(url, umbrella, tasks=True) as stranger:
             for method in (look, cancel):
-                with pytest.raises(MCPError, match="no such task"):
+                with pytest.raises(MCPError, match="unknown task"):
                     await method(stranger.session, created.task_id)
             for tool in ("job_status", "job_result", "job_cancel"):
                 refused = await stranger.call_tool(tool, {"job_id": job.id})

@@ -20,7 +20,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from coatcheck.client.address import find_address
-from coatcheck.mcp.stdio import Bridge, lines_of
+from coatcheck.mcp.stdio import Bridge, read_lines
 from tests.cli.processes import Running, environment, running
 from tests.mcp import app
 from tests.mcp.client import KnowsTasks, begun, connected, ended, look, text_of
@@ -62,7 +62,7 @@ async def test_tools_over_stdio(url: str, gate: Gate, mode: str) -> None:
         held = await client.call_tool("held", {"input": "coat"}, progress_callback=told)
         assert text_of(held) == "coat"
         assert seen[0] == 1
-        with pytest.raises(MCPError, match="no such tool"):
+        with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("größe", {})
 
 
@@ -95,7 +95,7 @@ async def talk(url: str, *lines: bytes, retry_for_s: float = 0.0) -> list[dict[s
     with os.fdopen(there, "wb") as pipe:
         pipe.write(b"\n".join(lines))
     bridge = Bridge(find_address(url, ""), written.append, retry_for_s=retry_for_s)
-    await bridge.run(lines_of(here))
+    await bridge.run(read_lines(here))
     os.close(here)
     return [json.loads(line) for line in written]
 
@@ -227,7 +227,7 @@ async def test_a_client_that_does_not_listen_ends_it(url: str) -> None:
     here, there = os.pipe()
     os.write(there, b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     with pytest.raises(BrokenPipeError):  # what the command line makes an end of
-        await Bridge(find_address(url, ""), nobody_listens).run(lines_of(here))
+        await Bridge(find_address(url, ""), nobody_listens).run(read_lines(here))
     os.close(there)
 
 

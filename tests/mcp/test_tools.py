@@ -46,7 +46,7 @@ async def test_tools_are_listed_with_schemas_that_fit_their_kinds(url: str) -> N
     ]
     # What only a surface can hand in is not among them, nor can it be called.
     async with connected(url) as client:
-        with pytest.raises(MCPError, match="no such tool"):
+        with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("of_a_surface", {})
     assert tools["buy"].description == "Buy something."
     # What is listed is the key's own: nobody may keep it for others.
@@ -94,7 +94,7 @@ async def test_what_a_kind_does_not_take_is_said_where_it_is_wrong(
             ("job_status", {"job_id": "01M7GDTNAQ55VVM48585MMPRGK"}),
         ):
             assert (await client.call_tool(tool, arguments)).is_error, (tool, arguments)
-        with pytest.raises(MCPError, match="no such tool"):
+        with pytest.raises(MCPError, match="unknown tool"):
             await client.call_tool("sell", {})
     assert await engine.store.queues() == []  # nothing was submitted
 
