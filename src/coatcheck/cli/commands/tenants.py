@@ -100,7 +100,7 @@ def set_(name: str, quotas: tuple[str, ...], as_json: bool, **flags: Any) -> Non
     changes = dict(_read_quota(text) for text in quotas)
 
     async def put(authenticator: Authenticator, store: Store) -> Tenant:
-        tenant = await store.get_tenant(name)
+        tenant = await store.access.get_tenant(name)
         limits = (tenant.quotas if tenant else Quotas())._replace(**changes)
         return (await authenticator.put_tenant(name, quotas=limits, actor=CLI))[0]
 
@@ -153,7 +153,7 @@ def usage(name: str, last: str, as_json: bool, **flags: Any) -> None:
     since = max(0, until - milliseconds(last, "--last"))
 
     async def read(authenticator: Authenticator, store: Store) -> list[Usage]:
-        return await store.usage((await authenticator.tenant(name)).name, since, until)
+        return await store.access.list_usage((await authenticator.tenant(name)).name, since, until)
 
     shown = [usage_view(used) for used in with_authenticator(flags, read)]
     if as_json:

@@ -15,11 +15,11 @@ from coatcheck.cli.doctor.findings import Finding, ok, problem, warning
 from coatcheck.errors import ConfigurationError
 from coatcheck.http.surfaces.base import OptionalPart
 from coatcheck.mcp.surface import McpSurface
-from coatcheck.sandbox import SandboxBackend, SandboxLimits, sandbox_in_force
-from coatcheck.sandbox.detect import users_in_force
+from coatcheck.sandbox import SandboxBackend, SandboxLimits, detect_sandbox
+from coatcheck.sandbox.detect import detect_users
 from coatcheck.sandbox.exposure import exposed_files
 from coatcheck.sandbox.identity import is_enterable_by_all
-from coatcheck.sandbox.lockdown import walls_here
+from coatcheck.sandbox.lockdown import detect_protections
 from coatcheck.sandbox.seccomp import deny_filter
 from coatcheck.settings import Settings
 from coatcheck.surfaces.configured import configured_surfaces
@@ -71,15 +71,15 @@ def _program(name: str, commands: tuple[str, ...], purpose: str) -> Finding:
 
 
 def _parser_sandbox() -> Finding:
-    walls = walls_here()
-    if walls.complete:
+    protections = detect_protections()
+    if protections.complete:
         message = (
             "documents, archives and diagrams are parsed in processes without files and network"
         )
         return ok(AREA, message)
     message = "the parsers of documents, archives and diagrams have a clean environment, but could"
     advice = "run it on Linux 6.12 or newer, x86-64 or ARM64, with Landlock and seccomp"
-    return warning(AREA, f"{message} {walls.missing}", advice)
+    return warning(AREA, f"{message} {protections.missing}", advice)
 
 
 def _surfaces() -> Iterator[Finding]:
@@ -135,14 +135,14 @@ def _version(name: str) -> str | None:
 
 def check_sandbox(settings: Settings) -> Iterator[Finding]:
     """Report the sandbox that programs run in."""
-    found = sandbox_in_force()
-    message = f"programs run under {found.strength}: {found.says}"
-    if found.strength is SandboxBackend.RLIMITS:
+    found = detect_sandbox()
+    message = f"programs run under {found.backend}: {found.says}"
+    if found.backend is SandboxBackend.RLIMITS:
         yield warning(AREA, f"{message} ({found.why})", found.advice)
     else:
         yield ok(AREA, message)
-    yield _users(found.strength)
-    yield _filter(found.strength)
+    yield _users(found.backend)
+    yield _filter(found.backend)
     limits = SandboxLimits()
     yield ok(
         AREA,
@@ -153,8 +153,8 @@ def check_sandbox(settings: Settings) -> Iterator[Finding]:
         yield problem(AREA, exposed, "commands are not served until then")
 
 
-def _users(strength: SandboxBackend) -> Finding:
-    users = users_in_force(strength)
+def _users(backend: SandboxBackend) -> Finding:
+    users = detect_users(backend)
     temporary = tempfile.gettempdir()
     if users.uids is not None and not is_enterable_by_all([Path(temporary, "folder")]):
         message = f"commands share the server's uid: other users cannot enter {temporary}"
@@ -165,11 +165,11 @@ def _users(strength: SandboxBackend) -> Finding:
     return warning(AREA, message, users.advice) if users.advice else ok(AREA, message)
 
 
-def _filter(strength: SandboxBackend) -> Finding:
+def _filter(backend: SandboxBackend) -> Finding:
     if deny_filter(owns_files=False) is None:
         message = "no seccomp filter for this processor: programs can change the server's files"
         return warning(AREA, message, "run it on x86-64 or arm64, or under bubblewrap")
-    owns = users_in_force(strength).uids is not None
+    owns = detect_users(backend).uids is not None
     modes = "change modes only of their own files" if owns else "cannot change file modes"
     return ok(
         AREA, f"seccomp: programs {modes}, cannot watch files, and cannot limit other processes"

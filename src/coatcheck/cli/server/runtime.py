@@ -23,7 +23,7 @@ from coatcheck.http.app import create_http_app
 from coatcheck.http.protocol.timeouts import TimeoutProtocol, close_silent
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.settings import Settings
-from coatcheck.tracing import start_tracing
+from coatcheck.tracing import tracing_from_environment
 from coatcheck.ui.pages import Cockpit
 from coatcheck.worker.attempts.runners import NewLoop
 from coatcheck.worker.worker import Worker
@@ -51,7 +51,6 @@ API_GRACE_S = 5
 
 def run_process(main: Coroutine[Any, Any, None]) -> None:
     """Run a process's main coroutine on the fastest available event loop."""
-    start_tracing("coatcheck")
     raise_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])
@@ -72,8 +71,9 @@ async def open_engine(app: App, settings: Settings) -> AsyncIterator[Engine]:
     for surface in surfaces:
         surface.configure(settings)
     try:
-        tidy_tasks = [surface.sweep for surface in surfaces]
-        async with lifespan.open_engine(app, settings, tidy_tasks) as engine:
+        sweeps = [surface.sweep for surface in surfaces]
+        tracing = tracing_from_environment("coatcheck")
+        async with lifespan.open_engine(app, settings, sweeps, tracing) as engine:
             yield engine
     finally:
         for surface in surfaces:
