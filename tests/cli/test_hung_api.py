@@ -34,16 +34,16 @@ def _take_descriptors(pid: int) -> None:
 
 @linux
 @pytest.mark.parametrize("harm", [_stop, _take_descriptors])
-def test_an_api_that_hangs_is_restarted(
+def test_hung_api_is_restarted(
     tmp_path: Path, app_reference: str, harm: Callable[[int], None]
 ) -> None:
     arguments = ("serve", app_reference, "--port", "0")
     with running(*arguments, folder=tmp_path, COATCHECK_HANG_S="3") as server:
         url = server.url()
         hung = next(pid for pid, argv in children_of(server.pid).items() if "--no-worker" in argv)
-        server.stderr.wait_for('"api answers"')
+        server.stderr.wait_for('"process responds"')
         harm(hung)
-        said = json.loads(server.stderr.wait_for('"api hung"'))
+        said = json.loads(server.stderr.wait_for('"process hung"'))
         assert (said["child"], said["child_pid"]) == ("api", hung)
         assert said["missed_probes"] == MISSES
         ended = json.loads(server.stderr.wait_for("process exited; restarting"))
@@ -83,7 +83,7 @@ def _probe(probe: ApiProbe, now: float, listening: socket.socket, with_: bytes) 
     return probe.advance(now)
 
 
-def test_any_answer_counts_and_only_the_first_is_told(listening: socket.socket) -> None:
+def test_any_response_counts_and_only_the_first_is_reported(listening: socket.socket) -> None:
     probe = ApiProbe(listening, hang_s=3)
     probe.reset(0)
     assert not probe.advance(0.5), "not due yet"
@@ -93,7 +93,7 @@ def test_any_answer_counts_and_only_the_first_is_told(listening: socket.socket) 
     assert not probe.is_hung
 
 
-def test_silence_counts_only_after_a_first_answer(listening: socket.socket) -> None:
+def test_silence_counts_only_after_a_first_response(listening: socket.socket) -> None:
     probe = ApiProbe(listening, hang_s=3)
     probe.reset(0)
     for now in range(1, 20):
@@ -103,7 +103,7 @@ def test_silence_counts_only_after_a_first_answer(listening: socket.socket) -> N
     probe.reset(20)
 
 
-def test_three_misses_in_a_row_are_a_hang(listening: socket.socket) -> None:
+def test_three_consecutive_misses_are_a_hang(listening: socket.socket) -> None:
     probe = ApiProbe(listening, hang_s=3)
     probe.reset(0)
     _probe(probe, 1, listening, b"HTTP/1.1 200 OK\r\n\r\n")
@@ -121,7 +121,7 @@ def test_three_misses_in_a_row_are_a_hang(listening: socket.socket) -> None:
     assert not probe.is_hung
 
 
-def test_an_answer_that_waits_is_read_before_the_deadline_is_judged(
+def test_pending_response_is_read_before_the_deadline_is_checked(
     listening: socket.socket,
 ) -> None:
     probe = ApiProbe(listening, hang_s=3)

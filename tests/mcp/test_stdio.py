@@ -74,7 +74,7 @@ async def test_tasks_over_stdio(url: str) -> None:
         assert text_of(task.result) == "HO"
 
 
-async def test_the_key_is_the_commands(url: str, engine: Any) -> None:
+async def test_command_uses_its_own_key(url: str, engine: Any) -> None:
     _, key = await engine.authenticator.create_key("acme", ["jobs:write:shout"])
     async with over_stdio(url, mode="legacy", COATCHECK_API_KEY=key) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["shout"]
@@ -100,7 +100,7 @@ async def talk(url: str, *lines: bytes, retry_for_s: float = 0.0) -> list[dict[s
     return [json.loads(line) for line in written]
 
 
-async def test_lines_that_are_no_requests_harm_nobody(url: str) -> None:
+async def test_invalid_lines_are_answered_with_errors(url: str) -> None:
     answers = await talk(
         url,
         b"{",
@@ -118,7 +118,7 @@ async def test_lines_that_are_no_requests_harm_nobody(url: str) -> None:
     assert [answer["error"]["code"] for answer in answers[:3]] == [-32700, -32600, -32600]
 
 
-async def test_where_nobody_answers_that_is_said() -> None:
+async def test_unreachable_server_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     [answer] = await talk(url, b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
@@ -153,7 +153,7 @@ def kill(server: Running) -> None:
     server.stdout.until_end()
 
 
-async def test_what_was_begun_outlives_the_server(tmp_path: Path) -> None:
+async def test_calls_survive_a_killed_server(tmp_path: Path) -> None:
     """Killed in the middle of two tasks, and of a call that waits: which is made again under its
     key, and is still one job.
     """
@@ -196,7 +196,7 @@ async def test_what_was_begun_outlives_the_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_who_has_a_job_s_id_comes_back_after_a_restart(tmp_path: Path, mode: str) -> None:
+async def test_job_id_works_after_a_restart(tmp_path: Path, mode: str) -> None:
     """A client that knows no tasks, over plain HTTP: another one takes the id up, elsewhere."""
     place, coat = Place(tmp_path), tmp_path / "coat"
     with place.serving(wait_s="0") as server:
@@ -220,7 +220,7 @@ async def test_who_has_a_job_s_id_comes_back_after_a_restart(tmp_path: Path, mod
             assert status.structured_content["state"] == "succeeded"
 
 
-async def test_a_client_that_does_not_listen_ends_it(url: str) -> None:
+async def test_closed_stdout_ends_the_command(url: str) -> None:
     def nobody_listens(_line: str) -> None:
         raise BrokenPipeError
 
@@ -231,7 +231,7 @@ async def test_a_client_that_does_not_listen_ends_it(url: str) -> None:
     os.close(there)
 
 
-def test_neither_the_command_nor_a_server_that_nobody_asks_needs_the_library() -> None:
+def test_library_is_imported_only_on_use() -> None:
     without = "import sys; sys.modules.update(mcp=None, mcp_types=None); "
     needed = (
         "import coatcheck.cli.commands.mcp, coatcheck.cli.server.processes, "

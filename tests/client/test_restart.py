@@ -17,7 +17,9 @@ from tests.client.both import Connect
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 
 
-def test_a_wait_outlives_the_api_process(own_server: Running, pipe: Path, connect: Connect) -> None:
+def test_wait_survives_the_death_of_the_api_process(
+    own_server: Running, pipe: Path, connect: Connect
+) -> None:
     submitter, waiter = connect(own_server.url()), connect(own_server.url())
     with ThreadPoolExecutor(1) as threads:
         handle = submitter.submit("meet", str(pipe))
@@ -38,9 +40,7 @@ def test_a_wait_outlives_the_api_process(own_server: Running, pipe: Path, connec
     assert job["attempt"] == 1, "the worker went on meanwhile"
 
 
-def test_a_submit_amid_a_restart_waits_for_it_instead_of_being_refused(
-    own_server: Running, connect: Connect
-) -> None:
+def test_submit_during_a_restart_waits(own_server: Running, connect: Connect) -> None:
     url = own_server.url()
     before = _api_process(own_server)
 

@@ -29,7 +29,7 @@ def packed(folder: Path) -> tuple[list[str], PackResult]:
         return archive.namelist(), found
 
 
-def test_all_that_is_not_ignored_comes_along(tmp_path: Path) -> None:
+def test_files_that_are_not_ignored_are_packed(tmp_path: Path) -> None:
     write(tmp_path, "a.py", "p/b.py", "p/build/x.py", "build/y.py", "p/q/c.log", "p/q/keep.log")
     (tmp_path / ".gitignore").write_text("build/\n*.log\n")
     (tmp_path / "p/q/.gitignore").write_text("!keep.log\n")
@@ -38,7 +38,7 @@ def test_all_that_is_not_ignored_comes_along(tmp_path: Path) -> None:
     assert (found.files, found.skipped) == (5, {"ignored": 3})
 
 
-def test_what_nobody_would_read_stays(tmp_path: Path) -> None:
+def test_archives_and_large_files_are_skipped(tmp_path: Path) -> None:
     write(tmp_path, "a.py", ".git/config", "data.tar.gz", "Lib.jar", "README", "readme")
     (tmp_path / "huge.csv").write_bytes(b"x" * (8 * 1024 * 1024 + 1))
     os.mkfifo(tmp_path / "pipe")
@@ -61,14 +61,14 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert (names, found.skipped) == (["a.py"], {"symbolic links": 3})
 
 
-def test_a_part_of_a_package_keeps_the_names_it_is_imported_by(tmp_path: Path) -> None:
+def test_subpackage_keeps_its_import_path(tmp_path: Path) -> None:
     write(tmp_path, "src/shop/__init__.py", "src/shop/cart/__init__.py", "src/shop/cart/items.py")
     names, _ = packed(tmp_path / "src/shop/cart")
     assert names == ["shop/cart/__init__.py", "shop/cart/items.py"]
     assert packed(tmp_path / "src")[0][0] == "shop/__init__.py"
 
 
-def test_the_same_folder_makes_the_same_zip(tmp_path: Path) -> None:
+def test_same_folder_gives_the_same_zip(tmp_path: Path) -> None:
     write(tmp_path, "a.py", "b/c.py")
     one, other = io.BytesIO(), io.BytesIO()
     pack(tmp_path, one)
@@ -120,7 +120,7 @@ NESTED = "not.py\n!deeper/not.py\n/deeper/yes.py\n"
 @pytest.mark.skipif(shutil.which("git") is None, reason="it is git that knows")
 @pytest.mark.parametrize("catch_all", [True, False])
 @pytest.mark.parametrize("below", ["", "sub", "p"])
-def test_it_is_as_git_has_it(tmp_path: Path, catch_all: bool, below: str) -> None:
+def test_ignore_rules_match_git(tmp_path: Path, catch_all: bool, below: str) -> None:
     write(tmp_path, *NAMES)
     rules = RULES if catch_all else RULES.replace("\n**\n", "\n")
     (tmp_path / ".gitignore").write_text(rules)
