@@ -1,4 +1,4 @@
-"""`coatcheck backup`: taken from a server at work, and a server on the copy finishes the jobs."""
+"""`coatcheck backup` of a running server; a server on the copy finishes the jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.processes import run_to_end
 from tests.faults.place import sqlite_place
 from tests.faults.server import Server
 
-from .copied import finish, put_in, take_effects
+from .backup_jobs import finish, put_in, take_effects
 
 
 def test_server_on_the_copy_finishes_every_job(tmp_path: Path) -> None:

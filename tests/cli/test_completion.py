@@ -1,4 +1,4 @@
-"""Shell completion: the scripts, and what is proposed."""
+"""Shell completion: the scripts and the completions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk with no room left, seen from outside: 503 until there is room, and nothing lost."""
+"""A full disk: 503 until there is space, and no job is lost."""
 
 from __future__ import annotations
 

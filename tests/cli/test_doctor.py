@@ -1,4 +1,4 @@
-"""`coatcheck doctor`: what it finds, that it changes nothing, and that nothing can upset it."""
+"""`coatcheck doctor`: its findings; it changes nothing and never crashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`coatcheck graph`: a folder of code becomes the graph of it."""
+"""`coatcheck graph`."""
 
 from __future__ import annotations
 

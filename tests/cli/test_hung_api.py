@@ -1,4 +1,4 @@
-"""An API process that lives and does not answer is replaced by its supervisor."""
+"""The supervisor restarts a hung API process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`coatcheck ingest` and `coatcheck search`: files in, answers out."""
+"""`coatcheck ingest` and `coatcheck search`."""
 
 from __future__ import annotations
 

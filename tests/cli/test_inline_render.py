@@ -1,4 +1,4 @@
-"""A real server that draws within its requests: what it starts for that ends with it."""
+"""Inline rendering in a real server: its render process ends with the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`coatcheck keys` and `coatcheck tenants`, and the server they open."""
+"""`coatcheck keys` and `coatcheck tenants`, with a server that uses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder as a zip: what comes along is what git would not leave out."""
+"""A folder as a zip file without the files that git ignores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The production profile over a real server: what SECURITY.md says of it."""
+"""The production profile of a real server, as SECURITY.md describes it."""
 
 from __future__ import annotations
 

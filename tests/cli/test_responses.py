@@ -1,4 +1,4 @@
-"""What servers may answer, good or bad, and what a script learns of it."""
+"""Responses of servers, and the exit codes for them."""
 
 from __future__ import annotations
 

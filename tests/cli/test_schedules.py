@@ -1,4 +1,4 @@
-"""`coatcheck schedules`, as a person and a script use it."""
+"""`coatcheck schedules`, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`coatcheck serve` and `coatcheck worker`, as the processes they are."""
+"""`coatcheck serve` and `coatcheck worker` as real processes."""
 
 from __future__ import annotations
 

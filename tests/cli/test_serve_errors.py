@@ -1,4 +1,4 @@
-"""`coatcheck serve` that cannot ever work: one clear message, exit code 78, and no restart."""
+"""Permanent failures of `coatcheck serve`: one clear message, exit code 78, no restart."""
 
 from __future__ import annotations
 

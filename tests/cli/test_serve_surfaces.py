@@ -1,4 +1,4 @@
-"""`coatcheck serve` without an app: the surfaces that are installed."""
+"""`coatcheck serve` without an app: the installed surfaces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`coatcheck submit`, piped as a script has it."""
+"""`coatcheck submit` in a pipe."""
 
 from __future__ import annotations
 

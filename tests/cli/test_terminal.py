@@ -1,4 +1,4 @@
-"""Text that cannot steer a terminal, tables that fit it, times as people read them."""
+"""Escaped text, tables that fit the terminal, and time formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`coatcheck watch` and `submit --wait` as a person sees them, on a terminal."""
+"""`coatcheck watch` and `submit --wait` on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`coatcheck webhooks`, as a person and a script use it."""
+"""`coatcheck webhooks`, as text and as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a client looks for its server."""
+"""The address and key of a client's server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that jobs leave behind, as the clients get them."""
+"""Artifacts of jobs through both clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything a client can ask for beside a job's result."""
+"""The calls of both clients beside submit and result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An async program that gives up waiting leaves nothing behind."""
+"""Cancelled asyncio calls leave no task and no connection behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python clients, used as their readers will use them: each test runs with both."""
+"""The Python clients in typical use; each test runs with both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client does with jobs that take steps and wait: each test runs with both clients."""
+"""Calls on jobs with steps and waits; each test runs with both clients."""
 
 from __future__ import annotations
 

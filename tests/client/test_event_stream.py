@@ -1,4 +1,4 @@
-"""Server-sent events are the same however the network cuts them."""
+"""Server-sent events do not depend on chunk boundaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Following a job's log where the server and the way to it are scripted; no time passes."""
+"""The event stream of a job, with a scripted server and a fake clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Half of all requests come to harm on the way; the program notices nothing."""
+"""Half of all requests are disturbed; the caller notices nothing."""
 
 from __future__ import annotations
 

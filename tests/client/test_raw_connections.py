@@ -1,4 +1,4 @@
-"""What a client library would never do, over a plain socket to a real server."""
+"""Raw socket connections to a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting through the death of the API process: the job is durable, and so is the wait."""
+"""Waits and submits survive a restart of the API process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is repeated, after which pauses, and for how long: a scripted server, and no time passes."""
+"""Retries and their pauses, with a scripted server and a fake clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that cannot be reached is said in a sentence, not in a traceback of a library's."""
+"""An unreachable server raises an error with a clear message."""
 
 from __future__ import annotations
 

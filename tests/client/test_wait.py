@@ -1,4 +1,4 @@
-"""Waiting for a job's end, where the way to the server is not what it should be."""
+"""The wait for a job over an unreliable connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same keys, scopes, tenants and checks as on every other call."""
+"""Keys, scopes, tenants and origin checks of the MCP endpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`coatcheck mcp`, and servers that restart in the middle of a task: as real processes."""
+"""`coatcheck mcp`, and servers that restart during a task, as real processes."""
 
 from __future__ import annotations
 

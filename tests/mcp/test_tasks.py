@@ -1,4 +1,4 @@
-"""Tasks: for clients that declare them, a call is answered at once, and asked after."""
+"""The tasks extension: a call returns a task immediately, and the client polls it."""
 
 from __future__ import annotations
 

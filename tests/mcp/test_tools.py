@@ -1,4 +1,4 @@
-"""Kinds as tools, for clients that know no tasks: what is quick is answered, the rest goes on."""
+"""Kinds as tools, for clients without the tasks extension."""
 
 from __future__ import annotations
 
