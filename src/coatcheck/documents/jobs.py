@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
 
 from coatcheck.documents.fields import (
     Count,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any, TypedDict
+from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
+from typing_extensions import TypedDict
 
 Schema = dict[str, Any]
 
@@ -78,3 +79,8 @@ def documented_as(schema: Schema) -> Callable[[Schema], None]:
         generated.update(schema)
 
     return replace
+
+
+def omit_default(generated: Schema) -> None:
+    """Remove the default from the generated schema of a field; a `json_schema_extra`."""
+    generated.pop("default", None)

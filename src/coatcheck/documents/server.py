@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, NotRequired
 
 from pydantic import Field, WithJsonSchema
+from typing_extensions import TypedDict
 
 from coatcheck.documents.fields import Count, JSONObject, KeyId, Name, Timestamp
 from coatcheck.documents.schema import Document

@@ -24,13 +24,13 @@ from coatcheck.documents.access import (
     UsageDocument,
     UsagePage,
 )
-from coatcheck.documents.schema import documented_as, nullable, schema_of
+from coatcheck.documents.schema import documented_as, nullable, omit_default, schema_of
 from coatcheck.engine.auth import Authenticator
 from coatcheck.engine.confirmation import waive_confirmation
 from coatcheck.engine.engine import Engine
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.caller import actor_of, caller_of
-from coatcheck.http.endpoint import JSON, ref
+from coatcheck.http.endpoint import JSON
 from coatcheck.http.jobs.views import dumps, optional_time
 from coatcheck.http.request.models import OptionalTime, RequestModel, read_model
 from coatcheck.http.request.query import (
@@ -90,10 +90,7 @@ class TenantRequest(RequestModel):
         TenantStatus | None,
         Field(strict=False, json_schema_extra=documented_as(nullable(schema_of(StatusName)))),
     ] = None
-    quotas: Annotated[
-        QuotasRequest | None,
-        Field(json_schema_extra=documented_as(nullable(ref("QuotasRequest")))),
-    ] = None
+    quotas: Annotated[QuotasRequest | None, Field(json_schema_extra=omit_default)] = None
 
 
 async def create_key(request: Request) -> Response:

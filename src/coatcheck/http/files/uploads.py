@@ -115,7 +115,7 @@ async def sign_upload(request: Request) -> Response:
         "id": signed.id,
         "method": "PUT",
         "url": signed.url,
-        "headers": signed.headers,
+        "headers": dict(signed.headers),
         "expires_at": to_rfc3339(signed.expires_at),
         "links": {"complete": f"/v1/uploads/{signed.id}/complete"},
     }

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.documents.jobs import BulkResultDocument
-from coatcheck.engine.bulk import MOST_AT_ONCE, BulkResult
+from coatcheck.engine.bulk import MAX_JOBS, BulkResult
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import LABELS_AT_MOST
 from coatcheck.http.auth.caller import check_kind, tenant_of
@@ -49,7 +49,7 @@ class BulkRequest(RequestModel):
     labels: dict[str, str] = Field(default_factory=dict, max_length=LABELS_AT_MOST)
     created_after: OptionalTime = None
     created_before: OptionalTime = None
-    limit: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)] = MOST_AT_ONCE
+    limit: Annotated[int, Field(ge=1, le=MAX_JOBS)] = MAX_JOBS
     cursor: str | None = None
     dry_run: bool = False
 

@@ -16,9 +16,9 @@ from starlette.responses import Response
 
 from coatcheck.documents.jobs import CardActions, StreamedCard
 from coatcheck.documents.schema import schema_of
+from coatcheck.engine.bulk import RESUMABLE
 from coatcheck.engine.confirmation import ensure_confirmed
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.resume_fork import RESUMABLE
 from coatcheck.errors import NotFound, StoreUnavailable, Unauthorized
 from coatcheck.http.auth.caller import caller_of
 from coatcheck.http.auth.readers import may_read, named_job

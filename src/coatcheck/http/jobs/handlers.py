@@ -65,7 +65,7 @@ async def _submit_and_wait(
     if key is None:
         job, replayed = await engine.submit(submission), False
     else:
-        [job], replayed = await engine.submit_once(submission, key)
+        [job], replayed = await engine.submit_idempotent(submission, key)
     log.debug("job submitted", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
     if preference.wait_s and not job.state.is_terminal:
         job = await engine.wait_for_job(job, preference.wait_s)

@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic_core import to_json
 
 from coatcheck.documents.fields import Name
-from coatcheck.documents.schema import documented_as, nullable, schema_of
+from coatcheck.documents.schema import documented_as, nullable, omit_default, schema_of
 from coatcheck.engine.submit.submission import (
     LABEL_KEY,
     LABEL_VALUE_LENGTH,
@@ -18,7 +18,6 @@ from coatcheck.engine.submit.submission import (
     PRIORITIES,
     Submission,
 )
-from coatcheck.http.endpoint import ref
 from coatcheck.http.jobs.fast_submit import read_plain_submission
 from coatcheck.http.request.models import OptionalTime, RequestModel, validate_model
 from coatcheck.http.webhooks.models import JobWebhook
@@ -82,9 +81,7 @@ class JobRequest(RequestModel):
     run_at: OptionalTime = None
     deadline_s: Deadline = None
     max_attempts: MaxAttempts = None
-    webhook: Annotated[
-        JobWebhook | None, Field(json_schema_extra=documented_as(nullable(ref("JobWebhook"))))
-    ] = None
+    webhook: Annotated[JobWebhook | None, Field(json_schema_extra=omit_default)] = None
 
 
 def read_submission(

@@ -31,12 +31,10 @@ dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 def job_json(job: Job, extra: JobExtras | None = None) -> str:
     """Serialize a job. A result in the blob store is replaced by `result_omitted`."""
-    tail = _job_tail(job)
+    tail: JobTail = {**_job_tail(job), **(extra or {})}
     result = "null" if job.result is None else job.result
     if is_reference(result):
         result, tail["result_omitted"] = "null", True
-    if extra:
-        tail.update(extra)
     return f'{dumps(_job_head(job))[:-1]},"result":{result},{dumps(tail)[1:]}'
 
 
