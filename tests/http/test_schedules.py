@@ -286,7 +286,7 @@ async def test_inputs_of_schedules_are_not_logged(
     clock.milliseconds += 60_000
     await engine.scheduler.fire_due()
     lines = log_lines()
-    assert {"schedule made", "schedule triggered", "schedule fired"} <= {
+    assert {"schedule created", "schedule triggered", "schedule fired"} <= {
         line["message"] for line in lines
     }
     assert "secret" not in str(lines)
