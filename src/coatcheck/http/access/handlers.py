@@ -177,7 +177,7 @@ async def get_usage(request: Request) -> Response:
     since = max(0, until - DAY_MS) if since is None else since
     if not 0 <= until - since <= MAX_USAGE_MS:
         raise HTTPException(400, "since must be before until, by at most 92 days")
-    found = await engine.store.usage(tenant.name, since, until, query.get("kind"))
+    found = await engine.store.access.list_usage(tenant.name, since, until, query.get("kind"))
     page: UsagePage = {"usage": [usage_view(each) for each in found]}
     return Response(dumps(page), media_type=JSON)
 

@@ -148,7 +148,9 @@ async def get_input(request: Request) -> Response:
     """Return a job's input, unless it was dropped."""
     engine: Engine = request.app.state.engine
     job = await named_job(request)
-    return await payload_response(engine, request, await engine.store.input_of(job.tenant, job.id))
+    return await payload_response(
+        engine, request, await engine.store.jobs.get_input(job.tenant, job.id)
+    )
 
 
 async def payload_response(engine: Engine, request: Request, payload: str) -> Response:

@@ -75,10 +75,12 @@ async def get_server(request: Request) -> Response:
 async def list_workers(request: Request) -> Response:
     """Return every registered worker with the jobs it runs."""
     engine: Engine = request.app.state.engine
-    known = await engine.store.workers()
-    held = await asyncio.gather(*(engine.store.held_by(each.info.id) for each in known))
+    known = await engine.store.workers.list_workers()
+    held = await asyncio.gather(
+        *(engine.store.workers.list_held_jobs(each.info.id) for each in known)
+    )
     listed = [(one.lease.tenant, one.lease.job_id) for some in held for one in some[:MAX_LISTED]]
-    found = {(job.tenant, job.id): job for job in await engine.store.get_many(listed)}
+    found = {(job.tenant, job.id): job for job in await engine.store.jobs.get_many(listed)}
     workers = [
         _worker_view(each.info, each.known_dead, leases, found)
         for each, leases in zip(known, held, strict=True)
