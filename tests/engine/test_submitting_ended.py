@@ -203,6 +203,6 @@ async def test_without_a_place_for_blobs_nothing_is_kept_apart(engine: Engine) -
 
 async def test_its_place_is_forgotten(engine: Engine) -> None:
     job = drawn(engine)
-    assert await engine.resources.take(Lease(job.tenant, job.id, 1), "seats", ["a"]) == "a"
+    assert await engine.resources.acquire_one(Lease(job.tenant, job.id, 1), "seats", ["a"]) == "a"
     await engine.submit_finished(job, ended(engine))
-    assert not engine.resources.are_used_here
+    assert not engine.resources.in_use

@@ -53,12 +53,12 @@ class Run:
         job = self.store.jobs.get(value)
         match action:
             case "wait for the end":
-                self._begin(self.watch.until_ended(DEFAULT_TENANT, value, 3600))
+                self._begin(self.watch.wait_until_finished(DEFAULT_TENANT, value, 3600))
             case "wait for a move":
                 known = 0 if job is None else job.last_event
-                self._begin(self.watch.until_moved(key(value), known, 3600))
+                self._begin(self.watch.wait_for_event(key(value), known, 3600))
             case "wait briefly":
-                self._begin(self.watch.until_ended(DEFAULT_TENANT, value, 0.0005))
+                self._begin(self.watch.wait_until_finished(DEFAULT_TENANT, value, 0.0005))
             case "move" if there and job is not None and not job.state.is_terminal:
                 self.store.move(value)
             case "end" if there and job is not None and not job.state.is_terminal:

@@ -46,7 +46,9 @@ class Hearing:
         """Have it told of a job's end."""
         if job.tenant not in self._callbacks:
             asked = WebhookSpec(self._receiver.url)
-            self._callbacks[job.tenant] = await self._engine.webhooks.callback(asked, job.tenant)
+            self._callbacks[job.tenant] = await self._engine.webhooks.resolve_callback(
+                asked, job.tenant
+            )
         self.asked_by.add(job.id)
         return job._replace(webhook=self._callbacks[job.tenant])
 

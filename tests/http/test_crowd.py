@@ -54,7 +54,7 @@ def reads(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query, "LONGEST_WAIT_S", 3_600)
+    monkeypatch.setattr(query, "MAX_WAIT_S", 3_600)
     monkeypatch.setattr(streams, "PATIENCE_S", PATIENCE_S)
 
 

@@ -33,7 +33,7 @@ Deed = Callable[[str], Awaitable[bool]]
 Only = Callable[[Job], bool]
 
 
-def every_job(_job: Job) -> bool:
+def match_all(_job: Job) -> bool:
     """Accept every job that a filter finds."""
     return True
 

@@ -12,12 +12,12 @@ from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
 from coatcheck.engine import bulk, resume_fork
 from coatcheck.engine.auth import Admission, Authenticator, Pepper
-from coatcheck.engine.bulk import BulkResult, Only, every_job
+from coatcheck.engine.bulk import BulkResult, Only, match_all
 from coatcheck.engine.event_reader import EventReader
-from coatcheck.engine.explain import FARTHEST, HoldReason, what_holds
+from coatcheck.engine.explain import MAX_POSITION, HoldReason, what_holds
 from coatcheck.engine.maintenance.metrics import Metrics
-from coatcheck.engine.open_requests import OpenPerTenant, RequestLimits
-from coatcheck.engine.payloads.large_steps import with_results_shown, with_steps_stored
+from coatcheck.engine.open_requests import RequestLimits, TenantOpenLimit
+from coatcheck.engine.payloads.large_steps import offload_step_results, with_step_results
 from coatcheck.engine.payloads.payloads import PayloadStore
 from coatcheck.engine.payloads.uploads import Uploads
 from coatcheck.engine.remote_workers import RemoteWorkers
@@ -29,7 +29,7 @@ from coatcheck.engine.submit import submit
 from coatcheck.engine.submit.admission import AdmissionControl
 from coatcheck.engine.submit.estimates import Estimates
 from coatcheck.engine.submit.idempotency import IdempotencyKey
-from coatcheck.engine.submit.quotas import QuotaBook
+from coatcheck.engine.submit.quotas import QuotaTracker
 from coatcheck.engine.submit.submission import Submission, as_submitted, prepare
 from coatcheck.engine.submit.submit import Submitted
 from coatcheck.engine.submit.tenant_bounds import QueueNameLimit
@@ -97,15 +97,15 @@ class Engine:
         self.new_id = UlidGenerator(self.clock)
         self.payload_store = PayloadStore(store, blobs, self.clock)
         self.limits = limits
-        self.open_requests = OpenPerTenant(
+        self.open_requests = TenantOpenLimit(
             "open_requests", "requests and streams", limits.requests_per_tenant
         )
-        in_flight = OpenPerTenant("open_uploads", "uploads", limits.uploads_per_tenant)
+        in_flight = TenantOpenLimit("open_uploads", "uploads", limits.uploads_per_tenant)
         self.uploads = Uploads(store, self.payload_store, self.clock, self.new_id, in_flight)
         self.metrics = Metrics(store, self.clock)
         self.resources = ExclusiveResources(store, self.clock)
         self.authenticator = Authenticator(store, self.clock, pepper, self.new_id)
-        self.quotas = QuotaBook(store, self.clock)
+        self.quotas = QuotaTracker(store, self.clock)
         declared = {kind.queue for kind in kinds.values()}
         self.queue_limit = QueueNameLimit(store, declared, self.clock, limits.queues_per_tenant)
         self.admission_control = AdmissionControl(store, self.clock, self.quotas, self.metrics)
@@ -233,20 +233,20 @@ class Engine:
     async def wait(self, job_id: str, timeout: float, tenant: str = DEFAULT_TENANT) -> Job:
         """Read a job when it has ended, or as it stands when the time runs out."""
         return await self.payload_store.with_result(
-            await self._waiters.until_ended(tenant, job_id, timeout)
+            await self._waiters.wait_until_finished(tenant, job_id, timeout)
         )
 
     async def wait_for_job(self, job: Job, timeout: float) -> Job:
         """Do the same for a job that the caller has just seen, or handed in."""
         return await self.payload_store.with_result(
-            await self._waiters.until_ended(job.tenant, job.id, timeout, job)
+            await self._waiters.wait_until_finished(job.tenant, job.id, timeout, job)
         )
 
     async def wait_for_event(self, job: Job, after: int, timeout: float) -> Job | None:
         """Read a job again when it has an event after this one or has ended; None if the time runs
         out first, or this process is about to stop. Raises NotFound, Gone.
         """
-        moved = await self._waiters.until_moved((job.tenant, job.id), after, timeout)
+        moved = await self._waiters.wait_for_event((job.tenant, job.id), after, timeout)
         return None if moved is None else await self.payload_store.with_result(moved)
 
     def release_waiters(self) -> None:
@@ -271,7 +271,7 @@ class Engine:
     async def steps(self, job_id: str, tenant: str = DEFAULT_TENANT) -> list[Step]:
         """Read a job's steps, in the order in which its handler came to them."""
         job = await self.store.get(tenant, job_id)
-        return await with_results_shown(self.payload_store, await self.store.steps(tenant, job.id))
+        return await with_step_results(self.payload_store, await self.store.steps(tenant, job.id))
 
     async def steps_without_results(self, job: Job) -> list[Step]:
         """Read a job's steps, and leave results that are kept apart where they are."""
@@ -289,7 +289,7 @@ class Engine:
         """Count the jobs before one that is due, up to FARTHEST; None where it does not queue."""
         if job.state is not State.QUEUED or job.run_at > self.clock.now():
             return None
-        return await self.store.ahead_of(job, list(self.kinds), FARTHEST)
+        return await self.store.ahead_of(job, list(self.kinds), MAX_POSITION)
 
     def retry_after(self, job: Job | JobInsert) -> int:
         """Return in how many seconds it is worth asking about a job again."""
@@ -328,7 +328,7 @@ class Engine:
         key = key or self.new_id()  # for the store, which may have to try again itself
         if self.payload_store.is_large(data):
             job = await self.store.get(tenant, job_id)
-            data = await self.payload_store.stored(tenant, job.id, data)
+            data = await self.payload_store.offload(tenant, job.id, data)
         return await self.store.send(tenant, job_id, name, data, self.clock.now(), key)
 
     async def resume(self, job_id: str, tenant: str = DEFAULT_TENANT) -> Resumed:
@@ -336,19 +336,19 @@ class Engine:
         return await resume_fork.resume(self, tenant, job_id)
 
     async def resume_all(
-        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = match_all
     ) -> BulkResult:
         """Resume the newest jobs that a filter finds, a bounded number; or only count them."""
         return await resume_fork.resume_some(self, which, only, dry_run=dry_run)
 
     async def cancel_all(
-        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = match_all
     ) -> BulkResult:
         """Cancel the newest jobs that a filter finds, a bounded number; or only count them."""
         return await bulk.cancel_some(self, which, only, dry_run=dry_run)
 
     async def delete_all(
-        self, which: JobFilter, *, dry_run: bool = False, only: Only = every_job
+        self, which: JobFilter, *, dry_run: bool = False, only: Only = match_all
     ) -> BulkResult:
         """Delete the newest jobs that a filter finds, a bounded number; or only count them."""
         return await bulk.delete_some(self, which, only, dry_run=dry_run)
@@ -434,27 +434,27 @@ class Engine:
     async def report(self, lease: Lease, report: Report) -> bool:
         """Write what a running job says of itself; False when the lease is stale."""
         if report.steps:
-            report = await with_steps_stored(self.payload_store, lease, report)
+            report = await offload_step_results(self.payload_store, lease, report)
         return await self.store.report(lease, report, self.clock.now())
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts; False for each whose lease is stale."""
         if any(has_large_payload(each) for each in settlements):
-            settlements = await self.payload_store.with_results_stored(settlements)
+            settlements = await self.payload_store.offload_results(settlements)
             settlements = [
                 each
                 if each.report is None
                 else each._replace(
-                    report=await with_steps_stored(self.payload_store, each.lease, each.report)
+                    report=await offload_step_results(self.payload_store, each.lease, each.report)
                 )
                 for each in settlements
             ]
         began = self.clock.monotonic()
         answers = await self.store.settle(settlements, self.clock.now())
         self.metrics.store_latency.add(self.clock.monotonic() - began)
-        if self.resources.are_used_here:
+        if self.resources.in_use:
             for each in settlements:
-                self.resources.ended(each.lease)
+                self.resources.release(each.lease)
         return answers
 
 

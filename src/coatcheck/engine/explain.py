@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from coatcheck.engine.engine import Engine
 
 # Positions are exact up to here.
-FARTHEST = 1_000
+MAX_POSITION = 1_000
 
 
 class HoldReason(NamedTuple):
@@ -59,7 +59,7 @@ def explain(
 async def what_holds(engine: Engine, job: Job) -> list[HoldReason]:
     """Look at all that may hold a job, and say what does."""
     if job.state is State.WAITING:
-        return await why_it_waits(engine.store, job, FARTHEST)
+        return await why_it_waits(engine.store, job, MAX_POSITION)
     queues = {queue.name: queue for queue in await engine.store.queues()}
     workers = [seen.info for seen in await engine.store.workers() if not seen.known_dead]
     kind = engine.kinds.get(job.kind)
@@ -75,7 +75,7 @@ async def what_holds(engine: Engine, job: Job) -> list[HoldReason]:
         queue=queues.get(job.queue),
         workers=workers,
         ahead=await engine.position(job) or 0,
-        most=FARTHEST,
+        most=MAX_POSITION,
     )
 
 

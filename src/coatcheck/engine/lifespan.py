@@ -76,12 +76,12 @@ async def open_engine(
     )
     tasks: list[asyncio.Task[None]] = []
     try:
-        await engine.authenticator.confirm()
+        await engine.authenticator.refresh_epoch()
         await engine.schedules.register(app.schedules.values())
         chores = (
             *(sweeper.run(), engine.scheduler.run()),
             *(engine.dispatcher.run(), engine.metrics.run()),
-            engine.authenticator.uses.run(),
+            engine.authenticator.key_uses.run(),
         )
         tasks += [asyncio.create_task(chore) for chore in chores]
         yield engine

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.engine.confirmation import expire_confirmation
-from coatcheck.engine.payloads.payloads import without_input
+from coatcheck.engine.payloads.payloads import unreadable_input_outcome
 from coatcheck.errors import InvalidPayload, StaleLease, StoreError, UnknownKind
 from coatcheck.model.job import Claim, Failure, Job, Lease
 from coatcheck.model.outcome import Errored, Outcome, Released
@@ -92,7 +92,7 @@ class RemoteWorkers:
                 text = await self._engine.payload_store.read(claim.input)
             except StoreError as error:
                 delay = self._engine.kinds[claim.kind].backoff.delay(max(1, claim.attempt))
-                outcome = without_input(error, delay)
+                outcome = unreadable_input_outcome(error, delay)
                 await self._engine.settle([Settlement(claim.lease, outcome)])
             else:
                 read.append(claim._replace(input=text))
@@ -124,12 +124,12 @@ class RemoteWorkers:
                     await self._engine.store.beat(worker_id)
         return []
 
-    async def give_back(self, claims: Sequence[Claim]) -> None:
+    async def release(self, claims: Sequence[Claim]) -> None:
         """Release jobs of a claim that is not answered; their attempts do not count."""
         for claim in claims:
             await self.settle(claim.lease, Released())
 
-    async def beat(self, lease: Lease) -> HeartbeatReply:
+    async def heartbeat(self, lease: Lease) -> HeartbeatReply:
         """Keep a lease; raises StaleLease where it is lost, or its time is over."""
         job = await self._held(lease)
         if self._is_over(job):
@@ -146,7 +146,7 @@ class RemoteWorkers:
         if not await self._engine.report(lease, report):
             raise StaleLease(f"job {lease.job_id} is not yours any more")
 
-    async def record(self, lease: Lease, steps: Sequence[Step]) -> None:
+    async def record_steps(self, lease: Lease, steps: Sequence[Step]) -> None:
         """Write checkpoints of a running job. A number stays with the step that has it."""
         there = await self._engine.store.steps(lease.tenant, (await self._held(lease)).id)
         by_number = {step.seq: step.id for step in there}
@@ -171,7 +171,7 @@ class RemoteWorkers:
         if job.worker is not None and not await self._engine.store.held_by(job.worker):
             await self._remove(job.worker)
 
-    async def failed(self, lease: Lease, error: Failure, retry_after_s: float | None) -> None:
+    async def fail(self, lease: Lease, error: Failure, retry_after_s: float | None) -> None:
         """End an attempt that failed and may be made again, by the kind's backoff unless told."""
         job = await self._held(lease)
         delay = self._backoff_ms(job) if retry_after_s is None else round(retry_after_s * 1000)

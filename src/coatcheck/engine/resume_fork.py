@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.engine.bulk import BulkResult, Only, for_each
-from coatcheck.engine.payloads.large_steps import copied
+from coatcheck.engine.payloads.large_steps import copy_large_payloads
 from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission, prepare_with_uploads
 from coatcheck.errors import Gone, InputGone, InvalidInput, InvalidPayload, NotFound
@@ -101,14 +101,14 @@ async def fork(engine: Engine, tenant: str, asked: Fork, once: IdempotencyKey | 
     source = await engine.store.get(tenant, asked.source)
     before, job = await _prepare(engine, source, asked, new_id or engine.new_id())
     if asked.quotas is not None:
-        await engine.quotas.take(tenant, asked.quotas, 1, bytes_of(job.input))
+        await engine.quotas.reserve(tenant, asked.quotas, 1, bytes_of(job.input))
     if once is not None and new_id is None:
         job = job._replace(id=await _note(engine, tenant, once, job.id))
     kind = engine.kinds[job.kind]
     if kind.fork_input is not None:
         given = asked.input is not None
         job = job._replace(input=kind.fork_input(job.input, source, job.id, given))
-    [job] = await engine.payload_store.with_inputs_stored([job])  # a large one is a blob of its own
+    [job] = await engine.payload_store.offload_inputs([job])  # a large one is a blob of its own
     copies = await _copies(engine, source, before, job)
     await engine.store.fork(source.id, before, job, engine.clock.now(), copies)
     engine.metrics.submitted(job.kind)
@@ -123,7 +123,7 @@ async def _copies(engine: Engine, source: Job, before: int, job: JobInsert) -> d
     events = Counter(step.id.name for step in done if step.id.op is Op.EVENT)
     sent = await engine.store.messages(source.tenant, source.id) if events else ()
     messages = [message for message in sent if message.number < events[message.name]]
-    return await copied(engine.payload_store, job, done, messages)
+    return await copy_large_payloads(engine.payload_store, job, done, messages)
 
 
 async def _noted(engine: Engine, tenant: str, once: IdempotencyKey) -> str | None:
@@ -173,9 +173,9 @@ async def _prepare(engine: Engine, source: Job, asked: Fork, new_id: str) -> tup
     if asked.input is None:
         job = _kept_no_longer(job, source, engine.kinds[source.kind])
     if asked.input is not None and uploads:
-        [job] = await engine.uploads.taken_over([job], [uploads])
+        [job] = await engine.uploads.with_uploads([job], [uploads])
     elif uploads:
-        job = await engine.uploads.copied(source.id, job)
+        job = await engine.uploads.with_upload_copies(source.id, job)
     return before, job
 
 

@@ -87,7 +87,7 @@ class Waiters:
         self._stopping: asyncio.TimerHandle | None = None
         self.released = False
 
-    async def until_ended(
+    async def wait_until_finished(
         self, tenant: str, job_id: str, timeout: float, seen: Job | None = None
     ) -> Job:
         """Return the job when it has ended, or as it stands when the time runs out. Whoever has
@@ -99,7 +99,7 @@ class Waiters:
         ended = await self._wait((tenant, job.id), None, timeout)
         return await self._store.get(tenant, job.id) if ended is None else ended
 
-    async def until_moved(self, key: Key, after: int, timeout: float) -> Job | None:
+    async def wait_for_event(self, key: Key, after: int, timeout: float) -> Job | None:
         """Return the job when it has an event after this one or has ended; None when the time runs
         out first, or everybody is let go. Raises NotFound, Gone.
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import CoatcheckError, InvalidPayload
 from coatcheck.http.jobs.views import dumps
-from coatcheck.http.surfaces.submit import submission_for
+from coatcheck.http.surfaces.submit import bind_submission
 from coatcheck.mcp.caller import Context, McpCaller, asked_by
 from coatcheck.mcp.names import SURFACE
 from coatcheck.mcp.tasks import created, declares_tasks, new_task_id
@@ -97,7 +97,7 @@ class ToolCalls:
 
 async def _submit(asked: McpCaller, tool: KindTool, arguments: dict[str, Any]) -> Job:
     value = tool.input_of(arguments)
-    submission = submission_for(
+    submission = bind_submission(
         asked.request,
         Submission(tool.kind.name, dumps(value), surface=SURFACE, public_id=new_task_id()),
     )

@@ -17,7 +17,7 @@ from coatcheck.engine.payloads.payloads import LARGEST_ARTIFACT
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import NotFound, StoreError, TooLarge
 from coatcheck.http.auth.caller import token_of
-from coatcheck.http.request.body import refuse_declared, stream_body, too_large
+from coatcheck.http.request.body import body_too_large, check_declared_length, stream_body
 from coatcheck.http.request.idempotency import read_key
 from coatcheck.model.upload import Upload
 from coatcheck.relay.call import INLINE_BODY, InlineBody, StoredCall

@@ -20,8 +20,8 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.submit.submit import Submitted
 from coatcheck.errors import KeyReused
-from coatcheck.http.errors import problem
-from coatcheck.http.request.prefer import LONGEST_WAIT_S, read_preference
+from coatcheck.http.errors import problem_response
+from coatcheck.http.request.prefer import MAX_WAIT_S, read_preference
 from coatcheck.model.job import Job
 from coatcheck.model.state import Reason, State
 from coatcheck.relay.call import ResponseHead

@@ -109,11 +109,11 @@ def test_an_engine_that_is_not_there_is_said_at_the_start(monkeypatch: pytest.Mo
 
 
 def test_the_engine_in_force_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    says = [part.says for part in RenderSurface(CHOSEN).parts()]
+    says = [part.says for part in RenderSurface(CHOSEN).optional_parts()]
     assert says[0].startswith("mermaid could be drawn by merman ")
     assert says[1].startswith("mermaid is drawn by chromium with Mermaid 11.")
     monkeypatch.setenv(engine.PROGRAM, "/nowhere/chromium")
-    parts = list(RenderSurface({}).parts())
+    parts = list(RenderSurface({}).optional_parts())
     assert parts[0].says.startswith("mermaid is drawn by merman ")
     assert "mermaid could be drawn by chromium" in parts[1].says
     assert "which needs a program at /nowhere/chromium" in parts[1].says

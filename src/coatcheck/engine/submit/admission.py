@@ -10,7 +10,7 @@ from coatcheck.clock import Clock
 from coatcheck.engine.auth import Admission
 from coatcheck.engine.maintenance.metrics import Metrics
 from coatcheck.engine.submit.idempotency import IdempotencyKey
-from coatcheck.engine.submit.quotas import QuotaBook
+from coatcheck.engine.submit.quotas import QuotaTracker
 from coatcheck.errors import AccessChanged, QuotaExceeded
 from coatcheck.model.access import Quotas
 from coatcheck.model.job import JobInsert
@@ -24,7 +24,7 @@ Write = Callable[[int | None], Awaitable[ExistingSubmission | None]]
 class AdmissionControl:
     """The way from a checked submission into the store."""
 
-    def __init__(self, store: Store, clock: Clock, quotas: QuotaBook, metrics: Metrics) -> None:
+    def __init__(self, store: Store, clock: Clock, quotas: QuotaTracker, metrics: Metrics) -> None:
         self._store = store
         self._clock = clock
         self._quotas = quotas
@@ -73,7 +73,7 @@ class AdmissionControl:
         write: Write,
     ) -> ExistingSubmission | None:
         quotas = None if admission is None else admission.quotas
-        if quotas is not None and not self._quotas.takes(
+        if quotas is not None and not self._quotas.try_reserve(
             job.tenant, quotas, 1, bytes_of(job.input)
         ):
             earlier = await self._take(quotas, [job], once, now)
@@ -123,7 +123,7 @@ class AdmissionControl:
         """
         tenant = jobs[0].tenant
         try:
-            await self._quotas.take(tenant, quotas, len(jobs), _bytes_of(jobs))
+            await self._quotas.reserve(tenant, quotas, len(jobs), _bytes_of(jobs))
         except QuotaExceeded:
             earlier = None if once is None else await self._store.earlier(tenant, once.key, now)
             if earlier is None:
@@ -133,7 +133,7 @@ class AdmissionControl:
 
     def _give_back(self, quotas: Quotas | None, jobs: Sequence[JobInsert]) -> None:
         if quotas is not None:
-            self._quotas.give_back(jobs[0].tenant, len(jobs), _bytes_of(jobs))
+            self._quotas.release(jobs[0].tenant, len(jobs), _bytes_of(jobs))
 
 
 def _bytes_of(jobs: Sequence[JobInsert]) -> int:

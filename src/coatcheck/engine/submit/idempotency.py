@@ -8,7 +8,7 @@ from coatcheck.errors import KeyReused
 from coatcheck.store.base import Idempotency
 
 # How long a key makes a request happen once.
-KEYS_HOLD_MS = 86_400_000
+KEY_TTL_MS = 86_400_000
 
 
 class IdempotencyKey(NamedTuple):
@@ -19,7 +19,7 @@ class IdempotencyKey(NamedTuple):
 
     def held(self, now: int) -> Idempotency:
         """Return the key as it is written with what was done under it."""
-        return Idempotency(self.key, self.fingerprint, now + KEYS_HOLD_MS)
+        return Idempotency(self.key, self.fingerprint, now + KEY_TTL_MS)
 
     def check(self, fingerprint: str) -> None:
         """Raise KeyReused unless this is the request that the key was used for before."""

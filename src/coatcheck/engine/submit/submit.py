@@ -47,13 +47,13 @@ async def submit(
     job_id = submission.job_id or engine.new_id()
     job, uploads = prepare_with_uploads(submission, engine.kinds, job_id, now)
     if uploads:
-        [job] = await engine.uploads.taken_over([job], [uploads])
+        [job] = await engine.uploads.with_uploads([job], [uploads])
     if submission.webhook is not None:
-        await _see_to_signing(engine, [submission])
-        callback = await engine.webhooks.callback(submission.webhook, submission.tenant)
+        await _ensure_signing_secret(engine, [submission])
+        callback = await engine.webhooks.resolve_callback(submission.webhook, submission.tenant)
         job = job._replace(webhook=callback)
     if engine.payload_store.is_large(job.input):
-        [job] = await engine.payload_store.with_inputs_stored([job])
+        [job] = await engine.payload_store.offload_inputs([job])
     earlier = await engine.admission_control.write(job, now, once, submission.admission)
     if earlier is None:
         engine.metrics.submitted(job.kind)
@@ -74,8 +74,8 @@ async def submit_finished(
     engine.metrics.started(job.kind, ended.began_at - job.run_at)
     ran_ms = max(0, now - ended.began_at)
     engine.metrics.settled(job.kind, job.queue, ended.outcome, last=True, ran_ms=ran_ms)
-    if engine.resources.are_used_here:
-        engine.resources.ended(Lease(job.tenant, job.id, 1))
+    if engine.resources.in_use:
+        engine.resources.release(Lease(job.tenant, job.id, 1))
 
 
 def _payloads_of(job: JobInsert, ended: FinishedJob) -> Iterator[str]:
@@ -108,14 +108,14 @@ async def submit_batch(
         parent = jobs[-1].id
         jobs[:-1] = [job._replace(terms=job.terms._replace(parent=parent)) for job in jobs[:-1]]
     if any(each.uploads for each in prepared):
-        jobs = await engine.uploads.taken_over(jobs, [each.uploads for each in prepared])
+        jobs = await engine.uploads.with_uploads(jobs, [each.uploads for each in prepared])
     if any(asked.webhook is not None for asked in submissions):
-        await _see_to_signing(engine, submissions)
+        await _ensure_signing_secret(engine, submissions)
         asked_for = [(asked.webhook, asked.tenant) for asked in submissions]
-        found = await engine.webhooks.callbacks(asked_for)
+        found = await engine.webhooks.resolve_callbacks(asked_for)
         jobs = [job._replace(webhook=own) for job, own in zip(jobs, found, strict=True)]
     if any(engine.payload_store.is_large(job.input) for job in jobs):
-        jobs = await engine.payload_store.with_inputs_stored(jobs)
+        jobs = await engine.payload_store.offload_inputs(jobs)
     admission = submissions[0].admission if submissions else None
     earlier = await engine.admission_control.write_batch(jobs, now, once, admission)
     if earlier is None:
@@ -126,12 +126,12 @@ async def submit_batch(
     return jobs, earlier
 
 
-async def _see_to_signing(engine: Engine, submissions: Sequence[Submission]) -> None:
+async def _ensure_signing_secret(engine: Engine, submissions: Sequence[Submission]) -> None:
     """See that jobs' own webhooks can be signed, but for those that their surface words itself."""
     for asked in submissions:
         wording = engine.kinds[asked.kind].webhook_format
         if asked.webhook is not None and (wording is None or wording.surface != asked.surface):
-            await engine.webhooks.see_to_signing(asked.tenant)
+            await engine.webhooks.ensure_signing_secret(asked.tenant)
             return
 
 

@@ -25,15 +25,15 @@ from coatcheck.errors import InvalidPayload, TooLarge
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.files.uploads import FORM
 from coatcheck.http.request.body import (
+    body_too_large,
+    check_declared_length,
     media_type_of,
     parse_json,
     read_json,
-    refuse_declared,
     stream_body,
-    too_large,
 )
-from coatcheck.http.request.fields import Fields, check_fields
-from coatcheck.http.request.multipart import AROUND, FormField, FormFile, read_parts
+from coatcheck.http.request.models import RequestModel, validate_model
+from coatcheck.http.request.multipart import FORM_OVERHEAD, FormField, FormFile, read_parts
 from coatcheck.model.artifact import check_content_type
 from coatcheck.model.kind import pointer
 from coatcheck.model.upload import check_file_name
@@ -57,7 +57,7 @@ class UploadedDocument(NamedTuple):
     source: dict[str, Any]  # as a document says it
 
 
-class IngestRequest(Fields):
+class IngestRequest(RequestModel):
     """A document that is no file: where it is, or what it says."""
 
     collection: str = DEFAULT_COLLECTION
@@ -98,7 +98,7 @@ async def taken_in(request: Request) -> AsyncIterator[IntakeResult]:
 
 async def _read_json(request: Request, taken: IntakeResult) -> None:
     taken.body = await read_json(request)
-    asked = check_fields(taken.body, IngestRequest)
+    asked = validate_model(taken.body, IngestRequest)
     values = asked.model_dump(exclude={"name"})
     taken.documents = [_document({**values, "name": asked.name or _name_of(asked)})]
     if asked.url is not None:
@@ -116,7 +116,7 @@ def _name_of(asked: IngestRequest) -> str:
 async def _read_form(request: Request, taken: IntakeResult) -> None:
     engine: Engine = request.app.state.engine
     left = engine.uploads.limit
-    refuse_declared(request, left + AROUND)
+    check_declared_length(request, left + FORM_OVERHEAD)
     files: list[UploadedDocument] = []
     fields: dict[str, str] = {}
     async for part in read_parts(request.headers["content-type"], stream_body(request)):
@@ -158,7 +158,7 @@ async def _receive(
             pieces, file.name, file.content_type, tenant=tenant_of(request), limit=limit
         )
     except TooLarge:
-        raise too_large(engine.uploads.limit) from None
+        raise body_too_large(engine.uploads.limit) from None
     upload = received.upload
     taken.uploads.append(upload.id)
     source = {"file": {"upload": upload.id}}

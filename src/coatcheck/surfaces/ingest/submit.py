@@ -13,10 +13,10 @@ from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import LABEL_VALUE_LENGTH, Submission
 from coatcheck.engine.submit.submit import Submitted
 from coatcheck.http.jobs.card_view import TITLE
-from coatcheck.http.jobs.handlers import answer_job
-from coatcheck.http.request.idempotency import REPLAYED, once_for
+from coatcheck.http.jobs.handlers import job_response
+from coatcheck.http.request.idempotency import REPLAYED, read_idempotency_key
 from coatcheck.http.request.prefer import read_preference
-from coatcheck.http.surfaces.submit import submission_for, submitted_for
+from coatcheck.http.surfaces.submit import bind_submission, submit_idempotent
 from coatcheck.surfaces.ingest.constants import (
     BATCH_KIND,
     COLLECTION_LABEL,
@@ -47,15 +47,15 @@ async def ingest(request: Request) -> Response:
     headers = {"Location": f"/v1/jobs/{job.id}", **preference.headers}
     if submitted.replayed:
         headers[REPLAYED] = "true"
-    return answer_job(engine, job, 200 if job.state.is_terminal else 202, headers)
+    return job_response(engine, job, 200 if job.state.is_terminal else 202, headers)
 
 
 async def _submit(request: Request, taken: IntakeResult) -> Submitted:
     submissions = [_submission(each) for each in taken.documents]
     if len(submissions) == 1:
-        return await submitted_for(request, submissions[0], taken.body)
+        return await submit_idempotent(request, submissions[0], taken.body)
     engine: Engine = request.app.state.engine
-    children = [submission_for(request, each) for each in submissions]
+    children = [bind_submission(request, each) for each in submissions]
 
     def parent_of(ids: Sequence[str]) -> Submission:
         # Whoever may hand documents in may hand in several: it is no other right.
@@ -68,7 +68,9 @@ async def _submit(request: Request, taken: IntakeResult) -> Submitted:
             },
         )
 
-    return await engine.submit_family(children, parent_of, once_for(request, taken.body))
+    return await engine.submit_family(
+        children, parent_of, read_idempotency_key(request, taken.body)
+    )
 
 
 def _submission(document: DocumentRequest) -> Submission:

@@ -73,7 +73,7 @@ class IngestSurface(Surface):
         """Let go of the index."""
         await self._opened.close()
 
-    def planned(self, job: Job) -> Sequence[PlannedStep]:
+    def planned_steps(self, job: Job) -> Sequence[PlannedStep]:
         """List the steps of a document's way."""
         total = None if job.progress is None else job.progress.total
         if job.kind not in (KIND, BATCH_KIND):
@@ -85,7 +85,7 @@ class IngestSurface(Surface):
         steps = (PlannedStep(name) for name in ("compare", "extract", "chunk"))
         return [*fetch, *steps, PlannedStep("embed", batches), PlannedStep("publish")]
 
-    def parts(self) -> Iterable[OptionalPart]:
+    def optional_parts(self) -> Iterable[OptionalPart]:
         """Report which embedder is in use, and whether its weights are installed."""
         embedding = self._opened.embedding
         if embedding.embedder == "offline":

@@ -35,7 +35,7 @@ MODES = ("async", "sync")
 NO_PICTURE = "there is no picture here"
 # A picture was made of a source that may be anybody's: a browser is to show it and nothing else.
 _ALLOWED = "style-src 'unsafe-inline'; img-src data:; font-src data:"
-INERT = {
+SANDBOX_HEADERS = {
     "Content-Security-Policy": f"sandbox; default-src 'none'; {_ALLOWED}",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "cross-origin",
@@ -92,7 +92,7 @@ class RenderHandlers:
         if job.state is not State.SUCCEEDED or not job.artifacts:
             raise NotFound(NO_PICTURE)
         picture = job.artifacts[0]
-        headers = {**INERT, "ETag": f'"{picture.sha256}"'}
+        headers = {**SANDBOX_HEADERS, "ETag": f'"{picture.sha256}"'}
         if headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         headers["Content-Type"] = picture.content_type

@@ -12,7 +12,7 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.errors import IdTaken, NotFound
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.request.idempotency import HEADER
-from coatcheck.http.surfaces.submit import submit_for, submitted_for
+from coatcheck.http.surfaces.submit import submit_idempotent, submit_job
 from coatcheck.model.job import Job
 from coatcheck.model.record import Record
 from coatcheck.model.state import State
@@ -39,11 +39,11 @@ async def _submit(request: Request, diagram: Diagram, settings: RenderSettings) 
     put = engine.store.put_record
     if HEADER not in request.headers:
         # They belong together, and go to the disk together; a link without a job leads nowhere.
-        job = submit_for(request, asked, digest)
+        job = submit_job(request, asked, digest)
         return (await asyncio.gather(job, put(link), put(drawn)))[0]
     # Whether there is a new job is not known before: what was drawn lately is told only then, and a
     # link that was written for nothing goes with a sweep.
-    submitted, _ = await asyncio.gather(submitted_for(request, asked, digest), put(link))
+    submitted, _ = await asyncio.gather(submit_idempotent(request, asked, digest), put(link))
     if not submitted.replayed:
         await put(drawn)
     return submitted.jobs[0]

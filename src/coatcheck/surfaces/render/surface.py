@@ -69,16 +69,16 @@ class RenderSurface(Surface):
         """End the process that draws for whoever waits on the line."""
         await self._calls.room.close()
 
-    async def tidy(self, engine: Engine) -> None:
+    async def sweep(self, engine: Engine) -> None:
         """Remove links that lead nowhere any more."""
         await self._links.sweep(engine)
 
-    def refuse(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
+    def format_error(self, refusal: ErrorResponse, path: str) -> Response:  # noqa: ARG002 - the same everywhere
         """Write a refusal: one sentence. What is gone was never there."""
         status = 404 if refusal.status == 410 else refusal.status
         return JSONResponse({"error": refusal.detail}, status, refusal.headers)
 
-    def parts(self) -> Iterable[OptionalPart]:
+    def optional_parts(self) -> Iterable[OptionalPart]:
         """List the engines: the one in force for each format, and what could be chosen instead."""
         for found in engines_in_force():
             said = f"{found.engine} {found.version or ''}".strip()
@@ -93,6 +93,6 @@ class RenderSurface(Surface):
             else:
                 yield OptionalPart(f"{found.format} cannot be drawn by {said}", found.missing)
 
-    async def show(self, request: Request, job: Job) -> Response:  # noqa: ARG002
+    async def show_job(self, request: Request, job: Job) -> Response:  # noqa: ARG002
         """Show a job."""
         return JSONResponse(job_view(job, self.settings.base_url))

@@ -15,7 +15,7 @@ from coatcheck.errors import InvalidInput, NotFound
 from coatcheck.http.auth.caller import actor_of, caller_of, tenant_of
 from coatcheck.http.request.body import read_json
 from coatcheck.http.request.query import read_number
-from coatcheck.http.surfaces.submit import find_for, submit_for
+from coatcheck.http.surfaces.submit import find_job, submit_job
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
 from coatcheck.model.record import Record
@@ -26,8 +26,8 @@ from coatcheck.surfaces.tasks.runners import CommandPolicy, InvalidCommand, read
 from coatcheck.surfaces.tasks.settings import TaskSettings
 from coatcheck.surfaces.tasks.task import (
     COLLECTION,
-    LARGEST_PAGE,
     LAST_PAGE,
+    MAX_PAGE,
     PAGE,
     Task,
     all_tasks,
@@ -83,7 +83,7 @@ class TaskHandlers:
         most = engine.limits.records_per_collection
         total = await engine.store.count_records(tenant, COLLECTION, engine.clock.now(), most)
         is_paged = "page" in query or "size" in query
-        size = read_number(query, "size", PAGE if is_paged else LARGEST_PAGE, 1, LARGEST_PAGE)
+        size = read_number(query, "size", PAGE if is_paged else MAX_PAGE, 1, MAX_PAGE)
         number = read_number(query, "page", 0, 0, LAST_PAGE)
         tasks = await self._page(request, number, size)
         more = {} if (number + 1) * size >= total else {"Link": _next_page(number, size)}
@@ -123,7 +123,7 @@ class TaskHandlers:
         found = [record async for record in every if wanted in name_of(record).casefold()]
         if not found:
             raise NotFound("no task has a name like that")
-        shown = await self._shown(request, found[:LARGEST_PAGE])
+        shown = await self._shown(request, found[:MAX_PAGE])
         return JSONResponse([task_view(*each) for each in shown])
 
     async def _shown(
@@ -199,7 +199,7 @@ class TaskHandlers:
             public_id=str(uuid.uuid4()),
             labels={TASK: task_id},
         )
-        return await submit_for(request, asked, [task_id, list(argv)])
+        return await submit_job(request, asked, [task_id, list(argv)])
 
     def _is_async(self, request: Request) -> bool:
         said = request.query_params.get("async")
@@ -214,7 +214,7 @@ class TaskHandlers:
         engine: Engine = request.app.state.engine
         named = request.path_params
         try:
-            job = await find_for(request, named["execution_id"], SURFACE)
+            job = await find_job(request, named["execution_id"], SURFACE)
         except NotFound:
             return Response(status_code=404)
         if job.labels.get(TASK) != named["task_id"]:

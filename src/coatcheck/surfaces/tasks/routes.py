@@ -17,7 +17,7 @@ from coatcheck.http.endpoint import (
 )
 from coatcheck.surfaces.tasks.constants import KIND
 from coatcheck.surfaces.tasks.handlers import TaskHandlers
-from coatcheck.surfaces.tasks.task import LARGEST_PAGE, LAST_PAGE
+from coatcheck.surfaces.tasks.task import LAST_PAGE, MAX_PAGE
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer"}
@@ -74,7 +74,7 @@ _PAGING = (
     Parameter(
         "size",
         "How many tasks a page has; 10 unless said.",
-        {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE},
+        {"type": "integer", "minimum": 1, "maximum": MAX_PAGE},
     ),
 )
 
@@ -89,7 +89,7 @@ def endpoints_for(calls: TaskHandlers) -> list[Endpoint]:
         return Endpoint(
             *(method, path, handler, name, summary, "tasks", answers),
             kind=KIND,
-            refused_as=_REFUSED,
+            error_media=_REFUSED,
             **more,
         )
 
@@ -102,7 +102,7 @@ def endpoints_for(calls: TaskHandlers) -> list[Endpoint]:
             "Write a task",
             answers={200: ("The task as it is now.", _TASK)},
             body=EndpointBody("The task.", _NEW_TASK),
-            refusals=(*_WRITES, 409),
+            error_statuses=(*_WRITES, 409),
         ),
         endpoint(
             "GET",
@@ -149,7 +149,7 @@ def endpoints_for(calls: TaskHandlers) -> list[Endpoint]:
                 202: ("It will be run.", _ACCEPTED, ("Location",)),
             },
             parameters=(_ASYNC, IDEMPOTENCY_KEY, TRACEPARENT),
-            refusals=(409, 410, 422, 429),
+            error_statuses=(409, 410, 422, 429),
         ),
         endpoint(
             "GET",
@@ -167,6 +167,6 @@ def endpoints_for(calls: TaskHandlers) -> list[Endpoint]:
             "Check a command",
             answers={200: ("Whether it could be run.", _object("valid"))},
             body=EndpointBody("The command.", _COMMAND),
-            refusals=_WRITES,
+            error_statuses=_WRITES,
         ),
     ]

@@ -75,12 +75,12 @@ class TaskSurface(Surface):
 
         return KubernetesRunner(KubernetesSettings.read(self._environment))
 
-    async def tidy(self, engine: Engine) -> None:  # noqa: ARG002 - it is about this machine
+    async def sweep(self, engine: Engine) -> None:  # noqa: ARG002 - it is about this machine
         """Remove the folders of commands whose worker was killed with all it had started."""
         if self.settings.runner == "local":
             await asyncio.to_thread(remove_leftovers)
 
-    def refuse(self, refusal: ErrorResponse, path: str) -> Response:
+    def format_error(self, refusal: ErrorResponse, path: str) -> Response:
         """Write a refusal as the document's errors are written; bad input is 400."""
         status = {422: 400, 410: 404}.get(refusal.status, refusal.status)
         said = {

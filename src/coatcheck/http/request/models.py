@@ -15,21 +15,21 @@ from coatcheck.http.request.body import read_json
 from coatcheck.model.kind import pointer
 
 
-class Fields(BaseModel):
+class RequestModel(BaseModel):
     """A body that has these members, of these very types, and no others."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-_Model = TypeVar("_Model", bound=Fields)
+_Model = TypeVar("_Model", bound=RequestModel)
 
 
-async def read_fields(request: Request, model: type[_Model]) -> _Model:
+async def read_model(request: Request, model: type[_Model]) -> _Model:
     """Read a body; raises InvalidPayload with a pointer to each problem."""
-    return check_fields(await read_json(request), model)
+    return validate_model(await read_json(request), model)
 
 
-def check_fields(body: object, model: type[_Model], what: str = "") -> _Model:
+def validate_model(body: object, model: type[_Model], what: str = "") -> _Model:
     """Check a body that was read; raises InvalidPayload with a pointer to each problem. `what` it
     should be is said first.
     """
@@ -71,7 +71,7 @@ def _make_integer(body: Any, place: tuple[int | str, ...]) -> None:
         return  # a place inside a union has names that the body has not
 
 
-def read_moment(value: object) -> object:
+def parse_time(value: object) -> object:
     """Read a time as milliseconds; raises ValueError, which pydantic turns into a problem."""
     if value is None:
         return None

@@ -56,7 +56,7 @@ class TokenBucket:
         self._tokens -= 1
 
 
-class MissLimit:
+class MissLimiter:
     """The budgets of one process."""
 
     def __init__(self, clock: Clock) -> None:
