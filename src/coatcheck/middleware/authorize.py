@@ -127,6 +127,6 @@ def _as_stored(identity: Identity) -> Identity:
         stored: Identity = json.loads(serialize_identity(identity))
     except (TypeError, ValueError) as error:
         raise AuthorizationMissing(
-            f"the identity that `authorize` returns is stored with the job and must be JSON: {error}"
+            f"the identity from `authorize` is stored with the job, so it must be JSON: {error}"
         ) from error
     return stored

@@ -217,10 +217,10 @@ class FastApiAuthorizer:
         for route, context in self._routes():
             if isinstance(route, routing.APIRoute) and not isinstance(context.app, _ProbedRoute):
                 context.app = _ProbedRoute(route, context)
-            pattern, methods = getattr(context, "path_regex", None), context_methods(context)
-            if selected is None and pattern is not None and pattern.match(path):
-                if methods is None or scope["method"] in methods:
-                    selected = route
+            pattern, methods = (getattr(context, name, None) for name in ("path_regex", "methods"))
+            matches = pattern is not None and pattern.match(path)
+            if selected is None and matches and (methods is None or scope["method"] in methods):
+                selected = route
         return selected is None or isinstance(selected, routing.APIRoute)
 
     def _routes(self) -> Iterator[tuple[Any, Any]]:
@@ -232,12 +232,7 @@ class FastApiAuthorizer:
             yield from ((route, route) for route in routes)
             return
         for each in routing.iter_route_contexts(routes):
-            yield each.original_route, each._effective_route  # noqa: SLF001 - its `app` is set
-
-
-def context_methods(context: Any) -> Any:
-    """Return the methods of a route; None if it has no such restriction."""
-    return getattr(context, "methods", None)
+            yield each.original_route, each._effective_route
 
 
 def _missing(scope: Scope, why: str) -> AuthorizationMissing:

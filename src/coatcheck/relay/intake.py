@@ -109,9 +109,7 @@ async def store_request(
     # A caller with a credential owns the response, even if the upstream does not get it.
     owner = encryption.mark_owner(pairs, options.owner_names)
     try:
-        call = StoredCall(
-            method=request.method, path=call_path, headers=clear, idempotency_key=key
-        )
+        call = StoredCall(method=request.method, path=call_path, headers=clear, idempotency_key=key)
     except ValidationError:
         raise HTTPException(400, "the path or a header cannot be forwarded") from None
     body, upload, size, sha256 = await _store_body(request, engine, tenant, options, content)
@@ -173,7 +171,7 @@ async def _store_body(
     request: Request, engine: Engine, tenant: str, options: IntakeOptions, content: bytes | None
 ) -> tuple[InlineBody | None, Upload | None, int, str]:
     if content is None:
-        refuse_declared(request, options.max_body)
+        check_declared_length(request, options.max_body)
         start, rest = await _read_start(stream_body(request))
     else:
         start, rest = content, None
@@ -182,7 +180,7 @@ async def _store_body(
         try:
             received = await engine.uploads.receive(pieces, tenant=tenant, limit=options.max_body)
         except TooLarge:
-            raise too_large(options.max_body) from None
+            raise body_too_large(options.max_body) from None
         upload = received.upload
         return None, Upload(upload=upload.id), upload.size, upload.sha256
     sha256 = hashlib.sha256(start).hexdigest()

@@ -53,7 +53,7 @@ def read_caller_wait(request: Request, default_s: float | None) -> CallerWait:
     preference = read_preference(request)
     headers = [(name.lower(), value) for name, value in preference.headers.items()]
     if "wait=" in preference.applied:
-        longest = LONGEST_WAIT_S if default_s is None else max(LONGEST_WAIT_S, default_s)
+        longest = MAX_WAIT_S if default_s is None else max(MAX_WAIT_S, default_s)
         return CallerWait(min(float(preference.wait_s), longest), headers)
     if "respond-async" in preference.applied:
         return CallerWait(0.0, headers)
@@ -66,11 +66,11 @@ def failure_problem(job: Job) -> Response:
     headers = {"Coatcheck-Job": job.id}
     if job.state is State.CANCELLED:
         message = f"job {job.id} was cancelled"
-        return problem(503, "job-cancelled", message, extra=extra, headers=headers)
+        return problem_response(503, "job-cancelled", message, extra=extra, headers=headers)
     code = "job-failed" if job.error is None else job.error.code
     timed_out = job.reason is Reason.TIMEOUT or code == "upstream-timeout"
     message = "no error was recorded" if job.error is None else job.error.message
-    return problem(504 if timed_out else 502, code, message, extra=extra, headers=headers)
+    return problem_response(504 if timed_out else 502, code, message, extra=extra, headers=headers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Ollama's own client cannot tell whether it talks to Ollama."""
+"""Ollama's own client cannot tell foreman from Ollama."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.surfaces.foreman.ollama_shim import VERSION, Ollama
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_chat_in_one_piece_and_as_it_comes(serve: Serve, upstream: Ollama) -> None:  # F11
+async def test_chat_complete_and_streamed(serve: Serve, upstream: Ollama) -> None:  # F11
     async with serve(upstream.url) as foreman:
         direct = ollama.AsyncClient(upstream.url)
         for client in (direct, foreman.client):
@@ -27,7 +27,7 @@ async def test_a_chat_in_one_piece_and_as_it_comes(serve: Serve, upstream: Ollam
         await direct.close()  # type: ignore[no-untyped-call]
 
 
-async def test_a_text_is_gone_on_with(serve: Serve, upstream: Ollama) -> None:
+async def test_generate_complete_and_streamed(serve: Serve, upstream: Ollama) -> None:
     async with serve(upstream.url) as foreman:
         client = foreman.client
         whole = await client.generate("tiny", "hello")
@@ -37,7 +37,7 @@ async def test_a_text_is_gone_on_with(serve: Serve, upstream: Ollama) -> None:
         assert loaded.done_reason == "load"
 
 
-async def test_what_is_there(serve: Serve, upstream: Ollama) -> None:
+async def test_models_are_listed(serve: Serve, upstream: Ollama) -> None:
     async with serve(upstream.url) as foreman:
         client = foreman.client
         assert [each.model for each in (await client.list()).models] == upstream.models
@@ -50,7 +50,7 @@ async def test_what_is_there(serve: Serve, upstream: Ollama) -> None:
         assert (await foreman.http.head("/")).status_code == 200
 
 
-async def test_embeddings_pass_by_the_queue(serve: Serve, upstream: Ollama) -> None:  # F16
+async def test_embeddings_bypass_the_queue(serve: Serve, upstream: Ollama) -> None:  # F16
     async with serve(upstream.url, works=False) as foreman:
         client = foreman.client
         assert (await client.embed("tiny", ["a", "bcd"])).embeddings == [[1.0, 1.0], [3.0, 1.0]]
@@ -62,7 +62,7 @@ async def test_embeddings_pass_by_the_queue(serve: Serve, upstream: Ollama) -> N
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_errors_are_ollamas(serve: Serve, upstream: Ollama, *, stream: bool) -> None:
+async def test_errors_have_ollamas_format(serve: Serve, upstream: Ollama, *, stream: bool) -> None:
     async with serve(upstream.url) as foreman:
         direct = ollama.AsyncClient(upstream.url)
         raised = []
@@ -78,7 +78,7 @@ async def test_errors_are_ollamas(serve: Serve, upstream: Ollama, *, stream: boo
         await direct.close()  # type: ignore[no-untyped-call]
 
 
-async def test_every_call_is_a_job(serve: Serve, upstream: Ollama) -> None:  # F07, F12
+async def test_every_queued_call_is_a_job(serve: Serve, upstream: Ollama) -> None:  # F07, F12
     async with serve(upstream.url) as foreman:
         body = {"model": "tiny", "messages": HELLO, "state_webhook_url": "http://10.0.0.1/hook"}
         answer = await foreman.http.post("/api/chat", json=body)
@@ -93,7 +93,7 @@ async def test_every_call_is_a_job(serve: Serve, upstream: Ollama) -> None:  # F
         assert "state_webhook_url" not in upstream.generated[0]
 
 
-async def test_how_long_a_model_stays(serve: Serve, upstream: Ollama) -> None:  # F14
+async def test_keep_alive_is_sent(serve: Serve, upstream: Ollama) -> None:  # F14
     async with serve(upstream.url, keep_alive="10m") as foreman:
         await foreman.client.chat("tiny", HELLO)
         await foreman.client.chat("tiny", HELLO, keep_alive=5)
@@ -101,7 +101,7 @@ async def test_how_long_a_model_stays(serve: Serve, upstream: Ollama) -> None:  
         assert [each["keep_alive"] for each in upstream.generated] == ["10m", 5, "0"]
 
 
-async def test_the_token_is_the_operators(serve: Serve, upstream: Ollama) -> None:  # F14
+async def test_targets_get_the_operators_token_only(serve: Serve, upstream: Ollama) -> None:  # F14
     async with serve(upstream.url, ollama_token="sesame") as foreman:
         mine = {"Authorization": "Bearer mine", "Cookie": "me=1"}
         body = {"model": "tiny", "messages": HELLO, "stream": False}
@@ -112,7 +112,7 @@ async def test_the_token_is_the_operators(serve: Serve, upstream: Ollama) -> Non
             assert "cookie" not in seen
 
 
-async def test_a_body_needs_no_content_type(serve: Serve, upstream: Ollama) -> None:
+async def test_content_type_is_ignored(serve: Serve, upstream: Ollama) -> None:
     async with serve(upstream.url) as foreman:
         answer = await foreman.http.post(
             "/api/generate",
@@ -122,7 +122,7 @@ async def test_a_body_needs_no_content_type(serve: Serve, upstream: Ollama) -> N
         assert (answer.status_code, answer.json()["done"]) == (200, True)
 
 
-async def test_a_stream_begins_when_the_job_works(serve: Serve, upstream: Ollama) -> None:  # F11
+async def test_stream_starts_when_the_job_is_working(serve: Serve, upstream: Ollama) -> None:  # F11
     async with serve(upstream.url) as foreman:
         upstream.loading.shut()
         upstream.speaking.shut()

@@ -1,4 +1,4 @@
-"""How the app is called for a job: any ASGI app, with what a server would do around it."""
+"""Calling the app for a job: any ASGI app, as a server would call it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from coatcheck import Coatcheck
-from coatcheck.middleware.app_call import AHEAD, AppCall
+from coatcheck.middleware.app_call import READ_AHEAD, AppCall
 
-from .inside import calling
+from .asgi_client import open_client
 from .requests import body_of, scope_of
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ def wrapped(app: Any, database: str, **more: Any) -> Coatcheck:
     return Coatcheck(app, ["POST /{any}/*", "GET /{any}/*"], database=database, **options)
 
 
-async def test_what_the_app_sees_is_what_was_asked(database: str) -> None:
+async def test_app_sees_the_original_request(database: str) -> None:
     seen: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -46,7 +46,7 @@ async def test_what_the_app_sees_is_what_was_asked(database: str) -> None:
         await send(START)
         await send(body(b"done"))
 
-    async with calling(wrapped(app, database)) as client:
+    async with open_client(wrapped(app, database)) as client:
         path = "/a%20b/c%2Fd?x=%C3%A4&x=2"
         headers = [("X-Two", "1"), ("X-Two", "2"), ("Connection", "x-hop"), ("X-Hop", "1")]
         answer = await client.post(path, headers=headers, content=b"\0\xff")
@@ -65,30 +65,30 @@ async def test_what_the_app_sees_is_what_was_asked(database: str) -> None:
     assert not any(name == b"content-length" for name, _ in second["headers"])
 
 
-async def test_an_app_that_raises_without_an_answer_is_answered_for(database: str) -> None:
+async def test_app_that_raises_gets_a_500(database: str) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        raise RuntimeError("it broke")
+        raise RuntimeError("boom")
 
-    async with calling(wrapped(app, database)) as client:
+    async with open_client(wrapped(app, database)) as client:
         answer = await client.post("/a%20b/c")
         assert (answer.status_code, answer.text) == (500, "Internal Server Error")
 
 
-async def test_an_answer_that_breaks_off_is_no_result(database: str) -> None:
+async def test_broken_response_fails_the_job(database: str) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await send(START)
         await send(body(b"begun", more=True))
-        raise RuntimeError("it broke")
+        raise RuntimeError("boom")
 
-    async with calling(wrapped(app, database, retries=0)) as client:
+    async with open_client(wrapped(app, database, retries=0)) as client:
         where = (await client.post("/a%20b/c", headers=LATER)).headers["Location"]
         job = (await client.get(f"{where}?wait=30")).json()
         assert job["state"] == "failed"
-        assert "in the middle of its answer" in job["error"]["message"]
+        assert "in the middle of its response" in job["error"]["message"]
         assert (await client.get(f"{where}/result")).status_code == 409
 
 
-async def test_a_status_that_is_named_is_asked_for_again(database: str) -> None:
+async def test_retry_status_is_retried(database: str) -> None:
     statuses = [503, 503, 200]
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -98,11 +98,11 @@ async def test_a_status_that_is_named_is_asked_for_again(database: str) -> None:
         await send({**START, "status": status, "headers": [(b"retry-after", b"0")]})
         await send(body(str(status).encode()))
 
-    async with calling(wrapped(app, database, retry_statuses=[503])) as client:
+    async with open_client(wrapped(app, database, retry_statuses=[503])) as client:
         assert (await client.post("/a%20b/c")).text == "200"
 
 
-async def test_an_app_waits_for_who_reads_and_for_its_caller_to_go() -> None:
+async def test_app_waits_for_its_reader_and_gets_disconnect_last() -> None:
     done: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -117,17 +117,17 @@ async def test_an_app_waits_for_who_reads_and_for_its_caller_to_go() -> None:
         done.append((await gone)["type"])
 
     loop = asyncio.get_running_loop()
-    async with AppCall(body_of()()).made(app, scope_of("GET", "/"), loop) as call:
+    async with AppCall(body_of()()).run(app, scope_of("GET", "/"), loop) as call:
         messages = call.messages()
         await anext(messages)
         for _ in range(1000):  # as much time as it could want
             await asyncio.sleep(0)
-        assert len(done) == AHEAD
+        assert len(done) == READ_AHEAD
         assert len([each async for each in messages]) == 21
     assert done[-1] == "http.disconnect"
 
 
-async def test_who_leaves_early_has_the_app_stopped_and_waits_for_that() -> None:
+async def test_leaving_early_cancels_the_app_and_waits() -> None:
     done: list[str] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -139,6 +139,6 @@ async def test_who_leaves_early_has_the_app_stopped_and_waits_for_that() -> None
             done.append("cleaned up")
 
     loop = asyncio.get_running_loop()
-    async with AppCall(body_of()()).made(app, scope_of("GET", "/"), loop) as call:
+    async with AppCall(body_of()()).run(app, scope_of("GET", "/"), loop) as call:
         await anext(call.messages())
     assert done == ["cleaned up"]

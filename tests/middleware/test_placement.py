@@ -1,4 +1,4 @@
-"""Where the middleware stands: around an app, inside one, below a prefix, without a lifespan."""
+"""The middleware around an app, inside one, below a prefix, and without a lifespan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.store.base import JobFilter
 from coatcheck.store.sqlite.store import SQLiteStore
 
-from .inside import calling
+from .asgi_client import open_client
 
 pytestmark = pytest.mark.anyio
 LATER = {"Prefer": "respond-async"}
@@ -51,31 +51,42 @@ async def jobs_in(folder: Path) -> int:
         await store.close()
 
 
-async def test_one_around_another_makes_one_job(tmp_path: Path, database: str) -> None:
+async def test_nested_middleware_makes_one_job(tmp_path: Path, database: str) -> None:
     ran: list[str] = []
-    inner = Coatcheck(api_of(ran), ["POST /render"], database=database, name="inner", wait="30s")
-    app = Coatcheck(inner, ["POST /render"], database=database, wait="30s", authorize="none")
-    async with calling(app) as client:
+    options: dict[str, Any] = {"database": database, "wait": "30s"}
+    inner = Coatcheck(
+        api_of(ran), ["POST /render"], name="inner", authorize="fastapi-dependencies", **options
+    )
+    app = Coatcheck(inner, ["POST /render"], authorize="none", **options)
+    async with open_client(app) as client:
         answer = await client.post("/render?pages=3")
         assert (answer.json(), ran) == ({"pages": 3}, ["render"])
     assert await jobs_in(tmp_path) == 1
 
 
-async def test_added_to_an_app_it_is_passed_by_its_own_calls(tmp_path: Path, database: str) -> None:
+async def test_added_middleware_does_not_intercept_its_own_calls(
+    tmp_path: Path, database: str
+) -> None:
     ran: list[str] = []
     api = api_of(ran)
-    api.add_middleware(Coatcheck, routes=["POST /render"], database=database, wait="30s")
+    api.add_middleware(
+        Coatcheck,
+        routes=["POST /render"],
+        database=database,
+        wait="30s",
+        authorize="fastapi-dependencies",
+    )
     api.add_middleware(CORSMiddleware, allow_origins=["https://page.example"])
 
     @api.middleware("http")
     async def outside(
-        request: Request, go_on: Callable[[Request], Awaitable[Response]]
+        request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
         ran.append("outside")
         assert request.app is api
-        return await go_on(request)
+        return await call_next(request)
 
-    async with calling(api) as client:
+    async with open_client(api) as client:
         answer = await client.post("/render?pages=3", headers={"Origin": "https://page.example"})
         assert answer.json() == {"pages": 3}
         assert answer.headers["Access-Control-Allow-Origin"] == "https://page.example"
@@ -84,14 +95,20 @@ async def test_added_to_an_app_it_is_passed_by_its_own_calls(tmp_path: Path, dat
         assert later.headers["Access-Control-Allow-Origin"] == "https://page.example"
         where = later.headers["Location"]
         assert (await client.get(f"{where}/result?wait=30")).json() == {"pages": 1}
-    # For each: the caller's own call, the question, and the replay.
+    # For each: the caller's own call, the probe, and the replay.
     assert (ran.count("outside"), ran.count("render")) == (7, 2)
     assert await jobs_in(tmp_path) == 2
 
 
-async def test_calls_about_jobs_below_a_prefix_lead_there(database: str) -> None:
-    app = Coatcheck(api_of([]), ["POST /render"], database=database, prefix="/background")
-    async with calling(app) as client:
+async def test_prefix_applies_to_job_links(database: str) -> None:
+    app = Coatcheck(
+        api_of([]),
+        ["POST /render"],
+        database=database,
+        prefix="/background",
+        authorize="fastapi-dependencies",
+    )
+    async with open_client(app) as client:
         later = await client.post("/render", headers=LATER)
         where = later.headers["Location"]
         assert where == f"/background/v1/jobs/{later.json()['id']}"
@@ -102,21 +119,33 @@ async def test_calls_about_jobs_below_a_prefix_lead_there(database: str) -> None
         assert (await client.get(elsewhere)).json() == {"detail": "Not Found"}
 
 
-async def test_without_a_lifespan_it_starts_with_the_first_request(database: str) -> None:
-    app = Coatcheck(api_of([]), ["POST /render"], database=database, wait="30s")
-    async with calling(app, lifespan=False) as client:
+async def test_first_request_starts_it_without_a_lifespan(database: str) -> None:
+    app = Coatcheck(
+        api_of([]),
+        ["POST /render"],
+        database=database,
+        wait="30s",
+        authorize="fastapi-dependencies",
+    )
+    async with open_client(app, lifespan=False) as client:
         answers = await asyncio.gather(*(client.post("/render") for _ in range(3)))
         assert [each.json() for each in answers] == [{"pages": 1}] * 3
 
 
-def test_each_request_may_come_on_a_loop_of_its_own(database: str) -> None:
-    app = Coatcheck(api_of([]), ["POST /render"], database=database, wait="30s")
+def test_every_request_may_use_its_own_loop(database: str) -> None:
+    app = Coatcheck(
+        api_of([]),
+        ["POST /render"],
+        database=database,
+        wait="30s",
+        authorize="fastapi-dependencies",
+    )
     client = TestClient(app)  # without its context it speaks no lifespan
     for pages in (1, 2):
         assert client.post(f"/render?pages={pages}").json() == {"pages": pages}
 
 
-async def test_keys_for_a_server_on_the_same_database_are_not_asked_for(
+async def test_keys_of_a_server_on_the_same_database_are_not_needed(
     tmp_path: Path, database: str
 ) -> None:
     store = SQLiteStore(tmp_path / "jobs.db")
@@ -133,7 +162,7 @@ async def test_keys_for_a_server_on_the_same_database_are_not_asked_for(
         return True
 
     app = Coatcheck(api, ["POST /render"], database=database, authorize=anybody)
-    async with calling(app) as client:
+    async with open_client(app) as client:
         mine = {"Authorization": "Bearer mine"}
         where = (await client.post("/render", headers=mine | LATER)).headers["Location"]
         assert (await client.get(f"{where}/result?wait=30", headers=mine)).json() == "Bearer mine"
@@ -141,7 +170,7 @@ async def test_keys_for_a_server_on_the_same_database_are_not_asked_for(
         assert "event: end" in told
 
 
-async def test_a_websocket_is_the_apps(database: str) -> None:
+async def test_websocket_goes_to_the_app(database: str) -> None:
     seen: list[Any] = []
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:
@@ -153,14 +182,14 @@ async def test_a_websocket_is_the_apps(database: str) -> None:
     assert seen == [call]
 
 
-async def test_where_the_database_cannot_be_opened_the_server_does_not_start(
+async def test_unusable_database_prevents_startup(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "file").write_text("")
     broken = f"sqlite:///{tmp_path}/file/jobs.db"
-    app = Coatcheck(api_of([]), ["POST /render"], database=broken)
+    app = Coatcheck(api_of([]), ["POST /render"], database=broken, authorize="fastapi-dependencies")
     with pytest.raises(AssertionError, match="could not start"):
-        async with calling(app):
+        async with open_client(app):
             pass
 
 
@@ -176,6 +205,6 @@ async def test_where_the_database_cannot_be_opened_the_server_does_not_start(
         {"retries": -1},
     ],
 )
-async def test_what_is_wrong_is_said_at_once(wrong: dict[str, Any], database: str) -> None:
+async def test_invalid_options_are_rejected(wrong: dict[str, Any], database: str) -> None:
     with pytest.raises(ConfigurationError):
-        Coatcheck(api_of([]), ["POST /render"], database=database, **wrong)
+        Coatcheck(api_of([]), ["POST /render"], database=database, authorize="none", **wrong)

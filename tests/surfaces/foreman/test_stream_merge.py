@@ -1,4 +1,4 @@
-"""A stream becomes the answer that it would have been in one piece."""
+"""A stream is merged into the response it would be without streaming."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from coatcheck.surfaces.foreman.stream_merge import (
     JSON,
     NDJSON,
     MergedStream,
-    fold,
-    last_line_of,
+    merge_stream,
+    parse_last_line,
 )
 
 pytestmark = pytest.mark.anyio
@@ -28,8 +28,8 @@ async def cut(content: bytes, size: int) -> AsyncIterator[bytes]:
         yield content[start : start + size]
 
 
-async def folded(content: bytes, media_type: str, size: int = 7) -> MergedStream:
-    return await fold(cut(content, size), media_type)
+async def merge(content: bytes, media_type: str, size: int = 7) -> MergedStream:
+    return await merge_stream(cut(content, size), media_type)
 
 
 def lines(*chunks: dict[str, Any]) -> bytes:
@@ -45,14 +45,14 @@ def said(**message: Any) -> dict[str, Any]:
     return {"model": "m", "message": {"role": "assistant", **message}, "done": False}
 
 
-async def test_a_chat() -> None:
+async def test_chat_stream_is_merged() -> None:
     call = {"function": {"name": "look", "arguments": {"at": 1}}}
     stream = lines(
         said(content="Hel", thinking="hm"),
         said(content="lo", thinking="m", tool_calls=[call]),
         {**said(content=""), "done": True, "done_reason": "stop", "eval_count": 2},
     )
-    whole, text = await folded(stream, NDJSON)
+    whole, text = await merge(stream, NDJSON)
     message = {"role": "assistant", "content": "Hello", "thinking": "hmm", "tool_calls": [call]}
     assert text == "Hello"
     assert whole == {
@@ -64,17 +64,17 @@ async def test_a_chat() -> None:
     }
 
 
-async def test_a_text_that_is_gone_on_with() -> None:
+async def test_generate_stream_is_merged() -> None:
     stream = lines(
         {"response": "a", "done": False, "thinking": "x"},
         {"response": "b", "done": True, "context": [1]},
     )
-    whole, text = await folded(stream, NDJSON)
+    whole, text = await merge(stream, NDJSON)
     assert text == "ab"
     assert whole == {"response": "ab", "thinking": "x", "done": True, "context": [1]}
 
 
-async def test_events() -> None:
+async def test_openai_chat_events_are_merged() -> None:
     begun = {"index": 0, "id": "c", "function": {"name": "f", "arguments": '{"a"'}}
     more = {"index": 0, "function": {"arguments": ":1}"}}
     head = {"id": "1", "object": "chat.completion.chunk"}
@@ -85,7 +85,7 @@ async def test_events() -> None:
         {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
         {**head, "choices": [], "usage": {"total_tokens": 3}},
     )
-    whole, text = await folded(stream, EVENTS)
+    whole, text = await merge(stream, EVENTS)
     [choice] = whole["choices"]
     assert (text, choice["finish_reason"]) == ("Hi!", "stop")
     assert choice["message"]["role"] == "assistant"
@@ -94,27 +94,27 @@ async def test_events() -> None:
     assert (whole["object"], whole["usage"]) == ("chat.completion", {"total_tokens": 3})
 
 
-async def test_a_completion_in_events() -> None:
+async def test_openai_completion_events_are_merged() -> None:
     stream = events(*({"choices": [{"index": 0, "text": text}]} for text in "abc"))
-    assert (await folded(stream, EVENTS)).text == "abc"
+    assert (await merge(stream, EVENTS)).text == "abc"
 
 
-async def test_one_piece() -> None:
+async def test_unstreamed_response_is_unchanged() -> None:
     whole = {"choices": [{"message": {"content": "hi"}}]}
-    assert await folded(json.dumps(whole).encode(), JSON) == MergedStream(whole, "hi")
-    assert (await folded(b"[1]", JSON)).text == ""
+    assert await merge(json.dumps(whole).encode(), JSON) == MergedStream(whole, "hi")
+    assert (await merge(b"[1]", JSON)).text == ""
     with pytest.raises(ValueError, match="Expecting value"):
-        await folded(b"<html>", JSON)
+        await merge(b"<html>", JSON)
 
 
 @given(st.lists(st.text(), max_size=8), st.integers(1, 40))
-def test_however_it_is_cut(words: list[str], size: int) -> None:
+def test_merge_does_not_depend_on_chunk_boundaries(words: list[str], size: int) -> None:
     stream = lines(*(said(content=word) for word in words), {"done": True})
-    assert asyncio.run(folded(stream, NDJSON, size)).text == "".join(words)
+    assert asyncio.run(merge(stream, NDJSON, size)).text == "".join(words)
 
 
-def test_the_last_line() -> None:
-    assert last_line_of(b'cut off\n{"error":"x"}\n\n') == {"error": "x"}
-    assert last_line_of(b"nonsense") is None
-    assert last_line_of(b"[]\n") is None
-    assert last_line_of(b"") is None
+def test_parse_last_line() -> None:
+    assert parse_last_line(b'cut off\n{"error":"x"}\n\n') == {"error": "x"}
+    assert parse_last_line(b"nonsense") is None
+    assert parse_last_line(b"[]\n") is None
+    assert parse_last_line(b"") is None

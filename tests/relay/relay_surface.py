@@ -1,4 +1,4 @@
-"""The smallest door: every path below /up is a call of one kind."""
+"""A minimal surface: every path below /up is a relayed call of one kind."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ from coatcheck.http.surfaces.base import Surface
 from coatcheck.http.surfaces.submit import submit_idempotent
 from coatcheck.model.job import Job
 from coatcheck.relay.call import StoredCall, StoredResponse
-from coatcheck.relay.credentials import OWNER, CallEncryption
-from coatcheck.relay.fork import forks_of
+from coatcheck.relay.credentials import OWNER, CallEncryption, fork_input_for
 from coatcheck.relay.handler import CallTerms, relay_call
-from coatcheck.relay.headers import Pairs, pairs_of
+from coatcheck.relay.headers import Pairs, decode_headers
 from coatcheck.relay.http_upstream import HttpUpstream
-from coatcheck.relay.intake import IntakeOptions, take
-from coatcheck.relay.replay import answer_kept
-from coatcheck.relay.responder import Responder, ResponderOptions, wait_of
+from coatcheck.relay.intake import IntakeOptions, store_request
+from coatcheck.relay.replay import replay_response
+from coatcheck.relay.responder import Responder, ResponderOptions, read_caller_wait
 from coatcheck.relay.upstream import Upstream
 from coatcheck.worker.steps.context import Context
 
@@ -34,8 +33,8 @@ KIND = "call"
 METHODS = ("GET", "POST", "PUT", "DELETE")
 
 
-class Door(Surface):
-    name = "door"
+class RelaySurface(Surface):
+    name = "relay-test"
 
     def __init__(
         self,
@@ -43,17 +42,17 @@ class Door(Surface):
         *,
         wait_s: float | None = 30.0,
         on_lost: Any = "requeue",
-        keeps: IntakeOptions | None = None,
+        intake: IntakeOptions | None = None,
         **terms: Any,
     ) -> None:
         self._upstream = upstream
         self.services: dict[str, Upstream] = {}
         self._wait_s = wait_s
         self._on_lost = on_lost
-        self._keeps = keeps or IntakeOptions(KIND)
+        self._intake = intake or IntakeOptions(KIND)
         self._terms = CallTerms(KIND, self.name, **terms)
-        self._secrecy = CallEncryption(lambda: b"p" * 32)
-        self._reception = Responder(self._secrecy)
+        self._encryption = CallEncryption(lambda: b"p" * 32)
+        self._responder = Responder(self._encryption)
         self.endpoints = [
             Endpoint(
                 method,
@@ -61,7 +60,7 @@ class Door(Surface):
                 self._call,
                 f"call{method}",
                 "Call",
-                "door",
+                "relay-test",
                 {200: EndpointResponse("The answer.", {ANY: {}})},
                 kind=KIND,
                 forwards_query=True,
@@ -71,13 +70,13 @@ class Door(Surface):
 
     def declare(self, app: App) -> None:
         async def call(ctx: Context, input: StoredCall) -> StoredResponse:  # noqa: A002
-            return await relay_call(ctx, input, self._service(), self._terms, self._secrecy)
+            return await relay_call(ctx, input, self._service(), self._terms, self._encryption)
 
         app.job(
             KIND,
             retries=self._terms.retries,
             on_lost=self._on_lost,
-            fork_input=forks_of(StoredCall, lambda: self._secrecy, self.name),
+            fork_input=fork_input_for(StoredCall, lambda: self._encryption, self.name),
         )(call)
 
     def _service(self) -> Upstream:
@@ -88,25 +87,29 @@ class Door(Surface):
 
     async def _call(self, request: Request) -> Response:
         engine: Engine = request.app.state.engine
-        taken = await take(request, engine, tenant_of(request), self._keeps, self._secrecy)
+        stored = await store_request(
+            request, engine, tenant_of(request), self._intake, self._encryption
+        )
 
-        async def submit(asked: Submission) -> Submitted:
-            named = asked._replace(surface=self.name)
-            return await submit_idempotent(request, named, taken.fingerprint)
+        async def submit(submission: Submission) -> Submitted:
+            submission = submission._replace(surface=self.name)
+            return await submit_idempotent(request, submission, stored.fingerprint)
 
         def accepted(job: Job, headers: Pairs) -> Response:
             return JSONResponse({"job": job.id}, 202, dict(headers))
 
-        manners = ResponderOptions(
+        options = ResponderOptions(
             accepted, on_hangup=self._terms.on_hangup, stall_s=self._terms.stall_s
         )
-        wait = wait_of(request, self._wait_s)
-        return await self._reception.receive(request, engine, taken, submit, wait, manners)
+        wait = read_caller_wait(request, self._wait_s)
+        return await self._responder.respond(request, engine, stored, submit, wait, options)
 
     async def result(self, request: Request, job: Job) -> Response | None:
         self.check_reader(request, job)
-        return await answer_kept(request.app.state.engine, request, job, self._secrecy)
+        return await replay_response(request.app.state.engine, request, job, self._encryption)
 
     def check_reader(self, request: Request, job: Job) -> None:
-        if not self._secrecy.is_owner(job.labels.get(OWNER), pairs_of(request.scope["headers"])):
+        if not self._encryption.is_owner(
+            job.labels.get(OWNER), decode_headers(request.scope["headers"])
+        ):
             raise NotFound("there is no such job")

@@ -1,4 +1,4 @@
-"""An app with the middleware around it, served in the test's own loop."""
+"""A client of an app with the middleware, served in the test's own loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Spoken:
 
 
 @contextlib.asynccontextmanager
-async def calling(app: Any, *, lifespan: bool = True) -> AsyncIterator[httpx2.AsyncClient]:
+async def open_client(app: Any, *, lifespan: bool = True) -> AsyncIterator[httpx2.AsyncClient]:
     """Serve an app, and give a client of it."""
     state: dict[str, Any] = {}
     spoken = Spoken(app, state) if lifespan else None

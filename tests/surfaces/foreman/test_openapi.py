@@ -1,4 +1,4 @@
-"""What the API says of itself with this surface in use."""
+"""The OpenAPI document with this surface."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.surfaces.foreman.conftest import Serve
 pytestmark = pytest.mark.anyio
 
 
-async def test_its_calls_are_described(serve: Serve) -> None:
+async def test_openapi_describes_the_endpoints(serve: Serve) -> None:
     async with serve("http://127.0.0.1:1", works=False) as foreman:
         described = (await foreman.http.get("/openapi.json")).json()
     validate(described)

@@ -1,4 +1,4 @@
-"""A FastAPI app is asked whether it lets a caller in, and its endpoint does not run."""
+"""Probes of a FastAPI app authorize callers without running the endpoint."""
 
 from __future__ import annotations
 
@@ -7,8 +7,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any
 
 import pytest
-from fastapi import APIRouter, Cookie, Depends, FastAPI, Header, HTTPException, Request, UploadFile
-from fastapi.dependencies import utils
+from fastapi import (
+    APIRouter,
+    Cookie,
+    Depends,
+    FastAPI,
+    Header,
+    HTTPException,
+    Request,
+    UploadFile,
+    routing,
+)
+from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 from starlette.applications import Starlette
@@ -17,7 +27,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from coatcheck.errors import ConfigurationError
 from coatcheck.middleware.authorize import AuthorizationMissing, Authorized, Rejected
-from coatcheck.middleware.fastapi_probe import FastApiAuthorizer, check
+from coatcheck.middleware.fastapi_probe import FastApiAuthorizer, check_fastapi
 
 from .requests import Answer, body_of, scope_of
 
@@ -31,7 +41,7 @@ class Order(BaseModel):
 
 
 class Ran(list[str]):
-    """What ran of an app."""
+    """The parts of an app that ran."""
 
 
 @pytest.fixture
@@ -50,53 +60,108 @@ def user_of(
 User = Annotated[str, Depends(user_of)]
 
 
-async def ask(
+async def probe(
     app: Any, headers: dict[str, str], content: bytes = b"", path: str = "/render"
 ) -> tuple[Authorized | Rejected, Answer]:
     answer = Answer()
     scope = scope_of("POST", path, headers)
-    return await FastApiAuthorizer(app).ask(scope, body_of(content), answer.send), answer
+    return await FastApiAuthorizer(app).authorize(scope, body_of(content), answer.send), answer
 
 
-async def test_this_fastapi_can_be_asked() -> None:
-    await check()
+async def test_installed_fastapi_is_supported() -> None:
+    await check_fastapi()
 
 
-async def test_a_fastapi_that_does_not_stop_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def solves_elsewhere(**named: Any) -> Any:
-        return await utils.solve_dependencies(**named)
+async def test_unsupported_fastapi_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def handle(route: APIRoute, scope: Any, receive: Any, send: Any) -> None:
+        await routing.request_response(route.get_route_handler())(scope, receive, send)
 
-    solves_elsewhere.__stops_dry_calls__ = True  # type: ignore[attr-defined]
-    monkeypatch.setattr("fastapi.routing.solve_dependencies", solves_elsewhere)
-    with pytest.raises(ConfigurationError, match="cannot be asked by dry calls"):
-        await check()
+    monkeypatch.setattr(APIRoute, "handle", handle)
+    with pytest.raises(ConfigurationError, match="does not support"):
+        await check_fastapi()
 
 
-async def test_who_passes_the_dependencies_is_let_in_and_nothing_is_run(ran: Ran) -> None:
+async def test_nothing_of_fastapi_is_patched(ran: Ran) -> None:
+    before = [dict(vars(each)) for each in (routing, APIRoute, APIRouter, FastAPI)]
+    other, app = FastAPI(), FastAPI()
+    for each in (app, other):
+
+        @each.post("/render")
+        async def render(user: User) -> None:
+            ran.append(user)
+
+    [route] = [each for each in other.routes if isinstance(each, APIRoute)]
+    original = route.app
+    verdict, _ = await probe(app, ANNA)
+    assert verdict == Authorized()
+    assert [dict(vars(each)) for each in (routing, APIRoute, APIRouter, FastAPI)] == before
+    assert route.app is original
+
+
+async def test_route_class_that_checks_the_caller_is_probed(ran: Ran) -> None:
+    class CheckedRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Any]:
+            handler = super().get_route_handler()
+
+            async def check_caller(request: Request) -> Response:
+                if request.headers.get("authorization") != "Bearer anna":
+                    raise HTTPException(403, "not you")
+                return await handler(request)
+
+            return check_caller
+
+    router = APIRouter(route_class=CheckedRoute)
+
+    @router.post("/render")
+    async def render(request: Request) -> None:
+        ran.append("endpoint")
+
+    app = FastAPI()
+    app.include_router(router)
+    assert (await probe(app, ANNA))[0] == Authorized()
+    verdict, answer = await probe(app, {"Authorization": "Bearer bob"})
+    assert (verdict, answer.status, ran) == (Rejected(), 403, [])
+
+
+async def test_dependency_overrides_and_later_routes_are_probed(ran: Ran) -> None:
+    app = FastAPI()
+    authorizer = FastApiAuthorizer(app)
+
+    @app.post("/render")
+    async def render(user: User) -> None:
+        ran.append(user)
+
+    app.dependency_overrides[user_of] = lambda: "test user"
+    scope = scope_of("POST", "/render")
+    assert await authorizer.authorize(scope, body_of(), Answer().send) == Authorized()
+    assert ran == []
+
+
+async def test_satisfied_dependencies_authorize_without_running_the_endpoint(ran: Ran) -> None:
     app = FastAPI()
 
     @app.post("/render")
     async def render(user: User, order: Order) -> None:
         ran.append(user)
 
-    said, answer = await ask(app, ANNA | JSON, b'{"pages": 3}')
-    assert (said, answer.status, ran) == (Authorized(), 0, [])
+    verdict, answer = await probe(app, ANNA | JSON, b'{"pages": 3}')
+    assert (verdict, answer.status, ran) == (Authorized(), 0, [])
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer bob"}, {"Cookie": "a=b"}])
-async def test_who_does_not_gets_the_apps_own_answer(ran: Ran, headers: dict[str, str]) -> None:
+async def test_rejected_caller_gets_the_apps_response(ran: Ran, headers: dict[str, str]) -> None:
     app = FastAPI()
 
     @app.post("/render")
     async def render(user: User, order: Order) -> None:
         ran.append(user)
 
-    said, answer = await ask(app, headers | JSON, b'{"pages": 3}')
-    assert (said, answer.status, ran) == (Rejected(), 401, [])
+    verdict, answer = await probe(app, headers | JSON, b'{"pages": 3}')
+    assert (verdict, answer.status, ran) == (Rejected(), 401, [])
     assert answer.as_json()["detail"]
 
 
-async def test_what_the_app_cannot_read_is_refused_at_once() -> None:
+async def test_invalid_request_gets_the_apps_response() -> None:
     app = FastAPI()
 
     @app.post("/render")
@@ -107,11 +172,11 @@ async def test_what_the_app_cannot_read_is_refused_at_once() -> None:
         ("/render", b"{", 422),
         ("/nowhere", b"{}", 404),
     ):
-        said, answer = await ask(app, ANNA | JSON, content, path)
-        assert (said, answer.status) == (Rejected(), status)
+        verdict, answer = await probe(app, ANNA | JSON, content, path)
+        assert (verdict, answer.status) == (Rejected(), status)
 
 
-async def test_a_plain_def_endpoint_and_a_streaming_one_do_not_run_either(ran: Ran) -> None:
+async def test_sync_and_streaming_endpoints_do_not_run(ran: Ran) -> None:
     app = FastAPI()
 
     @app.post("/plain")
@@ -124,12 +189,12 @@ async def test_a_plain_def_endpoint_and_a_streaming_one_do_not_run_either(ran: R
         yield Order(pages=1)
 
     for path in ("/plain", "/rows"):
-        said, _ = await ask(app, ANNA, path=path)
-        assert said == Authorized()
+        verdict, _ = await probe(app, ANNA, path=path)
+        assert verdict == Authorized()
     assert ran == []
 
 
-async def test_dependencies_of_a_router_count_and_roll_back(ran: Ran) -> None:
+async def test_router_dependencies_run_and_roll_back(ran: Ran) -> None:
     async def session() -> AsyncIterator[str]:
         try:
             yield "session"
@@ -146,43 +211,47 @@ async def test_dependencies_of_a_router_count_and_roll_back(ran: Ran) -> None:
 
     app = FastAPI()
     app.include_router(router, prefix="/api")
-    said, _ = await ask(app, ANNA, path="/api/v2/render")
-    assert (said, ran) == (Authorized(), ["rollback"])
-    refused, answer = await ask(app, {}, path="/api/v2/render")
-    assert (refused, answer.status) == (Rejected(), 401)
+    verdict, _ = await probe(app, ANNA, path="/api/v2/render")
+    assert (verdict, ran) == (Authorized(), ["rollback"])
+    rejected, answer = await probe(app, {}, path="/api/v2/render")
+    assert (rejected, answer.status) == (Rejected(), 401)
 
 
-async def test_a_middleware_turns_strangers_away_before_any_body_is_read() -> None:
+async def test_app_middleware_rejects_before_the_body_is_read() -> None:
     app = FastAPI()
 
     @app.middleware("http")
-    async def guard(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
+    async def guard(
+        request: Request, call_next: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
         if request.headers.get("authorization") != "Bearer anna":
             return JSONResponse({"detail": "no"}, 401)
-        return await go_on(request)
+        return await call_next(request)
 
     @app.post("/render")
     async def render(request: Request, file: UploadFile) -> None: ...
 
     read: list[bytes] = []
     answer = Answer()
-    asking = FastApiAuthorizer(GZipMiddleware(app))
-    said = await asking.ask(scope_of("POST", "/render"), body_of(b"x", read), answer.send)
-    assert (said, answer.status, read) == (Rejected(), 401, [])
+    authorizer = FastApiAuthorizer(GZipMiddleware(app))
+    verdict = await authorizer.authorize(
+        scope_of("POST", "/render"), body_of(b"x", read), answer.send
+    )
+    assert (verdict, answer.status, read) == (Rejected(), 401, [])
 
 
-async def test_an_endpoint_that_is_given_nothing_of_the_caller_is_open_to_all(ran: Ran) -> None:
+async def test_endpoint_without_caller_parameters_is_public(ran: Ran) -> None:
     app = FastAPI()
 
     @app.post("/render")
     async def render(order: Order, fast: bool = False) -> None:
         ran.append("endpoint")
 
-    said, _ = await ask(app, JSON, b'{"pages": 3}')
-    assert (said, ran) == (Authorized(), [])
+    verdict, _ = await probe(app, JSON, b'{"pages": 3}')
+    assert (verdict, ran) == (Authorized(), [])
 
 
-def _endpoints_that_might_refuse() -> list[Callable[..., Any]]:
+def _endpoints_that_may_reject() -> list[Callable[..., Any]]:
     def by_request(request: Request) -> None: ...
 
     def by_header(x_key: Annotated[str | None, Header()] = None) -> None: ...
@@ -193,9 +262,9 @@ def _endpoints_that_might_refuse() -> list[Callable[..., Any]]:
         found: Annotated[Any, Depends(HTTPBearer(auto_error=False))],
     ) -> None: ...
 
-    def by_token_not_looked_at(found: Annotated[Any, Depends(HTTPBearer())]) -> None: ...
+    def by_unchecked_token(found: Annotated[Any, Depends(HTTPBearer())]) -> None: ...
 
-    def by_key_not_looked_at(
+    def by_unchecked_key(
         found: Annotated[str, Depends(APIKeyHeader(name="X-Key", auto_error=False))],
     ) -> None: ...
 
@@ -209,18 +278,18 @@ def _endpoints_that_might_refuse() -> list[Callable[..., Any]]:
         return wrapper
 
     found: list[Callable[..., Any]] = [by_request, by_header, by_cookie, by_optional]
-    return [*found, by_token_not_looked_at, by_key_not_looked_at, requires_login(decorated)]
+    return [*found, by_unchecked_token, by_unchecked_key, requires_login(decorated)]
 
 
-@pytest.mark.parametrize("endpoint", _endpoints_that_might_refuse(), ids=lambda each: each.__name__)
-async def test_one_that_might_refuse_in_its_body_is_never_guessed(
+@pytest.mark.parametrize("endpoint", _endpoints_that_may_reject(), ids=lambda each: each.__name__)
+async def test_endpoint_that_may_check_the_caller_itself_is_not_guessed(
     endpoint: Callable[..., Any],
 ) -> None:
     app = FastAPI()
     app.post("/render")(endpoint)
     headers = {"Authorization": "Bearer made-up", "X-Key": "made-up", "Cookie": "session=made-up"}
     with pytest.raises(AuthorizationMissing, match="authorize="):
-        await ask(app, headers)
+        await probe(app, headers)
 
 
 def tenant_of(x_tenant: Annotated[str, Header()]) -> str:
@@ -229,17 +298,17 @@ def tenant_of(x_tenant: Annotated[str, Header()]) -> str:
     return x_tenant
 
 
-async def test_what_is_no_credential_proves_nothing() -> None:
+async def test_header_that_is_no_credential_proves_nothing() -> None:
     app = FastAPI()
 
     @app.post("/render")
     async def render(
         tenant: Annotated[str, Depends(tenant_of)], found: Annotated[Any, Depends(HTTPBearer())]
     ) -> None:
-        raise HTTPException(401, "looked at here, and nowhere else")
+        raise HTTPException(401, "checked here, and nowhere else")
 
     with pytest.raises(AuthorizationMissing, match="made-up credentials"):
-        await ask(app, {"X-Tenant": "acme", "Authorization": "Bearer made-up"})
+        await probe(app, {"X-Tenant": "acme", "Authorization": "Bearer made-up"})
 
 
 def token_or_key(
@@ -253,17 +322,19 @@ def token_or_key(
     return x_key
 
 
-async def test_what_was_proved_of_one_credential_holds_for_no_other() -> None:
+async def test_proof_holds_for_one_credential_only() -> None:
     app = FastAPI()
 
     @app.post("/render")
     async def render(key: Annotated[str | None, Depends(token_or_key)]) -> None:
-        raise HTTPException(401, "the key is looked at here, and nowhere else")
+        raise HTTPException(401, "the key is checked here, and nowhere else")
 
-    asking = FastApiAuthorizer(app)
+    authorizer = FastApiAuthorizer(app)
 
     async def answer(headers: dict[str, str]) -> Authorized | Rejected:
-        return await asking.ask(scope_of("POST", "/render", headers), body_of(), Answer().send)
+        return await authorizer.authorize(
+            scope_of("POST", "/render", headers), body_of(), Answer().send
+        )
 
     assert await answer(ANNA) == Authorized()
     with pytest.raises(AuthorizationMissing):
@@ -273,25 +344,25 @@ async def test_what_was_proved_of_one_credential_holds_for_no_other() -> None:
     assert await answer(ANNA) == Authorized()
 
 
-async def test_a_redirect_to_another_scheme_proves_nothing() -> None:
+async def test_redirect_proves_nothing() -> None:
     app = FastAPI()
 
     @app.middleware("http")
     async def only_https(
-        request: Request, go_on: Callable[[Request], Awaitable[Response]]
+        request: Request, call_next: Callable[[Request], Awaitable[Response]]
     ) -> Response:
         if request.headers.get("x-forwarded-proto") != "https":
             return Response(status_code=307, headers={"Location": "https://app.example"})
-        return await go_on(request)
+        return await call_next(request)
 
     @app.post("/render")
     async def render(request: Request) -> None: ...
 
     with pytest.raises(AuthorizationMissing):
-        await ask(app, {"X-Forwarded-Proto": "https", "Authorization": "Bearer made-up"})
+        await probe(app, {"X-Forwarded-Proto": "https", "Authorization": "Bearer made-up"})
 
 
-async def test_routes_that_are_not_fastapis_own_are_never_called(ran: Ran) -> None:
+async def test_other_routes_are_never_probed(ran: Ran) -> None:
     app = FastAPI()
 
     async def plain(request: Request) -> PlainTextResponse:
@@ -301,17 +372,17 @@ async def test_routes_that_are_not_fastapis_own_are_never_called(ran: Ran) -> No
     app.add_route("/render", plain, methods=["POST"])
     app.mount("/old", Starlette())
     for path in ("/render", "/old/render"):
-        with pytest.raises(AuthorizationMissing, match="not one of FastAPI's own"):
-            await ask(app, ANNA, path=path)
+        with pytest.raises(AuthorizationMissing, match="is not a FastAPI route"):
+            await probe(app, ANNA, path=path)
     assert ran == []
 
 
-async def test_an_app_of_another_kind_needs_a_hook() -> None:
+async def test_other_app_needs_a_hook() -> None:
     with pytest.raises(ConfigurationError, match="authorize=your_hook"):
         FastApiAuthorizer(Starlette())
 
 
-async def test_an_ordinary_call_is_not_stopped(ran: Ran) -> None:
+async def test_ordinary_call_runs_the_endpoint(ran: Ran) -> None:
     app = FastAPI()
 
     @app.post("/render")
@@ -319,7 +390,7 @@ async def test_an_ordinary_call_is_not_stopped(ran: Ran) -> None:
         ran.append(user)
         return "done"
 
-    await ask(app, ANNA)
+    await probe(app, ANNA)
     answer = Answer()
 
     async def receive() -> Any:

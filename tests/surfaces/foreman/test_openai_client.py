@@ -1,4 +1,4 @@
-"""OpenAI's client, on the routes that Ollama has for it: through the same queue."""
+"""OpenAI's client on Ollama's OpenAI routes, through the same queue."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def client(foreman: Foreman) -> AsyncIterator[openai.AsyncOpenAI]:
         yield found
 
 
-async def test_a_chat_goes_through_the_queue(
+async def test_chat_goes_through_the_queue(
     foreman: Foreman, client: openai.AsyncOpenAI, upstream: Ollama
 ) -> None:
     whole = await client.chat.completions.create(model="tiny", messages=HELLO, max_tokens=6)
@@ -52,13 +52,13 @@ async def test_a_chat_goes_through_the_queue(
     assert shown[0]["result"]["object"] == "chat.completion"
 
 
-async def test_what_is_there(client: openai.AsyncOpenAI, upstream: Ollama) -> None:
+async def test_models_and_embeddings(client: openai.AsyncOpenAI, upstream: Ollama) -> None:
     assert [model.id async for model in client.models.list()] == upstream.models
     found = await client.embeddings.create(model="tiny", input="a", encoding_format="float")
     assert found.data[0].embedding == [1.0, 2.0]
 
 
-async def test_errors_are_openais(client: openai.AsyncOpenAI) -> None:
+async def test_errors_have_openais_format(client: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="model 'none' not found"):
         await client.chat.completions.create(model="none", messages=HELLO)
     with pytest.raises(openai.BadRequestError, match="model is required"):

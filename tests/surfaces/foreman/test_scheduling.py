@@ -1,4 +1,4 @@
-"""Who is next, and where: one job at a time a target, the loaded model first, nobody last."""
+"""Which job runs next, and where: one per target, loaded models first, no starvation."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from tests.surfaces.foreman.ollama_shim import Ollama, serving_ollama
 pytestmark = pytest.mark.anyio
 
 
-async def test_one_at_a_time(serve: Serve, upstream: Ollama) -> None:  # F15
+async def test_one_job_runs_at_a_time(serve: Serve, upstream: Ollama) -> None:  # F15
     """However many ask, and however many workers there are."""
     async with serve(upstream.url) as foreman, foreman.working():
         chats = [foreman.client.chat("tiny", HELLO) for _ in range(6)]
-        jobs = [await foreman.hand_in() for _ in range(6)]
+        jobs = [await foreman.submit() for _ in range(6)]
         await asyncio.gather(*chats)
         for job_id in jobs:
             assert (await foreman.ended(job_id))["state"] == "done"
         assert upstream.most_open == 1
 
 
-async def test_several_at_a_time_where_the_operator_says_so(serve: Serve, upstream: Ollama) -> None:
+async def test_per_target_allows_several_jobs(serve: Serve, upstream: Ollama) -> None:
     async with serve(upstream.url, per_target="2") as foreman:
         await foreman.client.chat("tiny", HELLO)
         upstream.speaking.shut()
-        jobs = [await foreman.hand_in() for _ in range(3)]
+        jobs = [await foreman.submit() for _ in range(3)]
         for job_id in jobs[:2]:
             await foreman.until(job_id, lambda job: job.phase == "working")
         assert (await foreman.show(jobs[2]))["state"] == "queued"
@@ -39,13 +39,13 @@ async def test_several_at_a_time_where_the_operator_says_so(serve: Serve, upstre
         assert upstream.most_open == 2
 
 
-async def test_the_loaded_model_goes_first(serve: Serve, upstream: Ollama) -> None:  # F15
+async def test_loaded_model_runs_first(serve: Serve, upstream: Ollama) -> None:  # F15
     async with serve(upstream.url, works=False) as foreman:
         async with foreman.working():
             await foreman.client.chat("tiny", HELLO)
         jobs = []
         for _ in range(3):
-            jobs += [await foreman.hand_in("other"), await foreman.hand_in("tiny")]
+            jobs += [await foreman.submit("other"), await foreman.submit("tiny")]
         async with foreman.working():
             for job_id in jobs:
                 await foreman.ended(job_id)
@@ -53,16 +53,18 @@ async def test_the_loaded_model_goes_first(serve: Serve, upstream: Ollama) -> No
         assert asked == ["tiny", "tiny", "tiny", "tiny", "other", "other", "other"]
 
 
-async def test_nobody_waits_for_ever(serve: Serve, upstream: Ollama) -> None:  # F15
+async def test_old_job_is_not_starved_by_the_loaded_model(
+    serve: Serve, upstream: Ollama
+) -> None:  # F15
     """A job that is older by more than the head start comes first, whatever is loaded."""
     async with serve(upstream.url, works=False, head_start="1ms") as foreman:
         async with foreman.working():
             await foreman.client.chat("tiny", HELLO)
-        old = await foreman.hand_in("other")
+        old = await foreman.submit("other")
         created = (await foreman.engine.get(old)).created_at
         while foreman.engine.clock.now() <= created + 2:
             await foreman.show(old)
-        young = await foreman.hand_in("tiny")
+        young = await foreman.submit("tiny")
         async with foreman.working():
             await foreman.ended(young)
             assert (await foreman.show(old))["state"] == "done"
@@ -75,7 +77,7 @@ async def test_several_targets_share_the_work(serve: Serve) -> None:
         foreman = await stack.enter_async_context(serve(one.url, two.url))
         one.speaking.shut()
         two.speaking.shut()
-        jobs = [await foreman.hand_in() for _ in range(3)]
+        jobs = [await foreman.submit() for _ in range(3)]
         await asyncio.gather(one.speaking.reached.wait(), two.speaking.reached.wait())
         assert (one.open, two.open) == (1, 1)
         assert (await foreman.show(jobs[2]))["state"] == "queued"
@@ -86,7 +88,7 @@ async def test_several_targets_share_the_work(serve: Serve) -> None:
         assert (one.most_open, two.most_open) == (1, 1)
 
 
-async def test_a_job_goes_where_its_model_is(serve: Serve) -> None:
+async def test_job_runs_on_a_target_with_its_model(serve: Serve) -> None:
     async with contextlib.AsyncExitStack() as stack:
         one = await stack.enter_async_context(serving_ollama("tiny:latest"))
         two = await stack.enter_async_context(serving_ollama("tiny:latest", "big:latest"))
@@ -102,7 +104,7 @@ async def test_a_job_goes_where_its_model_is(serve: Serve) -> None:
         assert (await client.show("big")).capabilities
         # Where it is busy, the job waits there, and another has the free target meanwhile.
         two.speaking.shut()
-        first, second = await foreman.hand_in("big"), await foreman.hand_in("big")
+        first, second = await foreman.submit("big"), await foreman.submit("big")
         await two.speaking.reached.wait()
         await foreman.until(second, lambda job: job.fence > 0 and job.state is State.QUEUED)
         assert (await client.chat("tiny", HELLO)).done
@@ -113,7 +115,7 @@ async def test_a_job_goes_where_its_model_is(serve: Serve) -> None:
             assert (shown["state"], shown["attempt"]) == ("done", 1)
 
 
-async def test_a_target_that_is_away_is_waited_for_where_its_model_is(serve: Serve) -> None:
+async def test_job_waits_for_the_unreachable_target_with_its_model(serve: Serve) -> None:
     async with contextlib.AsyncExitStack() as stack:
         one = await stack.enter_async_context(serving_ollama("tiny:latest"))
         async with serving_ollama("big:latest") as two:
@@ -121,7 +123,7 @@ async def test_a_target_that_is_away_is_waited_for_where_its_model_is(serve: Ser
         foreman = await stack.enter_async_context(
             serve(one.url, f"http://127.0.0.1:{port}", poll_interval="100ms")
         )
-        waiting = await foreman.hand_in("big")
+        waiting = await foreman.submit("big")
         assert (await foreman.client.chat("tiny", HELLO)).done
         assert (await foreman.http.get("/healthz")).json() == {"status": "ok", "degraded": True}
         await foreman.until(waiting, lambda job: job.fence > 1)
@@ -131,10 +133,10 @@ async def test_a_target_that_is_away_is_waited_for_where_its_model_is(serve: Ser
         assert len(back.generated) == 1
 
 
-async def test_loading_is_seen_while_a_model_loads(serve: Serve, upstream: Ollama) -> None:  # F04
+async def test_state_is_loading_while_a_model_loads(serve: Serve, upstream: Ollama) -> None:  # F04
     async with serve(upstream.url) as foreman:
         upstream.loading.shut()
-        job_id = await foreman.hand_in()
+        job_id = await foreman.submit()
         assert (await foreman.show(job_id))["state"] == "queued"
         await upstream.loading.reached.wait()
         await foreman.until(job_id, lambda job: job.phase is not None)

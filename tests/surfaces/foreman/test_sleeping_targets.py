@@ -1,4 +1,4 @@
-"""A target that goes away in the middle of a call, as a laptop does when its lid is closed."""
+"""Targets that go away in the middle of a call, like a laptop whose lid is closed."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ async def back_in_queue(foreman: Foreman, job_id: str) -> Job:
 
 
 @pytest.mark.parametrize("phase", ["loading", "working"])
-async def test_naps_never_fail_a_job(serve: Serve, phase: str) -> None:  # F05
+async def test_target_outages_never_fail_a_job(serve: Serve, phase: str) -> None:  # F05
     """The target dies in the middle of every call but the last, more often than a job is tried."""
     port, resident = free_port(), phase == "working"
     async with serve(
         f"http://127.0.0.1:{port}", poll_interval="100ms", max_attempts=MAX_ATTEMPTS
     ) as foreman:
-        job_id = await foreman.hand_in()
+        job_id = await foreman.submit()
         for _ in range(NAPS):
             with upstream_process(port, stalls=1, resident=resident) as process:
                 await process.expect("ready")
@@ -62,18 +62,18 @@ async def test_naps_never_fail_a_job(serve: Serve, phase: str) -> None:  # F05
         assert (shown["state"], shown["attempt"], shown["error"]) == ("done", 1, None)
 
 
-async def test_a_target_that_sleeps_does_not_use_up_attempts(
+async def test_sleeping_target_does_not_use_attempts(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # F05
     """It keeps its connections while it is paused, and answers nothing."""
-    monkeypatch.setattr(targets, "LOOK_S", 0.5)
+    monkeypatch.setattr(targets, "PROBE_S", 0.5)
     port = free_port()
     with upstream_process(port, stalls=NAPS) as process:
         await process.expect("ready")
         async with serve(
             f"http://127.0.0.1:{port}", poll_interval="100ms", max_attempts=MAX_ATTEMPTS
         ) as foreman:
-            job_id = await foreman.hand_in()
+            job_id = await foreman.submit()
             for _ in range(NAPS):
                 await process.expect("called")
                 await foreman.until(job_id, lambda job: job.phase == "working")
@@ -87,27 +87,27 @@ async def test_a_target_that_sleeps_does_not_use_up_attempts(
 @pytest.mark.parametrize(
     "answer", [Cut(b""), Cut(b"HTTP/1.1 200 X\r\n"), Cut(streaming({"done": False}))]
 )
-async def test_a_job_that_kills_its_own_call_fails(serve: Serve, answer: Cut) -> None:  # F06
+async def test_job_that_breaks_its_own_call_fails(serve: Serve, answer: Cut) -> None:  # F06
     """The target answers as soon as the call has broken off: the attempts count."""
     async with (
         faulty(lambda _: answer) as upstream,
         serve(upstream.url, poll_interval="100ms", max_attempts="3") as foreman,
     ):
-        shown = await foreman.ended(await foreman.hand_in())
+        shown = await foreman.ended(await foreman.submit())
         assert (shown["state"], shown["attempt"], len(upstream.calls)) == ("failed", 3, 3)
         assert "broke off" in shown["error"]
 
 
-async def test_a_slow_answer_of_a_sleeping_target_does_not_count(
+async def test_timeout_of_a_sleeping_target_does_not_count(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The attempt's own timeout may run out before the target is missed."""
-    monkeypatch.setattr(targets, "LOOK_S", 0.5)
+    monkeypatch.setattr(targets, "PROBE_S", 0.5)
     port = free_port()
     with upstream_process(port, stalls=1) as process:
         await process.expect("ready")
         async with serve(f"http://127.0.0.1:{port}", job_timeout="2s", max_attempts="1") as foreman:
-            job_id = await foreman.hand_in()
+            job_id = await foreman.submit()
             await process.expect("called")
             process.send(signal.SIGSTOP)
             job = await back_in_queue(foreman, job_id)
