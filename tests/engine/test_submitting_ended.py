@@ -189,7 +189,7 @@ async def test_what_is_kept_apart_does_not_go_this_way(engine: Engine) -> None:
         (job, ended(engine, LARGE)),
         (job, ended(engine, report=Report(steps=(step,)))),
     ):
-        with pytest.raises(ValueError, match="kept apart"):
+        with pytest.raises(ValueError, match="payload for the blob store"):
             await engine.submit_finished(new, how)
     assert await written(engine) == []
 

@@ -24,8 +24,8 @@ FOREVER_S = 3600.0
 @pytest.fixture(autouse=True)
 def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wake-up that is missed is missed for good."""
-    monkeypatch.setattr(module, "NET_S", FOREVER_S)
-    monkeypatch.setattr(module, "LONGEST_REST", 0.001)
+    monkeypatch.setattr(module, "POLL_S", FOREVER_S)
+    monkeypatch.setattr(module, "MAX_REST_S", 0.001)
     monkeypatch.setattr(module, "LINGER_S", 0.0)
 
 
@@ -239,9 +239,7 @@ async def test_an_outage_is_logged_once(
     store.is_down = False
     await settle(store)
 
-    assert [record.message for record in caplog.records] == [
-        "the store cannot be read; waiting for it"
-    ]
+    assert [record.message for record in caplog.records] == ["job read failed"]
     waiting.cancel()
     await asyncio.wait([waiting])
 
@@ -318,7 +316,7 @@ async def test_nothing_is_left_behind(store: ChangingStore, watch: Waiters, how:
             await turns(1)
 
     assert not store.has_subscribers
-    assert (watch._waiters, watch._fresh, watch._tasks) == ({}, set(), [])
+    assert (watch._waiters, watch._unread, watch._tasks) == ({}, set(), [])
 
 
 async def test_who_comes_soon_after_another_finds_the_task_still_listening(
@@ -374,14 +372,14 @@ async def test_a_job_that_was_seen_is_not_read_before_it_is_looked_at(
 def test_looks_may_take_a_fifth_of_the_time_and_a_few_are_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "LONGEST_REST", FOREVER_S)
-    rest, now = module._Rest(), 1_000.0
+    monkeypatch.setattr(module, "MAX_REST_S", FOREVER_S)
+    debt, now = module._RestDebt(), 1_000.0
     rests = []
     for _ in range(200):
-        rests.append(rest.after(now, now + 0.001))
+        rests.append(debt.rest_after(now, now + 0.001))
         now += 0.001 + rests[-1]
     assert rests[:20] == [0.0] * 20
     assert rests[-50:] == pytest.approx([0.004] * 50)
 
     now += 1.0  # in which nothing was looked at
-    assert rest.after(now, now + 0.001) == 0.0
+    assert debt.rest_after(now, now + 0.001) == 0.0

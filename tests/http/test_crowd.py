@@ -68,7 +68,7 @@ def traced() -> Iterator[None]:
 async def all_wait(engine: Engine, count: int) -> None:
     """Return when so many wait for a change."""
     async with asyncio.timeout(PATIENCE_S):
-        while sum(map(len, engine._waiters._waiters.values())) < count or engine._waiters._fresh:
+        while sum(map(len, engine._waiters._waiters.values())) < count or engine._waiters._unread:
             await turns(1)
 
 
@@ -121,7 +121,7 @@ async def test_a_change_is_read_once_for_all_who_wait_for_it(
         while len(asyncio.all_tasks()) > tasks:
             await turns(1)
     assert engine._waiters._waiters == {}
-    assert engine._events._reading == {}
+    assert engine._events._reads == {}
 
 
 async def test_those_who_wait_for_different_jobs_are_read_together(

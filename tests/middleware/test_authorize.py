@@ -203,11 +203,11 @@ async def test_token_revoked_during_the_wait_gets_401(
 
 def watch_waiters(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """Return an event that is set when a request waits for a job."""
-    entered, enter = asyncio.Event(), Waiters._enter
+    entered, enter = asyncio.Event(), Waiters._register
 
     def entering(watch: Waiters, *arguments: Any) -> None:
         enter(watch, *arguments)
         entered.set()
 
-    monkeypatch.setattr(Waiters, "_enter", entering)
+    monkeypatch.setattr(Waiters, "_register", entering)
     return entered

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from coatcheck.app import App
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.endpoint import ANY, Endpoint, EndpointResponse

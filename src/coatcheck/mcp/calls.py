@@ -104,7 +104,7 @@ async def _submit(asked: McpCaller, tool: KindTool, arguments: dict[str, Any]) -
     once = asked.once(tool.kind.name, value)
     if once is None:
         return await asked.engine.submit(submission)
-    return (await asked.engine.submit_once(submission, once)).jobs[0]
+    return (await asked.engine.submit_idempotent(submission, once)).jobs[0]
 
 
 async def _follow(asked: McpCaller, job: Job, wait_s: float) -> Job:

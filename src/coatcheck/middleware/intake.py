@@ -17,7 +17,7 @@ from coatcheck.engine.confirmation import current as confirmations
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.idempotency import IdempotencyKey
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.errors import CoatcheckError
 from coatcheck.http.endpoint import JSON
 from coatcheck.http.errors import error_response, format_problem, problem_response
@@ -115,7 +115,7 @@ class RequestIntake:
             submission = submission._replace(traceparent=traceparent)
             if key is None:
                 return Submitted([await engine.submit(submission)], replayed=False)
-            submitted = await engine.submit_once(submission, key)
+            submitted = await engine.submit_idempotent(submission, key)
             replayed = submitted.replayed
             return submitted
 

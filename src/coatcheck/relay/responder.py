@@ -18,7 +18,7 @@ from starlette.responses import Response
 from coatcheck.engine.confirmation import ensure_confirmed, expire_confirmation
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.errors import KeyReused
 from coatcheck.http.errors import problem_response
 from coatcheck.http.request.prefer import MAX_WAIT_S, read_preference

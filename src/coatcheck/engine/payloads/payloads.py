@@ -250,7 +250,7 @@ class PayloadStore:
 
     async def _name(self, lease: Lease, artifact: Artifact, content: str | None = None) -> Artifact:
         if not await self._store.keep_artifact(lease, artifact, content):
-            raise StaleLease(f"job {lease.job_id} is not yours any more")
+            raise StaleLease(f"the lease on job {lease.job_id} is stale")
         return artifact
 
     # --- removing

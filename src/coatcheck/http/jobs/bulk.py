@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from coatcheck.engine.bulk import MOST_AT_ONCE, BulkResult
+from coatcheck.engine.bulk import MAX_JOBS, BulkResult
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import LABELS_AT_MOST
 from coatcheck.http.auth.caller import check_kind, tenant_of
@@ -37,7 +37,7 @@ class _Which(RequestModel):
     labels: dict[str, str] = Field(default_factory=dict, max_length=LABELS_AT_MOST)
     created_after: Annotated[int | None, BeforeValidator(parse_time)] = None
     created_before: Annotated[int | None, BeforeValidator(parse_time)] = None
-    limit: Annotated[int, Field(ge=1, le=MOST_AT_ONCE)] = MOST_AT_ONCE
+    limit: Annotated[int, Field(ge=1, le=MAX_JOBS)] = MAX_JOBS
     cursor: str | None = None
     dry_run: bool = False
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
+from coatcheck.engine.bulk import RESUMABLE
 from coatcheck.engine.confirmation import ensure_confirmed
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.resume_fork import RESUMABLE
 from coatcheck.errors import NotFound, StoreUnavailable, Unauthorized
 from coatcheck.http.auth.caller import caller_of
 from coatcheck.http.auth.readers import may_read, named_job

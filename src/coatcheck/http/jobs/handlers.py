@@ -70,7 +70,7 @@ async def _submit_and_wait(
     if once is None:
         job, replayed = await engine.submit(submission), False
     else:
-        [job], replayed = await engine.submit_once(submission, once)
+        [job], replayed = await engine.submit_idempotent(submission, once)
     log.debug("submitted", extra={"job_id": job.id, "kind": job.kind, "replayed": replayed})
     if preference.wait_s and not job.state.is_terminal:
         job = await engine.wait_for_job(job, preference.wait_s)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from coatcheck.engine.engine import Engine
-from coatcheck.engine.resume_fork import Fork
+from coatcheck.engine.fork import Fork
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.caller import quotas_of, tenant_of
 from coatcheck.http.endpoint import JSON

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.errors import NotFound
 from coatcheck.http.auth.caller import tenant_of
 from coatcheck.http.auth.readers import check_reader
@@ -46,7 +46,7 @@ async def submit_idempotent(request: Request, submission: Submission, body: Any)
     key = read_idempotency_key(request, body)
     if key is None:
         return Submitted([await engine.submit(bound)], replayed=False)
-    return await engine.submit_once(bound, key)
+    return await engine.submit_idempotent(bound, key)
 
 
 async def is_active(store: Store, tenant: str) -> bool:

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.errors import InvalidPayload, NotFound
 from coatcheck.http.auth.caller import tenant_of
@@ -149,7 +149,7 @@ class ForemanHandlers:
         key = read_idempotency_key(request, stored.fingerprint)
         if key is None:
             return Submitted([await engine.submit(submission)], replayed=False)
-        return await engine.submit_once(submission, key)
+        return await engine.submit_idempotent(submission, key)
 
     # --- direct calls
 

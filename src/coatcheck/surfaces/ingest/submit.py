@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import LABEL_VALUE_LENGTH, Submission
-from coatcheck.engine.submit.submit import Submitted
+from coatcheck.engine.submit.submitter import Submitted
 from coatcheck.http.jobs.card_view import TITLE
 from coatcheck.http.jobs.handlers import job_response
 from coatcheck.http.request.idempotency import REPLAYED, read_idempotency_key

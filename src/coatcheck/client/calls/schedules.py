@@ -1,4 +1,4 @@
-"""The calls on schedules, once, for both clients."""
+"""The calls on schedules."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from datetime import datetime
 from typing import Any, Literal, TypedDict
 from urllib.parse import quote
 
-from coatcheck.client.effects import Steps
+from coatcheck.client.effects import Effects
 from coatcheck.client.new_job import NewJob, write_schedule
 from coatcheck.client.responses import read_object
 from coatcheck.client.retry import RetryPolicy
-from coatcheck.client.wire import JSON, ApiRequest
+from coatcheck.client.wire import JSON_HEADERS, ApiRequest
 
-Shown = dict[str, Any]
+Schedule = dict[str, Any]
 _MEMBERS = ("name", "kind", "next_at")
 _PAGE = "200"
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """When a schedule's jobs are due, and how they should be treated."""
+    """The timing of a schedule, and the options of its jobs."""
 
     cron: str | None
     every_s: float | None
@@ -35,30 +35,30 @@ class ScheduleOptions(TypedDict, total=False):
 
 
 class ScheduleCalls:
-    """The calls of one client, as steps that a driver carries out."""
+    """The calls on schedules, as effects that a driver performs."""
 
-    def __init__(self, patience: RetryPolicy) -> None:
-        self._patience = patience
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._policy = policy
 
-    def all(self) -> Steps[list[Shown]]:
+    def all(self) -> Effects[list[Schedule]]:
         """Read all schedules, page by page."""
-        found: list[Shown] = []
+        found: list[Schedule] = []
         cursor: str | None = None
         while True:
             query = (("limit", _PAGE), *(() if cursor is None else (("cursor", cursor),)))
             request = ApiRequest("GET", "/v1/schedules", query)
-            page = yield from self._object(request, "schedules", "next_cursor")
+            page = yield from self._request(request, "schedules", "next_cursor")
             found += page["schedules"]
             cursor = page["next_cursor"]
             if cursor is None:
                 return found
 
-    def get(self, name: str) -> Steps[Shown]:
+    def get(self, name: str) -> Effects[Schedule]:
         """Read a schedule."""
-        return self._object(ApiRequest("GET", _path(name)), *_MEMBERS)
+        return self._request(ApiRequest("GET", _path(name)), *_MEMBERS)
 
-    def put(self, name: str, kind: str, value: Any, options: ScheduleOptions) -> Steps[Shown]:
-        """Make a schedule, or change it to this."""
+    def put(self, name: str, kind: str, value: Any, options: ScheduleOptions) -> Effects[Schedule]:
+        """Create or replace a schedule."""
         start_at = options.get("start_at")
         timing = {
             **{key: options.get(key) for key in ("cron", "every_s", "timezone")},
@@ -75,37 +75,38 @@ class ScheduleCalls:
             deadline_s=options.get("deadline_s"),
             max_attempts=options.get("max_attempts"),
         )
-        headers = {"accept": JSON, "content-type": JSON}
         content = write_schedule(job, timing)
-        return self._object(ApiRequest("PUT", _path(name), (), headers, content), *_MEMBERS)
+        request = ApiRequest("PUT", _path(name), headers=JSON_HEADERS, content=content)
+        return self._request(request, *_MEMBERS)
 
-    def delete(self, name: str) -> Steps[None]:
-        """Delete a schedule."""
-        answer, lost = yield from self._patience.ask(ApiRequest("DELETE", _path(name)))
-        if not (lost and answer.status == 404):  # deleted by a request whose answer was lost
-            read_object(answer)
+    def delete(self, name: str) -> Effects[Schedule]:
+        """Delete a schedule and return it."""
+        response, retries = yield from self._policy.send(ApiRequest("DELETE", _path(name)))
+        if retries and response.status == 404:  # deleted by an attempt whose response was lost
+            return {"name": name}
+        return read_object(response, *_MEMBERS)
 
-    def pause(self, name: str) -> Steps[Shown]:
-        """Stop a schedule."""
-        return self._object(ApiRequest("POST", f"{_path(name)}/pause"), *_MEMBERS)
+    def pause(self, name: str) -> Effects[Schedule]:
+        """Pause a schedule."""
+        return self._request(ApiRequest("POST", f"{_path(name)}/pause"), *_MEMBERS)
 
-    def resume(self, name: str) -> Steps[Shown]:
-        """Let a schedule go on."""
-        return self._object(ApiRequest("POST", f"{_path(name)}/resume"), *_MEMBERS)
+    def resume(self, name: str) -> Effects[Schedule]:
+        """Resume a schedule."""
+        return self._request(ApiRequest("POST", f"{_path(name)}/resume"), *_MEMBERS)
 
-    def ticks(self, name: str, limit: int) -> Steps[list[str]]:
-        """Read when a schedule is due next."""
+    def ticks(self, name: str, limit: int) -> Effects[list[str]]:
+        """Read the next ticks of a schedule."""
         request = ApiRequest("GET", f"{_path(name)}/ticks", (("limit", str(limit)),))
-        ticks: list[str] = (yield from self._object(request, "ticks"))["ticks"]
+        ticks: list[str] = (yield from self._request(request, "ticks"))["ticks"]
         return ticks
 
-    def _object(self, request: ApiRequest, *members: str) -> Steps[Shown]:
-        answer, _ = yield from self._patience.ask(request)
-        return read_object(answer, *members)
+    def _request(self, request: ApiRequest, *members: str) -> Effects[Schedule]:
+        response, _ = yield from self._policy.send(request)
+        return read_object(response, *members)
 
 
 def trigger_path(name: str) -> str:
-    """Return where a schedule's job is asked for."""
+    """Return the path that triggers a schedule."""
     return f"{_path(name)}/trigger"
 
 
