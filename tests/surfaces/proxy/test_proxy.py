@@ -483,7 +483,7 @@ async def test_other_method_is_rejected(proxied: Proxied) -> None:
 async def test_openapi_describes_the_rules(proxied: Proxied) -> None:
     async with proxied(says()) as (_, server):
         described = (await server.http.get("/openapi.json")).json()["paths"]["/reports/{rest}"]
-        assert described["post"]["summary"] == "Handed on: POST /reports/*"
+        assert described["post"]["summary"] == "Forward POST /reports/*"
         assert next(each["name"] for each in described["post"]["parameters"]) == "rest"
 
 
