@@ -282,7 +282,7 @@ async def test_what_is_sealed_is_not_written_by_others(tmp_path: Path, s3: str) 
     async with connect(create_http_app(Engine(store, {}, blobs=blobs))) as http:
         answer = await http.post("/v1/signed-uploads", json=ASKED)
     read_problem(answer, 409, "no-signed-uploads")
-    assert await store.unneeded_blobs(1 << 60, 1) == []
+    assert await store.files.start_blob_removal(1 << 60, 1) == []
     blobs.close()
     await store.close()
 

@@ -30,7 +30,7 @@ async def nothing(ctx: Context) -> None: ...
 
 def set_trap(store: Any, point: str) -> None:
     """Have this process end at a point of its next delivery."""
-    claim, note = store.claim_deliveries, store.note_deliveries
+    claim, note = store.webhooks.claim_deliveries, store.webhooks.record_deliveries
 
     async def claimed(*arguments: Any, **named: Any) -> Any:
         found = await claim(*arguments, **named)
@@ -43,7 +43,7 @@ def set_trap(store: Any, point: str) -> None:
             await note(*arguments)
         die()
 
-    store.claim_deliveries, store.note_deliveries = claimed, noted
+    store.webhooks.claim_deliveries, store.webhooks.record_deliveries = claimed, noted
 
 
 async def main(settings: str) -> None:

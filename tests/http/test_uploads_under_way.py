@@ -160,11 +160,11 @@ async def test_a_crash_before_the_upload_is_on_record_binds_the_key_to_nothing(
         raise CrashError
 
     with monkeypatch.context() as broken:
-        broken.setattr(engine.store, "put_upload", crash)
+        broken.setattr(engine.store.files, "put_upload", crash)
         broken.setattr(UploadReservation, "release", crash)
         with pytest.raises(CrashError):
             await engine.uploads.receive(b"file", "a.txt", key="once")
-    assert await engine.store.get_record(DEFAULT_TENANT, COLLECTION, "once", clock.now())
+    assert await engine.store.records.get_record(DEFAULT_TENANT, COLLECTION, "once", clock.now())
     clock.milliseconds += HELD_MS
     taken = await engine.uploads.receive(b"file", "a.txt", key="once")
     assert await engine.uploads.get(taken.upload.id) == taken.upload

@@ -117,7 +117,7 @@ async def test_endpoint_that_blocks_the_loop_keeps_its_lease(tmp_path: Path, gat
         await store.open()
 
         async def beats() -> int:
-            [worker] = await store.workers()
+            [worker] = await store.workers.list_workers()
             return worker.info.beats
 
         enough = await beats() + 5  # more than fit into a lease

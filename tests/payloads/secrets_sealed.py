@@ -115,7 +115,9 @@ class SecretsSealed:
     async def test_a_secret_of_one_tenant_is_no_secret_of_another(self, settings: Settings) -> None:
         async with opened(settings, "") as engine:
             now = engine.clock.now()
-            await engine.store.put_secret("acme", OWN, WebhookSecret(new_secret(), now), now)
+            await engine.store.webhooks.put_secret(
+                "acme", OWN, WebhookSecret(new_secret(), now), now
+            )
             own = await engine.webhooks.secret("acme")
             assert own != await engine.webhooks.secret(DEFAULT_TENANT)
             assert own == await engine.webhooks.secret("acme")

@@ -226,16 +226,18 @@ async def test_a_retry_that_another_process_scheduled_is_sent_when_it_is_due(
     other = Engine(stores.others, app.kinds, clock, egress=EgressPolicy("127.0.0.1"))
     async with receiving() as receiver:
         job = await end_a_job(other, receiver, "api")
-        [lane] = await stores.others.delivery_lanes()
+        [lane] = await stores.others.webhooks.list_delivery_lanes()
         now, lease_ms = clock.now(), 600_000
-        [claimed] = await stores.others.claim_deliveries(now, now + lease_ms, {lane.name: 1})
+        [claimed] = await stores.others.webhooks.claim_deliveries(
+            now, now + lease_ms, {lane.name: 1}
+        )
         async with dispatching(stores.ours, clock, timer) as engine:
             await timer.asleep(lease_ms / 1000)
             delivery = claimed.delivery
             retry = DeliveryResult(
                 delivery.key, delivery.attempts, DeliveryState.PENDING, now + 5_000, delivery.log
             )
-            assert await stores.others.note_deliveries([retry]) == [True]
+            assert await stores.others.webhooks.record_deliveries([retry]) == [True]
             await timer.asleep(5)
             assert receiver.calls == []
             clock.ahead_ms += 5_000

@@ -25,6 +25,7 @@ from coatcheck.model.worker import WorkerInfo
 from coatcheck.store.base import ClaimResult, JobFilter, Settlement, Store
 from coatcheck.worker.slots.prefetch import MOST_AHEAD, PATIENCE_S, Prefetch
 from coatcheck.worker.worker import Worker
+from tests.store_proxy import StoreProxy
 
 from .conftest import SETTINGS, working
 from .test_interrupting import Gate
@@ -68,11 +69,11 @@ class Eager(Prefetch):
         return max(0, free + 8 - waiting)
 
 
-class Watched:
+class Watched(StoreProxy):
     """The real store; it notes how many jobs each claim asked for, and can be out of reach."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store)
         self.limits: list[int] = []
         self.stop_before_answer: asyncio.Event | None = None
         self.lose_next = False  # the answer of the next claim
@@ -84,21 +85,18 @@ class Watched:
         self._registered = 0
         self._registered_again = asyncio.Event()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
     async def claim(
         self, worker_id: str, kinds: Sequence[str], limit: int, now: int, *more: Any
     ) -> ClaimResult:
         self.limits.append(limit)
-        claimed = await self._store.claim(worker_id, kinds, limit, now, *more)
+        claimed = await self._store.workers.claim(worker_id, kinds, limit, now, *more)
         if self.stop_before_answer is not None:
             self.stop_before_answer.set()
             for _ in range(20):  # turns of the loop: the worker hears of it in three or four
                 await asyncio.sleep(0)
         if self.remove_before_answer:
             self.remove_before_answer = False
-            await self._store.remove_worker(worker_id, None, now)
+            await self._store.workers.remove_worker(worker_id, None, now)
             await self._registered_again.wait()
         if self._lost and claimed.claims:
             self.claimed_after_loss.set()
@@ -108,7 +106,7 @@ class Watched:
         return claimed
 
     async def register_worker(self, worker: WorkerInfo) -> None:
-        await self._store.register_worker(worker)
+        await self._store.workers.register_worker(worker)
         self._registered += 1
         if self._registered == 2:
             self._registered_again.set()
@@ -117,7 +115,7 @@ class Watched:
         if self.down:
             self.refused.set()
             raise StoreUnavailable("switched off")
-        return await self._store.settle(settlements, now)
+        return await self._store.workers.settle(settlements, now)
 
 
 @pytest.fixture
@@ -473,12 +471,12 @@ async def test_a_worker_taken_for_lost_starts_nothing_of_what_waits(
     async with working(engine, replace(ONE_SLOT, lease_s=0.2), Eager()) as worker:
         await first.begun.wait()
         assert await running(engine) == 3
-        assert await engine.store.remove_worker(worker.id, None, engine.clock.now()) == 3
+        assert await engine.store.workers.remove_worker(worker.id, None, engine.clock.now()) == 3
         await first.stopped.wait()
         ended = await all_succeed(engine, jobs)
     assert [job.attempt for job in ended] == [2, 2, 2]
     assert started == [(job.id, 2) for job in jobs[1:]]
-    assert (await engine.store.counters()).get("stale_writes", 0) == 0
+    assert (await engine.store.maintenance.read_counters()).get("stale_writes", 0) == 0
 
 
 async def test_a_claim_that_is_answered_after_the_worker_was_taken_for_lost_starts_nothing(

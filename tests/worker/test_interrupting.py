@@ -194,7 +194,7 @@ async def test_a_stopping_worker_lets_its_jobs_finish(app: App, engine: Engine) 
         await gate.begun.wait()
         threading.Timer(0.1, gate.open).start()
     assert (await engine.get(job.id)).state is State.SUCCEEDED
-    assert await engine.store.workers() == []
+    assert await engine.store.workers.list_workers() == []
 
 
 @pytest.mark.parametrize("kind", ["polite", "deaf"])
@@ -216,7 +216,7 @@ async def test_what_does_not_finish_in_the_drain_is_given_back_without_losing_an
         await gate.begun.wait()
     back = await engine.get(job.id)
     assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
-    assert await engine.store.workers() == []
+    assert await engine.store.workers.list_workers() == []
     gate.open()
 
 
@@ -279,7 +279,7 @@ async def test_a_worker_taken_for_lost_writes_nothing_more_and_starts_anew(
         job = await engine.submit(Submission("slow"))
         await first.begun.wait()
         former = worker.id
-        assert await engine.store.remove_worker(former, None, engine.clock.now()) == 1
+        assert await engine.store.workers.remove_worker(former, None, engine.clock.now()) == 1
         ended = await engine.wait(job.id, 30)
         assert worker.id != former
         await first.stopped.wait()
@@ -313,10 +313,10 @@ async def test_a_blocked_loop_is_named_and_stops_neither_heartbeats_nor_threads(
     async with working(engine, replace(SETTINGS, lease_s=0.3)):
         job = await engine.submit(Submission("rude"))
         await gate.begun.wait()
-        (before,) = await engine.store.workers()
+        (before,) = await engine.store.workers.list_workers()
         assert (await run(engine, "quick")).state is State.SUCCEEDED
         await named.wait()
-        (after,) = await engine.store.workers()
+        (after,) = await engine.store.workers.list_workers()
         assert after.info.beats > before.info.beats
         gate.open()
         assert (await engine.wait(job.id, 30)).state is State.SUCCEEDED

@@ -15,23 +15,23 @@ from coatcheck.errors import StoreUnavailable
 from coatcheck.model.state import State
 from coatcheck.store.base import Store
 from coatcheck.worker.store_retry import StorePoll
+from tests.store_proxy import StoreProxy
 
 from .conftest import SETTINGS, working
 
 pytestmark = pytest.mark.anyio
 
 
-class Unreliable:
+class Unreliable(StoreProxy):
     """The real store behind a switch: while it is down every verb in `verbs` fails."""
 
     def __init__(self, store: Store, *verbs: str) -> None:
-        self._store = store
+        super().__init__(store)
         self._verbs = verbs
         self.down = False
         self.refused = asyncio.Event()
 
-    def __getattr__(self, name: str) -> Any:
-        verb = getattr(self._store, name)
+    def wrap(self, name: str, verb: Any) -> Any:
         if name not in self._verbs:
             return verb
 
@@ -46,7 +46,7 @@ class Unreliable:
 
 # G23: as often as it takes, not three times only.
 async def test_a_finished_job_is_settled_once_the_store_is_back(app: App, store: Store) -> None:
-    unreliable = Unreliable(store, "settle", "report", "beat", "claim")
+    unreliable = Unreliable(store, "settle", "report", "heartbeat", "claim")
     engine = Engine(unreliable, app.kinds)
     runs = []
 
@@ -112,7 +112,7 @@ async def test_a_worker_that_is_known_anew_before_it_claims_keeps_what_it_claime
         return 1
 
     async with working(engine) as worker:
-        held_by, claim = engine.store.held_by, engine.store.claim
+        held_by, claim = engine.store.workers.list_held_jobs, engine.store.workers.claim
         known_as = worker.id
         unanswered = iter([True])
 
@@ -128,8 +128,8 @@ async def test_a_worker_that_is_known_anew_before_it_claims_keeps_what_it_claime
                 raise StoreUnavailable("switched off")
             return await claim(*asked)
 
-        monkeypatch.setattr(engine.store, "held_by", lost_meanwhile)
-        monkeypatch.setattr(engine.store, "claim", claim_unanswered_at_first)
+        monkeypatch.setattr(engine.store.workers, "list_held_jobs", lost_meanwhile)
+        monkeypatch.setattr(engine.store.workers, "claim", claim_unanswered_at_first)
         job = await engine.submit(Submission("note"))
         assert (await engine.wait(job.id, 10)).state is State.SUCCEEDED
         assert worker.id != known_as
@@ -174,7 +174,7 @@ async def test_a_worker_looks_as_seldom_as_it_is_told_while_the_store_fails(  # 
         await engine.wait(job.id, 60)
     assert paused(caplog)[:5] == [0.01, 0.02, 0.04, 0.04, 0.04]
     await engine.metrics.flush()
-    counted = await store.counters()  # G35
+    counted = await store.maintenance.read_counters()  # G35
     looks = counted['worker_polls{outcome="failed"}']
     assert counted['worker_poll_interval_count{outcome="failed"}'] == looks >= 5
     assert counted['worker_poll_interval_ms{outcome="failed"}'] == 10 + 20 + 40 * (looks - 2)

@@ -219,7 +219,7 @@ async def test_what_does_not_finish_in_the_drain_is_killed_and_given_back(
     await life.end()
     back = await engine.get(job.id)
     assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
-    assert await engine.store.workers() == []
+    assert await engine.store.workers.list_workers() == []
 
 
 async def test_a_worker_taken_for_lost_kills_what_does_not_stop(
@@ -228,7 +228,7 @@ async def test_a_worker_taken_for_lost_kills_what_does_not_stop(
     async with working(engine, replace(IMPATIENT, lease_s=0.2)) as worker:
         job = await engine.submit(Submission("hold_and_retry", str(meeting.port)))
         life = Life((await meeting.arrival()).pid)
-        assert await engine.store.remove_worker(worker.id, None, engine.clock.now()) == 1
+        assert await engine.store.workers.remove_worker(worker.id, None, engine.clock.now()) == 1
         ended = await engine.wait(job.id, 30)
         await life.end()
     assert (result(ended), ended.fence) == (2, 3)

@@ -82,8 +82,8 @@ async def test_replaying_a_finished_id_runs_zero_steps(app: App, engine: Engine)
     asked = Submission("ingest", '"one two three"')
     again = prepare(asked, app.kinds, handle, engine.clock.now())
     async with working(engine):
-        await engine.store.submit(again, engine.clock.now())
-        await engine.store.resume("default", handle, engine.clock.now())
+        await engine.store.jobs.submit(again, engine.clock.now())
+        await engine.store.jobs.resume("default", handle, engine.clock.now())
         assert await result_of(engine, handle) == {"chunks": 3}
         await run(engine, "nothing")  # whatever was to be claimed before it has been
     assert pipeline.ran == {}
@@ -115,7 +115,7 @@ async def test_each_step_is_told_in_the_log(app: App, engine: Engine) -> None:
     assert [(step["name"], step["state"]) for step in told] == [  # type: ignore[index]
         *(("extract", "succeeded"), ("chunk", "succeeded"), ("index", "succeeded"))
     ]
-    steps = await engine.store.steps("default", handle)
+    steps = await engine.store.jobs.list_steps("default", handle)
     assert [step.result for step in steps] == ['["one","two"]', '["one","two"]', '{"chunks":2}']
 
 
@@ -145,7 +145,7 @@ async def test_steps_side_by_side(app: App, engine: Engine, way: str) -> None:
         job = await run(engine, "both")
     assert (job.state, job.result, job.attempt) == (State.SUCCEEDED, "[10,20]", 3)
     assert ran == {1: 1, 2: 1}
-    assert all(step.overlapped for step in await engine.store.steps("default", job.id))
+    assert all(step.overlapped for step in await engine.store.jobs.list_steps("default", job.id))
 
 
 # The first of two is made and, as the second cannot be, never awaited.
@@ -223,7 +223,7 @@ async def test_a_result_that_could_not_be_read_later_fails_the_step(
         job = await run(engine, "odd")
     assert job.error is not None
     assert "step 'half' failed" in job.error.message
-    [step] = await engine.store.steps("default", job.id)
+    [step] = await engine.store.jobs.list_steps("default", job.id)
     assert step.state is StepState.FAILED
 
 
@@ -248,7 +248,7 @@ async def test_what_cannot_be_written_down_is_refused(app: App, engine: Engine, 
         job = await run(engine, "odd")
     assert job.error is not None
     assert "InvalidInput" in job.error.message
-    assert await engine.store.steps("default", job.id) == []
+    assert await engine.store.jobs.list_steps("default", job.id) == []
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
@@ -407,7 +407,7 @@ async def test_cancel_in_a_step(app: App, engine: Engine) -> None:
         job = await ended(engine, job_id)
         await gate.stopped.wait()
     assert job.state is State.CANCELLED
-    assert await engine.store.steps("default", job_id) == []
+    assert await engine.store.jobs.list_steps("default", job_id) == []
 
 
 async def test_a_drain_in_the_middle_keeps_what_is_done(app: App, engine: Engine) -> None:
@@ -444,7 +444,7 @@ async def test_a_step_is_tried_again_before_its_job_is(app: App, engine: Engine)
     async with working(engine):
         job = await run(engine, "patient")
     assert (job.state, job.result, job.attempt) == (State.SUCCEEDED, "3", 1)
-    [step] = await engine.store.steps("default", job.id)
+    [step] = await engine.store.jobs.list_steps("default", job.id)
     assert (step.state, step.attempts, step.error) == (StepState.SUCCEEDED, 3, None)
 
 
@@ -478,7 +478,7 @@ async def test_a_long_backoff_gives_the_slot_up(app: App, store: Store, shape: s
     async with working(engine):
         job_id = await submit(engine, "patient")
         job = await until(engine, job_id, State.WAITING)
-        [step] = await engine.store.steps("default", job_id)
+        [step] = await engine.store.jobs.list_steps("default", job_id)
         assert (step.state, step.attempts, step.wake_at) == (StepState.WAITING, 1, job.run_at)
         assert step.error is not None
         clock.ahead_ms = 3_600_000
@@ -532,7 +532,7 @@ async def test_a_failure_that_was_caught_is_part_of_the_history(
         job = await run(engine, "falls_back")
     assert (job.result, len(tries)) == ('"another way"', 1)
     assert caught == [("fails", "OSError", "OSError: the line is dead")] * 2
-    first = (await engine.store.steps("default", job.id))[0]
+    first = (await engine.store.jobs.list_steps("default", job.id))[0]
     assert (first.state, first.survived) == (StepState.FAILED, True)
 
 

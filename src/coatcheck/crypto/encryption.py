@@ -15,7 +15,7 @@ that it sealed is kept any more.
   with a key of its own derived from the salt, under its number and bound to the blob's name. So any
   part can be read by itself, and pieces can be neither exchanged nor moved to another blob.
 
-What must not be in clear even where nobody has configured a key (`store/encrypted_secrets.py`) is
+What must not be in clear even where nobody has configured a key (`store/encrypted/secrets.py`) is
 sealed with one that is made from the pepper. Its id is made from the pepper, too, so that another
 pepper is told from a damaged text.
 """

@@ -65,7 +65,7 @@ class Leases:
         for name in self._age_boosts.keys() & limits.keys():
             limits[name] = limits[name]._replace(age_boosts=self._age_boosts[name]())
         versions = {name: self._versions[name] for name in kinds if name in self._versions}
-        claimed = await self._store.claim(
+        claimed = await self._store.workers.claim(
             worker_id, kinds, limit, now, limits, versions, *([] if held is None else [held])
         )
         for claim in claimed.claims:
@@ -88,7 +88,7 @@ class Leases:
         """Write a running job's steps, progress and events; False if the lease is stale."""
         if report.steps:
             report = await offload_step_results(self._payload_store, lease, report)
-        return await self._store.report(lease, report, self._clock.now())
+        return await self._store.workers.report(lease, report, self._clock.now())
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """Write the outcomes of attempts; False for each whose lease is stale."""
@@ -96,7 +96,7 @@ class Leases:
             settlements = await self._payload_store.offload_results(settlements)
             settlements = [await self._with_report_offloaded(each) for each in settlements]
         began = self._clock.monotonic()
-        answers = await self._store.settle(settlements, self._clock.now())
+        answers = await self._store.workers.settle(settlements, self._clock.now())
         self._metrics.store_latency.add(self._clock.monotonic() - began)
         if self._resources.in_use:
             for each in settlements:

@@ -53,7 +53,7 @@ class Heartbeat:
             await asyncio.sleep(self._every_s)
             self._probe("worker.before_beat")
             try:
-                known = await self._engine.store.beat(self.worker_id)
+                known = await self._engine.store.workers.heartbeat(self.worker_id)
             except StoreUnavailable as error:
                 log.warning("the heartbeat could not be written", extra={"why": str(error)})
                 continue
@@ -66,7 +66,9 @@ class Heartbeat:
     async def leave(self) -> None:
         """Say goodbye; without it the sweep finds out."""
         try:
-            await self._engine.store.remove_worker(self.worker_id, None, self._engine.clock.now())
+            await self._engine.store.workers.remove_worker(
+                self.worker_id, None, self._engine.clock.now()
+            )
         except StoreUnavailable:
             log.warning("could not say goodbye", extra={"worker": self.worker_id})
 
@@ -79,5 +81,5 @@ class Heartbeat:
             slots=self._slots,
             started_at=self._engine.clock.now(),
         )
-        await self._engine.store.register_worker(info)
+        await self._engine.store.workers.register_worker(info)
         self.worker_id = info.id

@@ -258,7 +258,7 @@ class Worker:
 
     async def _give_back_unknown(self) -> None:
         """Release what a claim took whose answer never came. No claim is on its way meanwhile."""
-        held = await self._engine.store.held_by(self.id)
+        held = await self._engine.store.workers.list_held_jobs(self.id)
         unknown = [item.lease for item in held if item.lease not in self._held]
         unsettled = {lease for lease in unknown if lease not in self._settling}
         if unsettled:
@@ -389,7 +389,9 @@ class Worker:
                 if not self._held:
                     continue
                 with contextlib.suppress(StoreUnavailable):
-                    for lease, cancel_requested in await self._engine.store.held_by(self.id):
+                    for lease, cancel_requested in await self._engine.store.workers.list_held_jobs(
+                        self.id
+                    ):
                         execution = self._held.get(lease)
                         if cancel_requested and execution is not None:
                             self._interrupt(execution, Interrupt.CANCEL)

@@ -90,13 +90,13 @@ async def test_a_picture_is_where_its_job_says(serve: Serve) -> None:  # R06, R1
 async def test_a_job_that_is_drawn_or_was_queued_again_is_rendering(serve: Serve) -> None:  # R05
     async with serve(RenderSurface({}), works=False) as (http, engine):
         job_id = await handed_in(http)
-        await engine.store.register_worker(worker_info("w"))
+        await engine.store.workers.register_worker(worker_info("w"))
         [claim] = (await engine.claim("w", ["render"], 1)).claims
         for _ in range(2):  # R09, R17: running, then queued again as its worker is gone
             shown = (await http.get(f"/jobs/{job_id}")).json()
             assert set(shown) == {"jobId", "status", "createdAt", "startedAt"}
             assert shown["status"] == "rendering"
-            await engine.store.remove_worker("w", None, engine.clock.now())
+            await engine.store.workers.remove_worker("w", None, engine.clock.now())
         job = await engine.get(claim.lease.job_id)
         assert job.state == "queued"
 
@@ -190,7 +190,7 @@ async def test_a_link_leads_nowhere_before_its_picture_is_drawn(serve: Serve) ->
     async with serve(RenderSurface({}), works=False) as (http, engine):
         job_id = await handed_in(http)
         job = await engine.get(job_id)
-        await engine.store.register_worker(worker_info("w"))
+        await engine.store.workers.register_worker(worker_info("w"))
         [claimed] = (await engine.claim("w", ["render"], 1)).claims
         shortlink = re.findall(r'"shortlink":"(\w{8})"', claimed.input)[0]
         assert (await http.get(f"/d/{shortlink}")).status_code == 404
@@ -214,7 +214,7 @@ async def test_jobs_are_gone_when_their_time_is_over(serve: Serve) -> None:  # R
 
 
 async def links_of(engine: Engine) -> list[str]:
-    found = await engine.store.list_records(DEFAULT_TENANT, links.LINKS, engine.clock.now())
+    found = await engine.store.records.list_records(DEFAULT_TENANT, links.LINKS, engine.clock.now())
     return [record.key for record in found]
 
 
@@ -255,7 +255,7 @@ async def test_every_process_removes_links_that_lead_nowhere(
     async with open_engine(app, settings) as engine:
         nowhere = links.LinkedJob(DEFAULT_TENANT, "job_00000000")
         link = links.link_to(nowhere, "AAAAAAAA", engine.clock.now(), 1)
-        await engine.store.put_record(link)
+        await engine.store.records.put_record(link)
         async with asyncio.timeout(60):
             while await links_of(engine):  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0.01)
@@ -342,7 +342,7 @@ async def test_only_so_many_are_drawn_at_once(serve: Serve) -> None:  # R18, R25
         for number in range(4):
             await handed_in(http, source=f"graph TD; A{number}")
         for name in ("v", "w"):
-            await engine.store.register_worker(worker_info(name))
+            await engine.store.workers.register_worker(worker_info(name))
         claimed = [
             len((await engine.claim(name, ["render"], 4)).claims) for name in ("v", "w", "w")
         ]

@@ -179,10 +179,10 @@ class Submitter:
             began = self._clock.monotonic()
             try:
                 if finished is None:
-                    existing = await self._store.submit(job, now, stored_key, epoch)
+                    existing = await self._store.jobs.submit(job, now, stored_key, epoch)
                 else:
                     existing = None
-                    await self._store.submit_finished(job, finished, now, epoch)
+                    await self._store.jobs.submit_finished(job, finished, now, epoch)
             except BaseException as error:
                 self._release(quotas, [job])
                 if admission is None or not isinstance(error, AccessChanged):
@@ -282,7 +282,7 @@ class Submitter:
                 return existing
         try:
             stored_key = None if key is None else key.stored(now)
-            existing = await self._store.submit_batch(jobs, now, stored_key)
+            existing = await self._store.jobs.submit_batch(jobs, now, stored_key)
         except BaseException:
             self._release(quotas, jobs)
             raise
@@ -304,7 +304,11 @@ class Submitter:
         try:
             await self._quotas.reserve(tenant, quotas, len(jobs), _total_bytes(jobs))
         except QuotaExceeded:
-            existing = None if key is None else await self._store.earlier(tenant, key.key, now)
+            existing = (
+                None
+                if key is None
+                else await self._store.jobs.find_submission(tenant, key.key, now)
+            )
             if existing is None:
                 raise
             return existing
@@ -330,11 +334,11 @@ class Submitter:
         ids = ulids_from(existing.first_id, existing.jobs)
         if len(ids) == 1:
             try:
-                job = await self._store.get(tenant, ids[0])
+                job = await self._store.jobs.get(tenant, ids[0])
             except NotFound:
                 raise Gone(f"job {ids[0]}, submitted under this key, was deleted") from None
             return Submitted([await self._payload_store.with_result(job)], replayed=True)
-        found = await self._store.get_many([(tenant, job_id) for job_id in ids])
+        found = await self._store.jobs.get_many([(tenant, job_id) for job_id in ids])
         if len(found) < len(ids):
             raise Gone("jobs of the batch submitted under this key were deleted")
         return Submitted(sorted(found, key=lambda job: job.id), replayed=True)

@@ -92,14 +92,14 @@ class InlineRenderer:
             # Both are asked at once: mostly it has not been drawn, and somebody waits.
             drawn, waiting = await asyncio.gather(
                 drawn_lately(request, diagram),
-                engine.store.ahead_of(as_submitted(job), [KIND], most),
+                engine.store.queues.count_ahead(as_submitted(job), [KIND], most),
             )
             if drawn is not None:
                 return CachedRender(drawn)
             if waiting + self._coming > most:
                 return None
             at_hand = None if waiting else self._process_for(request, diagram, asked)
-            if at_hand is not None and not await engine.store.is_held(QUEUE):
+            if at_hand is not None and not await engine.store.queues.is_restricted(QUEUE):
                 ended = await at_hand.run(job, AT_ONCE_S)
                 if ended is not None and _is_final(ended):
                     with contextlib.suppress(IdTaken):  # one in four billion

@@ -70,7 +70,7 @@ async def find_link(store: Store, shortlink: str, now: int) -> LinkedJob | None:
     """Return where a shortlink leads; None where there is none."""
     if not is_shortlink(shortlink):
         return None
-    found = await store.get_record(DEFAULT_TENANT, LINKS, shortlink, now)
+    found = await store.records.get_record(DEFAULT_TENANT, LINKS, shortlink, now)
     return None if found is None else LinkedJob(*json.loads(found.value))
 
 
@@ -81,7 +81,7 @@ def drawn_by(by: LinkedJob, digest: str, now: int, ttl_ms: int) -> Record:
 
 async def find_drawn(store: Store, digest: str, tenant: str, now: int) -> LinkedJob | None:
     """Return the job that has drawn a source lately, or was about to."""
-    found = await store.get_record(tenant, DRAWN, digest, now)
+    found = await store.records.get_record(tenant, DRAWN, digest, now)
     return None if found is None else LinkedJob(tenant, json.loads(found.value))
 
 
@@ -94,12 +94,12 @@ class LinkSweep:
     async def sweep(self, engine: Engine) -> int:
         """Look at the next few links; return how many were removed."""
         store, now = engine.store, engine.clock.now()
-        page = await store.list_records(DEFAULT_TENANT, LINKS, now, self._after, AT_ONCE)
+        page = await store.records.list_records(DEFAULT_TENANT, LINKS, now, self._after, AT_ONCE)
         self._after = page[-1].key if len(page) == AT_ONCE else ""
         removed = 0
         for link in page:
             if now - link.updated_at >= NEW_MS and not await _is_kept(engine, link):
-                removed += await store.delete_record(DEFAULT_TENANT, LINKS, link.key)
+                removed += await store.records.delete_record(DEFAULT_TENANT, LINKS, link.key)
         return removed
 
 

@@ -36,7 +36,7 @@ async def _submit(request: Request, diagram: Diagram, settings: RenderSettings) 
     asked = submission_of(request, diagram)
     digest = links.digest_of(diagram)
     link, drawn = records_of(engine, diagram, asked, settings)
-    put = engine.store.put_record
+    put = engine.store.records.put_record
     if HEADER not in request.headers:
         # They belong together, and go to the disk together; a link without a job leads nowhere.
         job = submit_job(request, asked, digest)

@@ -121,7 +121,7 @@ class RequestHandler:
             # There may be steps in it that come before these, and must not come to be missing.
             await asyncio.shield(asyncio.wrap_future(earlier))
         self._probe("worker.before_checkpoint")
-        held = await persist(lambda: store.report(lease, report, clock.now()))
+        held = await persist(lambda: store.workers.report(lease, report, clock.now()))
         self._probe("worker.after_checkpoint")
         if not held:
             self._loop.call_soon_threadsafe(self._lost, execution)
@@ -142,7 +142,7 @@ class RequestHandler:
 
     async def _fetch(self, execution: Execution, upload_id: str) -> Path:
         lease = execution.claim.lease
-        upload = await self._engine.store.get_upload(lease.tenant, upload_id, lease.job_id)
+        upload = await self._engine.store.files.get_upload(lease.tenant, upload_id, lease.job_id)
         if upload is None:
             raise NotFound(f"job {lease.job_id} was not given upload {upload_id}")
         within = execution.inbox
@@ -158,7 +158,9 @@ class RequestHandler:
     async def _history(self, lease: Lease) -> tuple[list[Step], list[SentEvent]]:
         tenant, job_id, _ = lease
         store = self._engine.store
-        return await store.steps(tenant, job_id), await store.messages(tenant, job_id)
+        return await store.jobs.list_steps(tenant, job_id), await store.jobs.list_sent_events(
+            tenant, job_id
+        )
 
     async def _spawn(self, execution: Execution, asked: SpawnJob) -> str:
         child = self._engine.child_of(execution.claim, asked.kind, asked.input)
@@ -171,7 +173,9 @@ class RequestHandler:
 
     async def _children(self, tenant: str, ids: tuple[str, ...]) -> list[ChildStatus]:
         wanted = [(tenant, job_id) for job_id in dict.fromkeys(ids)]
-        jobs: dict[str, Job] = {job.id: job for job in await self._engine.store.get_many(wanted)}
+        jobs: dict[str, Job] = {
+            job.id: job for job in await self._engine.store.jobs.get_many(wanted)
+        }
         results = {
             job.id: await self._engine.payload_store.read(job.result)
             for job in jobs.values()
