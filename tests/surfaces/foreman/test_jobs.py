@@ -163,7 +163,9 @@ async def test_webhooks_are_unsigned_without_a_secret(
 async def test_failing_receiver_does_not_affect_the_job(  # F10
     serve: Serve, upstream: Ollama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("coatcheck.surfaces.foreman.webhooks.ForemanWebhookFormat.schedule_s", (0,) * 5)
+    monkeypatch.setattr(
+        "coatcheck.surfaces.foreman.webhooks.ForemanWebhookFormat.schedule_s", (0,) * 5
+    )
     async with receiving(lambda _: 500) as receiver:
         async with serve(upstream.url) as foreman:
             job_id = await foreman.submit(state_webhook_url=receiver.url)
