@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from coatcheck import App, Context
-from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks.endpoints import WebhookSpec

@@ -18,6 +18,7 @@ from coatcheck.http.endpoint import ANY, Endpoint, EndpointResponse
 from coatcheck.http.surfaces.base import Surface
 from coatcheck.http.surfaces.submit import submit_idempotent
 from coatcheck.model.job import Job
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.relay.call import StoredCall, StoredResponse
 from coatcheck.relay.credentials import OWNER, CallEncryption, fork_input_for
 from coatcheck.relay.handler import CallTerms, relay_call
@@ -76,7 +77,9 @@ class RelaySurface(Surface):
             KIND,
             retries=self._terms.retries,
             on_lost=self._on_lost,
-            fork_input=fork_input_for(StoredCall, lambda: self._encryption, self.name),
+            surface=SurfaceOptions(
+                fork_input=fork_input_for(StoredCall, lambda: self._encryption, self.name)
+            ),
         )(call)
 
     def _service(self) -> Upstream:

@@ -47,7 +47,7 @@ def test_binding_fields_cannot_be_shifted_into_each_other() -> None:
 def test_credentials_of_earlier_versions_decrypt_only_in_trusted_inputs() -> None:
     key = hmac.digest(b"p" * 32, b"coatcheck relay credentials", "sha256")
     text = json.dumps([("authorization", SECRET)])
-    encrypted = Keyring({"relay": key}).seal(text, "rule").removeprefix(PREFIX)
+    encrypted = Keyring({"relay": key}).encrypt(text, "rule").removeprefix(PREFIX)
     assert encryption().decrypt_headers(encrypted, MINE, by_rule=True) == [
         ("authorization", SECRET)
     ]

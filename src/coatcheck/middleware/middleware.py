@@ -42,6 +42,7 @@ from coatcheck.middleware.upstream import (
 from coatcheck.model.duration import Duration, milliseconds
 from coatcheck.model.job import API_SURFACE
 from coatcheck.model.names import NAME_RULE, is_name
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.relay.call import StoredResponse
 from coatcheck.relay.credentials import CallEncryption, fork_input_for
 from coatcheck.relay.handler import CallTerms, OnHangup, relay_call
@@ -128,7 +129,9 @@ class Coatcheck:
             on_lost="requeue" if repeatable else "fail",
             concurrency=concurrency,
             keep_succeeded=keep,
-            fork_input=fork_input_for(WrappedCall, lambda: self._encryption, API_SURFACE),
+            surface=SurfaceOptions(
+                fork_input=fork_input_for(WrappedCall, lambda: self._encryption, API_SURFACE)
+            ),
         )(_build_handler(self._upstream, terms, self._encryption))
         self._started: _StartedServer | None = None
         self._starting: asyncio.Task[_StartedServer] | None = None

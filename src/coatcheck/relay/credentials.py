@@ -64,7 +64,7 @@ class CallEncryption:
         ConfigurationError if there can be none.
         """
         self._pepper = pepper_for(settings).read_or_make
-        self._keyring.seal("", "")  # fails now rather than at the first call
+        self._keyring.encrypt("", "")  # fails now rather than at the first call
 
     @cached_property
     def _keyring(self) -> Keyring:
@@ -97,13 +97,13 @@ class CallEncryption:
 
     def _encrypt(self, text: str, binding: Binding) -> str:
         # Without the prefix, `rekey` does not mistake it for text of the store's own keyring.
-        return self._keyring.seal(text, str(binding)).removeprefix(PREFIX)
+        return self._keyring.encrypt(text, str(binding)).removeprefix(PREFIX)
 
     def _decrypt(self, encrypted: str, binding: Binding, *, by_rule: bool) -> str:
         if encrypted.startswith(f"{_KEY_ID}:"):
-            return self._keyring.open(PREFIX + encrypted, str(binding))
+            return self._keyring.decrypt(PREFIX + encrypted, str(binding))
         if by_rule and encrypted.startswith(f"{_RULE_KEY_ID}:"):
-            return self._keyring.open(PREFIX + encrypted, binding.rule)
+            return self._keyring.decrypt(PREFIX + encrypted, binding.rule)
         raise BlobDamaged("the encrypted text of a call is not the one that was written")
 
     # --- owners

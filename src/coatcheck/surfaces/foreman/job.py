@@ -156,7 +156,7 @@ async def _acquire_target(
     except NoTargetReachable as error:
         raise Retry(str(error), after=error.after, counts=False) from error
     slots = target_slots(found, per_target)
-    acquired = await ctx.place(SLOTS, list(slots))
+    acquired = await ctx.acquire_one(SLOTS, list(slots))
     if acquired is None:
         after = backoff.add(canonical_name(model), ctx.job_id)
         raise Retry("every target that has the model is busy", after=after, counts=False)

@@ -15,6 +15,7 @@ from coatcheck.crypto.pepper import pepper_for
 from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.surfaces.base import OptionalPart, Surface, SurfaceDisabled
 from coatcheck.model.job import Job
+from coatcheck.model.options import Limits, SurfaceOptions
 from coatcheck.relay.credentials import CallEncryption, fork_input_for
 from coatcheck.relay.replay import replay_response
 from coatcheck.settings import Settings
@@ -67,16 +68,17 @@ class ForemanSurface(Surface):
             queue=SURFACE,
             keep_succeeded=settings.job_ttl_s,
             keep_failed=settings.job_ttl_s,
-            concurrency=settings.slots,
-            head_starts=self._head_starts,
-            wording=ForemanWebhookFormat(settings.webhook_secret, self._get_encryption),
-            fork_input=fork_input_for(ModelCall, self._get_encryption, SURFACE),
+            limits=Limits(concurrency=settings.slots, age_boosts=self._age_boosts),
+            surface=SurfaceOptions(
+                webhook_format=ForemanWebhookFormat(settings.webhook_secret, self._get_encryption),
+                fork_input=fork_input_for(ModelCall, self._get_encryption, SURFACE),
+            ),
         )(build_handler(settings, self._targets, self._get_encryption))
 
-    def _head_starts(self) -> dict[str, int]:
-        """Let jobs of loaded models count as older. The bonus is fixed, so no job starves."""
-        head_start = round(self.settings.head_start_s * 1000)
-        return {queue_of(model): head_start for model in self._targets.resident}
+    def _age_boosts(self) -> dict[str, int]:
+        """Count jobs of loaded models as older, by a bounded time, so that no job starves."""
+        boost_ms = round(self.settings.head_start_s * 1000)
+        return {queue_of(model): boost_ms for model in self._targets.resident}
 
     def format_error(self, error: ErrorResponse, path: str) -> Response:
         """Write an error in Ollama's format."""

@@ -30,6 +30,7 @@ from coatcheck.http.surfaces.base import OptionalPart, Surface
 from coatcheck.http.surfaces.submit import submit_idempotent
 from coatcheck.model.access import Scope
 from coatcheck.model.job import Job
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.relay.call import StoredCall, StoredResponse
 from coatcheck.relay.credentials import OWNER, CallEncryption, fork_input_for
 from coatcheck.relay.handler import STORE_S, relay_call
@@ -75,7 +76,9 @@ class ProxySurface(Surface):
                 keep_succeeded=rule.keep_s,
                 keep_failed=rule.keep_s,
                 concurrency=rule.concurrency,
-                fork_input=fork_input_for(StoredCall, lambda: self._encryption, SURFACE),
+                surface=SurfaceOptions(
+                    fork_input=fork_input_for(StoredCall, lambda: self._encryption, SURFACE)
+                ),
             )(_build_job_handler(rule, self._encryption))
 
     def optional_parts(self) -> Iterable[OptionalPart]:
