@@ -37,12 +37,12 @@ _GRAMMARS = {
 
 # Some grammars take quadratic time and more, and gigabytes, for unusual sources. A parser gives up
 # on a file after so many seconds, by its size. What people write takes a thousandth of that.
-SHORTEST_LIMIT_S, LONGEST_LIMIT_S = 1, 20
-_LIMIT_S_A_BYTE = 20e-6
+MIN_LIMIT_S, MAX_LIMIT_S = 1, 20
+_LIMIT_S_PER_BYTE = 20e-6
 # Files that are read together share a budget, so that an archive of slow files takes time in
 # proportion to its size. Each file has a little time even if the budget is used up.
 _SHARED_S = 5.0
-_FEWEST_S = 0.1
+_MIN_FILE_S = 0.1
 
 
 def language_of(path: str) -> str | None:
@@ -61,19 +61,19 @@ def parser_of(language: str) -> Parser:
 
 def parse_limit(size: int) -> int:
     """Return how many seconds parsing a file of this size may take."""
-    return min(LONGEST_LIMIT_S, round(SHORTEST_LIMIT_S + size * _LIMIT_S_A_BYTE))
+    return min(MAX_LIMIT_S, round(MIN_LIMIT_S + size * _LIMIT_S_PER_BYTE))
 
 
 class ParseBudget:
     """The time that parsing some files may take together."""
 
     def __init__(self, size: int) -> None:
-        self._left = _SHARED_S + size * _LIMIT_S_A_BYTE
+        self._left = _SHARED_S + size * _LIMIT_S_PER_BYTE
 
     def parse(self, language: str, source: bytes) -> Tree | None:
         """Parse a source; return None if that takes longer than it may."""
         parser = parser_of(language)
-        _set_limit(parser, max(_FEWEST_S, min(self._left, parse_limit(len(source)))))
+        _set_limit(parser, max(_MIN_FILE_S, min(self._left, parse_limit(len(source)))))
         started = time.monotonic()
         try:
             return parser.parse(source)

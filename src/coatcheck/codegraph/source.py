@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-LARGEST_FILE = 8 * 1024 * 1024
+MAX_FILE_BYTES = 8 * 1024 * 1024
 # A line as long as this is not written by hand; a table of data may hold a few of them.
 LONG_LINE = 5_000
 MINIFIED_SHARE = 0.3
@@ -35,7 +35,7 @@ _GENERATED_MARK = re.compile(
 )
 _CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)", re.MULTILINE)
 
-MANY_COMMENTS = 1_000
+MIN_COMMENTS = 1_000
 _COMMENTS = re.compile(rb"(?:^[ \t]*(?:#[^\n]*)?\n){50,}", re.MULTILINE)
 
 
@@ -62,8 +62,8 @@ def vendored_folder(path: str) -> str | None:
 
 def read_text(path: str, content: bytes) -> bytes:
     """Return a file's text as UTF-8 with `\\n`, or raise UnreadableSource with the reason."""
-    if len(content) > LARGEST_FILE:
-        raise UnreadableSource(f"larger than {LARGEST_FILE // (1024 * 1024)} MiB")
+    if len(content) > MAX_FILE_BYTES:
+        raise UnreadableSource(f"larger than {MAX_FILE_BYTES // (1024 * 1024)} MiB")
     text = _as_utf8(content)
     if _GENERATED_NAME.search(path) or _GENERATED_MARK.search(text[:2000]):
         raise UnreadableSource("generated")
@@ -74,9 +74,9 @@ def read_text(path: str, content: bytes) -> bytes:
     return text
 
 
-def without_long_comments(text: bytes) -> bytes:
+def blank_long_comments(text: bytes) -> bytes:
     """Empty long runs of comment lines: the grammar of Python reads each to the end of all."""
-    if text.count(b"#") < MANY_COMMENTS:
+    if text.count(b"#") < MIN_COMMENTS:
         return text
     return _COMMENTS.sub(lambda found: b"\n" * found.group().count(b"\n"), text)
 

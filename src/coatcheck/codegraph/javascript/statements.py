@@ -9,7 +9,7 @@ from tree_sitter import Node
 from coatcheck.codegraph.javascript.definitions import JavaScriptDefinitions
 from coatcheck.codegraph.python.names import not_too_deep
 from coatcheck.codegraph.python.scopes import Changes, Loop
-from coatcheck.codegraph.python.summary import DefinitionSummary, Place, PythonSummary
+from coatcheck.codegraph.summary import DefinitionSummary, ModuleSummary, Var
 
 # What `module.exports = ...` gives: the module itself, for whoever requires it.
 WHOLE = "="
@@ -21,8 +21,8 @@ class JavaScriptStatements(JavaScriptDefinitions):
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
-        self._exports: dict[str, Place] = {}
-        self._hoisted: dict[int, Place] = {}
+        self._exports: dict[str, Var] = {}
+        self._hoisted: dict[int, Var] = {}
         self._statements: dict[str, Callable[[Node], object]] = {
             "lexical_declaration": self._declaration,
             "variable_declaration": self._declaration,
@@ -55,7 +55,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
             "expression_statement": self._expression_statement,
         }
 
-    def file(self, root: Node) -> PythonSummary:
+    def file(self, root: Node) -> ModuleSummary:
         """Read a whole file."""
         end = root.end_point.row + 1
         self.summary.definitions.append(DefinitionSummary("module", "", "", 1, end, None, -1))
@@ -110,18 +110,18 @@ class JavaScriptStatements(JavaScriptDefinitions):
             if target is None:
                 continue
             is_name = target.type == "identifier"
-            place = 0
+            var = 0
             if value is not None:
-                place = self.named(self.text(target), value) if is_name else self.expression(value)
+                var = self.named(self.text(target), value) if is_name else self.expression(value)
             annotation = declarator.child_by_field_name("type")
             if annotation is not None:
-                annotated = self.place()
-                self.copy(place, annotated)
-                self.hint(annotation, annotated)
-                place = annotated
-            self.declare(target, place)
+                annotated = self.new_var()
+                self.copy(var, annotated)
+                self.annotation_var(annotation, annotated)
+                var = annotated
+            self.declare(target, var)
 
-    def declare(self, pattern: Node, value: Place) -> None:
+    def declare(self, pattern: Node, value: Var) -> None:
         """Declare the variables of a pattern."""
         kind = pattern.type
         if kind in {"identifier", "shorthand_property_identifier_pattern"}:
@@ -141,7 +141,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
             self.bind_target(pattern, value)
 
     @not_too_deep(None)
-    def _declare_property(self, node: Node, value: Place) -> None:
+    def _declare_property(self, node: Node, value: Var) -> None:
         if node.type == "pair_pattern":
             key, inner = node.child_by_field_name("key"), node.child_by_field_name("value")
             if key is not None and inner is not None:
@@ -153,26 +153,26 @@ class JavaScriptStatements(JavaScriptDefinitions):
             self.declare(node, self.load(value, self.text(left), node))
 
     @not_too_deep(None)
-    def _declare_elements(self, pattern: Node, value: Place) -> None:
-        line, runner = pattern.start_point.row + 1, self.scope.runner
+    def _declare_elements(self, pattern: Node, value: Var) -> None:
+        line, caller = pattern.start_point.row + 1, self.scope.caller
         index = 0
         for child in pattern.children:
             if child.type == ",":
                 index += 1
             elif child.is_named and child.type != "comment":
-                element = self.place() if value else 0
+                element = self.new_var() if value else 0
                 if value:
-                    key_place = -2 if child.type == "rest_pattern" else -3
-                    self.summary.items.append((element, value, index, key_place, runner, line))
+                    key_var = -2 if child.type == "rest_pattern" else -3
+                    self.summary.items.append((element, value, index, key_var, caller, line))
                 if child.type == "rest_pattern":
                     rest = self.container("list", [(None, 0, element)])
                     self.declare(child.named_children[0], rest)
                 else:
                     self.declare(child, element)
 
-    def bind_target(self, target: Node, value: Place) -> None:
+    def bind_target(self, target: Node, value: Var) -> None:
         """Assign a value to whatever stands on the left."""
-        line, runner = target.start_point.row + 1, self.scope.runner
+        line, caller = target.start_point.row + 1, self.scope.caller
         if target.type == "identifier":
             self._assign_name(self.text(target), value)
         elif target.type == "member_expression":
@@ -181,14 +181,14 @@ class JavaScriptStatements(JavaScriptDefinitions):
             base, key = target.child_by_field_name("object"), target.child_by_field_name("index")
             if base is None or key is None:
                 return
-            place, key_place = self.expression(base), self.expression(key)
-            if place:
-                written = self.written(key)
-                self.summary.item_stores.append((place, written, key_place, value, runner, line))
+            var, key_var = self.expression(base), self.expression(key)
+            if var:
+                written = self.literal_var(key)
+                self.summary.item_stores.append((var, written, key_var, value, caller, line))
         elif target.type in {"array_pattern", "object_pattern"}:
             self.declare(target, value)
 
-    def _assign_name(self, name: str, value: Place) -> None:
+    def _assign_name(self, name: str, value: Var) -> None:
         scope = self.scope
         while scope.parent is not None and name not in scope.assigned:
             scope = scope.parent
@@ -197,7 +197,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
         else:
             scope.assigned.setdefault(name, []).append(value)
 
-    def _assign_member(self, target: Node, value: Place) -> None:
+    def _assign_member(self, target: Node, value: Var) -> None:
         base, name = target.child_by_field_name("object"), target.child_by_field_name("property")
         if base is None or name is None:
             return
@@ -208,10 +208,10 @@ class JavaScriptStatements(JavaScriptDefinitions):
         if shown in {"exports", "module.exports"}:
             self._give(attribute, value)
             return
-        place = self.expression(base)
-        if place and value:
-            line, runner = target.start_point.row + 1, self.scope.runner
-            self.summary.stores.append((place, attribute, value, runner, line))
+        var = self.expression(base)
+        if var and value:
+            line, caller = target.start_point.row + 1, self.scope.caller
+            self.summary.stores.append((var, attribute, value, caller, line))
 
     # --- flow
 
@@ -248,11 +248,11 @@ class JavaScriptStatements(JavaScriptDefinitions):
             return
         value = self.expression(right)
         operator = node.child_by_field_name("operator")
-        element = self.place() if value else 0
+        element = self.new_var() if value else 0
         if value and (operator is None or operator.type == "of"):
             is_async = any(child.type == "await" for child in node.children)
             line = node.start_point.row + 1
-            self.summary.iterations.append((element, value, is_async, self.scope.runner, line))
+            self.summary.iterations.append((element, value, is_async, self.scope.caller, line))
         self._loop(node, lambda: self.declare(left, element))
 
     def _loop_statement(self, node: Node) -> None:
@@ -279,11 +279,11 @@ class JavaScriptStatements(JavaScriptDefinitions):
         scope.loops.pop()
         assigned = scope.assigned_since(loop.start)
         for name, join in loop.joins:
-            for place in dict.fromkeys(assigned.get(name, ())):
-                self.copy(place, join)
-        for name, places in assigned.items():
+            for var in dict.fromkeys(assigned.get(name, ())):
+                self.copy(var, join)
+        for name, var_list in assigned.items():
             before = scope.versions.get(name, (0, 0))[0]
-            scope.bind(name, self.join([before, *places]))
+            scope.bind(name, self.join([before, *var_list]))
 
     def _try(self, node: Node) -> None:
         scope = self.scope
@@ -293,14 +293,14 @@ class JavaScriptStatements(JavaScriptDefinitions):
             self.block(body)
         ends = [scope.take(mark)]
         halfway = {
-            name: self.join([scope.versions.get(name, (0, 0))[0], *places])
-            for name, places in scope.assigned_since(start).items()
+            name: self.join([scope.versions.get(name, (0, 0))[0], *var_list])
+            for name, var_list in scope.assigned_since(start).items()
         }
         handler = node.child_by_field_name("handler")
         if handler is not None:
             mark = scope.mark()
-            for name, place in halfway.items():
-                scope.bind(name, place)
+            for name, var in halfway.items():
+                scope.bind(name, var)
             parameter = handler.child_by_field_name("parameter")
             if parameter is not None:
                 self.declare(parameter, 0)
@@ -357,11 +357,11 @@ class JavaScriptStatements(JavaScriptDefinitions):
 
     # --- modules
 
-    def _give(self, name: str, place: Place) -> None:
+    def _give(self, name: str, var: Var) -> None:
         target = self._exports.get(name)
         if target is None:
-            target = self._exports[name] = self.place()
-        self.copy(place, target)
+            target = self._exports[name] = self.new_var()
+        self.copy(var, target)
 
     def _source_of(self, node: Node) -> str | None:
         source = node.child_by_field_name("source")
@@ -369,7 +369,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
 
     def _import(self, node: Node) -> None:  # noqa: C901
         source = self._source_of(node)
-        line, runner = node.start_point.row + 1, self.scope.runner
+        line, caller = node.start_point.row + 1, self.scope.caller
         for clause in node.named_children:
             if clause.type == "import_require_clause":
                 required = self._source_of(clause)
@@ -389,12 +389,12 @@ class JavaScriptStatements(JavaScriptDefinitions):
                             alias = one.child_by_field_name("alias") or name
                             self._take(alias, source, self.text(name), line)
         if source is not None:
-            self.summary.imports.append((0, 0, source, None, runner, line))
+            self.summary.imports.append((0, 0, source, None, caller, line))
 
     def _take(self, name: Node, source: str, attribute: str | None, line: int) -> None:
-        place = self.place()
-        self.summary.imports.append((place, 0, source, attribute, self.scope.runner, line))
-        self.scope.assign(self.text(name), place)
+        var = self.new_var()
+        self.summary.imports.append((var, 0, source, attribute, self.scope.caller, line))
+        self.scope.assign(self.text(name), var)
 
     def _export(self, node: Node) -> None:
         source = self._source_of(node)
@@ -408,8 +408,8 @@ class JavaScriptStatements(JavaScriptDefinitions):
         if declaration is not None:
             self._export_declaration(declaration, is_default="default" in words)
         elif value is not None:
-            place = self.named("default", value)
-            self._give("default", place)
+            var = self.named("default", value)
+            self._give("default", var)
         elif "=" in words and node.named_children:
             self._give(WHOLE, self.expression(node.named_children[0]))
         elif source is not None and "*" in words:
@@ -420,25 +420,25 @@ class JavaScriptStatements(JavaScriptDefinitions):
     def _export_declaration(self, declaration: Node, *, is_default: bool) -> None:
         if declaration.type in _HOISTED:
             written = declaration.child_by_field_name("name")
-            place = self._hoisted.get(declaration.start_byte, 0)
+            var = self._hoisted.get(declaration.start_byte, 0)
             shown = "default" if is_default or written is None else self.text(written)
-            self._give(shown, place)
+            self._give(shown, var)
             return
         if is_default and declaration.child_by_field_name("name") is None:
             self._give("default", self.named("default", declaration))
             return
         before = self.scope.bound
         self.statement(declaration)
-        for name, place in self.scope.bound_since(before).items():
-            self._give("default" if is_default else name, place)
+        for name, var in self.scope.bound_since(before).items():
+            self._give("default" if is_default else name, var)
 
     def _export_clause(self, node: Node, source: str | None, line: int) -> None:
-        runner = self.scope.runner
+        caller = self.scope.caller
         for clause in node.named_children:
             if clause.type == "namespace_export" and source is not None:
-                place = self.place()
-                self.summary.imports.append((place, 0, source, None, runner, line))
-                self._give(self.text(clause.named_children[0]), place)
+                var = self.new_var()
+                self.summary.imports.append((var, 0, source, None, caller, line))
+                self._give(self.text(clause.named_children[0]), var)
             if clause.type != "export_clause":
                 continue
             for one in clause.named_children:
@@ -449,7 +449,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
                 if source is None:
                     self._give(shown, self.outside(self.module, self.text(name)))
                 else:
-                    place = self.place()
-                    item = (place, 0, source, self.text(name), runner, line)
+                    var = self.new_var()
+                    item = (var, 0, source, self.text(name), caller, line)
                     self.summary.imports.append(item)
-                    self._give(shown, place)
+                    self._give(shown, var)

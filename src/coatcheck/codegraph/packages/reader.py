@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 
 from tree_sitter import Node
 
-from coatcheck.codegraph.python.names import DEEPEST, LONGEST_SIGNATURE, Names
+from coatcheck.codegraph.python.names import MAX_DEPTH, MAX_SIGNATURE, Names
 from coatcheck.codegraph.python.scopes import NameScope
-from coatcheck.codegraph.python.summary import (
+from coatcheck.codegraph.summary import (
     DefinitionSummary,
     Function,
-    Place,
-    PythonSummary,
+    ModuleSummary,
+    Var,
 )
 
 _SPACE = re.compile(r"\s+")
@@ -29,9 +29,9 @@ class PackageReader(Names, ABC):
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
         self.shared = set()
-        self.variables: list[dict[str, Place]] = [{}]
+        self.variables: list[dict[str, Var]] = [{}]
 
-    def file(self, root: Node) -> PythonSummary:
+    def file(self, root: Node) -> ModuleSummary:
         """Read a whole file."""
         end = root.end_point.row + 1
         self.summary.definitions.append(DefinitionSummary("module", "", "", 1, end, None, -1))
@@ -54,97 +54,97 @@ class PackageReader(Names, ABC):
 
     # --- variables
 
-    def local(self, name: str) -> Place | None:
+    def local(self, name: str) -> Var | None:
         """Return a variable of the function that is read, or of one around it."""
         for names in reversed(self.variables):
             if name in names:
                 return names[name]
         return None
 
-    def declare_local(self, name: str, place: Place) -> None:
+    def declare_local(self, name: str, var: Var) -> None:
         """Declare a variable."""
-        self.variables[-1][name] = place
+        self.variables[-1][name] = var
 
-    def by_name(self, name: str) -> Place:
+    def by_name(self, name: str) -> Var:
         """Return what a name of the file, the package or an import stands for."""
         return self.outside(self.module, name)
 
     # --- statements about places
 
-    def load(self, base: Place, attribute: str, node: Node) -> Place:
+    def load(self, base: Var, attribute: str, node: Node) -> Var:
         """Read an attribute."""
         if not base:
             return 0
-        result = self.place()
+        result = self.new_var()
         line = node.start_point.row + 1
-        self.summary.loads.append((result, base, attribute, self.scope.runner, line))
+        self.summary.loads.append((result, base, attribute, self.scope.caller, line))
         return result
 
-    def store(self, base: Place, attribute: str, value: Place, node: Node) -> None:
+    def store(self, base: Var, attribute: str, value: Var, node: Node) -> None:
         """Write an attribute."""
         if base and value:
             line = node.start_point.row + 1
-            self.summary.stores.append((base, attribute, value, self.scope.runner, line))
+            self.summary.stores.append((base, attribute, value, self.scope.caller, line))
 
-    def call(self, callee: Place, arguments: list[Place], node: Node) -> Place:
+    def call(self, callee: Var, arguments: list[Var], node: Node) -> Var:
         """Note a call."""
         if not callee:
             return 0
-        result = self.place()
+        result = self.new_var()
         self.summary.calls.append(
             (
                 result,
                 callee,
                 tuple(arguments),
                 (),
-                self.scope.runner,
+                self.scope.caller,
                 node.start_point.row + 1,
             )
         )
         return result
 
-    def instance(self, cls: Place) -> Place:
+    def instance(self, cls: Var) -> Var:
         """Return a place of an instance of a class."""
-        place = self.place()
-        self.summary.instances.append((place, cls))
-        return place
+        var = self.new_var()
+        self.summary.instances.append((var, cls))
+        return var
 
-    def believe(self, place: Place, cls: Place) -> None:
+    def believe(self, var: Var, cls: Var) -> None:
         """Say what a place is declared as."""
-        if place and cls:
-            self.summary.hints.append((place, cls))
+        if var and cls:
+            self.summary.annotations.append((var, cls))
 
     # --- functions
 
     def add_function(
         self,
         definition: int,
-        positional: list[tuple[str, Place]],
-        rest: Place,
-        result: Place,
+        positional: list[tuple[str, Var]],
+        rest: Var,
+        result: Var,
         owner: int,
-    ) -> Place:
+    ) -> Var:
         """Add a function and return the place of its value."""
         self.summary.functions.append(
             Function(
                 definition, tuple(positional), rest, (), 0, (), result, (), (), 0, False, owner
             )
         )
-        place = self.place()
-        self.summary.function_values.append((place, len(self.summary.functions) - 1))
-        return place
+        var = self.new_var()
+        self.summary.function_values.append((var, len(self.summary.functions) - 1))
+        return var
 
-    def enter(self, kind: str, definition: int, runner: int) -> NameScope:
+    def enter(self, kind: str, definition: int, caller: int) -> NameScope:
         """Begin to read a definition's inside; the scope around it is returned."""
         outer = self.scope
-        self.scope = NameScope(kind, outer, definition, runner)
+        self.scope = NameScope(kind, outer, definition, caller)
         return outer
 
     def signature(self, text: str) -> str:
         """Return a signature on one line, not too long."""
-        return _SPACE.sub(" ", text)[:LONGEST_SIGNATURE]
+        return _SPACE.sub(" ", text)[:MAX_SIGNATURE]
 
-    def read_operands(self, node: Node) -> Place:
+    def read_operands(self, node: Node) -> Var:
         """Read a sum, which leans to the left as deep as it is long, in a loop."""
         operands: list[Node] = []
         inner: Node | None = node
@@ -158,12 +158,12 @@ class PackageReader(Names, ABC):
         return 0
 
     @abstractmethod
-    def expression(self, node: Node) -> Place:
+    def expression(self, node: Node) -> Var:
         """Read an expression; return the place of its value."""
 
     def too_deep(self, node: Node) -> bool:
         """Tell whether to go no deeper."""
-        if self.depth > DEEPEST:
+        if self.depth > MAX_DEPTH:
             self.too_deep_line = self.too_deep_line or node.start_point.row + 1
             return True
         return False

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coatcheck.codegraph.python.summary import Place
+from coatcheck.codegraph.summary import Var
 
-Changes = dict[str, Place]
+Changes = dict[str, Var]
 
 
 class Loop:
@@ -20,81 +20,81 @@ class Loop:
 
     def __init__(self, start: int) -> None:
         self.start = start  # in the scope's log
-        self.joins: list[tuple[str, Place]] = []
+        self.joins: list[tuple[str, Var]] = []
 
 
 class NameScope:
     """A module, class or function; comprehensions belong to the scope they stand in."""
 
-    def __init__(self, kind: str, parent: NameScope | None, definition: int, runner: int) -> None:
+    def __init__(self, kind: str, parent: NameScope | None, definition: int, caller: int) -> None:
         self.kind = kind
         self.parent = parent
         self.definition = definition
-        self.runner = runner
-        self.versions: dict[str, tuple[Place, int]] = {}
-        self.assigned: dict[str, list[Place]] = {}
-        self.seen_outside: dict[str, Place] = {}
-        self.pending: dict[str, Place] = {}
+        self.caller = caller
+        self.versions: dict[str, tuple[Var, int]] = {}
+        self.assigned: dict[str, list[Var]] = {}
+        self.seen_outside: dict[str, Var] = {}
+        self.pending: dict[str, Var] = {}
         self.declared: dict[str, NameScope] = {}  # global and nonlocal
         self.loops: list[Loop] = []
         # The variables of the comprehensions around what is read, and of those around a lambda.
-        self.local_names: dict[str, Place] = {}
-        self.captured: dict[str, Place] = {}
+        self.local_names: dict[str, Var] = {}
+        self.captured: dict[str, Var] = {}
         self.is_binding_local = False
         self.ended = False  # nothing after this point is reached
         self.is_outline = False  # what its names stand for matters to nobody
         self.lambdas = 0
         self.owner = -1  # the class that is read, or that the function stands in
-        self.first_parameter: Place = 0
+        self.first_parameter: Var = 0
         self.function = -1
-        self._undo: list[tuple[str, tuple[Place, int] | None]] = []
-        self._log: list[tuple[str, Place]] = []
+        self._undo: list[tuple[str, tuple[Var, int] | None]] = []
+        self._log: list[tuple[str, Var]] = []
 
-    def bind(self, name: str, place: Place) -> None:
+    def bind(self, name: str, var: Var) -> None:
         """Let a name stand for a place from here on."""
         self._undo.append((name, self.versions.get(name)))
-        self.versions[name] = (place, len(self.loops))
-        self._log.append((name, place))
+        self.versions[name] = (var, len(self.loops))
+        self._log.append((name, var))
 
     @property
     def bound(self) -> int:
         """How often a name was bound, for `bound_since`."""
         return len(self._log)
 
-    def bound_since(self, before: int) -> dict[str, Place]:
+    def bound_since(self, before: int) -> dict[str, Var]:
         """Return the names that were bound since, with what each was bound to last."""
         return dict(self._log[before:])
 
-    def assign(self, name: str, place: Place) -> None:
+    def assign(self, name: str, var: Var) -> None:
         """Assign to a name."""
         if self.is_binding_local:
-            self.local_names[name] = place
-            self.bind(name, place)
+            self.local_names[name] = var
+            self.bind(name, var)
             return
         scope = self.declared.get(name)
         if scope is not None:
-            scope.assigned.setdefault(name, []).append(place)
+            scope.assigned.setdefault(name, []).append(var)
             return
-        self.assigned.setdefault(name, []).append(place)
-        self.bind(name, place)
+        self.assigned.setdefault(name, []).append(var)
+        self.bind(name, var)
 
     def current(
-        self, name: str, new_place: Callable[[], Place], copy: Callable[[Place, Place], None]
-    ) -> Place | None:
+        self, name: str, fresh_var: Callable[[], Var], copy: Callable[[Var, Var], None]
+    ) -> Var | None:
         """Return what a name stands for here; None where this scope has not assigned it yet."""
         version = self.versions.get(name)
         if version is None:
             return None
-        place, depth = version
-        if place and depth < len(self.loops):
+        var, depth = version
+        if var and depth < len(self.loops):
             for loop in self.loops[depth:]:
-                join = new_place()
-                copy(place, join)
+                join = fresh_var()
+                copy(var, join)
                 loop.joins.append((name, join))
-                place = join
+                var = join
             self._undo.append((name, version))
-            self.versions[name] = (place, len(self.loops))
-        return place
+            self.versions[name] = (var, len(self.loops))
+        return var
 
     # --- branches
 
@@ -114,7 +114,7 @@ class NameScope:
         ended, self.ended = self.ended, False
         return None if ended else changes
 
-    def merge(self, ends: Sequence[Changes | None], join: Callable[[list[Place]], Place]) -> None:
+    def merge(self, ends: Sequence[Changes | None], join: Callable[[list[Var]], Var]) -> None:
         """Go on after branches that end so."""
         live = [end for end in ends if end is not None]
         if not live:
@@ -130,9 +130,9 @@ class NameScope:
         """Return where the log of assignments is now, for `assigned_since`."""
         return len(self._log)
 
-    def assigned_since(self, position: int) -> dict[str, list[Place]]:
+    def assigned_since(self, position: int) -> dict[str, list[Var]]:
         """Return every place that names were let stand for since then."""
-        found: dict[str, list[Place]] = {}
-        for name, place in self._log[position:]:
-            found.setdefault(name, []).append(place)
+        found: dict[str, list[Var]] = {}
+        for name, var in self._log[position:]:
+            found.setdefault(name, []).append(var)
         return found

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from tree_sitter import Node
 
-from coatcheck.codegraph.python.argument_match import read_match
 from coatcheck.codegraph.python.definitions import Definitions
 from coatcheck.codegraph.python.imports import read_import, read_import_from
 from coatcheck.codegraph.python.names import not_too_deep
+from coatcheck.codegraph.python.patterns import read_match
 from coatcheck.codegraph.python.scopes import Changes, Loop
-from coatcheck.codegraph.python.summary import DefinitionSummary, Place, PythonSummary
+from coatcheck.codegraph.summary import DefinitionSummary, ModuleSummary, Var
 
 _AUGMENTED = {
     "+=": "__iadd__", "-=": "__isub__", "*=": "__imul__", "/=": "__itruediv__",
@@ -50,7 +50,7 @@ class PythonStatements(Definitions):
             "comment": lambda _: None,
         }
 
-    def file(self, root: Node) -> PythonSummary:
+    def file(self, root: Node) -> ModuleSummary:
         """Read a whole file."""
         end = root.end_point.row + 1
         self.summary.definitions.append(DefinitionSummary("module", "", "", 1, end, None, -1))
@@ -84,7 +84,7 @@ class PythonStatements(Definitions):
 
     def _is_idle(self, statement: Node) -> bool:
         """Tell whether nobody has a use for a statement unless they ask for calls."""
-        if self.says_something(statement):
+        if self.has_effect(statement):
             return False
         return self.scope.is_outline or (
             statement.type not in self._statements
@@ -103,7 +103,7 @@ class PythonStatements(Definitions):
 
     # --- assignments
 
-    def assignment(self, node: Node) -> Place:
+    def assignment(self, node: Node) -> Var:
         """Read an assignment; several targets (`a = b = f`) nest to the right."""
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         annotation = node.child_by_field_name("type")
@@ -111,11 +111,11 @@ class PythonStatements(Definitions):
             return 0
         if right is None:
             if annotation is not None and left.type == "identifier":
-                place = self.place()
-                self.annotated(annotation, place)
+                var = self.new_var()
+                self.annotated(annotation, var)
                 name = self.text(left)
                 if self.scope.kind != "function" or name not in self.scope.versions:
-                    self.scope.assign(name, place)
+                    self.scope.assign(name, var)
             return 0
         pairs = self._side_by_side(left, right)
         if pairs is not None:
@@ -125,10 +125,10 @@ class PythonStatements(Definitions):
             return 0
         value = self.expression(right)
         if annotation is not None:
-            place = self.place()
-            self.copy(value, place)
-            self.annotated(annotation, place)
-            value = place
+            var = self.new_var()
+            self.copy(value, var)
+            self.annotated(annotation, var)
+            value = var
         if left.type == "identifier" and self.text(left) == "__all__":
             self._note_public(right)
         self.bind_target(left, value)
@@ -136,7 +136,7 @@ class PythonStatements(Definitions):
 
     def _note_public(self, right: Node) -> None:
         if self.scope.kind == "module" and right.type in {"list", "tuple"}:
-            names = [self.written_key(child) for child in right.named_children]
+            names = [self.literal_key(child) for child in right.named_children]
             self.summary.public = tuple(name for name in names if isinstance(name, str))
 
     @staticmethod
@@ -153,7 +153,7 @@ class PythonStatements(Definitions):
             return None
         return list(zip(targets, values, strict=True))
 
-    def augmented_assignment(self, node: Node) -> Place:
+    def augmented_assignment(self, node: Node) -> Var:
         """Read `a += b`."""
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         operator = node.child_by_field_name("operator")
@@ -166,10 +166,10 @@ class PythonStatements(Definitions):
             self.scope.assign(self.text(left), self.join([before, after]))
         return 0
 
-    def bind_target(self, target: Node, value: Place) -> None:
+    def bind_target(self, target: Node, value: Var) -> None:
         """Assign a value to whatever stands on the left."""
         kind = target.type
-        line, runner = target.start_point.row + 1, self.scope.runner
+        line, caller = target.start_point.row + 1, self.scope.caller
         if kind == "identifier":
             self.scope.assign(self.text(target), value)
         elif kind == "attribute":
@@ -178,15 +178,15 @@ class PythonStatements(Definitions):
             if base and name is not None and value:
                 if self.kept(base, self.text(name), value):
                     return
-                self.summary.stores.append((base, self.text(name), value, runner, line))
+                self.summary.stores.append((base, self.text(name), value, caller, line))
         elif kind == "subscript":
             container = target.child_by_field_name("value")
             keys = target.children_by_field_name("subscript")
             base = self.passed(container) if container is not None else 0
-            places = [self.passed(key) for key in keys]
+            var_list = [self.passed(key) for key in keys]
             if base and len(keys) == 1:
-                written = self.written_key(keys[0])
-                self.summary.item_stores.append((base, written, places[0], value, runner, line))
+                written = self.literal_key(keys[0])
+                self.summary.item_stores.append((base, written, var_list[0], value, caller, line))
         elif kind in {"pattern_list", "tuple_pattern", "list_pattern", "tuple", "list"}:
             self._unpack(target, value)
         elif kind in {"list_splat_pattern", "parenthesized_expression", "list_splat"}:
@@ -194,20 +194,20 @@ class PythonStatements(Definitions):
                 self.bind_target(child, value)
 
     @not_too_deep(None)
-    def _unpack(self, target: Node, value: Place) -> None:
-        line, runner = target.start_point.row + 1, self.scope.runner
+    def _unpack(self, target: Node, value: Var) -> None:
+        line, caller = target.start_point.row + 1, self.scope.caller
         targets = [child for child in target.named_children if child.type != "comment"]
         starred = False
         for index, child in enumerate(targets):
-            element = self.place() if value else 0
+            element = self.new_var() if value else 0
             if child.type == "list_splat_pattern":
                 starred = True
                 if value:
-                    self.summary.items.append((element, value, index, -2, runner, line))
+                    self.summary.items.append((element, value, index, -2, caller, line))
                     element = self.container("list", [(None, 0, element)])
             elif value:
                 key = index - len(targets) if starred else index
-                self.summary.items.append((element, value, key, -3, runner, line))
+                self.summary.items.append((element, value, key, -3, caller, line))
             self.bind_target(child, element)
 
     # --- leaving
@@ -221,7 +221,7 @@ class PythonStatements(Definitions):
         for index, child in enumerate(node.named_children):
             value = self.passed(child)
             if value and index == 0:
-                self.summary.raises.append((value, self.scope.runner, node.start_point.row + 1))
+                self.summary.raises.append((value, self.scope.caller, node.start_point.row + 1))
         self.scope.ended = True
 
     def _leave(self, _: Node) -> None:
@@ -276,11 +276,11 @@ class PythonStatements(Definitions):
         if left is None or right is None:
             return
         value = self.expression(right)
-        element = self.place() if value else 0
+        element = self.new_var() if value else 0
         if value:
             is_async = bool(node.children) and node.children[0].type == "async"
             self.summary.iterations.append(
-                (element, value, is_async, self.scope.runner, node.start_point.row + 1)
+                (element, value, is_async, self.scope.caller, node.start_point.row + 1)
             )
         self._loop(node, lambda: self.bind_target(left, element))
 
@@ -300,11 +300,11 @@ class PythonStatements(Definitions):
         scope.loops.pop()
         assigned = scope.assigned_since(loop.start)
         for name, join in loop.joins:
-            for place in dict.fromkeys(assigned.get(name, ())):
-                self.copy(place, join)
-        for name, places in assigned.items():
+            for var in dict.fromkeys(assigned.get(name, ())):
+                self.copy(var, join)
+        for name, var_list in assigned.items():
             before = scope.versions.get(name, (0, 0))[0]
-            scope.bind(name, self.join([before, *places]))
+            scope.bind(name, self.join([before, *var_list]))
         alternative = node.child_by_field_name("alternative")
         if alternative is not None:
             self.block(alternative.child_by_field_name("body") or alternative)
@@ -322,14 +322,14 @@ class PythonStatements(Definitions):
         ends = [scope.take(mark)]
         # Anything in the body may be where the exception came from.
         halfway = {
-            name: self.join([scope.versions.get(name, (0, 0))[0], *places])
-            for name, places in scope.assigned_since(start).items()
+            name: self.join([scope.versions.get(name, (0, 0))[0], *var_list])
+            for name, var_list in scope.assigned_since(start).items()
         }
         for child in node.named_children:
             if child.type in {"except_clause", "except_group_clause"}:
                 mark = scope.mark()
-                for name, place in halfway.items():
-                    scope.bind(name, place)
+                for name, var in halfway.items():
+                    scope.bind(name, var)
                 self._except(child)
                 ends.append(scope.take(mark))
         scope.merge(ends, self.join)
@@ -348,10 +348,10 @@ class PythonStatements(Definitions):
                 alias = child.child_by_field_name("alias")
                 caught = self.passed(child.named_children[0])
                 if alias is not None and alias.named_children:
-                    place = self.place()
+                    var = self.new_var()
                     if caught:
-                        self.summary.instances.append((place, caught))
-                    self.bind_target(alias.named_children[0], place)
+                        self.summary.instances.append((var, caught))
+                    self.bind_target(alias.named_children[0], var)
             else:
                 self.passed(child)
 
@@ -365,13 +365,13 @@ class PythonStatements(Definitions):
         ]
         for value, target in items:
             manager = self.expression(value)
-            place = self.place() if manager else 0
+            var = self.new_var() if manager else 0
             if manager:
                 self.summary.contexts.append(
-                    (place, manager, is_async, self.scope.runner, value.start_point.row + 1)
+                    (var, manager, is_async, self.scope.caller, value.start_point.row + 1)
                 )
             if target is not None:
-                self.bind_target(target, place)
+                self.bind_target(target, var)
         body = node.child_by_field_name("body")
         if body is not None:
             self.block(body)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from tree_sitter import Node
 
-from coatcheck.codegraph.python.names import LONGEST_SIGNATURE
-from coatcheck.codegraph.python.summary import DefinitionSummary
+from coatcheck.codegraph.python.names import MAX_SIGNATURE
+from coatcheck.codegraph.summary import DefinitionSummary
 from coatcheck.codegraph.tagged.grammar import GRAMMARS, Grammar, called, dotted
-from coatcheck.codegraph.tagged.summary import Mention, TaggedSummary
+from coatcheck.codegraph.tagged.summary import Reference, TaggedSummary
 
 _SPACE = re.compile(r"\s+")
 _DEFAULT = re.compile(r"\s*=\s*[^,)]*")
@@ -21,7 +21,7 @@ class _Around(NamedTuple):
     """What a node stands in."""
 
     definition: int
-    runner: int
+    caller: int
     path: str
     in_class: bool
 
@@ -81,7 +81,7 @@ class TaggedReader:
                 path,
                 node.start_point.row + 1,
                 node.end_point.row + 1,
-                _SPACE.sub(" ", shown)[:LONGEST_SIGNATURE],
+                _SPACE.sub(" ", shown)[:MAX_SIGNATURE],
                 around.definition,
             )
         )
@@ -126,10 +126,10 @@ class TaggedReader:
         if node.type == "impl_item":
             # An impl adds to a type; it is none of its own.
             path = f"{around.path}.{shown}" if around.path else shown
-            return _Around(around.definition, around.runner, path, in_class=True)
+            return _Around(around.definition, around.caller, path, in_class=True)
         definition = self._define("class", shown, node, around, shown)
         path = self.summary.definitions[definition].qualified_name
-        return _Around(definition, around.runner, path, in_class=True)
+        return _Around(definition, around.caller, path, in_class=True)
 
     def _namespace(self, node: Node, around: _Around) -> _Around | None:
         name = node.child_by_field_name("name")
@@ -213,7 +213,7 @@ class TaggedReader:
             return
         found = called(node, before, self.text(function) if function is not None else None)
         if found is not None:
-            self.summary.mentions.append(Mention(around.runner, *found, line))
+            self.summary.references.append(Reference(around.caller, *found, line))
 
     def _ruby_call(self, node: Node, around: _Around, line: int) -> None:
         method, receiver = node.child_by_field_name("method"), node.child_by_field_name("receiver")
@@ -227,13 +227,13 @@ class TaggedReader:
             return
         if receiver is None:
             form = "self" if around.in_class or self._in_method(around) else "name"
-            self.summary.mentions.append(Mention(around.runner, form, "", name, line))
+            self.summary.references.append(Reference(around.caller, form, "", name, line))
         elif receiver.type == "self":
-            self.summary.mentions.append(Mention(around.runner, "self", "", name, line))
+            self.summary.references.append(Reference(around.caller, "self", "", name, line))
         elif receiver.type in {"constant", "scope_resolution"}:
             owner = dotted(self.text(receiver))
             form, shown = ("new", owner) if name == "new" else ("type", name)
-            self.summary.mentions.append(Mention(around.runner, form, owner, shown, line))
+            self.summary.references.append(Reference(around.caller, form, owner, shown, line))
 
     def _in_method(self, around: _Around) -> bool:
-        return self.summary.definitions[around.runner].kind == "method"
+        return self.summary.definitions[around.caller].kind == "method"
