@@ -1,8 +1,8 @@
-"""What limits and turns cost a claim: the same claims with and without them, in turns.
+"""The cost of limits and fairness for a claim: the same claims with and without them, in turns.
 
-Every variation has a database of its own, with enough jobs that nothing ever runs out, and limits
-with room, so that each claim brings what it asks for; what it took is settled before the next. One
-variation has, before its other jobs, 50,000 of a key that is full.
+Every variation has its own database, with enough jobs, and limits with capacity, so that each claim
+is filled; its jobs are settled before the next. One variation has 50,000 jobs of a full limit key
+ahead of its other jobs.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ new_id = UlidGenerator()
 
 @dataclass(frozen=True)
 class Variation:
-    """Claims under some limits, of jobs of some tenants and keys."""
+    """Claims with certain limits, tenants and keys."""
 
     label: str
     limits: dict[str, Limit] = field(default_factory=dict)
-    tenants: int = 0  # 0: nobody uses them
+    tenants: int = 0  # 0: no keys
     keys: int = 0
     queue_limit: int | None = None
     full_lane: int = 0
@@ -91,7 +91,7 @@ def _sqlite(path: Path) -> Opener:
 
 
 async def compare(openers: list[Opener], claims: int) -> list[Measure]:
-    """Claim in turns and tell each variation's cost a job."""
+    """Claim in turns and return each variation's cost per job."""
     rows = [Row(each.label, ours=True) for each in VARIATIONS]
     cpu: dict[str, list[float]] = {row.label: [] for row in rows}
     async with contextlib.AsyncExitStack() as stack:

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from coatcheck import App, Context
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for

@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from coatcheck.clock import SystemClock
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.maintenance.sweep import Sweeper
 from coatcheck.engine.submit.submission import Submission, prepare
@@ -215,8 +215,8 @@ class Stage:
 
     def new_job(self, kind: str, n: int = 0, tenant: str = DEFAULT_TENANT) -> JobInsert:
         now = self.engine.clock.now()
-        asked = Submission(kind, json.dumps(n), tenant=tenant, labels={"n": str(n)})
-        return prepare(asked, self.kinds, self.engine.new_id(), now)
+        submitted = Submission(kind, json.dumps(n), tenant=tenant, labels={"n": str(n)})
+        return prepare(submitted, self.kinds, self.engine.new_id(), now)
 
     async def submit(self, kind: str, n: int = 0, store: Store | None = None) -> str:
         """Hand a job in, however often that takes, and return its id."""

@@ -100,7 +100,7 @@ def be(order: Order, control: socket.socket, listening: socket.socket | None) ->
     settings = Settings(**order.settings)
     configure_logging(settings)
     points = Points(control, order)
-    surroundings.probe = points
+    surroundings.failpoint = points
     if order.part == "worker":
         run_process(_work(APPS[order.app], settings, points))
     else:
@@ -113,7 +113,7 @@ async def _work(app: App, settings: Settings, points: Points) -> None:
     async with open_engine(app, settings) as engine:
         stop = asyncio.Event()
         with runtime._on_stop_signal(stop.set):
-            worker = Worker(engine, settings, new_loop=new_event_loop, probe=points)
+            worker = Worker(engine, settings, new_loop=new_event_loop, failpoint=points)
             await worker.run(stop, lambda: points.say("ready"))
 
 

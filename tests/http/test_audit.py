@@ -10,7 +10,7 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.audit import DAY_MS, EVERY_S, AuditRetention
 from coatcheck.engine.engine import Engine
 from coatcheck.http.app import create_http_app

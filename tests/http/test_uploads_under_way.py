@@ -16,7 +16,7 @@ from coatcheck.engine.payloads.upload_idempotency import (
     RENEWED_AFTER_MS,
     UploadReservation,
 )
-from coatcheck.errors import KeyReused, UploadUnderWay
+from coatcheck.errors import KeyReused, UploadInProgress
 from coatcheck.model.job import DEFAULT_TENANT
 from tests.http.arrange import StoppedClock
 from tests.http.problems import read_problem
@@ -107,7 +107,7 @@ async def test_a_key_is_held_as_long_as_bytes_arrive_and_not_after_a_crash(
     for _ in range(6):
         clock.milliseconds += RENEWED_AFTER_MS
         await slow.send(b"x" * 10)
-    with pytest.raises(UploadUnderWay):
+    with pytest.raises(UploadInProgress):
         await engine.uploads.receive(b"x" * 60, "a.txt", key="once")
 
     clock.milliseconds += HELD_MS  # nothing was heard of it since

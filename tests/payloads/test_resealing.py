@@ -213,7 +213,7 @@ def test_who_reads_a_blob_while_it_is_sealed_anew_reads_it_whole(tmp_path: Path)
         def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
             if start and not self.swapped:
                 self.swapped = True
-                new.reseal(key)
+                new.reencrypt(key)
             return super().get(key, start, stop)
 
     reader = EncryptedBucket(Swapped(tmp_path), Keyring.read(BOTH))
@@ -232,7 +232,7 @@ async def test_the_command_says_what_it_did(settings: Settings, data: Path, tmp_
 
     code, said = await asyncio.to_thread(run, "")
     assert code == 1
-    assert "sealed with the encryption key 'a'" in said
+    assert "encrypted with key 'a'" in said
     code, said = await asyncio.to_thread(run, NEW)
     assert code == 1
     assert "could not be opened" in said

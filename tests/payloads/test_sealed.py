@@ -228,12 +228,12 @@ def test_a_blob_that_was_changed_is_refused(bucket: EncryptedBucket, tmp_path: P
 
 def test_a_text_of_another_tenant_is_refused() -> None:
     keys = Keyring.read(OLD)
-    sealed = keys.seal("secret", "acme")
+    sealed = keys.encrypt("secret", "acme")
     assert sealed.startswith(f"{PREFIX}a:")
-    assert keys.open(sealed, "acme") == "secret"
-    assert keys.seal("secret", "acme") != sealed
+    assert keys.decrypt(sealed, "acme") == "secret"
+    assert keys.encrypt("secret", "acme") != sealed
     with pytest.raises(BlobDamaged):
-        keys.open(sealed, "other")
+        keys.decrypt(sealed, "other")
 
 
 @pytest.mark.parametrize("text", ["x", "a=", "a=AAAA", f"{OLD},{OLD}", f"a b={OLD}", "=" + OLD])
@@ -256,7 +256,7 @@ class TestSealedStore(StoreConformance):
 
     def kept(self, text: str) -> int:
         """Count what is on the disk."""
-        return len(Keyring.read(OLD).seal(text, "default"))
+        return len(Keyring.read(OLD).encrypt(text, "default"))
 
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[Store]:

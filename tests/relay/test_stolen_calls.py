@@ -281,7 +281,7 @@ def former(folder: Path, call: dict[str, Any]) -> dict[str, Any]:
     """Return a call with credentials as an earlier version has stored it."""
     pepper = pepper_for(Settings(database=f"sqlite:///{folder}/jobs.db")).read_or_make()
     key = hmac.digest(pepper, b"coatcheck relay credentials", "sha256")
-    sealed = Keyring({"relay": key}).seal(json.dumps([("authorization", TOKEN)]), KIND)
+    sealed = Keyring({"relay": key}).encrypt(json.dumps([("authorization", TOKEN)]), KIND)
     return {
         **call,
         "credentials": sealed.removeprefix(PREFIX),

@@ -225,7 +225,7 @@ async def test_a_name_that_turns_inwards_is_not_called(engine: Engine) -> None:
         await inward.dispatcher.deliver_due()
     assert receiver.calls == []
     [delivery] = await deliveries(engine, job)
-    assert "not a public one" in str(delivery.log[0].error)
+    assert "it is not public" in str(delivery.log[0].error)
     assert delivery.state is DeliveryState.PENDING
 
 

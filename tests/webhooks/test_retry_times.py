@@ -18,14 +18,15 @@ import pytest
 
 from coatcheck import App, Context
 from coatcheck.clock import Clock, SystemClock
-from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
 from coatcheck.engine.webhooks import dispatcher as module
 from coatcheck.engine.webhooks.dispatcher import WebhookDispatcher, wait_for_event
 from coatcheck.engine.webhooks.endpoints import WebhookSpec
 from coatcheck.model.job import DEFAULT_TENANT, Job
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.model.webhook import JITTER, SCHEDULE_S, DeliveryState, WebhookDelivery
 from coatcheck.model.webhook_format import FormatContext, FormattedWebhook
 from coatcheck.store.base import Store
@@ -59,7 +60,7 @@ class ForemanTimes:
 app = App()
 
 
-@app.job(wording=ForemanTimes())
+@app.job(surface=SurfaceOptions(webhook_format=ForemanTimes()))
 async def echo(ctx: Context, value: int) -> int:
     return value
 

@@ -30,8 +30,8 @@ class Ahead(SystemClock):
 
 async def submit(engine: Engine, kind: str, value: object = None, **options: object) -> str:
     """Submit a job and return its id."""
-    asked = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
-    return (await engine.submit(asked)).id
+    submitted = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
+    return (await engine.submit(submitted)).id
 
 
 async def ended(engine: Engine, job_id: str) -> Job:

@@ -256,7 +256,7 @@ async def test_other_code_that_gathers_more_or_less_is_refused(app: App, engine:
         job = await ended(engine, job_id)
     assert job.error is not None
     assert job.error.code == "steps-changed"
-    assert "the results of 2 job(s) on record" in job.error.message
+    assert "the recorded results of 2 job(s)" in job.error.message
 
 
 async def test_thousands_of_children_in_order(app: App, engine: Engine) -> None:

@@ -19,7 +19,7 @@ from coatcheck.model.payload import INLINE_BYTES, is_reference
 from coatcheck.model.state import Reason, State
 from coatcheck.model.step import Op
 from coatcheck.store.base import Store
-from coatcheck.worker.steps.effects import ReadPayload, asked
+from coatcheck.worker.steps.effects import ReadPayload, send_request
 
 from . import process_app
 from .conftest import working
@@ -234,7 +234,7 @@ async def test_a_handler_reads_nothing_of_another_job(
 ) -> None:
     @app.job(retries=0)
     def curious(ctx: Context, reference: str) -> str:
-        answer: str = ctx._ask(asked(ReadPayload(reference)))
+        answer: str = ctx._run_effects(send_request(ReadPayload(reference)))
         return answer
 
     shop.is_open = True
@@ -244,7 +244,7 @@ async def test_a_handler_reads_nothing_of_another_job(
         job = await run(engine, "curious", step.result)
     assert job.state is State.FAILED
     assert job.error is not None
-    assert "this is not of job" in job.error.message
+    assert "has no such payload" in job.error.message
     assert (await engine.step(other.id, 0)).result == step.result
     with pytest.raises(NotFound):
         await engine.step(other.id, 9)

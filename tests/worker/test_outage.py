@@ -119,14 +119,14 @@ async def test_a_worker_that_is_known_anew_before_it_claims_keeps_what_it_claime
         async def lost_meanwhile(worker_id: str) -> Any:
             found = await held_by(worker_id)
             if worker.id == known_as:
-                worker._taken_for_lost()
-                await worker._presence.register()
+                worker._abandon_leases()
+                await worker._heartbeat.register()
             return found
 
-        async def claim_unanswered_at_first(*asked: Any) -> Any:
+        async def claim_unanswered_at_first(*arguments: Any) -> Any:
             if next(unanswered, False):
                 raise StoreUnavailable("switched off")
-            return await claim(*asked)
+            return await claim(*arguments)
 
         monkeypatch.setattr(engine.store.workers, "list_held_jobs", lost_meanwhile)
         monkeypatch.setattr(engine.store.workers, "claim", claim_unanswered_at_first)
@@ -139,17 +139,17 @@ def test_failures_make_looks_rarer_and_three_that_succeed_more_frequent() -> Non
     poll = StorePoll(1.0, 30.0)
     seen = []
     for _ in range(6):
-        poll.failed()
+        poll.record_failure()
         seen.append(poll.interval_s)
     assert seen == [2, 4, 8, 16, 30, 30]
-    poll.succeeded()
-    poll.succeeded()
-    poll.failed()  # it counts from the beginning again
+    poll.record_success()
+    poll.record_success()
+    poll.record_failure()  # it counts from the beginning again
     for _ in range(5):
-        poll.succeeded()
+        poll.record_success()
     assert poll.interval_s == 15
     for _ in range(30):
-        poll.succeeded()
+        poll.record_success()
     assert poll.interval_s == 1
 
 
@@ -181,4 +181,8 @@ async def test_a_worker_looks_as_seldom_as_it_is_told_while_the_store_fails(  # 
 
 
 def paused(caplog: pytest.LogCaptureFixture) -> list[float]:
-    return [getattr(each, "pause_s", 0.0) for each in caplog.records if "is down" in each.message]
+    return [
+        getattr(each, "pause_s", 0.0)
+        for each in caplog.records
+        if "store unavailable" in each.message
+    ]

@@ -1,4 +1,4 @@
-"""`ctx.place`: what one running job has, no other has meanwhile, whichever worker runs it."""
+"""`ctx.acquire_one`: a resource that one running job holds, and no other job on any worker."""
 
 from __future__ import annotations
 
@@ -81,22 +81,34 @@ async def test_a_place_is_free_when_its_job(engine: Engine, how: str) -> None:
     assert await engine.resources.acquire_one(second, "s", ["a"]) == "a"
 
 
-async def test_a_handler_takes_a_place(app: App, engine: Engine) -> None:
+async def test_a_handler_acquires_a_resource(app: App, engine: Engine) -> None:
     @app.job
     async def choose(ctx: Context) -> list[str | None]:
         with pytest.raises(InvalidInput):
-            await ctx.place("no name", ["a"])
-        return [await ctx.place("s", ["a", "b"]), await ctx.place("s", [])]
+            await ctx.acquire_one("no name", ["a"])
+        return [await ctx.acquire_one("s", ["a", "b"]), await ctx.acquire_one("s", [])]
 
     @app.job
     def choose_plainly(ctx: Context) -> str | None:
-        found: str | None = ctx.place("s", ["a", "b"])
+        found: str | None = ctx.acquire_one("s", ["a", "b"])
         return found
 
     async with working(engine):
         assert json.loads((await run(engine, "choose")).result or "") == ["a", None]
         assert json.loads((await run(engine, "choose_plainly")).result or "") == "a"
     assert run_inline(app, "choose_plainly").result == "a"
+
+
+def test_place_is_a_deprecated_name_of_acquire_one() -> None:
+    app = App()
+
+    @app.job
+    def choose(ctx: Context) -> str | None:
+        with pytest.warns(DeprecationWarning, match="use ctx.acquire_one()"):
+            found: str | None = ctx.place("s", ["a"])
+        return found
+
+    assert run_inline(app, "choose").result == "a"
 
 
 async def test_two_hundred_jobs_find_their_places_with_a_few_looks_each(

@@ -44,8 +44,8 @@ async def worker(engine: Engine) -> AsyncIterator[Worker]:
 
 async def submit(engine: Engine, kind: str, tenant: str, count: int) -> list[str]:
     input_ = json.dumps(3600 if kind == "hold" else None)
-    asked = Submission(kind, input_, tenant=tenant)
-    return [(await engine.submit(asked)).id for _ in range(count)]
+    submitted = Submission(kind, input_, tenant=tenant)
+    return [(await engine.submit(submitted)).id for _ in range(count)]
 
 
 async def running(engine: Engine, tenant: str, ids: list[str]) -> int:

@@ -128,7 +128,7 @@ async def test_code_in_a_process_that_leaves_out_what_is_on_record(
         job = await ended(engine, job_id)
         assert job.error is not None
         assert job.error.code == "steps-changed"
-        assert "has step 'upper' with key 'b' on record" in job.error.message
+        assert "recorded step 'upper' with key 'b'" in job.error.message
         write(path, "a b")
         await engine.resume(job_id)
         assert await result_of(engine, job_id) == ["A", "B"]

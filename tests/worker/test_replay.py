@@ -71,7 +71,7 @@ async def test_what_a_job_waits_for_is_on_record_too(
         job = await ended(engine, job_id)
     assert job.error is not None
     assert (job.error.code, script.ran) == ("steps-changed", {})
-    assert "has event 'go' on record" in job.error.message
+    assert "recorded event 'go'" in job.error.message
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -215,9 +215,7 @@ async def test_a_fork_with_another_input_need_not_take_what_it_took_over(
         other = (await engine.fork(Fork(job_id, 2, '"a d"'))).job
         refused = await ended(engine, other.id)
     assert refused.error is not None
-    assert "has step 'step' with key 'b' on record, where the code now takes" in (
-        refused.error.message
-    )
+    assert "recorded step 'step' with key 'b' where the code now calls" in (refused.error.message)
     assert ran == {"a": 1, "b": 1, "c": 1}
 
 

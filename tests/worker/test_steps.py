@@ -79,8 +79,8 @@ async def test_replaying_a_finished_id_runs_zero_steps(app: App, engine: Engine)
         await result_of(engine, handle)
     pipeline.ran.clear()
     before = await engine.get(handle)
-    asked = Submission("ingest", '"one two three"')
-    again = prepare(asked, app.kinds, handle, engine.clock.now())
+    submitted = Submission("ingest", '"one two three"')
+    again = prepare(submitted, app.kinds, handle, engine.clock.now())
     async with working(engine):
         await engine.store.jobs.submit(again, engine.clock.now())
         await engine.store.jobs.resume("default", handle, engine.clock.now())
@@ -165,9 +165,9 @@ async def test_steps_of_one_name_under_way_at_a_time_need_keys(app: App, engine:
     async with working(engine):
         job, other = await run(engine, "ambiguous"), await run(engine, "same_key")
     assert job.error is not None
-    assert "two of step 'fetch' are under way at a time; give each a key=" in job.error.message
+    assert "two calls of step 'fetch' are in progress at once; give each its" in job.error.message
     assert other.error is not None
-    assert "step 'fetch' with key 'a' is under way already" in other.error.message
+    assert "step 'fetch' with key 'a' is already in progress" in other.error.message
 
 
 class Order(BaseModel):
@@ -284,9 +284,7 @@ async def test_code_that_has_changed_is_named_beside_what_is_on_record(
     assert (job.state, job.attempt, ran) == (State.FAILED, 2, [])
     assert job.error is not None
     assert job.error.code == "steps-changed"
-    assert "has step 'reserve' on record, where the code now takes step 'charge'" in (
-        job.error.message
-    )
+    assert "recorded step 'reserve' where the code now calls step 'charge'" in (job.error.message)
 
 
 async def test_a_result_that_no_longer_fits_is_said_to(app: App, engine: Engine) -> None:
@@ -307,7 +305,7 @@ async def test_a_result_that_no_longer_fits_is_said_to(app: App, engine: Engine)
         job = await run(engine, "changes")
     assert job.error is not None
     assert job.error.code == "steps-changed"
-    assert "the result of step 'number' is not what the code now says" in job.error.message
+    assert "the recorded result of step 'number' does not match" in job.error.message
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
@@ -592,7 +590,7 @@ async def test_a_step_that_takes_too_long_has_failed(
     async with working(engine):
         job = await run(engine, "hurries")
     let_go.set()
-    assert json.loads(job.result or "") == "TimeoutError: it took longer than 0.05 s"
+    assert json.loads(job.result or "") == "TimeoutError: the step took longer than 0.05 s"
 
 
 async def test_the_key_of_a_step_is_for_its_body(app: App, engine: Engine) -> None:
@@ -612,4 +610,4 @@ async def test_the_key_of_a_step_is_for_its_body(app: App, engine: Engine) -> No
         job = await run(engine, "outside")
     assert keys == [f"{job.id}/note/#0", f"{job.id}/note#0", f"{job.id}/note#1"]
     assert job.error is not None
-    assert "asked for in the body of a step" in job.error.message
+    assert "available only in the function of a step" in job.error.message

@@ -184,7 +184,7 @@ async def test_an_event_that_comes_after_the_timeout_is_for_the_next_who_waits(
                     break
                 await engine.wait_for_event(job, job.last_event, 30)
         await send(engine, job_id, "approved", '"late"')
-        assert await result_of(engine, job_id) == ["no event 'approved' came in time", "late"]
+        assert await result_of(engine, job_id) == ["no event 'approved' arrived in time", "late"]
 
 
 async def test_side_by_side_with_others_a_wait_gives_nothing_up(app: App, engine: Engine) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from coatcheck.clock import Clock, SystemClock
-from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.auth import Admission, Authenticator, Pepper
 from coatcheck.engine.bulk import (
     BulkOperations,
@@ -61,6 +61,7 @@ from coatcheck.store.base import (
     Settlement,
     Store,
 )
+from coatcheck.tracing import NO_TRACING, Tracing
 
 if TYPE_CHECKING:
     from coatcheck.blobs.blobs import Blobs
@@ -91,12 +92,14 @@ class Engine:
         webhook_secret: str = "",
         pepper: Pepper = lambda: None,
         limits: RequestLimits = RequestLimits(),  # noqa: B008 - a value
+        tracing: Tracing = NO_TRACING,
     ) -> None:
         self.store = store
         self.kinds = kinds
         self.clock = clock = clock or SystemClock()
         self.new_id = new_id = UlidGenerator(clock)
         self.limits = limits
+        self.tracing = tracing
         self.egress = egress or EgressPolicy()
         self.metrics = metrics = Metrics(store, clock)
         self.authenticator = Authenticator(store, clock, pepper, new_id)
@@ -133,6 +136,7 @@ class Engine:
             webhooks=self.webhooks,
             metrics=metrics,
             resources=self.resources,
+            tracing=tracing,
         )
         self._forker = Forker(
             store,

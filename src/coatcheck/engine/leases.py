@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from coatcheck.clock import Clock
-from coatcheck.engine.payloads.large_steps import offload_step_results
+from coatcheck.engine.payloads.large_steps import has_large_results, offload_step_results
 from coatcheck.engine.submit.submission import Submission, prepare
 from coatcheck.model.job import Claim, JobInsert, Lease
 from coatcheck.model.kind import Kind
@@ -85,8 +85,13 @@ class Leases:
         return job._replace(terms=job.terms._replace(parent=claim.lease.job_id))
 
     async def report(self, lease: Lease, report: Report) -> bool:
-        """Write a running job's steps, progress and events; False if the lease is stale."""
-        if report.steps:
+        """Write a running job's steps, progress and events; False if the lease is stale.
+
+        A report without large step results may be written from any event loop, such as the loop of
+        the handlers: each of their steps waits for this write, and a round trip through the
+        worker's loop takes as long as the write. Offloading needs the engine's own loop.
+        """
+        if has_large_results(self._payload_store, report.steps):
             report = await offload_step_results(self._payload_store, lease, report)
         return await self._store.workers.report(lease, report, self._clock.now())
 

@@ -19,7 +19,7 @@ from coatcheck.store.base import JobFilter
 from coatcheck.surfaces.graphs import settings
 from coatcheck.surfaces.graphs.surface import GraphSurface
 from coatcheck.surfaces.graphs.views import status_of
-from coatcheck.worker.slots.pool import lanes_of
+from coatcheck.worker.slots.pool import make_slot_pools
 from coatcheck.worker.slots.prefetch import Prefetch
 from tests.http.arrange import worker_info
 
@@ -124,11 +124,11 @@ def test_a_worker_has_room_for_as_many_as_the_document_says(  # G15
     app = App()
     app.use(GraphSurface(environment))
     settings = load_settings({}, environment)
-    lanes = lanes_of(app.kinds.values(), settings, time.monotonic, Prefetch())
-    share = lanes["process"].share
+    pools = make_slot_pools(app.kinds.values(), settings, time.monotonic, Prefetch())
+    share = pools["process"].share
     assert share is not None
     assert share.per_pair == slots  # of one tenant
-    assert lanes["process"].slots == slots + 1  # the last is for another
+    assert pools["process"].size == slots + 1  # the last is for another
 
 
 def most_at_once(logs: list[list[JobEvent]]) -> int:

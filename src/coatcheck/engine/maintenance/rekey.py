@@ -125,7 +125,7 @@ class Rekeyer:
     async def _all_secrets(self) -> None:
         def change(secret: StoredText) -> str:
             tenant = str(secret.key[0])
-            return self._secrets.seal(self._secrets.open(secret.text, tenant), tenant)
+            return self._secrets.encrypt(self._secrets.decrypt(secret.text, tenant), tenant)
 
         await self._replace(SECRETS, SECRET_PREFIX, PREFIX, change)  # those in clear
         await self._replace(SECRETS, PREFIX, f"{PREFIX}{self._secrets.first}:", change)
@@ -200,7 +200,7 @@ class Rekeyer:
                 return
             await self._hold()
             await self._note(blob)
-            await self._blobs.reseal(blob.key)
+            await self._blobs.reencrypt(blob.key)
         except BlobGone:
             return  # it is being written, or was removed
         except (KeyMissing, BlobDamaged) as error:

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from coatcheck.clock import Clock
 from coatcheck.engine.submit.idempotency import IdempotencyKey
-from coatcheck.errors import StoreError, UploadUnderWay
+from coatcheck.errors import StoreError, UploadInProgress
 from coatcheck.model.record import Record
 from coatcheck.model.upload import StoredUpload
 from coatcheck.store.base import Store
@@ -87,7 +87,7 @@ class UploadReservation:
 
 async def hold(store: Store, clock: Clock, tenant: str, key: str, owner: str) -> UploadReservation:
     """Begin an upload under a key, also where one is there that it may turn out to repeat; raises
-    UploadUnderWay while another one goes on.
+    UploadInProgress while another one goes on.
     """
     while True:
         now = clock.now()
@@ -99,7 +99,7 @@ async def hold(store: Store, clock: Clock, tenant: str, key: str, owner: str) ->
         if found is None:
             continue  # it has expired meanwhile
         if _upload_in(found) is None:
-            raise UploadUnderWay(
+            raise UploadInProgress(
                 "an upload under this idempotency key is under way; come back when it is through",
                 COME_BACK_S,
             )

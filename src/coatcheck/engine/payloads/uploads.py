@@ -81,9 +81,9 @@ class Uploads:
         kept_ms: int = UNUSED_UPLOAD_TTL_MS,
     ) -> Uploaded:
         """Write a file away while it arrives, of at most `limit` bytes; raises TooLarge,
-        InvalidInput, KeyReused, UploadUnderWay, TooManyOpen, and whatever the source does. Nothing
-        is left of one that fails. It waits for its job for `kept_ms`; what a crash leaves of it is
-        not kept for longer either.
+        InvalidInput, KeyReused, UploadInProgress, TooManyOpen, and whatever the source does.
+        Nothing is left of one that fails. It waits for its job for `kept_ms`; what a crash leaves
+        of it is not kept for longer either.
         """
         with self._in_flight.hold(tenant):
             return await self._receive_once(source, name, content_type, tenant, key, limit, kept_ms)

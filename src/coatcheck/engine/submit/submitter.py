@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from coatcheck import tracing
 from coatcheck.clock import Clock
 from coatcheck.engine.submit.submission import (
     Submission,
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from coatcheck.engine.submit.quotas import QuotaTracker
     from coatcheck.engine.submit.tenant_bounds import QueueNameLimit
     from coatcheck.engine.webhooks.endpoints import WebhookEndpoints
+    from coatcheck.tracing import Tracing
 
 # A larger batch is prepared in a thread, so that the event loop can answer other requests.
 MAX_ON_LOOP = 50
@@ -79,6 +79,7 @@ class Submitter:
         webhooks: WebhookEndpoints,
         metrics: Metrics,
         resources: ExclusiveResources,
+        tracing: Tracing,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -91,21 +92,22 @@ class Submitter:
         self._webhooks = webhooks
         self._metrics = metrics
         self._resources = resources
+        self._tracing = tracing
 
     # --- one job
 
     async def insert(self, submission: Submission) -> JobInsert:
         """Check a job and make it durable; return the row that was written."""
-        if not tracing.is_on():
+        if not self._tracing.is_on:
             job, _ = await self._submit(submission, None)
             return job
-        with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
+        with self._tracing.submit_span(submission.kind, submission.traceparent) as traceparent:
             job, _ = await self._submit(submission._replace(traceparent=traceparent), None)
             return job
 
     async def submit_idempotent(self, submission: Submission, key: IdempotencyKey) -> Submitted:
         """Submit a job unless one was submitted under this key; return that one then."""
-        with tracing.submitting(submission.kind, submission.traceparent) as traceparent:
+        with self._tracing.submit_span(submission.kind, submission.traceparent) as traceparent:
             traced = submission._replace(traceparent=traceparent)
             job, existing = await self._submit(traced, key)
         if existing is None:

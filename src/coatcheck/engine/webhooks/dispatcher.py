@@ -298,7 +298,7 @@ class WebhookDispatcher:
             headers["traceparent"] = claimed.traceparent
         try:
             answer = await self._outbound.send(
-                "POST", url, headers, worded.body, timeout_s=TIMEOUT_S, most_bytes=MOST_BYTES
+                "POST", url, headers, worded.body, timeout_s=TIMEOUT_S, max_bytes=MOST_BYTES
             )
         except (EgressDenied, EgressFailed) as error:
             return None, str(error)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from coatcheck.clock import Clock
-from coatcheck.egress.guard import EgressPolicy
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.egress.target import EgressTarget
 from coatcheck.errors import Conflict, EgressDenied, InvalidPayload, NotFound
 from coatcheck.ids import is_ulid
@@ -286,7 +286,7 @@ class WebhookEndpoints:
             problems.append(("/description", f"at most {LONGEST_DESCRIPTION} characters"))
         if problems:
             raise InvalidPayload(f"{problems[0][0]}: {problems[0][1]}", problems)
-        return await self._guard.look(asked.url), states_of(events)
+        return await self._guard.check_resolved(asked.url), states_of(events)
 
     # --- deliveries
 

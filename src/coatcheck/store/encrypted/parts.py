@@ -100,7 +100,7 @@ class EncryptedJobs:
 
     async def get_input(self, tenant: str, job_id: str) -> str:
         """Read a job's input."""
-        return self._keys.open(await self._jobs.get_input(tenant, job_id), tenant)
+        return self._keys.decrypt(await self._jobs.get_input(tenant, job_id), tenant)
 
     async def list_events(self, tenant: str, job_id: str, after: int, limit: int) -> list[JobEvent]:
         """List a job's events."""
@@ -115,7 +115,7 @@ class EncryptedJobs:
     async def list_sent_events(self, tenant: str, job_id: str) -> list[SentEvent]:
         """List the events that were sent to a job."""
         return [
-            replace(event, data=self._keys.open(event.data, tenant))
+            replace(event, data=self._keys.decrypt(event.data, tenant))
             for event in await self._jobs.list_sent_events(tenant, job_id)
         ]
 
@@ -135,7 +135,9 @@ class EncryptedJobs:
     ) -> Job:
         """Send an event. Equal data encrypts equally, so the inner store can compare repeats."""
         context = f"{job_id}\0{name}\0{key}"
-        encrypted = data if is_reference(data) else self._keys.seal_alike(data, tenant, context)
+        encrypted = (
+            data if is_reference(data) else self._keys.encrypt_deterministic(data, tenant, context)
+        )
         return self._cipher.decrypt_job(
             await self._jobs.send_event(tenant, job_id, name, encrypted, now, key, most)
         )
@@ -185,7 +187,7 @@ class EncryptedWorkers:
         claims, unreadable = [], []
         for claim in claimed.claims:
             try:
-                text = self._keys.open(claim.input, claim.lease.tenant)
+                text = self._keys.decrypt(claim.input, claim.lease.tenant)
             except KeyMissing as error:
                 failure = Failure(error.code, str(error), retryable=True)
                 unreadable.append(Settlement(claim.lease, Released(MISSING_KEY_DELAY_MS, failure)))
@@ -231,13 +233,13 @@ class EncryptedFiles:
         self, lease: Lease, artifact: Artifact, content: str | None = None
     ) -> bool:
         """Record an artifact of a running job."""
-        encrypted = None if content is None else self._keys.seal(content, lease.tenant)
+        encrypted = None if content is None else self._keys.encrypt(content, lease.tenant)
         return await self._files.record_artifact(lease, artifact, encrypted)
 
     async def get_artifact_content(self, tenant: str, job_id: str, name: str) -> str | None:
         """Read the content of an artifact that is stored in its row."""
         content = await self._files.get_artifact_content(tenant, job_id, name)
-        return None if content is None else self._keys.open(content, tenant)
+        return None if content is None else self._keys.decrypt(content, tenant)
 
 
 class EncryptedRecords:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coatcheck.crypto.encryption import PREFIX, not_an_envelope
+from coatcheck.crypto.encryption import PREFIX, escape_envelope
 from coatcheck.model.job import Failure, JobInsert, Lease
 from coatcheck.model.outcome import Errored, GaveUp, Outcome, Released
 from coatcheck.model.step import Step
@@ -82,7 +82,7 @@ class PlainWorkers:
 def _escape_failure(error: Failure) -> Failure:
     if not error.message.startswith(PREFIX):
         return error
-    return replace(error, message=not_an_envelope(error.message))
+    return replace(error, message=escape_envelope(error.message))
 
 
 def _escape_outcome(outcome: Outcome) -> Outcome:
@@ -95,7 +95,7 @@ def _escape_outcome(outcome: Outcome) -> Outcome:
 def _escape_report(report: Report) -> Report:
     progress = report.progress
     if progress is not None and progress.message is not None:
-        progress = replace(progress, message=not_an_envelope(progress.message))
+        progress = replace(progress, message=escape_envelope(progress.message))
     if not report.steps and progress is report.progress:
         return report
     return report._replace(progress=progress, steps=tuple(map(_escape_step, report.steps)))

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from coatcheck.crypto.encryption import OF_PEPPER, PREFIX, Keyring, key_missing, keyring_for
+from coatcheck.crypto.encryption import PEPPER_PREFIX, PREFIX, Keyring, key_missing, keyring_for
 from coatcheck.crypto.pepper import Pepper, pepper_for
 from coatcheck.errors import ConfigurationError, KeyMissing
 from coatcheck.model.audit import AuditEntry
@@ -42,19 +42,19 @@ class SecretKeys:
         """The id of the key that encrypts. Raises KeyMissing."""
         return self._current().first
 
-    def seal(self, text: str, tenant: str) -> str:
+    def encrypt(self, text: str, tenant: str) -> str:
         """Encrypt a secret. Raises KeyMissing if there is no key."""
-        return self._current().seal(text, tenant)
+        return self._current().encrypt(text, tenant)
 
-    def open(self, text: str, tenant: str) -> str:
+    def decrypt(self, text: str, tenant: str) -> str:
         """Decrypt a secret; one in clear is returned unchanged. Raises KeyMissing, BlobDamaged."""
         if not text.startswith(PREFIX):
             return text
         key_id = text.removeprefix(PREFIX).partition(":")[0]
-        keys = self._from_pepper(make=False) if key_id.startswith(OF_PEPPER) else self._keys
+        keys = self._from_pepper(make=False) if key_id.startswith(PEPPER_PREFIX) else self._keys
         if keys is None:
             raise key_missing(key_id)
-        return keys.open(text, tenant)
+        return keys.decrypt(text, tenant)
 
     def _current(self) -> Keyring:
         return self._from_pepper(make=True) if self._keys is None else self._keys
@@ -69,7 +69,7 @@ class SecretKeys:
                 raise KeyMissing(
                     "this was encrypted under a pepper that no longer exists; restore it"
                 )
-            self._pepper_keys = Keyring.of_pepper(pepper)
+            self._pepper_keys = Keyring.from_pepper(pepper)
         return self._pepper_keys
 
 
@@ -118,7 +118,7 @@ class EncryptedWebhooks:
         missing: KeyMissing | None = None
         for each in await self._webhooks.list_secrets(tenant, endpoint_id, now):
             try:
-                secrets.append(each._replace(value=self._secrets.open(each.value, tenant)))
+                secrets.append(each._replace(value=self._secrets.decrypt(each.value, tenant)))
             except KeyMissing as error:
                 missing = error
         if missing is not None and not secrets:
@@ -141,7 +141,9 @@ class EncryptedWebhooks:
         in_clear = [each.value for each in existing if not each.value.startswith(PREFIX)]
         if in_clear:
             changes = [
-                TextChange((tenant, endpoint_id, value), value, self._secrets.seal(value, tenant))
+                TextChange(
+                    (tenant, endpoint_id, value), value, self._secrets.encrypt(value, tenant)
+                )
                 for value in in_clear
             ]
             await self._rekey.replace_texts(SECRETS, changes)
@@ -150,4 +152,4 @@ class EncryptedWebhooks:
         )
 
     def _encrypt(self, secret: WebhookSecret, tenant: str) -> WebhookSecret:
-        return secret._replace(value=self._secrets.seal(secret.value, tenant))
+        return secret._replace(value=self._secrets.encrypt(secret.value, tenant))

@@ -24,7 +24,7 @@ class ValueCipher:
 
     def encrypt(self, text: str, tenant: str) -> str:
         """Encrypt a payload, unless it is a reference to a blob."""
-        return text if is_reference(text) else self._keys.seal(text, tenant)
+        return text if is_reference(text) else self._keys.encrypt(text, tenant)
 
     def encrypt_job(self, job: JobInsert) -> JobInsert:
         """Encrypt the input of a new job."""
@@ -32,11 +32,11 @@ class ValueCipher:
 
     def encrypt_record(self, record: Record) -> Record:
         """Encrypt the value of a record."""
-        return replace(record, value=self._keys.seal(record.value, record.tenant))
+        return replace(record, value=self._keys.encrypt(record.value, record.tenant))
 
     def _encrypt_failure(self, error: Failure, tenant: str) -> Failure:
-        detail = None if error.detail is None else self._keys.seal(error.detail, tenant)
-        return replace(error, message=self._keys.seal(error.message, tenant), detail=detail)
+        detail = None if error.detail is None else self._keys.encrypt(error.detail, tenant)
+        return replace(error, message=self._keys.encrypt(error.message, tenant), detail=detail)
 
     def encrypt_terminal(self, outcome: Succeeded | GaveUp, tenant: str) -> Succeeded | GaveUp:
         """Encrypt the result or the error of a terminal outcome."""
@@ -57,14 +57,14 @@ class ValueCipher:
         """Encrypt everything in a report that a handler wrote."""
         progress = report.progress
         if progress is not None and progress.message is not None:
-            progress = replace(progress, message=self._keys.seal(progress.message, tenant))
+            progress = replace(progress, message=self._keys.encrypt(progress.message, tenant))
         return report._replace(
             progress=progress,
             events=tuple(self._encrypt_event(event, tenant) for event in report.events),
             steps=tuple(self._encrypt_step(step, tenant) for step in report.steps),
             children=tuple(self.encrypt_job(child) for child in report.children),
             files=tuple(
-                file._replace(content=self._keys.seal(file.content, tenant))
+                file._replace(content=self._keys.encrypt(file.content, tenant))
                 for file in report.files
             ),
         )
@@ -86,8 +86,10 @@ class ValueCipher:
     def _decrypt_failure(self, error: Failure | None, tenant: str) -> Failure | None:
         if error is None or not error.message.startswith(PREFIX):
             return error
-        detail = None if error.detail is None else self._keys.open_message(error.detail, tenant)
-        return replace(error, message=self._keys.open_message(error.message, tenant), detail=detail)
+        detail = None if error.detail is None else self._keys.decrypt_message(error.detail, tenant)
+        return replace(
+            error, message=self._keys.decrypt_message(error.message, tenant), detail=detail
+        )
 
     def decrypt_job(self, job: Job) -> Job:
         """Decrypt the result, error and progress of a job."""
@@ -95,7 +97,7 @@ class ValueCipher:
             return job
         return replace(
             job,
-            result=None if job.result is None else self._keys.open(job.result, job.tenant),
+            result=None if job.result is None else self._keys.decrypt(job.result, job.tenant),
             error=self._decrypt_failure(job.error, job.tenant),
             progress=self._decrypt_progress(job.progress, job.tenant),
         )
@@ -103,17 +105,17 @@ class ValueCipher:
     def _decrypt_progress(self, progress: Progress | None, tenant: str) -> Progress | None:
         if progress is None or progress.message is None:
             return progress
-        return replace(progress, message=self._keys.open_message(progress.message, tenant))
+        return replace(progress, message=self._keys.decrypt_message(progress.message, tenant))
 
     def decrypt_event(self, event: JobEvent, tenant: str) -> JobEvent:
         """Decrypt the data of an event."""
         if event.type is EventType.PROGRESS and PREFIX in event.data:
             data = json.loads(event.data)
             if data.get("message") is not None:
-                data["message"] = self._keys.open_message(data["message"], tenant)
+                data["message"] = self._keys.decrypt_message(data["message"], tenant)
             return replace(event, data=json.dumps(data))
         if event.data.startswith(PREFIX):
-            return replace(event, data=self._keys.open(event.data, tenant))
+            return replace(event, data=self._keys.decrypt(event.data, tenant))
         return event
 
     def decrypt_step(self, step: Step, tenant: str) -> Step:
@@ -122,17 +124,17 @@ class ValueCipher:
             return step
         return replace(
             step,
-            result=None if step.result is None else self._keys.open(step.result, tenant),
+            result=None if step.result is None else self._keys.decrypt(step.result, tenant),
             error=self._decrypt_failure(step.error, tenant),
         )
 
     def decrypt_record(self, record: Record) -> Record:
         """Decrypt the value of a record."""
-        return replace(record, value=self._keys.open(record.value, record.tenant))
+        return replace(record, value=self._keys.decrypt(record.value, record.tenant))
 
     def decrypt_schedule(self, schedule: Schedule) -> Schedule:
         """Decrypt the input of a schedule."""
-        text = self._keys.open(schedule.definition.input, schedule.tenant)
+        text = self._keys.decrypt(schedule.definition.input, schedule.tenant)
         return _with_input(schedule, text)
 
     def encrypt_schedule(self, schedule: Schedule) -> Schedule:

@@ -13,6 +13,7 @@ from coatcheck.http.errors import ErrorResponse
 from coatcheck.http.surfaces.base import OptionalPart, Surface
 from coatcheck.logs import correlation_id
 from coatcheck.model.confinement import Confinement
+from coatcheck.model.options import SurfaceOptions
 from coatcheck.surfaces.graphs.constants import KIND, PREFIX, QUEUE, SURFACE
 from coatcheck.surfaces.graphs.domain_names import NamingService
 from coatcheck.surfaces.graphs.job import graph
@@ -43,8 +44,10 @@ class GraphSurface(Surface):
             on_drain="release",  # the archive did not cause the stop
             isolation="process",
             memory=settings.memory,
-            confinement=Confinement(
-                environment=(MEMORY,), service=NamingService(settings.naming).answer
+            surface=SurfaceOptions(
+                confinement=Confinement(
+                    environment=(MEMORY,), service=NamingService(settings.naming).answer
+                )
             ),
             slots=settings.concurrency,
             queue=QUEUE,

@@ -13,8 +13,8 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from pydantic import BaseModel, ConfigDict
 
-from coatcheck.egress.guard import EgressPolicy
 from coatcheck.egress.outbound import OutboundClient, OutboundResponse
+from coatcheck.egress.policy import EgressPolicy
 from coatcheck.errors import EgressDenied, EgressFailed, Fail, Retry
 
 MOST_REDIRECTS = 5
@@ -61,7 +61,7 @@ async def _follow(
     outbound: OutboundClient, url: str, most_bytes: int, seconds: float
 ) -> FetchedDocument:
     for _ in range(MOST_REDIRECTS + 1):
-        answer = await outbound.send("GET", url, HEADERS, timeout_s=seconds, most_bytes=most_bytes)
+        answer = await outbound.send("GET", url, HEADERS, timeout_s=seconds, max_bytes=most_bytes)
         where = answer.headers.get("location")
         if answer.status not in _REDIRECTS or where is None:
             return _taken(url, answer, most_bytes)
@@ -74,7 +74,7 @@ def _taken(url: str, answer: OutboundResponse, most_bytes: int) -> FetchedDocume
         raise Retry(f"the address answered {answer.status}")
     if answer.status != 200:
         raise Fail("fetch-failed", f"the address answered {answer.status}")
-    if answer.cut:
+    if answer.truncated:
         raise Fail("document-too-large", f"the document is larger than {most_bytes:,} bytes")
     media_type = answer.headers.get("content-type")
     sha256 = hashlib.sha256(answer.body).hexdigest()

@@ -103,7 +103,7 @@ async def _read_json(request: Request, taken: IntakeResult) -> None:
     taken.documents = [_document({**values, "name": asked.name or _name_of(asked)})]
     if asked.url is not None:
         engine: Engine = request.app.state.engine
-        await engine.egress.look(asked.url)
+        await engine.egress.check_resolved(asked.url)
 
 
 def _name_of(asked: IngestRequest) -> str:

@@ -128,7 +128,7 @@ async def _run_elsewhere(ctx: Context, runner: CommandRunner, command: Command) 
         begun=await notes.read(),
         on_begun=notes.begun,
         on_running=notes.running,
-        is_taken_over=lambda: ctx.goes_on_elsewhere or notes.refused,
+        is_taken_over=lambda: ctx.continues_elsewhere or notes.refused,
     )
     try:
         return await _run(ctx, runner, command)

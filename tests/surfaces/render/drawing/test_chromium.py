@@ -130,7 +130,7 @@ def test_a_source_changes_nothing_for_the_next() -> None:
         ("_program", lambda: "", "Chromium .*chromium-headless-shell"),
         ("MERMAID", Path("/nowhere"), "Mermaid from npm"),
         (
-            "sandbox_in_force",
+            "detect_sandbox",
             lambda: DetectedSandbox(SandboxBackend.RLIMITS, "limits only"),
             "a sandbox",
         ),

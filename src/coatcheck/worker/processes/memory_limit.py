@@ -1,12 +1,12 @@
-"""How much memory a job may use.
+"""The memory limit of a job.
 
-The kernel is asked to refuse a process more writable private memory than it has when the job
-starts, plus the limit (RLIMIT_DATA, Linux 4.7 or newer). What was imported and what earlier jobs
-left behind does not count; stacks of new threads do, with 8 MB each. Address space (RLIMIT_AS)
-would count reservations that are never used, such as 64 MB for each thread that allocates.
+The kernel refuses a process more writable private memory than it had when the job started, plus the
+limit (RLIMIT_DATA, Linux 4.7 or newer). Imported modules and leftovers of earlier jobs do not
+count; stacks of new threads do, with 8 MB each. Address space (RLIMIT_AS) would count reservations
+that are never used, such as 64 MB for each thread that allocates.
 
-Python raises MemoryError where memory is refused; a library in C may crash instead. The limit is
-for each process, so one that a handler starts has as much again.
+Python raises MemoryError if memory is refused; a C library may crash instead. The limit applies to
+each process, so a program that a handler starts has the same limit again.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _DATA = 5  # the field of writable private memory, in pages
 
 
 def with_limit(handler: Callable[..., Any], memory: int | None) -> Callable[..., Any]:
-    """Return a handler that may use so much memory."""
+    """Return a handler whose memory is limited."""
     if memory is None:
         return handler
     if not _STATM.exists():
-        log.warning("this system cannot limit memory", extra={"memory": memory})
+        log.warning("memory limit not supported on this system", extra={"memory": memory})
         return handler
     limit = memory
-    _statm()  # opened for good: a confined process may not find it later
+    _statm()  # kept open: a confined process may not be able to open it later
 
     def limited(*arguments: Any) -> Any:
         with _limit(limit):
@@ -64,5 +64,5 @@ def _limit(memory: int) -> Iterator[None]:
     try:
         yield
     finally:
-        # Whoever says what went wrong needs memory, too.
+        # Reporting the failure needs memory, too.
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))

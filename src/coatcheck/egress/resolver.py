@@ -1,8 +1,8 @@
-"""Looking names up, so that a name server which does not answer holds up nobody else.
+"""Resolving names so that a name server that does not respond delays nobody else.
 
-The system's lookup blocks a thread for as long as it likes. The loop's own threads are few, and
-others wait for them, so each lookup gets a thread of its own; those who ask for the same name at
-the same time share it. A lookup that was given up on goes on in its thread, and is still shared.
+The system's lookup blocks a thread for an unknown time. The event loop's own threads are few and
+shared, so each lookup gets a thread of its own. Concurrent lookups of the same name share one. A
+lookup that was abandoned continues in its thread, and can still be shared.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ import socket
 import threading
 from collections.abc import Sequence
 
-# Lookups under way at once; one more is refused, as if the name could not be resolved.
-AT_ONCE = 64
+# The maximum of concurrent lookups. Further ones fail as if the name could not be resolved.
+MAX_LOOKUPS = 64
 
 
-class Lookups:
-    """The lookups of one loop."""
+class SystemResolver:
+    """The name lookups of one event loop."""
 
     def __init__(self) -> None:
         self._in_progress: dict[tuple[str, int], asyncio.Future[list[str]]] = {}
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """Ask the system for the addresses of a name; raises OSError."""
+        """Return the addresses of a name; raise OSError if it cannot be resolved."""
         future = self._in_progress.get((host, port))
         if future is None:
-            if len(self._in_progress) >= AT_ONCE:
-                raise OSError("too many names are being looked up")
+            if len(self._in_progress) >= MAX_LOOKUPS:
+                raise OSError("too many concurrent name lookups")
             loop = asyncio.get_running_loop()
             future = self._in_progress[host, port] = loop.create_future()
             future.add_done_callback(lambda _: self._in_progress.pop((host, port), None))
-            thread = threading.Thread(target=_look, args=(host, port, loop, future), daemon=True)
+            thread = threading.Thread(target=_lookup, args=(host, port, loop, future), daemon=True)
             thread.start()
         return await asyncio.shield(future)
 
 
-def _look(
+def _lookup(
     host: str, port: int, loop: asyncio.AbstractEventLoop, future: asyncio.Future[list[str]]
 ) -> None:
     found: list[str] | OSError
@@ -46,13 +46,13 @@ def _look(
         found = [str(place[0]) for *_, place in answers]
     except (OSError, UnicodeError) as error:
         found = OSError(str(error))
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(_tell, future, found)
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        loop.call_soon_threadsafe(_complete, future, found)
 
 
-def _tell(future: asyncio.Future[list[str]], found: list[str] | OSError) -> None:
+def _complete(future: asyncio.Future[list[str]], found: list[str] | OSError) -> None:
     if isinstance(found, OSError):
         future.set_exception(found)
-        future.exception()  # looked at, also where everybody has given up
+        future.exception()  # retrieved, even if nobody waits any more
     else:
         future.set_result(found)

@@ -1,4 +1,4 @@
-"""What a confined program may reach, and how much of it."""
+"""The access and the limits of a confined program."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """How long, and how much of this machine."""
+    """The resource limits of a program."""
 
-    seconds: float = 30.0  # of wall clock, and of processor time for each process
+    seconds: float = 30.0  # of wall-clock time, and of CPU time per process
     memory_bytes: int = 512 * MIB  # of all its processes together
-    processes: int = 32  # at one time; threads are not counted
-    file_bytes: int = 64 * MIB  # for each file that it writes
-    disk_bytes: int = 256 * MIB  # of all files in the folders that it writes to
+    processes: int = 32  # at once; threads are not counted
+    file_bytes: int = 64 * MIB  # per file that it writes
+    disk_bytes: int = 256 * MIB  # of all files in its writable folders
     files: int = 50_000  # in these folders
 
     def __post_init__(self) -> None:
@@ -32,9 +32,9 @@ class SandboxLimits:
 
 @dataclass(frozen=True)
 class SandboxAccess:
-    """The files and folders that it may read and write beyond the system's runtime.
+    """The files and folders that a program may read and write beyond the system's runtime.
 
-    A folder means everything below it. What may be written may be read.
+    A folder includes everything below it. A writable path is readable.
     """
 
     read: tuple[Path, ...] = ()
@@ -44,6 +44,6 @@ class SandboxAccess:
     def __post_init__(self) -> None:
         for path in (*self.read, *self.write):
             if not path.is_absolute():
-                raise ConfigurationError(f"reach: {path} is not an absolute path")
+                raise ConfigurationError(f"sandbox access: {path} is not an absolute path")
             if not path.exists():
-                raise ConfigurationError(f"reach: there is no {path}")
+                raise ConfigurationError(f"sandbox access: {path} does not exist")
