@@ -65,7 +65,7 @@ def flaky(folder: Path, failures: int) -> tuple[Blobs, Flaky, list[float]]:
 
 
 @pytest.mark.parametrize("what", ["bytes", "file"])
-async def test_a_write_is_tried_three_times_from_its_beginning(  # G24
+async def test_a_write_is_tried_three_times_from_the_start(  # G24
     tmp_path: Path, what: str
 ) -> None:
     blobs, bucket, pauses = flaky(tmp_path, 2)
@@ -78,14 +78,14 @@ async def test_a_write_is_tried_three_times_from_its_beginning(  # G24
     assert 1.0 <= pauses[0] <= 1.5 < 2.0 <= pauses[1] <= 3.0  # G24
 
 
-async def test_after_three_tries_it_is_given_up(tmp_path: Path) -> None:
+async def test_an_operation_fails_after_three_attempts(tmp_path: Path) -> None:
     blobs, bucket, _ = flaky(tmp_path, 3)
     with pytest.raises(BlobStoreUnavailable):
         await blobs.put(KEY, b"x", 100)
     assert bucket.asked == 3
 
 
-async def test_what_cannot_be_read_twice_is_not_asked_for_twice(tmp_path: Path) -> None:
+async def test_a_one_time_source_is_read_once(tmp_path: Path) -> None:
     """What is tried again then are the parts of an object: see test_flaky_s3.py."""
 
     class Pipe(io.BytesIO):
@@ -102,7 +102,7 @@ async def test_what_cannot_be_read_twice_is_not_asked_for_twice(tmp_path: Path) 
         assert (bucket.asked, pauses) == (1, [])
 
 
-async def test_a_read_is_tried_again_unless_nothing_is_there(tmp_path: Path) -> None:  # G24
+async def test_a_read_is_retried_unless_the_blob_is_missing(tmp_path: Path) -> None:  # G24
     blobs, bucket, pauses = flaky(tmp_path, 0)
     put = await blobs.put(KEY, b"x", 100)
     bucket.left, bucket.asked = 1, 0
@@ -115,7 +115,7 @@ async def test_a_read_is_tried_again_unless_nothing_is_there(tmp_path: Path) -> 
     assert (bucket.asked, len(pauses)) == (1, 1)
 
 
-async def test_a_stream_that_breaks_off_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_an_interrupted_stream_is_resumed(tmp_path: Path) -> None:
     blobs, bucket, _ = flaky(tmp_path, 0)
     content = bytes(range(256)) * 16_384  # four pieces
     await blobs.put(KEY, content, len(content))

@@ -43,7 +43,7 @@ class Stalling:
 
 
 @pytest.mark.parametrize("beginning", [b"x", BEGUN], ids=["less than a piece", "a piece"])
-async def test_stalled_streams_do_not_keep_others_from_being_written(
+async def test_stalled_streams_do_not_block_others(
     blobs: Blobs, beginning: bytes
 ) -> None:
     count = 70  # more than there are threads

@@ -12,7 +12,7 @@ from tests.egress.hostile import HARMLESS, HOSTILE, NAMES, resolve
 pytestmark = pytest.mark.anyio
 
 
-def test_the_table_is_long() -> None:
+def test_there_are_enough_hostile_addresses() -> None:
     assert len(set(HOSTILE)) == len(HOSTILE) > 150
 
 
@@ -26,17 +26,17 @@ async def test_hostile_addresses_are_denied(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", HARMLESS)
-async def test_harmless_ones_are_not(url: str) -> None:
+async def test_public_addresses_are_allowed(url: str) -> None:
     await EgressPolicy(resolver=resolve).check_resolved(url)
 
 
-async def test_one_bad_address_among_good_ones_denies_them_all() -> None:
+async def test_one_private_address_denies_them_all() -> None:
     policy = EgressPolicy(resolver=resolve)
     with pytest.raises(EgressDenied):
         await policy.addresses(read_target("http://mixed.example/"))
 
 
-async def test_a_name_that_leads_nowhere_is_let_through_but_not_called() -> None:
+async def test_an_unresolved_name_is_accepted_but_not_called() -> None:
     policy = EgressPolicy(resolver=resolve)
     target = await policy.check_resolved("https://not-yet.example/hook")
     with pytest.raises(EgressFailed, match="resolved"):
@@ -56,7 +56,7 @@ async def test_a_name_that_leads_nowhere_is_let_through_but_not_called() -> None
         ("169.254.169.254,10.0.0.0/8", "http://metadata.example/"),
     ],
 )
-async def test_an_operator_opens_doors(allow: str, url: str) -> None:
+async def test_allowed_addresses_can_be_called(allow: str, url: str) -> None:
     await EgressPolicy(allow, resolve).check_resolved(url)
 
 
@@ -74,18 +74,18 @@ async def test_an_operator_opens_doors(allow: str, url: str) -> None:
         ("127.0.0.1", "http://2130706433/"),
     ],
 )
-async def test_and_only_those(allow: str, url: str) -> None:
+async def test_addresses_beside_the_allow_list_are_denied(allow: str, url: str) -> None:
     with pytest.raises(EgressDenied):
         await EgressPolicy(allow, resolve).check_resolved(url)
 
 
 @pytest.mark.parametrize("allow", ["10.0.0.0/33", "a b", "http://x/", "*", "10.0.0.1/8", "x:80:1"])
-def test_a_list_that_cannot_be_read_is_refused(allow: str) -> None:
+def test_an_invalid_allow_list_is_rejected(allow: str) -> None:
     with pytest.raises(ConfigurationError, match="egress_allow"):
         EgressPolicy(allow)
 
 
-def test_what_a_target_says_of_itself() -> None:
+def test_the_properties_of_a_target() -> None:
     target = read_target("HTTPS://Example.COM.:443/a?b=c")
     assert (target.url, target.authority) == ("https://example.com/a?b=c", "example.com")
     assert read_target("http://[2606:2800:0::1]:81").url == "http://[2606:2800::1]:81/"

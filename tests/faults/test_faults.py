@@ -59,7 +59,7 @@ async def test_workers_are_frozen_past_their_lease(
     assert tally.notes["stale writes refused"] > 0
 
 
-async def test_the_api_is_killed_between_commit_and_answer(
+async def test_the_api_is_killed_between_commit_and_response(
     place: Place, launcher: Launcher, seed: int
 ) -> None:
     tally = await kill_apis(place, launcher, kills=20, seed=seed)
@@ -73,7 +73,7 @@ async def test_eight_processes_share_a_store(place: Place, launcher: Launcher, s
     assert tally.jobs == 2_000
 
 
-async def test_cancels_race_the_ends_of_jobs(place: Place, launcher: Launcher, seed: int) -> None:
+async def test_cancels_race_with_settles(place: Place, launcher: Launcher, seed: int) -> None:
     tally = await race_cancels(place, launcher, races=200, seed=seed)
     assert tally.violations == []
     assert tally.tried == 200

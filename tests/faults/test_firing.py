@@ -66,7 +66,7 @@ async def check_ticks(engine: Engine, due: dict[str, list[int]]) -> None:
     assert {record.key for record in records} == keys
 
 
-async def test_four_servers_that_race_make_one_job_of_each_tick(
+async def test_four_racing_servers_submit_one_job_per_tick(
     engine: Engine, place: Place
 ) -> None:
     for definition in SCHEDULES:
@@ -89,7 +89,7 @@ async def test_four_servers_that_race_make_one_job_of_each_tick(
 
 
 @pytest.mark.parametrize("point", POINTS)
-async def test_a_server_that_dies_neither_loses_nor_doubles_a_tick(
+async def test_a_killed_server_neither_loses_nor_repeats_a_tick(
     engine: Engine, place: Place, point: str
 ) -> None:
     await engine.schedules.put(SCHEDULES[0])

@@ -36,7 +36,7 @@ def sweeps(first: int, chance: random.Random) -> list[int]:
     return times
 
 
-async def test_an_orphan_is_back_within_a_lease_and_two_sweeps(place: Place, seed: int) -> None:
+async def test_an_orphan_is_claimable_within_a_lease_and_two_sweeps(place: Place, seed: int) -> None:
     print(f"seed {seed}")
     store, clock, chance = place.store(), ToldClock(START), random.Random(seed)
     await store.open()

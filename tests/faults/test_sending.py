@@ -32,7 +32,7 @@ CALLS = {"before": (0, 1), "after": (1, 2), "noted": (1, 1)}
 
 
 @pytest.mark.parametrize("point", POINTS)
-async def test_a_sender_that_dies_loses_nothing(place: Place, point: str) -> None:
+async def test_a_killed_dispatcher_loses_no_delivery(place: Place, point: str) -> None:
     store = place.store()
     await store.open()
     engine = Engine(store, app.kinds, ToldClock(START), egress=EgressPolicy("127.0.0.1"))

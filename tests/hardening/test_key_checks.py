@@ -75,7 +75,7 @@ async def test_every_wrong_key_costs_one_digest_and_one_comparison(
             assert watched.compared == [(32, 32)], what
 
 
-async def test_a_revoked_key_is_told_so_only_to_whoever_has_it(store: SQLiteStore) -> None:
+async def test_only_the_holder_learns_that_a_key_is_revoked(store: SQLiteStore) -> None:
     keeper = Authenticator(store, SystemClock(), lambda: b"pepper")
     key, shown = await keeper.create_key("acme", ["jobs:read"])
     await keeper.revoke_key(key.id)

@@ -150,7 +150,7 @@ async def call(server: Server, endpoint: Endpoint, job: str, key: dict[str, str]
     return await server.http.request(endpoint.method, path, params=query, headers=headers, **sent)
 
 
-def test_every_surface_that_ships_is_walked() -> None:
+def test_every_built_in_surface_is_covered() -> None:
     names = {surface.name for surface in every_surface()}
     assert names >= names_of_entry_points() | {"proxy", "mcp"}
 
@@ -187,7 +187,7 @@ async def test_endpoints_open_to_every_key_show_nothing_of_the_tenant(server: Se
     assert server.contents() == before
 
 
-async def test_an_assistant_with_a_key_for_another_kind_has_no_tools(server: Server) -> None:
+async def test_an_mcp_client_with_a_key_for_another_kind_has_no_tools(server: Server) -> None:
     key = await make_key(server.engine, ACME, *[f"{scope}:nope" for scope in SCOPES])
     headers = {**key, "Accept": "application/json, text/event-stream"}
     before = server.contents()
@@ -254,7 +254,7 @@ def show_job_endpoint(handler: Any, **more: Any) -> Endpoint:
 
 
 @pytest.mark.parametrize("access", [Access.TENANT, Access.HANDLER_CHECKED, Access.OPERATOR])
-async def test_an_endpoint_without_a_permission_does_not_start(
+async def test_an_endpoint_without_a_permission_is_rejected_at_startup(
     server: Server, access: Access
 ) -> None:
     endpoint = show_job_endpoint(forgetful, access=access)

@@ -14,7 +14,7 @@ WORDS = f'a"}}\r\n{FAKE}\n\x1b[2J\x1b]0;title\x07\u2028\u202e\\'
 AS_JSON = b"Content-Type: application/json"
 
 
-def test_every_line_is_one_document(tmp_path: Path) -> None:
+def test_every_log_line_is_one_json_document(tmp_path: Path) -> None:
     settings = {"COATCHECK_LOG_LEVEL": "debug", "COATCHECK_LOG_FORMAT": "json"}
     with running(
         "serve", APP, "--port", "0", "--in-process", folder=tmp_path, **settings

@@ -218,7 +218,7 @@ class RawCall:
 
 @pytest.mark.parametrize("with_progress", [False, True])
 @pytest.mark.parametrize("tool", ["echo", "job_result"])
-async def test_an_assistant_that_waited_is_told_nothing(
+async def test_a_waiting_mcp_call_of_a_revoked_key_gets_nothing(
     waiting: Waiting, tool: str, with_progress: bool
 ) -> None:
     key_id, headers = await waiting.key()
@@ -241,7 +241,7 @@ async def test_an_assistant_that_waited_is_told_nothing(
 
 
 @pytest.mark.parametrize("of", ["events", "card"])
-async def test_a_stream_that_waited_tells_nothing_more(waiting: Waiting, of: str) -> None:
+async def test_a_stream_of_a_revoked_key_ends(waiting: Waiting, of: str) -> None:
     key_id, headers = await waiting.key()
     job = await waiting.engine.submit(Submission("echo", tenant=ACME))
     given = {"authorization": headers["Authorization"]}
@@ -337,7 +337,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_an_endpoint_that_takes_long_is_covered_whatever_it_waits_for(
+async def test_every_slow_endpoint_is_authorized_again(
     waiting: Waiting,
 ) -> None:
     [slow] = [each for each in waiting.served.surfaces if isinstance(each, SlowSurface)]
@@ -352,7 +352,7 @@ async def test_an_endpoint_that_takes_long_is_covered_whatever_it_waits_for(
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_an_answer_that_has_begun_breaks_off(waiting: Waiting) -> None:
+async def test_a_started_response_is_cut_off(waiting: Waiting) -> None:
     [slow] = [each for each in waiting.served.surfaces if isinstance(each, SlowSurface)]
     key_id, headers = await waiting.key()
     call = RawCall("GET", "/slow/stream", headers)
@@ -393,7 +393,7 @@ class SlowBody:
         ("POST", "/v1/uploads", "a file", "application/octet-stream"),
     ],
 )
-async def test_a_body_that_is_slow_to_come_does_not_outlive_its_key(
+async def test_a_slow_body_does_not_outlive_its_key(
     waiting: Waiting, method: str, path: str, body: Any, content_type: str
 ) -> None:
     engine = waiting.engine

@@ -13,7 +13,7 @@ from tests.hardening.secret_life import WAYS, live, made_up
 
 
 @pytest.mark.parametrize("names", [*WAYS, ()], ids=["all set", "a pepper", "nothing set"])
-def test_no_secret_can_be_read_after_a_server_s_life(tmp_path: Path, names: Sequence[str]) -> None:
+def test_no_secret_is_readable_after_a_server_has_run(tmp_path: Path, names: Sequence[str]) -> None:
     life = live(tmp_path, made_up(names))
     if "pepper" not in names:
         # It is made beside the database, which is not it: nothing else may have it.
@@ -26,7 +26,7 @@ def test_no_secret_can_be_read_after_a_server_s_life(tmp_path: Path, names: Sequ
     assert "acme" in life.said["coatcheck.db"] + life.said.get("coatcheck.db-wal", "")
 
 
-def test_the_password_of_a_database_that_is_not_there_is_not_told(tmp_path: Path) -> None:
+def test_the_password_of_an_unreachable_database_is_not_shown(tmp_path: Path) -> None:
     database = "postgresql://jobs:swordfish-7f3a@127.0.0.1:1/jobs?connect_timeout=1"
     for command in (("worker", APP), ("doctor",), ("migrate",), ("keys", "list")):
         ended = run_to_end(*command, "--database", database, folder=tmp_path)

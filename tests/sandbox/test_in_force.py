@@ -26,14 +26,14 @@ def without(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_the_strongest_that_works_is_taken() -> None:
+def test_the_strongest_available_backend_is_used() -> None:
     found = detect_sandbox()
     works = [backend for backend in SandboxBackend if looking.why_unavailable(backend) is None]
     assert found.backend is works[0]
     assert bool(found.why) is bool(found.advice) is (found.backend is not SandboxBackend.LANDLOCK)
 
 
-def test_it_says_what_is_missing_and_what_to_do(
+def test_a_missing_backend_is_reported_with_advice(
     without: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     without.setitem(sys.modules, "sandlock", None)  # as where it is not installed
@@ -48,7 +48,7 @@ def test_it_says_what_is_missing_and_what_to_do(
     assert "sandbox unavailable" in caplog.text
 
 
-def test_a_strength_that_is_not_there_is_refused(without: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_backend_is_rejected(without: pytest.MonkeyPatch) -> None:
     without.setenv("PATH", "/nowhere")
     with pytest.raises(ConfigurationError, match="bwrap is not installed"):
         confine(
@@ -60,6 +60,6 @@ def test_a_strength_that_is_not_there_is_refused(without: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("argv", [[], ["echo", "a\0b"]])
-def test_a_command_that_cannot_be_one_is_refused(argv: list[str]) -> None:
+def test_an_invalid_command_is_rejected(argv: list[str]) -> None:
     with pytest.raises(ConfigurationError, match="command"):
         confine(argv, access=SandboxAccess(), limits=SandboxLimits())

@@ -198,7 +198,7 @@ for send in (lambda: os.kill(pid, signal.SIGSTOP), lambda: os.kill(pid, signal.S
     assert victim.poll() is None
 
 
-def test_ways_around_the_filter_are_shut(
+def test_ways_around_the_filter_are_denied(
     attempt: Attempt, backend: SandboxBackend, read: tuple[Path, ...]
 ) -> None:
     source = (
@@ -227,7 +227,7 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE))
     assert attempt(source, backend, read=read).stdout == "(64, 64)\n"
 
 
-def test_each_program_has_a_user_of_its_own(
+def test_each_program_has_its_own_user(
     attempt: Attempt, backend: SandboxBackend, folder: Path
 ) -> None:
     uids = detect_users(backend).uids

@@ -47,7 +47,7 @@ def test_files_outside_cannot_be_read(attempt: Attempt, wall: SandboxBackend, pl
     assert ended.stdout.count("no ") == len(paths)
 
 
-def test_the_kernel_cannot_be_told_anything(attempt: Attempt, backend: SandboxBackend) -> None:
+def test_kernel_settings_cannot_be_changed(attempt: Attempt, backend: SandboxBackend) -> None:
     # Opened only: were it not refused, the machine would not be changed.
     source = """
 import os
@@ -61,7 +61,7 @@ for path in ('/proc/sys/kernel/core_pattern', '/proc/sys/kernel/hostname', '/pro
     assert attempt(source, backend).stdout == "no\n" * 3
 
 
-def test_what_is_given_can_be_read(attempt: Attempt, backend: SandboxBackend, place: Path) -> None:
+def test_granted_files_can_be_read(attempt: Attempt, backend: SandboxBackend, place: Path) -> None:
     given = place / "given.txt"
     given.write_text("12345")
     ended = attempt(READ, backend, read=(given,), stdin=f"{given} /dev/zero /proc/self/status")
@@ -69,7 +69,7 @@ def test_what_is_given_can_be_read(attempt: Attempt, backend: SandboxBackend, pl
     assert ended.stdout.count("READ") == 3
 
 
-def test_nothing_can_be_written_but_in_its_own_folder(
+def test_only_the_own_folder_is_writable(
     attempt: Attempt, wall: SandboxBackend, place: Path
 ) -> None:
     given = place / "given.txt"
@@ -116,7 +116,7 @@ for family, kind, address in (
 """
 
 
-def test_nobody_can_be_called(attempt: Attempt, wall: SandboxBackend, place: Path) -> None:
+def test_the_network_is_denied(attempt: Attempt, wall: SandboxBackend, place: Path) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as tcp,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
@@ -148,7 +148,7 @@ def test_nobody_can_be_called(attempt: Attempt, wall: SandboxBackend, place: Pat
             Path(name).unlink()
 
 
-def test_nothing_of_this_process_is_in_its_environment(
+def test_the_environment_is_clean(
     attempt: Attempt, backend: SandboxBackend, monkeypatch: pytest.MonkeyPatch, folder: Path
 ) -> None:
     monkeypatch.setenv("COATCHECK_SECRET", "sesame")
@@ -178,6 +178,6 @@ def test_there_are_no_capabilities(attempt: Attempt, backend: SandboxBackend) ->
 
 
 @pytest.mark.parametrize("path", [Path("relative"), Path("/nowhere/at/all")])
-def test_a_reach_that_makes_no_sense_is_refused(path: Path) -> None:
+def test_invalid_access_is_rejected(path: Path) -> None:
     with pytest.raises(ConfigurationError, match="sandbox access"):
         SandboxAccess(read=(path,))

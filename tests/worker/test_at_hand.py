@@ -47,7 +47,7 @@ async def at_hand() -> AsyncIterator[WarmProcess]:
         await made.close()
 
 
-async def test_it_tells_how_a_job_ended(at_hand: WarmProcess) -> None:
+async def test_a_warm_process_returns_the_outcome(at_hand: WarmProcess) -> None:
     await until_ready(at_hand)
     before = SystemClock().now()
     ended = await at_hand.run(job("double", 21), LONG_S)
@@ -60,7 +60,7 @@ async def test_it_tells_how_a_job_ended(at_hand: WarmProcess) -> None:
     assert (failed.outcome.error.code, failed.outcome.error.message) == ("no-good", "give up")
 
 
-async def test_small_files_come_with_the_end(at_hand: WarmProcess) -> None:
+async def test_small_artifacts_are_returned_with_the_outcome(at_hand: WarmProcess) -> None:
     await until_ready(at_hand)
     submitted = job("leave_at_end", "a picture")
     ended = await at_hand.run(submitted, LONG_S)
@@ -71,7 +71,7 @@ async def test_small_files_come_with_the_end(at_hand: WarmProcess) -> None:
 
 
 @pytest.mark.parametrize("how", ["exit", "kill"])
-async def test_one_that_dies_has_done_nothing_and_is_started_again(
+async def test_a_warm_process_that_dies_returns_none_and_is_restarted(
     at_hand: WarmProcess, how: str
 ) -> None:
     await until_ready(at_hand)
@@ -80,7 +80,7 @@ async def test_one_that_dies_has_done_nothing_and_is_started_again(
     assert _result(await at_hand.run(job("double", 2), LONG_S)) == "4"
 
 
-async def test_what_takes_too_long_is_ended(at_hand: WarmProcess, meeting: Meeting) -> None:
+async def test_an_attempt_that_takes_too_long_is_killed(at_hand: WarmProcess, meeting: Meeting) -> None:
     await until_ready(at_hand)
     [process] = at_hand._warm.values()
     life = Life(process.pid)
@@ -90,7 +90,7 @@ async def test_what_takes_too_long_is_ended(at_hand: WarmProcess, meeting: Meeti
     assert _result(await at_hand.run(job("double", 3), LONG_S)) == "6"
 
 
-async def test_one_thing_at_a_time(at_hand: WarmProcess, meeting: Meeting) -> None:
+async def test_a_warm_process_runs_one_attempt_at_a_time(at_hand: WarmProcess, meeting: Meeting) -> None:
     await until_ready(at_hand)
     first = asyncio.create_task(at_hand.run(job("hold", meeting.port), LONG_S))
     visitor = await meeting.arrival()
@@ -101,13 +101,13 @@ async def test_one_thing_at_a_time(at_hand: WarmProcess, meeting: Meeting) -> No
 
 
 @pytest.mark.parametrize("kind", ["asks_for_a_step", "asks_for_a_step_and_fails"])
-async def test_what_only_a_worker_has_is_not_there(at_hand: WarmProcess, kind: str) -> None:
+async def test_a_request_that_needs_a_worker_returns_none(at_hand: WarmProcess, kind: str) -> None:
     await until_ready(at_hand)
     assert await at_hand.run(job(kind), LONG_S) is None
     assert _result(await at_hand.run(job("double", 5), LONG_S)) == "10", "it is not ended for that"
 
 
-async def test_one_that_cannot_start_is_left_alone_for_a_while(
+async def test_a_failed_start_is_not_repeated_for_a_while(
     at_hand: WarmProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("PROCESS_APP_RAISES", "1")
@@ -119,7 +119,7 @@ async def test_one_that_cannot_start_is_left_alone_for_a_while(
     assert not at_hand._warm
 
 
-async def test_after_so_many_jobs_there_is_another() -> None:
+async def test_a_warm_process_is_replaced_after_its_job_limit() -> None:
     at_hand = WarmProcess(KINDS, Settings(process_jobs=1), SystemClock())
     try:
         await until_ready(at_hand)
@@ -130,7 +130,7 @@ async def test_after_so_many_jobs_there_is_another() -> None:
         await at_hand.close()
 
 
-async def test_closing_ends_it() -> None:
+async def test_close_stops_the_process() -> None:
     at_hand = WarmProcess(KINDS, Settings(), SystemClock())
     await until_ready(at_hand)
     [process] = at_hand._warm.values()

@@ -67,7 +67,7 @@ def clock() -> Clock:
     return Clock()
 
 
-def test_no_more_start_than_there_are_slots_and_in_order(clock: Clock) -> None:
+def test_attempts_start_in_order_up_to_the_number_of_slots(clock: Clock) -> None:
     backlog, jobs = HandlerSlots(3, clock), executions(5)
     backlog.enqueue(jobs)
     assert backlog.start_next() == jobs[:3]
@@ -78,7 +78,7 @@ def test_no_more_start_than_there_are_slots_and_in_order(clock: Clock) -> None:
     assert (backlog.free, len(backlog)) == (1, 0)
 
 
-def test_a_runner_gets_only_what_is_for_it_and_nobody_is_overtaken(clock: Clock) -> None:
+def test_a_runner_gets_only_its_isolation_in_order(clock: Clock) -> None:
     backlog = HandlerSlots(2, clock)
     first, second, last = executions(3)
     [blocking] = executions(1, "in_thread")
@@ -89,7 +89,7 @@ def test_a_runner_gets_only_what_is_for_it_and_nobody_is_overtaken(clock: Clock)
     assert backlog.start_next() == [blocking, last]
 
 
-def test_what_was_taken_out_never_starts(clock: Clock) -> None:
+def test_a_removed_attempt_never_starts(clock: Clock) -> None:
     backlog, jobs = HandlerSlots(1, clock), executions(4)
     backlog.enqueue(jobs)
     backlog.start_next()
@@ -101,7 +101,7 @@ def test_what_was_taken_out_never_starts(clock: Clock) -> None:
     assert backlog.start_next() == []
 
 
-def test_the_line_can_be_cut_at_a_place(clock: Clock) -> None:
+def test_the_queue_can_be_cut_from_a_match_on(clock: Clock) -> None:
     backlog, jobs = HandlerSlots(1, clock), executions(5)
     backlog.enqueue(jobs)
     backlog.start_next()
@@ -111,7 +111,7 @@ def test_the_line_can_be_cut_at_a_place(clock: Clock) -> None:
     assert backlog.clear() == [jobs[2]]
 
 
-def test_times_count_from_the_claim_and_from_the_start(clock: Clock) -> None:
+def test_wait_and_run_times_are_measured(clock: Clock) -> None:
     backlog, jobs = HandlerSlots(1, clock), executions(2)
     assert backlog.longest_wait() is None
     backlog.enqueue(jobs)
@@ -127,7 +127,7 @@ def test_times_count_from_the_claim_and_from_the_start(clock: Clock) -> None:
     assert backlog.count_running_longer_than(4) == 0
 
 
-def test_a_job_is_either_started_or_taken_out_whoever_is_first(clock: Clock) -> None:
+def test_an_attempt_is_either_started_or_removed(clock: Clock) -> None:
     slots, jobs = 4, executions(4_000)
     backlog = HandlerSlots(slots, clock)
     started: list[Execution] = []
@@ -154,7 +154,7 @@ def test_a_job_is_either_started_or_taken_out_whoever_is_first(clock: Clock) -> 
     assert backlog.free == slots
 
 
-def test_an_attempt_that_has_ended_is_freed_at_once() -> None:
+def test_a_finished_attempt_is_freed_without_garbage_collection() -> None:
     [execution] = executions(1)
     context = weakref.ref(execution.context)
     execution.context.end()

@@ -173,7 +173,7 @@ async def all_succeed(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
 # --- how much is claimed
 
 
-async def test_once_jobs_have_proved_short_it_claims_more_than_it_has_slots(
+async def test_short_jobs_are_prefetched(
     app: App, engine: Engine, watched: Watched
 ) -> None:
     at_once, most = 0, 0
@@ -194,7 +194,7 @@ async def test_once_jobs_have_proved_short_it_claims_more_than_it_has_slots(
     assert most == 2, "never more at once than slots"
 
 
-async def test_jobs_that_take_seconds_are_claimed_for_free_slots_only(
+async def test_long_jobs_are_not_prefetched(
     app: App, engine: Engine, watched: Watched, clock: Clock
 ) -> None:
     @app.job
@@ -207,7 +207,7 @@ async def test_jobs_that_take_seconds_are_claimed_for_free_slots_only(
     assert max(watched.limits) <= 2
 
 
-async def test_jobs_that_would_fail_with_their_worker_are_claimed_for_free_slots_only(
+async def test_jobs_that_fail_if_lost_are_not_prefetched(
     app: App, engine: Engine, watched: Watched
 ) -> None:
     @app.job(retries=0)
@@ -221,7 +221,7 @@ async def test_jobs_that_would_fail_with_their_worker_are_claimed_for_free_slots
 
 
 @pytest.mark.usefixtures("started")
-async def test_unknown_jobs_are_claimed_for_free_slots_only(engine: Engine, gate: Gate) -> None:
+async def test_a_new_worker_does_not_prefetch(engine: Engine, gate: Gate) -> None:
     await submit(engine, *["held"] * 10)
     async with working(engine, ONE_SLOT):
         await gate.begun.wait()
@@ -230,7 +230,7 @@ async def test_unknown_jobs_are_claimed_for_free_slots_only(engine: Engine, gate
 
 
 # With few jobs one worker must not take what another could start at once.
-async def test_two_idle_workers_share_few_jobs_however_short_they_were_before(
+async def test_two_idle_workers_share_a_few_short_jobs(
     app: App, engine: Engine, clock: Clock
 ) -> None:
     here = asyncio.get_running_loop()
@@ -263,7 +263,7 @@ async def test_two_idle_workers_share_few_jobs_however_short_they_were_before(
 # --- who starts
 
 
-async def test_what_waits_is_started_in_order_whatever_runs_it(app: App, engine: Engine) -> None:
+async def test_prefetched_jobs_start_in_order_on_every_runner(app: App, engine: Engine) -> None:
     lock, order = threading.Lock(), list[str]()
     at_once, most = 0, 0
 
@@ -298,7 +298,7 @@ async def test_what_waits_is_started_in_order_whatever_runs_it(app: App, engine:
 
 
 @pytest.mark.parametrize("kind", ["endless", "endless_in_a_thread"])
-async def test_a_job_that_follows_another_in_its_slot_has_a_timer_too(
+async def test_a_job_started_by_a_runner_has_a_timer(
     app: App, engine: Engine, kind: str, gate: Gate
 ) -> None:
     @app.job
@@ -345,7 +345,7 @@ async def test_the_timer_of_a_job_starts_with_its_handler(app: App, engine: Engi
     assert (finished.state, finished.attempt, finished.fence) == (State.SUCCEEDED, 1, 1)
 
 
-async def test_a_deadline_passes_for_a_job_that_waits_as_well(
+async def test_a_prefetched_job_can_miss_its_deadline(
     app: App, engine: Engine, clock: Clock, gate: Gate, started: list[tuple[str, int]]
 ) -> None:
     @app.job
@@ -367,7 +367,7 @@ async def test_a_deadline_passes_for_a_job_that_waits_as_well(
 # --- what never starts
 
 
-async def test_what_waits_too_long_is_given_back_and_others_run_it(
+async def test_a_prefetched_job_that_waits_too_long_is_released(
     engine: Engine, clock: Clock, gate: Gate, started: list[tuple[str, int]]
 ) -> None:
     prefetch = Eager()
@@ -389,7 +389,7 @@ async def test_what_waits_too_long_is_given_back_and_others_run_it(
 
 
 @pytest.mark.parametrize("terms", [{"on_lost": "fail"}, {"retries": 0}])
-async def test_a_job_that_would_fail_with_its_worker_does_not_wait_and_nothing_behind_it(
+async def test_a_job_that_fails_if_lost_never_waits_for_a_slot(
     app: App, engine: Engine, gate: Gate, started: list[tuple[str, int]], terms: dict[str, Any]
 ) -> None:
     @app.job(**terms)
@@ -409,7 +409,7 @@ async def test_a_job_that_would_fail_with_its_worker_does_not_wait_and_nothing_b
     assert sorted(started) == [(job.id, 1) for job in jobs[1:]]
 
 
-async def test_a_job_that_waits_is_cancelled_at_once(
+async def test_a_prefetched_job_is_cancelled_at_once(
     engine: Engine, gate: Gate, started: list[tuple[str, int]]
 ) -> None:
     long, victim, other = await submit(engine, "held", "quick", "quick")
@@ -423,7 +423,7 @@ async def test_a_job_that_waits_is_cancelled_at_once(
     assert started == [(other.id, 1)]
 
 
-async def test_a_stopping_worker_gives_back_what_waits_before_it_drains(
+async def test_a_stopping_worker_releases_prefetched_jobs_before_it_drains(
     engine: Engine, gate: Gate, started: list[tuple[str, int]]
 ) -> None:
     long, *short = await submit(engine, "held", "quick", "quick")
@@ -444,7 +444,7 @@ async def test_a_stopping_worker_gives_back_what_waits_before_it_drains(
     assert sorted(started) == [(job.id, 1) for job in short]
 
 
-async def test_a_claim_that_is_answered_after_the_stop_starts_nothing(
+async def test_a_claim_that_returns_after_the_stop_starts_nothing(
     engine: Engine, watched: Watched, started: list[tuple[str, int]]
 ) -> None:
     stop = asyncio.Event()
@@ -457,7 +457,7 @@ async def test_a_claim_that_is_answered_after_the_stop_starts_nothing(
         assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
 
 
-async def test_a_worker_taken_for_lost_starts_nothing_of_what_waits(
+async def test_a_worker_declared_lost_drops_prefetched_jobs(
     app: App, engine: Engine, gate: Gate, started: list[tuple[str, int]]
 ) -> None:
     first = Gate()
@@ -479,7 +479,7 @@ async def test_a_worker_taken_for_lost_starts_nothing_of_what_waits(
     assert (await engine.store.maintenance.read_counters()).get("stale_writes", 0) == 0
 
 
-async def test_a_claim_that_is_answered_after_the_worker_was_taken_for_lost_starts_nothing(
+async def test_a_claim_that_returns_after_the_worker_was_declared_lost_starts_nothing(
     engine: Engine, watched: Watched, started: list[tuple[str, int]]
 ) -> None:
     watched.remove_before_answer = True
@@ -489,7 +489,7 @@ async def test_a_claim_that_is_answered_after_the_worker_was_taken_for_lost_star
     assert started == [(job.id, 2) for job in jobs]
 
 
-async def test_what_waits_is_not_mistaken_for_a_claim_that_was_never_answered(
+async def test_prefetched_jobs_are_not_released_as_unknown(
     engine: Engine, watched: Watched, gate: Gate, started: list[tuple[str, int]]
 ) -> None:
     long, *short = await submit(engine, "held", "quick", "quick")
@@ -504,7 +504,7 @@ async def test_what_waits_is_not_mistaken_for_a_claim_that_was_never_answered(
     assert sorted(started) == [(job.id, 1) for job in (*short, lost)]
 
 
-async def test_what_waits_runs_while_the_store_is_down(
+async def test_prefetched_jobs_run_while_the_store_is_unavailable(
     engine: Engine, watched: Watched, gate: Gate, started: list[tuple[str, int]]
 ) -> None:
     jobs = await submit(engine, "held", "quick", "quick")

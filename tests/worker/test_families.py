@@ -54,13 +54,13 @@ def collecting(ids: Sequence[str]) -> Submission:
     return Submission("collect", json.dumps(list(ids)))
 
 
-async def test_the_parent_gets_what_they_came_to_in_order(engine: Engine) -> None:
+async def test_the_parent_gets_results_in_order(engine: Engine) -> None:
     [parent], _ = await engine.submit_family(numbers(1, -2, 3), collecting)
     async with working(engine):
         assert await result_of(engine, parent.id) == [2, "default has no -2", 6]
 
 
-async def test_they_are_its_children_and_cancelled_with_it(engine: Engine) -> None:
+async def test_children_are_cancelled_with_their_parent(engine: Engine) -> None:
     [parent], _ = await engine.submit_family(numbers(1, 2), collecting)
     children = await engine.list_jobs(JobFilter(DEFAULT_TENANT, kind="double"))
     assert {job.terms.parent for job in children} == {parent.id}
@@ -69,13 +69,13 @@ async def test_they_are_its_children_and_cancelled_with_it(engine: Engine) -> No
     assert {job.state for job in children} == {State.CANCELLED}
 
 
-async def test_all_or_none(engine: Engine) -> None:
+async def test_a_batch_of_children_is_submitted_all_or_none(engine: Engine) -> None:
     with pytest.raises(InvalidPayload):
         await engine.submit_family(numbers(1, "x"), collecting)
     assert await engine.list_jobs(JobFilter(DEFAULT_TENANT)) == []
 
 
-async def test_under_a_key_they_are_one_family(engine: Engine) -> None:
+async def test_children_under_an_idempotency_key_are_submitted_once(engine: Engine) -> None:
     first = await engine.submit_family(numbers(1, 2), collecting, IdempotencyKey("k", "same"))
     again = await engine.submit_family(numbers(1, 2), collecting, IdempotencyKey("k", "same"))
     assert (first.replayed, again.replayed) == (False, True)

@@ -112,7 +112,7 @@ async def go(engine: Engine, job_id: str) -> None:
 
 @pytest.mark.parametrize("how", ["failed", "cancelled"])
 @pytest.mark.parametrize("kind", ["parent", "parent_in_a_thread"])
-async def test_a_failure_that_was_caught_stays_one_when_the_child_has_succeeded_since(
+async def test_a_survived_failure_stays_after_the_child_has_succeeded(
     app: App, engine: Engine, kind: str, how: str
 ) -> None:
     family = Family(app)
@@ -143,7 +143,7 @@ async def test_a_failure_that_was_caught_stays_one_when_the_child_has_succeeded_
     assert json.loads(step.result or "") == {"job": child, "state": how}
 
 
-async def test_a_child_that_is_gone_is_on_record_as_that(app: App, engine: Engine) -> None:
+async def test_a_deleted_child_is_recorded_as_gone(app: App, engine: Engine) -> None:
     found: list[str] = []
 
     @app.job
@@ -174,7 +174,7 @@ async def test_a_child_that_is_gone_is_on_record_as_that(app: App, engine: Engin
     assert json.loads(step.result or "") == {"job": child, "state": "gone"}
 
 
-async def test_a_failure_that_was_not_caught_is_looked_at_again(app: App, engine: Engine) -> None:
+async def test_an_uncaught_failure_of_a_child_is_checked_again(app: App, engine: Engine) -> None:
     family = Family(app)
     async with working(engine):
         job_id = await submit(engine, "strict", "failed")
@@ -191,7 +191,7 @@ async def test_a_failure_that_was_not_caught_is_looked_at_again(app: App, engine
         assert await result_of(engine, job_id) == "mended"
 
 
-async def test_a_failure_is_on_record_before_anything_is_done_about_it(
+async def test_a_failure_is_recorded_before_the_next_step_runs(
     app: App, engine: Engine
 ) -> None:
     gate = Gate()
@@ -210,7 +210,7 @@ async def test_a_failure_is_on_record_before_anything_is_done_about_it(
     assert family.calls == 2
 
 
-async def test_results_are_what_they_were_when_the_children_are_gone(
+async def test_gathered_results_outlive_the_children(
     app: App, engine: Engine
 ) -> None:
     @app.job
@@ -234,7 +234,7 @@ async def test_results_are_what_they_were_when_the_children_are_gone(
         assert await result_of(engine, job_id) == [20, 10, 0]
 
 
-async def test_other_code_that_gathers_more_or_less_is_refused(app: App, engine: Engine) -> None:
+async def test_a_changed_number_of_gathered_jobs_is_rejected(app: App, engine: Engine) -> None:
     wanted = 2
 
     @app.job
@@ -259,7 +259,7 @@ async def test_other_code_that_gathers_more_or_less_is_refused(app: App, engine:
     assert "the recorded results of 2 job(s)" in job.error.message
 
 
-async def test_thousands_of_children_in_order(app: App, engine: Engine) -> None:
+async def test_thousands_of_children_are_gathered_in_order(app: App, engine: Engine) -> None:
     calls = 0
 
     @app.job

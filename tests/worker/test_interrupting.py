@@ -54,7 +54,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("timeout", ["40ms", "120ms"], ids=["with a timer", "timed later"])
-async def test_a_handler_that_runs_out_of_time_is_cancelled_and_tried_again(
+async def test_a_handler_that_times_out_is_cancelled_and_retried(
     app: App, engine: Engine, timeout: str
 ) -> None:
     stopped = []
@@ -95,7 +95,7 @@ async def test_a_thread_stops_at_its_next_call_of_ctx(app: App, engine: Engine) 
     assert (job.state, job.reason) == (State.FAILED, Reason.TIMEOUT)
 
 
-async def test_a_thread_that_ignores_its_timeout_is_left_behind_and_keeps_its_slot(
+async def test_a_thread_that_ignores_its_timeout_is_abandoned_and_keeps_its_slot(
     app: App, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = Gate()
@@ -119,7 +119,7 @@ async def test_a_thread_that_ignores_its_timeout_is_left_behind_and_keeps_its_sl
     assert (await engine.get(job.id)).state is State.FAILED
 
 
-async def test_a_deadline_ends_the_job_whatever_attempts_are_left(app: App, engine: Engine) -> None:
+async def test_a_deadline_fails_the_job_even_with_attempts_left(app: App, engine: Engine) -> None:
     @app.job(timeout="1h", retries=10)
     async def endless(ctx: Context) -> None:
         await asyncio.Event().wait()
@@ -145,7 +145,7 @@ async def test_cancelling_a_running_job_stops_its_handler(app: App, engine: Engi
     assert (ended.state, ended.reason) == (State.CANCELLED, Reason.CANCELLED)
 
 
-async def test_a_job_that_succeeds_although_it_was_cancelled_has_succeeded(
+async def test_a_success_after_a_cancel_request_stands(
     app: App, engine: Engine
 ) -> None:
     gate = Gate()
@@ -164,7 +164,7 @@ async def test_a_job_that_succeeds_although_it_was_cancelled_has_succeeded(
     assert (ended.state, ended.result) == (State.SUCCEEDED, '"done anyway"')
 
 
-async def test_a_cancelled_job_that_fails_is_not_tried_again(app: App, engine: Engine) -> None:
+async def test_a_cancelled_job_is_not_retried(app: App, engine: Engine) -> None:
     gate = Gate()
 
     @app.job(retries=5)
@@ -198,7 +198,7 @@ async def test_a_stopping_worker_lets_its_jobs_finish(app: App, engine: Engine) 
 
 
 @pytest.mark.parametrize("kind", ["polite", "deaf"])
-async def test_what_does_not_finish_in_the_drain_is_given_back_without_losing_an_attempt(
+async def test_jobs_that_outlast_the_drain_are_released_without_using_an_attempt(
     app: App, engine: Engine, kind: str
 ) -> None:
     gate = Gate()
@@ -221,7 +221,7 @@ async def test_what_does_not_finish_in_the_drain_is_given_back_without_losing_an
 
 
 @pytest.mark.parametrize("kind", ["polite", "deaf"])
-async def test_what_must_not_be_run_twice_is_not_given_back_once_it_has_begun(
+async def test_a_started_job_with_on_drain_fail_is_not_released(
     app: App, engine: Engine, kind: str
 ) -> None:
     gate = Gate()
@@ -246,7 +246,7 @@ async def test_what_must_not_be_run_twice_is_not_given_back_once_it_has_begun(
     gate.open()
 
 
-async def test_what_would_be_lost_with_its_worker_may_still_be_given_back_by_one_that_stops(
+async def test_a_job_with_on_lost_fail_is_released_by_a_draining_worker(
     app: App, engine: Engine
 ) -> None:
     gate = Gate()
@@ -262,7 +262,7 @@ async def test_what_would_be_lost_with_its_worker_may_still_be_given_back_by_one
     assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
 
 
-async def test_a_worker_taken_for_lost_writes_nothing_more_and_starts_anew(
+async def test_a_worker_declared_lost_writes_nothing_and_registers_anew(
     app: App, engine: Engine
 ) -> None:
     first = Gate()
@@ -289,7 +289,7 @@ async def test_a_worker_taken_for_lost_writes_nothing_more_and_starts_anew(
     assert len(ends) == 1
 
 
-async def test_a_blocked_loop_is_named_and_stops_neither_heartbeats_nor_threads(
+async def test_a_blocked_loop_is_logged_and_stops_neither_heartbeats_nor_threads(
     app: App, engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = Gate()

@@ -147,7 +147,7 @@ class TestInProcesses:
         assert json.loads(job.result or "") == ["21!", "21!"]
         assert len(files(folder)) == 6  # what was gathered is a large result, too
 
-    async def test_an_input_that_is_gone_ends_its_job(self, engine: Engine, folder: Path) -> None:
+    async def test_a_job_fails_if_its_offloaded_input_is_gone(self, engine: Engine, folder: Path) -> None:
         job = await engine.submit(Submission("turn_around", json.dumps(LARGE)))
         remove_one(folder)
         async with working(engine, ONE_PROCESS):
@@ -156,7 +156,7 @@ class TestInProcesses:
         assert (ended.state, ended.error.code) == (State.FAILED, "input-gone")
 
 
-async def test_what_fits_stays_in_its_row(app: App, engine: Engine, folder: Path) -> None:
+async def test_small_payloads_stay_inline(app: App, engine: Engine, folder: Path) -> None:
     @app.job
     async def turn(ctx: Context, text: str) -> str:
         return text[::-1]
@@ -166,7 +166,7 @@ async def test_what_fits_stays_in_its_row(app: App, engine: Engine, folder: Path
     assert is_empty(folder)
 
 
-async def test_a_batch_keeps_its_large_inputs_apart(app: App, engine: Engine, folder: Path) -> None:
+async def test_large_inputs_of_a_batch_are_offloaded(app: App, engine: Engine, folder: Path) -> None:
     @app.job
     async def length(ctx: Context, text: str) -> int:
         return len(text)
@@ -216,7 +216,7 @@ async def test_a_job_spawns_others_with_large_inputs_and_gathers_large_results(
     assert is_empty(folder)
 
 
-async def test_a_gather_waits_for_results_while_the_blob_store_is_away(
+async def test_gather_waits_while_the_blob_store_is_unavailable(
     app: App, engine: Engine, bucket: Switch
 ) -> None:
     @app.job
@@ -271,7 +271,7 @@ async def test_a_resume_that_changes_nothing_shows_the_result(app: App, engine: 
 
 
 @pytest.mark.parametrize("isolation", ["async", "thread"])
-async def test_an_input_that_is_gone_ends_its_job(
+async def test_a_job_fails_if_its_offloaded_input_is_gone(
     app: App, engine: Engine, folder: Path, isolation: str
 ) -> None:
     if isolation == "async":
@@ -293,7 +293,7 @@ async def test_an_input_that_is_gone_ends_its_job(
     assert (ended.state, ended.error.code) == (State.FAILED, "input-gone")
 
 
-async def test_while_the_blob_store_is_away_nothing_is_lost(
+async def test_nothing_is_lost_while_the_blob_store_is_unavailable(
     app: App, engine: Engine, bucket: Switch, store: Store
 ) -> None:
     ready, go_on = asyncio.Event(), threading.Event()
@@ -329,7 +329,7 @@ async def test_while_the_blob_store_is_away_nothing_is_lost(
     assert json.loads(ended.result or "") == LARGE
 
 
-async def test_a_result_that_cannot_be_read_does_not_hide_its_job(
+async def test_a_job_is_visible_even_if_its_result_is_unreadable(
     app: App, engine: Engine, bucket: Switch
 ) -> None:
     @app.job
@@ -345,7 +345,7 @@ async def test_a_result_that_cannot_be_read_does_not_hide_its_job(
     assert is_reference(shown.result)
 
 
-async def test_what_nobody_named_is_swept_after_a_while(
+async def test_unreferenced_blobs_are_swept(
     app: App, engine: Engine, folder: Path, clock: Clock
 ) -> None:
     @app.job
@@ -363,7 +363,7 @@ async def test_what_nobody_named_is_swept_after_a_while(
         assert (await engine.wait(job.id, 30)).result == str(len(LARGE))
 
 
-async def test_a_worker_behind_the_api_gets_the_input_itself(
+async def test_a_remote_worker_gets_the_offloaded_input(
     app: App, engine: Engine, folder: Path
 ) -> None:
     @app.job

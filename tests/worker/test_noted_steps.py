@@ -52,7 +52,7 @@ def second(before: str) -> str:
     return before + "b"
 
 
-async def test_what_is_not_waited_for_is_written_with_the_next(app: App, store: Store) -> None:
+async def test_a_step_without_wait_is_written_with_the_next_step(app: App, store: Store) -> None:
     watched = Watched(store)
     engine = Engine(watched, app.kinds)
 
@@ -69,7 +69,7 @@ async def test_what_is_not_waited_for_is_written_with_the_next(app: App, store: 
     assert [step.id.name for step in await engine.steps(job_id)] == ["first", "second"]
 
 
-async def test_it_is_on_record_with_the_end_of_its_job(app: App, engine: Engine) -> None:
+async def test_a_step_without_wait_is_written_with_the_outcome(app: App, engine: Engine) -> None:
     @app.job
     def pipeline(ctx: Context) -> str:
         return str(ctx.step(first, wait=False))
@@ -81,7 +81,7 @@ async def test_it_is_on_record_with_the_end_of_its_job(app: App, engine: Engine)
     assert (step.id.name, step.result) == ("first", '"a"')
 
 
-async def test_it_is_written_soon_where_nothing_comes_next(app: App, store: Store) -> None:
+async def test_a_step_without_wait_is_written_soon_if_nothing_follows(app: App, store: Store) -> None:
     watched = Watched(store)
     engine = Engine(watched, app.kinds)
     gate, ran = Gate(), Counter[str]()
@@ -111,7 +111,7 @@ async def test_it_is_written_soon_where_nothing_comes_next(app: App, store: Stor
 
 
 @pytest.mark.parametrize("why", ["slow", "large"])
-async def test_what_is_worth_it_is_written_at_once(app: App, store: Store, why: str) -> None:
+async def test_a_slow_or_large_step_without_wait_is_written_at_once(app: App, store: Store, why: str) -> None:
     watched = Watched(store)
     engine = Engine(watched, app.kinds)
 
@@ -131,7 +131,7 @@ async def test_what_is_worth_it_is_written_at_once(app: App, store: Store, why: 
         assert await result_of(engine, job_id)
 
 
-async def test_no_step_is_on_record_before_an_earlier_one(app: App, store: Store) -> None:
+async def test_steps_are_recorded_in_order(app: App, store: Store) -> None:
     watched = Watched(store)
     watched.go_on.clear()
     engine = Engine(watched, app.kinds)

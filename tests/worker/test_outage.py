@@ -45,7 +45,7 @@ class Unreliable(StoreProxy):
 
 
 # G23: as often as it takes, not three times only.
-async def test_a_finished_job_is_settled_once_the_store_is_back(app: App, store: Store) -> None:
+async def test_a_finished_job_is_settled_once_the_store_is_available(app: App, store: Store) -> None:
     unreliable = Unreliable(store, "settle", "report", "heartbeat", "claim")
     engine = Engine(unreliable, app.kinds)
     runs = []
@@ -68,7 +68,7 @@ async def test_a_finished_job_is_settled_once_the_store_is_back(app: App, store:
     assert ended.progress.message == "said while the store was down"
 
 
-async def test_claiming_goes_on_by_itself_when_the_store_is_back(app: App, store: Store) -> None:
+async def test_claiming_continues_once_the_store_is_available(app: App, store: Store) -> None:
     unreliable = Unreliable(store, "claim")
     engine = Engine(unreliable, app.kinds)
 
@@ -83,7 +83,7 @@ async def test_claiming_goes_on_by_itself_when_the_store_is_back(app: App, store
         assert (await engine.wait(job.id, 30)).state is State.SUCCEEDED
 
 
-async def test_a_worker_starts_while_the_store_is_down(app: App, store: Store) -> None:
+async def test_a_worker_can_start_while_the_store_is_unavailable(app: App, store: Store) -> None:
     unreliable = Unreliable(store, "register_worker")
     engine = Engine(unreliable, app.kinds)
 
@@ -102,7 +102,7 @@ async def test_a_worker_starts_while_the_store_is_down(app: App, store: Store) -
     await mending
 
 
-async def test_a_worker_that_is_known_anew_before_it_claims_keeps_what_it_claimed(
+async def test_a_worker_that_reregisters_before_a_claim_keeps_its_jobs(
     app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was taken for lost while it looked what it holds: the claim is its new self's."""
@@ -135,7 +135,7 @@ async def test_a_worker_that_is_known_anew_before_it_claims_keeps_what_it_claime
         assert worker.id != known_as
 
 
-def test_failures_make_looks_rarer_and_three_that_succeed_more_frequent() -> None:  # G16, G17
+def test_the_poll_interval_grows_with_failures_and_shrinks_with_successes() -> None:  # G16, G17
     poll = StorePoll(1.0, 30.0)
     seen = []
     for _ in range(6):
@@ -153,7 +153,7 @@ def test_failures_make_looks_rarer_and_three_that_succeed_more_frequent() -> Non
     assert poll.interval_s == 1
 
 
-async def test_a_worker_looks_as_seldom_as_it_is_told_while_the_store_fails(  # G17
+async def test_a_worker_polls_less_often_while_the_store_fails(  # G17
     app: App, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     unreliable = Unreliable(store, "claim")

@@ -24,27 +24,27 @@ def learnt(*seconds: float, brought: int = 1_000) -> Prefetch:
     return prefetch
 
 
-def test_unknown_jobs_are_claimed_for_the_free_slots_only() -> None:
+def test_nothing_is_prefetched_before_a_job_has_finished() -> None:
     for seen in range(10):
         prefetch = learnt(*[0.0] * seen)
         assert when_all_are_free(prefetch) == SLOTS
         assert when_all_are_busy(prefetch) == 0
 
 
-def test_short_jobs_are_claimed_ahead_up_to_a_bound() -> None:
+def test_short_jobs_are_prefetched_up_to_a_limit() -> None:
     prefetch = learnt(*[0.0001] * 1000)
     assert when_all_are_busy(prefetch) == MOST_AHEAD
     assert when_all_are_free(prefetch) == SLOTS + MOST_AHEAD
 
 
-def test_what_is_claimed_ahead_is_worked_off_in_time() -> None:
+def test_prefetched_jobs_finish_within_the_bound() -> None:
     prefetch = learnt(*[0.004] * 1000)
     ahead = when_all_are_busy(prefetch)
     assert SLOTS < ahead < MOST_AHEAD
     assert ahead * 0.004 / SLOTS <= AHEAD_S
 
 
-def test_jobs_that_are_not_short_are_never_claimed_ahead() -> None:
+def test_jobs_that_are_not_short_are_never_prefetched() -> None:
     for seconds in (SHORT_S * 1.01, 0.010, 1.0, 3600.0):
         prefetch = learnt(*[seconds] * 10_000)
         assert when_all_are_free(prefetch) == SLOTS
@@ -62,7 +62,7 @@ def test_a_long_job_among_short_ones_is_remembered_for_a_while() -> None:
     assert when_all_are_busy(prefetch) > 0
 
 
-def test_one_long_job_in_twenty_keeps_it_from_claiming_ahead() -> None:
+def test_one_long_job_in_twenty_prevents_prefetching() -> None:
     prefetch = learnt()
     for number in range(1000):
         prefetch.record_run(0.5 if number % 20 == 0 else 0.0001)
@@ -76,7 +76,7 @@ def test_slots_that_are_held_for_long_do_not_count() -> None:
     assert prefetch.limit(free=0, moving=0, waiting=0, now=1.0) == 0
 
 
-def test_having_given_back_it_has_to_learn_again() -> None:
+def test_a_release_resets_the_estimate() -> None:
     prefetch = learnt(*[0.0001] * 1000)
     prefetch.record_release()
     assert when_all_are_busy(prefetch) == 0
@@ -85,14 +85,14 @@ def test_having_given_back_it_has_to_learn_again() -> None:
     assert when_all_are_busy(prefetch) == 0
 
 
-def test_it_claims_many_at_a_time_or_none() -> None:
+def test_claims_are_large_or_not_made() -> None:
     prefetch = learnt(*[0.0001] * 1000)
     half = MOST_AHEAD // 2
     assert prefetch.limit(free=0, moving=SLOTS, waiting=half + 1, now=1.0) == 0
     assert prefetch.limit(free=0, moving=SLOTS, waiting=half, now=1.0) == half
 
 
-def test_a_claim_asks_for_at_most_twice_what_the_last_one_brought() -> None:
+def test_a_claim_asks_for_at_most_twice_the_previous_result() -> None:
     prefetch = learnt(*[0.0001] * 1000, brought=20)
     assert when_all_are_busy(prefetch) == 40
     assert when_all_are_free(prefetch) == 40

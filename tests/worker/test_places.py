@@ -44,7 +44,7 @@ def app() -> App:
     return app
 
 
-async def test_each_place_has_one_job(engine: Engine) -> None:
+async def test_a_resource_is_held_by_one_job(engine: Engine) -> None:
     first, second, third = await claimed(engine, "one", 3)
     take = engine.resources.acquire_one
     assert await take(first, "seats", ["a", "b"]) == "a"
@@ -54,7 +54,7 @@ async def test_each_place_has_one_job(engine: Engine) -> None:
     assert await take(third, "other", ["a"]) == "a"
 
 
-async def test_of_many_that_want_one_place_one_gets_it(engine: Engine) -> None:
+async def test_one_of_many_jobs_acquires_a_resource(engine: Engine) -> None:
     leases = await claimed(engine, "one", 20)
     found = await asyncio.gather(
         *(engine.resources.acquire_one(lease, "s", ["a"]) for lease in leases)
@@ -63,7 +63,7 @@ async def test_of_many_that_want_one_place_one_gets_it(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("how", ["ends", "is given back", "loses its worker", "is deleted"])
-async def test_a_place_is_free_when_its_job(engine: Engine, how: str) -> None:
+async def test_a_resource_is_released_when_its_job(engine: Engine, how: str) -> None:
     first, second = await claimed(engine, "one", 2)
     assert await engine.resources.acquire_one(first, "s", ["a"]) == "a"
     if how == "is given back":
@@ -111,7 +111,7 @@ def test_place_is_a_deprecated_name_of_acquire_one() -> None:
     assert run_inline(app, "choose").result == "a"
 
 
-async def test_two_hundred_jobs_find_their_places_with_a_few_looks_each(
+async def test_two_hundred_jobs_acquire_resources_with_few_reads(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leases = await claimed(engine, "one", 200)

@@ -69,7 +69,7 @@ async def claimed(engine: Engine, job_id: str) -> None:
 
 
 @pytest.mark.parametrize("slots", [1, 2])
-async def test_a_slot_is_taken_until_the_end_of_its_job_is_written(
+async def test_a_slot_is_held_until_the_outcome_is_written(
     engine: Engine, slots: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a job too many shows as running, from the next claim until that write."""
@@ -89,7 +89,7 @@ async def test_a_slot_is_taken_until_the_end_of_its_job_is_written(
             assert (ended.state, ended.result) == (State.SUCCEEDED, str(2 * n))
 
 
-async def test_a_slot_is_free_again_after_an_end_that_cannot_be_written(
+async def test_a_slot_is_free_after_an_outcome_that_cannot_be_written(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor does an attempt that is not settled at all keep its slot."""

@@ -81,14 +81,14 @@ async def test_a_process_inherits_nothing_but_its_own_socket_and_the_outputs(
     assert not [target for target in found.values() if "jobs.db" in target]
 
 
-async def test_ctx_knows_its_job(engine: Engine) -> None:
+async def test_the_context_describes_its_job(engine: Engine) -> None:
     async with working(engine, ONE):
         job = await run(engine, "about_itself")
     assert result(job) == [job.id, 1, False]
 
 
 @pytest.mark.parametrize("kind", ["talk", "talk_async"])
-async def test_a_thousand_words_cost_few_writes_and_none_is_lost(
+async def test_a_thousand_reports_cost_few_writes_and_none_is_lost(
     engine: Engine, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reports = []
@@ -126,7 +126,7 @@ async def test_progress_is_seen_while_the_handler_runs(engine: Engine, meeting: 
         ("something", "handler-error", State.FAILED, Reason.ERROR),
     ],
 )
-async def test_what_a_handler_raises_means_the_same(
+async def test_exceptions_mean_the_same_in_a_process(
     engine: Engine, what: str, code: str, state: State, reason: Reason
 ) -> None:
     async with working(engine, ONE):
@@ -220,7 +220,7 @@ def _switches(pid: int) -> int:
     return found
 
 
-async def test_the_end_of_the_worker_is_the_end_of_its_processes(engine: Engine) -> None:
+async def test_processes_end_with_their_worker(engine: Engine) -> None:
     async with working(engine, TWO) as worker:
         lives = [Life(pid) for pid in await pids_of(engine, worker)]
     assert len(lives) == 2

@@ -29,7 +29,7 @@ def app() -> App:
     return process_app.app
 
 
-async def test_a_handler_that_ignores_its_timeout_is_killed_and_its_slot_free(
+async def test_a_handler_that_ignores_its_timeout_is_killed_and_frees_its_slot(
     engine: Engine, meeting: Meeting
 ) -> None:
     async with working(engine, replace(IMPATIENT, processes=1)):
@@ -44,7 +44,7 @@ async def test_a_handler_that_ignores_its_timeout_is_killed_and_its_slot_free(
     assert ended.error.code == "timeout"
 
 
-async def test_a_handler_that_holds_the_interpreter_is_killed(
+async def test_a_handler_that_holds_the_interpreter_lock_is_killed(
     engine: Engine, meeting: Meeting
 ) -> None:
     async with working(engine, IMPATIENT):
@@ -57,7 +57,7 @@ async def test_a_handler_that_holds_the_interpreter_is_killed(
 
 
 @pytest.mark.parametrize("kind", ["step_holds_the_interpreter", "step_holds_its_thread"])
-async def test_a_fatal_step_over_its_limit_ends_its_process_and_is_not_tried_again(
+async def test_a_fatal_step_timeout_kills_the_process_and_is_not_retried(
     engine: Engine, meeting: Meeting, kind: str
 ) -> None:
     async with working(engine, replace(IMPATIENT, processes=1)):
@@ -73,7 +73,7 @@ async def test_a_fatal_step_over_its_limit_ends_its_process_and_is_not_tried_aga
     assert ended.error.message == f"step {step!r} took longer than 0.3 s"
 
 
-async def test_a_fatal_step_within_its_limit_leaves_the_process_as_it_is(engine: Engine) -> None:
+async def test_a_fatal_step_within_its_limit_keeps_the_process(engine: Engine) -> None:
     async with working(engine, replace(IMPATIENT, processes=1)) as worker:
         pid = result(await run(engine, "step_is_in_time"))
         assert pool_of(worker).pids() == [pid]
@@ -81,7 +81,7 @@ async def test_a_fatal_step_within_its_limit_leaves_the_process_as_it_is(engine:
         assert process._limits == {}
 
 
-async def test_an_async_handler_is_cancelled_in_its_process_which_lives_on(
+async def test_a_cancelled_async_handler_keeps_its_process(
     engine: Engine, meeting: Meeting
 ) -> None:
     async with working(engine, replace(ONE, grace_s=30)):
@@ -111,7 +111,7 @@ async def test_a_cancelled_handler_stops_at_its_next_call_of_ctx(
     assert (ended.state, ended.reason) == (State.CANCELLED, Reason.CANCELLED)
 
 
-async def test_cancelling_kills_after_the_grace_period_with_all_that_was_started(
+async def test_cancelling_kills_the_process_group_after_the_grace_period(
     engine: Engine, meeting: Meeting
 ) -> None:
     async with working(engine, IMPATIENT):
@@ -154,7 +154,7 @@ async def test_a_process_that_dies_fails_its_job_and_no_other(
     assert says in job.error.message
 
 
-async def test_an_attempt_that_died_counts_and_is_tried_again(engine: Engine) -> None:
+async def test_a_process_death_counts_as_an_attempt_and_is_retried(engine: Engine) -> None:
     async with working(engine, ONE):
         job = await run(engine, "dies_once")
     assert (result(job), job.attempt) == (2, 2)
@@ -179,7 +179,7 @@ async def test_a_process_killed_between_jobs_costs_no_attempt(engine: Engine) ->
 
 
 @pytest.mark.parametrize("kind", ["fills", "fills_async"])
-async def test_a_job_that_needs_more_memory_than_it_may_fails_alone(
+async def test_a_job_over_its_memory_limit_fails_alone(
     engine: Engine, kind: str
 ) -> None:
     async with working(engine, ONE):
@@ -210,7 +210,7 @@ async def test_a_stopping_worker_lets_its_processes_finish(
     assert result(await engine.get(job.id)) == "held"
 
 
-async def test_what_does_not_finish_in_the_drain_is_killed_and_given_back(
+async def test_processes_that_outlast_the_drain_are_killed_and_released(
     engine: Engine, meeting: Meeting
 ) -> None:
     async with working(engine, replace(ONE, drain_s=0.05)):
@@ -222,7 +222,7 @@ async def test_what_does_not_finish_in_the_drain_is_killed_and_given_back(
     assert await engine.store.workers.list_workers() == []
 
 
-async def test_a_worker_taken_for_lost_kills_what_does_not_stop(
+async def test_a_worker_declared_lost_kills_handlers_that_do_not_stop(
     engine: Engine, meeting: Meeting
 ) -> None:
     async with working(engine, replace(IMPATIENT, lease_s=0.2)) as worker:
@@ -256,7 +256,7 @@ async def test_processes_that_die_at_import_fail_their_jobs_and_do_not_spin(
         assert "exited with status 7 before it was ready" in job.error.message
 
 
-async def test_an_error_at_import_is_said(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_import_error_is_reported(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROCESS_APP_RAISES", "1")
     async with working(engine, ONE):
         job = await run(engine, "hold", 0)

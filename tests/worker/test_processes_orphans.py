@@ -62,7 +62,7 @@ async def sweeping(engine: Engine) -> AsyncIterator[None]:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_killed_worker_takes_its_processes_along_and_its_jobs_are_run_again(
+async def test_processes_die_with_a_killed_worker_and_its_jobs_are_retried(
     engine: Engine, meeting: Meeting, tmp_path: Path
 ) -> None:
     with a_worker(tmp_path) as worker:
@@ -78,7 +78,7 @@ async def test_a_killed_worker_takes_its_processes_along_and_its_jobs_are_run_ag
     assert (result(ended), ended.attempt) == (2, 2)
 
 
-async def test_a_killed_worker_takes_along_what_its_handlers_started(
+async def test_programs_of_handlers_die_with_a_killed_worker(
     engine: Engine, meeting: Meeting, tmp_path: Path
 ) -> None:
     with a_worker(tmp_path) as worker:
@@ -110,7 +110,7 @@ async def test_processes_die_with_their_worker_without_the_guard_too(
         await life.end()
 
 
-async def test_a_terminated_worker_gives_its_jobs_back_and_leaves_nobody(
+async def test_a_terminated_worker_releases_its_jobs_and_leaves_no_process(
     engine: Engine, meeting: Meeting, tmp_path: Path
 ) -> None:
     with a_worker(tmp_path, COATCHECK_DRAIN_S="0.1") as worker:
@@ -124,7 +124,7 @@ async def test_a_terminated_worker_gives_its_jobs_back_and_leaves_nobody(
     assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
 
 
-async def test_prints_and_logs_of_a_handler_come_out_of_its_worker(
+async def test_output_of_a_handler_appears_on_its_worker(
     engine: Engine, tmp_path: Path
 ) -> None:
     with a_worker(tmp_path) as worker:
@@ -143,7 +143,7 @@ async def test_prints_and_logs_of_a_handler_come_out_of_its_worker(
     assert not [text for text in lines if "secret words" in text]
 
 
-async def test_a_script_cannot_be_a_process(tmp_path: Path) -> None:
+async def test_a_handler_in_a_script_cannot_run_in_a_process(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import asyncio\n"

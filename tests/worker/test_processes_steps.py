@@ -48,7 +48,7 @@ def write(path: Path, words: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["journey", "journey_async"])
-async def test_a_handler_in_a_process_goes_on_where_it_left_off(
+async def test_a_handler_in_a_process_replays_its_steps(
     engine: Engine, path: Path, kind: str
 ) -> None:
     async with working(engine, ONE):
@@ -62,7 +62,7 @@ async def test_a_handler_in_a_process_goes_on_where_it_left_off(
     assert len(await said(engine, job_id, EventType.LOG)) == 1
 
 
-async def test_a_process_that_is_killed_in_a_step(
+async def test_a_process_killed_in_a_step_is_retried(
     engine: Engine, path: Path, meeting: Meeting
 ) -> None:
     async with working(engine, ONE):
@@ -72,7 +72,7 @@ async def test_a_process_that_is_killed_in_a_step(
     assert ran(path) == {"first": 1, f"{job_id}/second#0": 2}
 
 
-async def test_a_worker_that_is_lost_meanwhile(
+async def test_a_worker_lost_during_a_step_of_a_process(
     engine: Engine, path: Path, meeting: Meeting
 ) -> None:
     async with working(engine, replace(ONE, lease_s=0.2)) as worker:
@@ -100,7 +100,7 @@ async def test_cancel_in_a_step_of_a_process(engine: Engine, path: Path, meeting
     ("kind", "words"),
     [("missing", "UnknownKind: there is no kind 'missing'"), ("double", "InvalidPayload: ")],
 )
-async def test_what_the_worker_refuses_is_said_in_the_process(
+async def test_errors_of_the_worker_are_raised_in_the_process(
     engine: Engine, kind: str, words: str
 ) -> None:
     async with working(engine, ONE):
@@ -116,7 +116,7 @@ async def test_a_failure_that_was_caught_in_a_process(engine: Engine, path: Path
     assert ran(path) == {"tried": 1}
 
 
-async def test_code_in_a_process_that_leaves_out_what_is_on_record(
+async def test_changed_code_is_rejected_in_a_process(
     engine: Engine, path: Path
 ) -> None:
     write(path, "a b fail")

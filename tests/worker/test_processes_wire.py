@@ -23,7 +23,7 @@ from coatcheck.worker.processes.wire import (
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_frames_arrive_whole_however_they_are_cut(size: int) -> None:
+def test_frames_are_reassembled(size: int) -> None:
     sent = [({"type": "job", "n": n}, bytes([n]) * n * 50) for n in range(5)]
     data = b"".join(frame(*message) for message in sent)
     splitter = Splitter()
@@ -34,7 +34,7 @@ def test_frames_arrive_whole_however_they_are_cut(size: int) -> None:
 
 
 @pytest.mark.parametrize("nonsense", [b"?", b"[]", b"{}", b"\xff"])
-def test_nonsense_is_refused(nonsense: bytes) -> None:
+def test_invalid_messages_are_rejected(nonsense: bytes) -> None:
     begun = frame({"type": "begun", "number": 1})
     arriving = Splitter().feed(begun + len(nonsense).to_bytes(4) + bytes(4) + nonsense)
     assert next(arriving).header["type"] == "begun"  # else nobody would know that it had
@@ -53,13 +53,13 @@ def test_nonsense_is_refused(nonsense: bytes) -> None:
         Waiting(5, (("a", "b"), ("c",))),
     ],
 )
-def test_outcomes_pass(outcome: Outcome) -> None:
+def test_outcomes_round_trip(outcome: Outcome) -> None:
     fields, body = outcome_fields(outcome)
     [message] = Splitter().feed(frame({"type": "done", **fields}, body))
     assert read_outcome(message.header, message.body) == outcome
 
 
-def test_claims_and_reports_pass() -> None:
+def test_claims_and_reports_round_trip() -> None:
     claim = Claim(Lease("t", "j", 3), "k", "api", "q", '"ü"', 2, Terms(), 5, "c", None)
     report = Report(Progress(1, 2.5, "m"), "p", (NewJobEvent(EventType.LOG, "{}"),))
     header = {"type": "job", "claim": claim_fields(claim), "report": report_fields(report)}

@@ -62,7 +62,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_one_is_sent_at_once_and_the_rest_gather_while_others_are_on_their_way() -> None:
+async def test_the_first_settle_is_immediate_and_later_ones_are_batched() -> None:
     desk, writes = Desk(), Writes()
     settling = Completer(desk, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
     for name in "abcdef":
@@ -76,7 +76,7 @@ async def test_one_is_sent_at_once_and_the_rest_gather_while_others_are_on_their
     assert not any(Lease("t", name, 1) in settling for name in "abcdef")
 
 
-async def test_what_ends_in_one_turn_goes_together() -> None:
+async def test_attempts_that_end_together_are_settled_together() -> None:
     desk, writes = Desk(), Writes()
     desk.open.set()
     settling = Completer(desk, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
@@ -97,7 +97,7 @@ async def test_one_outcome_that_cannot_be_written_fails_alone() -> None:
     assert [n for n, outcome in desk.written.items() if isinstance(outcome, GaveUp)] == ["c"]
 
 
-async def test_a_fault_nobody_has_heard_of_holds_up_only_its_own_batch(
+async def test_an_unexpected_error_delays_only_its_own_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "UNEXPECTED_ERROR_PAUSE_S", 0)

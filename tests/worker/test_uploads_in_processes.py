@@ -22,7 +22,7 @@ from .conftest import working
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_handler_in_a_process_is_given_the_file(store: Store, tmp_path: Path) -> None:
+async def test_a_handler_in_a_process_reads_an_upload(store: Store, tmp_path: Path) -> None:
     blobs = Blobs(FileBucket(tmp_path / "blobs"))
     engine = Engine(store, process_app.app.kinds, blobs=blobs)
     taken = await engine.uploads.receive(b"hello", "greeting.txt")
@@ -37,7 +37,7 @@ async def test_a_handler_in_a_process_is_given_the_file(store: Store, tmp_path: 
     assert not await asyncio.to_thread(Path(path).exists), "the attempt has ended"
 
 
-def test_what_a_dead_worker_has_left_is_removed(tmp_path: Path) -> None:
+def test_files_of_a_dead_worker_are_removed(tmp_path: Path) -> None:
     lease = Lease("default", "job", 1)
     alive, dead = Scratch(tmp_path), Scratch(tmp_path)
     kept, left = alive.folder_of(lease, "up") / "file", dead.folder_of(lease, "up") / "file"
