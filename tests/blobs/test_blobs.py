@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,28 +9,14 @@ from typing import Any
 
 import pytest
 
-from coatcheck.blobs.base import PIECE, BlobDigest, Bucket
+from coatcheck.blobs.base import PIECE, Bucket
 from coatcheck.blobs.blobs import Blobs, Source
 from coatcheck.blobs.objects import PART_BYTES
 from coatcheck.errors import BlobDamaged, BlobGone, TooLarge
 
+from .contents import KEY, PLENTY, content_of, digest_of, stream_of
+
 pytestmark = pytest.mark.anyio
-
-KEY = "jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV/0123456789abcdef"
-PLENTY = 1 << 40
-
-
-def content_of(size: int) -> bytes:
-    return (b"0123456789abcdef" * (size // 16 + 1))[:size]
-
-
-async def stream_of(content: bytes, size: int = 100_000) -> AsyncIterator[bytes]:
-    for start in range(0, len(content), size):
-        yield content[start : start + size]
-
-
-def digest_of(content: bytes) -> BlobDigest:
-    return BlobDigest(len(content), hashlib.sha256(content).hexdigest())
 
 
 async def read(blobs: Blobs, key: str, start: int, stop: int) -> bytes:

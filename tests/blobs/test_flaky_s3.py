@@ -17,8 +17,8 @@ from coatcheck.crypto.encryption import Keyring
 from coatcheck.errors import BlobGone, BlobStoreUnavailable
 
 from .conftest import BUCKET
-from .faulty import Faulty, faulty_proxy
-from .test_blobs import KEY, PLENTY, content_of, digest_of, stream_of
+from .contents import KEY, PLENTY, content_of, digest_of, stream_of
+from .faulty_proxy import Faulty, faulty_proxy
 
 pytestmark = pytest.mark.anyio
 

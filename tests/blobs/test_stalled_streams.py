@@ -11,7 +11,7 @@ from coatcheck.blobs.base import PIECE
 from coatcheck.blobs.blobs import Blobs
 from coatcheck.errors import BlobGone
 
-from .test_blobs import PLENTY, content_of, digest_of, stream_of
+from .contents import PLENTY, content_of, digest_of, stream_of
 
 pytestmark = pytest.mark.anyio
 
@@ -43,9 +43,7 @@ class Stalling:
 
 
 @pytest.mark.parametrize("beginning", [b"x", BEGUN], ids=["less than a piece", "a piece"])
-async def test_stalled_streams_do_not_block_others(
-    blobs: Blobs, beginning: bytes
-) -> None:
+async def test_stalled_streams_do_not_block_others(blobs: Blobs, beginning: bytes) -> None:
     count = 70  # more than there are threads
     stalling = Stalling(count)
     slow = [

@@ -30,7 +30,6 @@ from tests.postgres.server import TrialServer
 
 from .api_kills import kill_apis
 from .clocks import jump
-from .crowd import crowd, race_cancels, restart_in_mid_drain
 from .disks import run_out_of_room, tear_tails
 from .freezes import freeze_workers
 from .kills import kill_at_checkpoints, kill_with_processes, kill_workers
@@ -38,6 +37,7 @@ from .launcher import ROOT, Launcher
 from .nth_call import PERSISTENTLY, fail_on_every_call
 from .outages import drop_connections, restart_postgres
 from .place import Place, postgres_place, sqlite_place
+from .shared_store import crowd, race_cancels, restart_in_mid_drain
 from .stage import Tally
 
 BEGIN, END = "<!-- the table begins -->", "<!-- the table ends -->"

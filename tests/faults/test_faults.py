@@ -10,12 +10,12 @@ import pytest
 from tests.postgres.server import TrialServer
 
 from .api_kills import kill_apis
-from .crowd import crowd, race_cancels, restart_in_mid_drain
 from .freezes import freeze_workers
 from .kills import kill_at_checkpoints, kill_with_processes, kill_workers
 from .launcher import Launcher
 from .outages import drop_connections, restart_postgres
 from .place import Place, postgres_place
+from .shared_store import crowd, race_cancels, restart_in_mid_drain
 
 # A process frozen in the middle of a transaction costs the others five seconds, ten of them on a
 # busy machine a minute or two.

@@ -17,9 +17,9 @@ import pytest
 from coatcheck import JobHandle
 from coatcheck.testing.checker import EffectLog, RunRecord, Submit, check, read_records
 
+from .frozen_processes import is_being_written, stands_still
 from .place import Place
 from .server import Server, wait_until_gone
-from .stopping import is_being_written, stands_still
 
 EACH = 5
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from tests.hardening.raw import Raw, ask, request
+from tests.hardening.raw_http import Raw, ask, request
 
 BOMB = gzip.compress(b'{"kind":"echo","input":"' + b"a" * 20_000_000 + b'"}')
 FORM = b"Content-Type: multipart/form-data; boundary=b"

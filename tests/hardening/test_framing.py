@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from tests.hardening.raw import HOST, JSON, Raw, ask, request, submit
+from tests.hardening.raw_http import HOST, JSON, Raw, ask, request, submit
 
 BODY = b'{"kind":"echo","input":1}'
 LENGTH = b"Content-Length: %d\r\n" % len(BODY)
@@ -80,9 +80,7 @@ AMBIGUOUS = {
 
 
 @pytest.mark.parametrize("shape", AMBIGUOUS)
-def test_ambiguous_framing_is_rejected_and_the_rest_is_not_read(
-    url: str, shape: str
-) -> None:
+def test_ambiguous_framing_is_rejected_and_the_rest_is_not_read(url: str, shape: str) -> None:
     before = _jobs(url)
     with Raw(url) as raw:
         raw.send(AMBIGUOUS[shape] + HIDDEN)

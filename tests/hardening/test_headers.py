@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.hardening.raw import Answer, Raw, ask, request, submit
+from tests.hardening.raw_http import Answer, Raw, ask, request, submit
 
 EVIL = "\r\nX-Evil: 1"
 
@@ -64,7 +64,9 @@ def test_a_header_with_control_characters_is_rejected(url: str, header: bytes) -
         (b'foo="bar", wait="0"', "wait=0"),
     ],
 )
-def test_preference_applied_echoes_known_preferences_only(url: str, given: bytes, applied: str) -> None:
+def test_preference_applied_echoes_known_preferences_only(
+    url: str, given: bytes, applied: str
+) -> None:
     answer = ask(url, submit("echo", 1, b"Prefer: " + given))
     assert answer.status == 202
     assert _is_clean(answer)

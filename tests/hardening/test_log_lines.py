@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli.processes import running
 from tests.hardening.conftest import APP
-from tests.hardening.raw import Raw, ask, request, submit
+from tests.hardening.raw_http import Raw, ask, request, submit
 
 FAKE = '{"time":"2030-01-01T00:00:00.000Z","level":"error","message":"forged"}'
 WORDS = f'a"}}\r\n{FAKE}\n\x1b[2J\x1b]0;title\x07\u2028\u202e\\'

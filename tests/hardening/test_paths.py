@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.hardening.raw import ask, request
+from tests.hardening.raw_http import ask, request
 
 TRICKS = (
     "..",

@@ -51,9 +51,7 @@ print('TOOK IT')
     assert "TOOK IT" not in ended.stdout
 
 
-def test_memory_outside_of_processes_is_denied(
-    attempt: Attempt, backend: SandboxBackend
-) -> None:
+def test_memory_outside_of_processes_is_denied(attempt: Attempt, backend: SandboxBackend) -> None:
     source = """
 import os
 try:
@@ -83,7 +81,9 @@ time.sleep(60)
     assert "temporarily unavailable" in ended.stderr or "more than 8 processes" in ended.stderr
 
 
-def test_the_size_of_a_file_is_limited(attempt: Attempt, backend: SandboxBackend, folder: Path) -> None:
+def test_the_size_of_a_file_is_limited(
+    attempt: Attempt, backend: SandboxBackend, folder: Path
+) -> None:
     source = """
 with open('large', 'wb') as file:
     for _ in range(100):

@@ -18,7 +18,7 @@ from coatcheck.worker.slots.prefetch import Prefetch
 from coatcheck.worker.worker import Worker
 from tests.store.template import migrated
 
-from .meeting import Meeting
+from .rendezvous import Rendezvous
 
 SETTINGS = Settings(concurrency=8, lease_s=30, drain_s=5, grace_s=5)
 
@@ -49,11 +49,11 @@ def engine(app: App, store: Store) -> Engine:
 
 
 @pytest.fixture
-async def meeting() -> AsyncIterator[Meeting]:
-    meeting = Meeting()
-    await meeting.open()
-    yield meeting
-    await meeting.close()
+async def rendezvous() -> AsyncIterator[Rendezvous]:
+    rendezvous = Rendezvous()
+    await rendezvous.open()
+    yield rendezvous
+    await rendezvous.close()
 
 
 @contextlib.asynccontextmanager

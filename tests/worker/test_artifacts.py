@@ -27,8 +27,7 @@ from coatcheck.testing.inline import run_inline
 
 from . import process_app
 from .conftest import SETTINGS, working
-from .durable import ended, submit, until
-from .test_running_jobs import run
+from .job_control import ended, run, submit, until
 
 pytestmark = pytest.mark.anyio
 
@@ -61,9 +60,7 @@ async def contents(engine: Engine, job: Job) -> dict[str, bytes]:
     return found
 
 
-async def test_an_async_handler_stores_artifacts(
-    app: App, engine: Engine, tmp_path: Path
-) -> None:
+async def test_an_async_handler_stores_artifacts(app: App, engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "report.pdf"
     path.write_bytes(b"%PDF")
 
@@ -124,7 +121,9 @@ async def test_an_artifact_can_be_written_with_the_outcome(
     assert run_inline(app, "report").artifacts.keys() == {"last.txt", "large.txt", "small.txt"}
 
 
-async def test_artifacts_written_with_the_outcome_count_toward_the_limit(app: App, engine: Engine) -> None:
+async def test_artifacts_written_with_the_outcome_count_toward_the_limit(
+    app: App, engine: Engine
+) -> None:
     """One too many is refused when it is named; what a later attempt leaves is written at once."""
     heard = []
 
@@ -393,9 +392,7 @@ async def test_a_suspended_handler_stores_no_artifact_while_it_unwinds(
             assert (job.state, len(job.artifacts)) == (State.SUCCEEDED, 1)
 
 
-async def test_an_artifact_write_in_progress_delays_suspension(
-    app: App, engine: Engine
-) -> None:
+async def test_an_artifact_write_in_progress_delays_suspension(app: App, engine: Engine) -> None:
     writing, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
     calls = 0

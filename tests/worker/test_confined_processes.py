@@ -113,9 +113,7 @@ async def test_a_single_tenant_reuses_its_warm_processes(engine: Engine) -> None
     assert not pids & others
 
 
-async def test_the_inbox_is_read_only(
-    app: App, store: Store, tmp_path: Path
-) -> None:
+async def test_the_inbox_is_read_only(app: App, store: Store, tmp_path: Path) -> None:
     blobs = blobs_for(Settings(database=f"sqlite:///{tmp_path}/jobs.db"))
     engine = Engine(store, app.kinds, blobs=blobs)
     uploaded = await engine.uploads.receive(b"the content", "given.txt", "text/plain")

@@ -5,16 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from coatcheck import App, Context
-from coatcheck.blobs.blobs import Blobs
-from coatcheck.blobs.files import FileBucket
-from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.fork import Fork
 from coatcheck.engine.payloads.payloads import RESERVED_MS
@@ -27,74 +22,24 @@ from coatcheck.model.state import Reason, State
 from coatcheck.store.base import JobFilter, Store
 
 from . import process_app
-from .conftest import SETTINGS, working
-from .durable import ended, result_of, submit, until
-from .test_running_jobs import run
+from .blob_engine import (
+    LARGE,
+    ONE_PROCESS,
+    Clock,
+    Switch,
+    bucket,
+    clock,
+    engine,
+    files,
+    folder,
+    is_empty,
+)
+from .conftest import working
+from .job_control import ended, result_of, run, submit, until
+
+__all__ = ["bucket", "clock", "engine", "folder"]  # the fixtures
 
 pytestmark = pytest.mark.anyio
-
-LARGE = "ä" * INLINE_BYTES
-ONE_PROCESS = replace(SETTINGS, processes=1)
-
-
-class Clock(SystemClock):
-    """The real clock, set ahead by a test."""
-
-    ahead_ms = 0
-
-    def now(self) -> int:
-        return super().now() + self.ahead_ms
-
-
-class Switch(FileBucket):
-    """A folder that a test can take away."""
-
-    away = False
-
-    def _check(self) -> None:
-        if self.away:
-            raise BlobStoreUnavailable("away")
-
-    def put(self, key: str, pieces: object) -> None:
-        self._check()
-        super().put(key, pieces)  # type: ignore[arg-type]
-
-    def get(self, key: str, start: int, stop: int) -> Iterator[bytes]:
-        self._check()
-        return super().get(key, start, stop)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "blobs"
-
-
-@pytest.fixture
-def bucket(folder: Path) -> Switch:
-    return Switch(folder)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def engine(app: App, store: Store, bucket: Switch, clock: Clock) -> Iterator[Engine]:
-    async def at_once(_seconds: float) -> None:
-        return
-
-    blobs = Blobs(bucket, sleep=at_once)
-    yield Engine(store, app.kinds, clock, blobs=blobs)
-    blobs.close()
-
-
-def files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def is_empty(folder: Path) -> bool:
-    return not folder.exists() or not any(folder.iterdir())
 
 
 def remove_one(folder: Path) -> None:
@@ -147,7 +92,9 @@ class TestInProcesses:
         assert json.loads(job.result or "") == ["21!", "21!"]
         assert len(files(folder)) == 6  # what was gathered is a large result, too
 
-    async def test_a_job_fails_if_its_offloaded_input_is_gone(self, engine: Engine, folder: Path) -> None:
+    async def test_a_job_fails_if_its_offloaded_input_is_gone(
+        self, engine: Engine, folder: Path
+    ) -> None:
         job = await engine.submit(Submission("turn_around", json.dumps(LARGE)))
         remove_one(folder)
         async with working(engine, ONE_PROCESS):
@@ -166,7 +113,9 @@ async def test_small_payloads_stay_inline(app: App, engine: Engine, folder: Path
     assert is_empty(folder)
 
 
-async def test_large_inputs_of_a_batch_are_offloaded(app: App, engine: Engine, folder: Path) -> None:
+async def test_large_inputs_of_a_batch_are_offloaded(
+    app: App, engine: Engine, folder: Path
+) -> None:
     @app.job
     async def length(ctx: Context, text: str) -> int:
         return len(text)

@@ -22,20 +22,9 @@ from coatcheck.store.base import Store
 from coatcheck.worker.steps.effects import ReadPayload, send_request
 
 from . import process_app
+from .blob_engine import LARGE, ONE_PROCESS, Switch, bucket, clock, engine, files, folder, is_empty
 from .conftest import working
-from .durable import ended, lose, result_of, submit, until
-from .test_large_payloads import (
-    LARGE,
-    ONE_PROCESS,
-    Switch,
-    bucket,
-    clock,
-    engine,
-    files,
-    folder,
-    is_empty,
-)
-from .test_running_jobs import run
+from .job_control import ended, lose, result_of, run, submit, until
 
 __all__ = ["bucket", "clock", "engine", "folder"]  # the fixtures
 
@@ -160,9 +149,7 @@ async def test_a_large_event_is_replayed(
         assert await result_of(engine, late.id) == [len(LARGE), 4]
 
 
-async def test_gathered_results_may_be_large(
-    shop: Shop, engine: Engine, store: Store
-) -> None:
+async def test_gathered_results_may_be_large(shop: Shop, engine: Engine, store: Store) -> None:
     async with working(engine):
         job = await run(engine, "gathering")
     assert job.result == str(3 * len(LARGE))

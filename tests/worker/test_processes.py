@@ -17,40 +17,19 @@ from coatcheck.engine.submit.submission import Submission
 from coatcheck.model.event import EventType
 from coatcheck.model.job import Progress
 from coatcheck.model.state import Reason, State
-from coatcheck.worker.processes.pool import ProcessRunner
-from coatcheck.worker.worker import Worker
 
 from . import process_app
-from .conftest import SETTINGS, working
-from .meeting import Life, Meeting
-from .test_running_jobs import run
+from .conftest import working
+from .job_control import run
+from .process_pool import ONE, TWO, pids_of, pool_of, result
+from .rendezvous import ProcessHandle, Rendezvous
 
 pytestmark = pytest.mark.anyio
-
-ONE = replace(SETTINGS, processes=1)
-TWO = replace(SETTINGS, processes=2)
 
 
 @pytest.fixture
 def app() -> App:
     return process_app.app
-
-
-def pool_of(worker: Worker) -> ProcessRunner:
-    pool = worker._runners["process"]
-    assert isinstance(pool, ProcessRunner)
-    return pool
-
-
-async def pids_of(engine: Engine, worker: Worker) -> list[int]:
-    """Return the ids of a worker's processes, once it has them."""
-    await run(engine, "double", 0)
-    return pool_of(worker).pids()
-
-
-def result(job: Any) -> Any:
-    assert job.state is State.SUCCEEDED, job
-    return json.loads(job.result)
 
 
 async def test_def_and_async_def_both_run_in_a_process(engine: Engine) -> None:
@@ -106,10 +85,12 @@ async def test_a_thousand_reports_cost_few_writes_and_none_is_lost(
     assert len(reports) < 20
 
 
-async def test_progress_is_seen_while_the_handler_runs(engine: Engine, meeting: Meeting) -> None:
+async def test_progress_is_seen_while_the_handler_runs(
+    engine: Engine, rendezvous: Rendezvous
+) -> None:
     async with working(engine, ONE):
-        job = await engine.submit(Submission("talk_then_wait", str(meeting.port)))
-        visitor = await meeting.arrival()
+        job = await engine.submit(Submission("talk_then_wait", str(rendezvous.port)))
+        visitor = await rendezvous.arrival()
         seen = await engine.wait_for_event(job, 2, 30)  # submitted, claimed, then this
         assert seen is not None
         assert (seen.progress, seen.phase) == (Progress(1, 2, "half way"), "talking")
@@ -170,11 +151,11 @@ async def test_two_hundred_short_jobs_through_two_processes_beside_others(engine
 
 
 async def test_never_more_is_claimed_than_there_are_processes(
-    engine: Engine, meeting: Meeting
+    engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, TWO):
-        held = [await engine.submit(Submission("hold", str(meeting.port))) for _ in range(5)]
-        visitors = [await meeting.arrival(), await meeting.arrival()]
+        held = [await engine.submit(Submission("hold", str(rendezvous.port))) for _ in range(5)]
+        visitors = [await rendezvous.arrival(), await rendezvous.arrival()]
         # The slots of the others are free, and stay so: these go past what is held.
         for _ in range(20):
             assert (await run(engine, "on_the_loop")).state is State.SUCCEEDED
@@ -183,7 +164,7 @@ async def test_never_more_is_claimed_than_there_are_processes(
         assert states.count(State.QUEUED) == 3
         for _ in range(3):
             visitors.pop().let_go()
-            visitors.append(await meeting.arrival())
+            visitors.append(await rendezvous.arrival())
         for visitor in visitors:
             visitor.let_go()
         assert {result(await engine.wait(job.id, 30)) for job in held} == {"held"}
@@ -192,7 +173,7 @@ async def test_never_more_is_claimed_than_there_are_processes(
 async def test_a_process_is_replaced_after_so_many_jobs(engine: Engine) -> None:
     async with working(engine, replace(ONE, process_jobs=3)) as worker:
         [first] = await pids_of(engine, worker)
-        life = Life(first)
+        life = ProcessHandle(first)
         pids = [first, *[result(await run(engine, "pid")) for _ in range(6)]]
         await life.end()
     assert pids[:3] == [first] * 3
@@ -222,7 +203,7 @@ def _switches(pid: int) -> int:
 
 async def test_processes_end_with_their_worker(engine: Engine) -> None:
     async with working(engine, TWO) as worker:
-        lives = [Life(pid) for pid in await pids_of(engine, worker)]
+        lives = [ProcessHandle(pid) for pid in await pids_of(engine, worker)]
     assert len(lives) == 2
     for life in lives:
         await life.end()

@@ -17,10 +17,9 @@ from coatcheck.model.state import State
 
 from .both_stores import store
 from .conftest import working
-from .durable import ended, result_of, retry_at_once, said, submit, until
+from .gate import Gate
+from .job_control import ended, result_of, retry_at_once, run, said, submit, until
 from .script import CHANGED, FINE, SHAPES, Script
-from .test_interrupting import Gate
-from .test_running_jobs import run
 
 __all__ = ["store"]  # the fixture
 
@@ -60,9 +59,7 @@ async def test_compatible_code_is_accepted(app: App, engine: Engine, shape: str)
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("now", ["", "x"])
-async def test_waits_are_recorded(
-    app: App, engine: Engine, now: str, shape: str
-) -> None:
+async def test_waits_are_recorded(app: App, engine: Engine, now: str, shape: str) -> None:
     script = Script(app, "job", shape, "~go", now)
     async with working(engine):
         job_id = await submit(engine, "job")

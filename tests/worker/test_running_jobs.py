@@ -14,23 +14,14 @@ from coatcheck import App, Context, Fail, Retry
 from coatcheck.clock import SystemClock
 from coatcheck.engine.engine import Engine
 from coatcheck.engine.submit.submission import Submission
-from coatcheck.model.job import Job
 from coatcheck.model.options import Limits
 from coatcheck.model.state import Reason, State
 from coatcheck.store.base import Store
 
 from .conftest import SETTINGS, working
+from .job_control import run
 
 pytestmark = pytest.mark.anyio
-
-
-async def run(engine: Engine, kind: str, value: object = None, **options: object) -> Job:
-    """Submit a job and wait for its end."""
-    submitted = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
-    job = await engine.submit(submitted)
-    ended = await engine.wait(job.id, 30)
-    assert ended.state.is_terminal, ended
-    return ended
 
 
 async def test_an_async_handler_runs_and_its_result_is_stored(app: App, engine: Engine) -> None:
@@ -57,9 +48,7 @@ async def test_a_def_handler_runs_in_a_thread(app: App, engine: Engine) -> None:
     assert "coatcheck-thread" in job.result
 
 
-async def test_inputs_and_results_may_be_any_pydantic_type(
-    app: App, engine: Engine
-) -> None:
+async def test_inputs_and_results_may_be_any_pydantic_type(app: App, engine: Engine) -> None:
     class Order(BaseModel):
         items: list[str]
         total: float = 0.0

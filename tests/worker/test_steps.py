@@ -22,9 +22,8 @@ from coatcheck.model.step import StepState
 from coatcheck.store.base import Store
 
 from .conftest import SETTINGS, working
-from .durable import Ahead, ended, lose, result_of, retry_at_once, said, submit, until
-from .test_interrupting import Gate
-from .test_running_jobs import run
+from .gate import Gate
+from .job_control import Ahead, ended, lose, result_of, retry_at_once, run, said, submit, until
 
 pytestmark = pytest.mark.anyio
 

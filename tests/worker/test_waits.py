@@ -18,9 +18,8 @@ from coatcheck.model.step import Op, StepState
 from coatcheck.store.base import Store
 
 from .conftest import SETTINGS, working
-from .durable import Ahead, ended, lose, result_of, said, submit, until
-from .test_interrupting import Gate
-from .test_running_jobs import run
+from .gate import Gate
+from .job_control import Ahead, ended, lose, result_of, run, said, submit, until
 
 pytestmark = pytest.mark.anyio
 
@@ -88,9 +87,7 @@ async def test_a_sleeping_job_holds_no_slot(app: App, store: Store, shape: str) 
 
 
 @pytest.mark.parametrize("shape", ["async", "thread"])
-async def test_a_short_sleep_does_not_suspend_the_job(
-    app: App, engine: Engine, shape: str
-) -> None:
+async def test_a_short_sleep_does_not_suspend_the_job(app: App, engine: Engine, shape: str) -> None:
     if shape == "async":
 
         @app.job(name="nap")
@@ -187,7 +184,9 @@ async def test_an_event_after_the_timeout_goes_to_the_next_wait(
         assert await result_of(engine, job_id) == ["no event 'approved' arrived in time", "late"]
 
 
-async def test_a_wait_beside_other_effects_does_not_suspend_the_job(app: App, engine: Engine) -> None:
+async def test_a_wait_beside_other_effects_does_not_suspend_the_job(
+    app: App, engine: Engine
+) -> None:
     gate = threading.Event()
     seen = Calls()
 

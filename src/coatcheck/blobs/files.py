@@ -113,7 +113,9 @@ class FileBucket:
             folder for folder in (self._folder, *self._folder.parents) if folder.exists()
         )
         if not existing.is_dir():
-            raise ConfigurationError(f"{self.location} cannot be used for blobs: {existing} is a file")
+            raise ConfigurationError(
+                f"{self.location} cannot be used for blobs: {existing} is a file"
+            )
         if not os.access(existing, os.W_OK | os.X_OK):
             raise ConfigurationError(f"{existing} is not writable")
 

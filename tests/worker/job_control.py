@@ -73,3 +73,12 @@ async def said(engine: Engine, job_id: str, type_: EventType) -> list[object]:
     """Return what a job's log has of a type."""
     events = await engine.events(job_id)
     return [json.loads(event.data) for event in events if event.type is type_]
+
+
+async def run(engine: Engine, kind: str, value: object = None, **options: object) -> Job:
+    """Submit a job and wait for its end."""
+    submitted = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
+    job = await engine.submit(submitted)
+    ended = await engine.wait(job.id, 30)
+    assert ended.state.is_terminal, ended
+    return ended

@@ -1,4 +1,4 @@
-"""A sender of webhooks: `python -m tests.faults.sending SETTINGS`.
+"""A sender of webhooks: `python -m tests.faults.webhook_kills SETTINGS`.
 
 It is told a time in each line of its standard input, delivers what is due then, and says so. Where
 a line also names a point it kills itself there: *before* the call, *after* it and before anything
@@ -17,7 +17,7 @@ from coatcheck.egress.policy import EgressPolicy
 from coatcheck.engine.engine import Engine
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
-from tests.faults.firing import ToldClock, die
+from tests.faults.schedule_kills import ToldClock, die
 
 POINTS = ("before", "after", "noted")
 

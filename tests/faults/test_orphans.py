@@ -17,8 +17,8 @@ from coatcheck.testing.conformance.arrange import worker_info
 from coatcheck.worker.heartbeat import BEATS_PER_LEASE
 
 from .app import app
-from .firing import ToldClock
 from .place import Place
+from .schedule_kills import ToldClock
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,9 @@ def sweeps(first: int, chance: random.Random) -> list[int]:
     return times
 
 
-async def test_an_orphan_is_claimable_within_a_lease_and_two_sweeps(place: Place, seed: int) -> None:
+async def test_an_orphan_is_claimable_within_a_lease_and_two_sweeps(
+    place: Place, seed: int
+) -> None:
     print(f"seed {seed}")
     store, clock, chance = place.store(), ToldClock(START), random.Random(seed)
     await store.open()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 PATIENCE_S = 60.0
 
 
-class Visitor(NamedTuple):
+class HandlerArrival(NamedTuple):
     """A handler that waits until it may go on."""
 
     pid: int
@@ -23,11 +23,11 @@ class Visitor(NamedTuple):
         self.writer.close()
 
 
-class Meeting:
+class Rendezvous:
     """A port at which handlers arrive."""
 
     def __init__(self) -> None:
-        self._arrived: asyncio.Queue[Visitor] = asyncio.Queue()
+        self._arrived: asyncio.Queue[HandlerArrival] = asyncio.Queue()
         self._writers: list[asyncio.StreamWriter] = []
         self.port = 0
 
@@ -40,7 +40,7 @@ class Meeting:
         for writer in self._writers:
             writer.close()
 
-    async def arrival(self) -> Visitor:
+    async def arrival(self) -> HandlerArrival:
         """Wait for the next handler."""
         async with asyncio.timeout(PATIENCE_S):
             return await self._arrived.get()
@@ -48,10 +48,10 @@ class Meeting:
     async def _arrive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
         pid, _, words = (await reader.readline()).decode().strip().partition(" ")
-        await self._arrived.put(Visitor(int(pid), words, writer))
+        await self._arrived.put(HandlerArrival(int(pid), words, writer))
 
 
-class Life:
+class ProcessHandle:
     """Another process, whose end can be waited for."""
 
     def __init__(self, pid: int) -> None:

@@ -19,8 +19,8 @@ from coatcheck.store.base import JobFilter
 from coatcheck.testing.checker import RunRecord, Submit, check, read_records
 from tests.store.another_process import AnotherProcess
 
-from .firing import POINTS, ToldClock, app
 from .place import Place
+from .schedule_kills import POINTS, ToldClock, app
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ async def engine(place: Place) -> AsyncIterator[Engine]:
 
 
 def server(place: Place) -> AnotherProcess:
-    return AnotherProcess(json.dumps(place.settings()), module="tests.faults.firing")
+    return AnotherProcess(json.dumps(place.settings()), module="tests.faults.schedule_kills")
 
 
 async def ticks_of(engine: Engine, name: str) -> list[int]:
@@ -66,9 +66,7 @@ async def check_ticks(engine: Engine, due: dict[str, list[int]]) -> None:
     assert {record.key for record in records} == keys
 
 
-async def test_four_racing_servers_submit_one_job_per_tick(
-    engine: Engine, place: Place
-) -> None:
+async def test_four_racing_servers_submit_one_job_per_tick(engine: Engine, place: Place) -> None:
     for definition in SCHEDULES:
         await engine.schedules.put(definition)
     with ExitStack() as stack:

@@ -45,7 +45,9 @@ class Unreliable(StoreProxy):
 
 
 # G23: as often as it takes, not three times only.
-async def test_a_finished_job_is_settled_once_the_store_is_available(app: App, store: Store) -> None:
+async def test_a_finished_job_is_settled_once_the_store_is_available(
+    app: App, store: Store
+) -> None:
     unreliable = Unreliable(store, "settle", "report", "heartbeat", "claim")
     engine = Engine(unreliable, app.kinds)
     runs = []

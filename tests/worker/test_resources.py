@@ -19,7 +19,7 @@ from coatcheck.testing.inline import run_inline
 from tests.http.arrange import worker_info
 
 from .conftest import working
-from .test_running_jobs import run
+from .job_control import run
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.cli.processes import run_to_end, running
 from tests.hardening.conftest import APP
-from tests.hardening.raw import ask, request, submit
+from tests.hardening.raw_http import ask, request, submit
 
 AS_JSON = b"Content-Type: application/json"
 HOOK = {"url": "http://127.0.0.1:9/hook", "events": ["job.succeeded"]}

@@ -18,7 +18,7 @@ from coatcheck.store.base import JobFilter
 from coatcheck.worker.steps.effects import ChildJob
 
 from .conftest import working
-from .durable import result_of
+from .job_control import result_of
 
 pytestmark = pytest.mark.anyio
 

@@ -16,9 +16,8 @@ from coatcheck.model.state import State
 
 from . import process_app
 from .conftest import SETTINGS, working
-from .durable import ended, lose, result_of, said, submit, until
-from .meeting import Life, Meeting
-from .test_running_jobs import run
+from .job_control import ended, lose, result_of, run, said, submit, until
+from .rendezvous import ProcessHandle, Rendezvous
 
 pytestmark = pytest.mark.anyio
 
@@ -63,21 +62,21 @@ async def test_a_handler_in_a_process_replays_its_steps(
 
 
 async def test_a_process_killed_in_a_step_is_retried(
-    engine: Engine, path: Path, meeting: Meeting
+    engine: Engine, path: Path, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, ONE):
-        job_id = await submit(engine, "two_steps", [str(path), meeting.port])
-        Life((await meeting.arrival()).pid).kill()
+        job_id = await submit(engine, "two_steps", [str(path), rendezvous.port])
+        ProcessHandle((await rendezvous.arrival()).pid).kill()
         assert await result_of(engine, job_id) == ["second", 2]
     assert ran(path) == {"first": 1, f"{job_id}/second#0": 2}
 
 
 async def test_a_worker_lost_during_a_step_of_a_process(
-    engine: Engine, path: Path, meeting: Meeting
+    engine: Engine, path: Path, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, replace(ONE, lease_s=0.2)) as worker:
-        job_id = await submit(engine, "two_steps", [str(path), meeting.port])
-        visitor = await meeting.arrival()
+        job_id = await submit(engine, "two_steps", [str(path), rendezvous.port])
+        visitor = await rendezvous.arrival()
         await lose(engine, worker)
         visitor.let_go()
         assert await result_of(engine, job_id) == ["second", 2]
@@ -86,10 +85,12 @@ async def test_a_worker_lost_during_a_step_of_a_process(
     assert [step["name"] for step in told] == ["note", "second"]  # type: ignore[index]
 
 
-async def test_cancel_in_a_step_of_a_process(engine: Engine, path: Path, meeting: Meeting) -> None:
+async def test_cancel_in_a_step_of_a_process(
+    engine: Engine, path: Path, rendezvous: Rendezvous
+) -> None:
     async with working(engine, ONE):
-        job_id = await submit(engine, "two_steps", [str(path), meeting.port])
-        visitor = await meeting.arrival()
+        job_id = await submit(engine, "two_steps", [str(path), rendezvous.port])
+        visitor = await rendezvous.arrival()
         await engine.cancel(job_id)
         visitor.let_go()
         assert (await ended(engine, job_id)).state is State.CANCELLED
@@ -116,9 +117,7 @@ async def test_a_failure_that_was_caught_in_a_process(engine: Engine, path: Path
     assert ran(path) == {"tried": 1}
 
 
-async def test_changed_code_is_rejected_in_a_process(
-    engine: Engine, path: Path
-) -> None:
+async def test_changed_code_is_rejected_in_a_process(engine: Engine, path: Path) -> None:
     write(path, "a b fail")
     async with working(engine, ONE):
         job_id = await submit(engine, "takes_what_a_file_says", str(path))

@@ -23,8 +23,8 @@ from tests.cli.processes import Running, running
 
 from . import process_app
 from .conftest import working
-from .meeting import Life, Meeting
-from .test_processes import ONE, result
+from .process_pool import ONE, result
+from .rendezvous import ProcessHandle, Rendezvous
 
 pytestmark = pytest.mark.anyio
 
@@ -63,12 +63,12 @@ async def sweeping(engine: Engine) -> AsyncIterator[None]:
 
 
 async def test_processes_die_with_a_killed_worker_and_its_jobs_are_retried(
-    engine: Engine, meeting: Meeting, tmp_path: Path
+    engine: Engine, rendezvous: Rendezvous, tmp_path: Path
 ) -> None:
     with a_worker(tmp_path) as worker:
-        job = await engine.submit(Submission("hold_and_retry", str(meeting.port)))
-        life = Life((await meeting.arrival()).pid)
-        others = [Life(pid) for pid in children_of(worker.pid)]
+        job = await engine.submit(Submission("hold_and_retry", str(rendezvous.port)))
+        life = ProcessHandle((await rendezvous.arrival()).pid)
+        others = [ProcessHandle(pid) for pid in children_of(worker.pid)]
         assert len(others) == 3  # two processes and the guard
         worker.process.kill()
         for each in (life, *others):
@@ -79,12 +79,12 @@ async def test_processes_die_with_a_killed_worker_and_its_jobs_are_retried(
 
 
 async def test_programs_of_handlers_die_with_a_killed_worker(
-    engine: Engine, meeting: Meeting, tmp_path: Path
+    engine: Engine, rendezvous: Rendezvous, tmp_path: Path
 ) -> None:
     with a_worker(tmp_path) as worker:
-        job = await engine.submit(Submission("with_grandchild", str(meeting.port)))
-        visitor = await meeting.arrival()
-        lives = [Life(visitor.pid), Life(int(visitor.words))]
+        job = await engine.submit(Submission("with_grandchild", str(rendezvous.port)))
+        visitor = await rendezvous.arrival()
+        lives = [ProcessHandle(visitor.pid), ProcessHandle(int(visitor.words))]
         worker.process.kill()
         for life in lives:
             await life.end()
@@ -95,14 +95,16 @@ async def test_programs_of_handlers_die_with_a_killed_worker(
 
 @pytest.mark.parametrize("kind", ["hold", "stuck"])
 async def test_processes_die_with_their_worker_without_the_guard_too(
-    engine: Engine, meeting: Meeting, tmp_path: Path, kind: str
+    engine: Engine, rendezvous: Rendezvous, tmp_path: Path, kind: str
 ) -> None:
     with a_worker(tmp_path) as worker:
-        await engine.submit(Submission(kind, str(meeting.port)))
-        visitor = await meeting.arrival()
-        life = Life(visitor.pid)
+        await engine.submit(Submission(kind, str(rendezvous.port)))
+        visitor = await rendezvous.arrival()
+        life = ProcessHandle(visitor.pid)
         [guard] = [
-            Life(pid) for pid, line in children_of(worker.pid).items() if "guard.py" in line[-1]
+            ProcessHandle(pid)
+            for pid, line in children_of(worker.pid).items()
+            if "guard.py" in line[-1]
         ]
         guard.kill()
         await guard.end()
@@ -111,12 +113,12 @@ async def test_processes_die_with_their_worker_without_the_guard_too(
 
 
 async def test_a_terminated_worker_releases_its_jobs_and_leaves_no_process(
-    engine: Engine, meeting: Meeting, tmp_path: Path
+    engine: Engine, rendezvous: Rendezvous, tmp_path: Path
 ) -> None:
     with a_worker(tmp_path, COATCHECK_DRAIN_S="0.1") as worker:
-        job = await engine.submit(Submission("hold", str(meeting.port)))
-        life = Life((await meeting.arrival()).pid)
-        others = [Life(pid) for pid in children_of(worker.pid)]
+        job = await engine.submit(Submission("hold", str(rendezvous.port)))
+        life = ProcessHandle((await rendezvous.arrival()).pid)
+        others = [ProcessHandle(pid) for pid in children_of(worker.pid)]
         assert await asyncio.to_thread(worker.stop) == 0
         for each in (life, *others):
             await each.end()
@@ -124,9 +126,7 @@ async def test_a_terminated_worker_releases_its_jobs_and_leaves_no_process(
     assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
 
 
-async def test_output_of_a_handler_appears_on_its_worker(
-    engine: Engine, tmp_path: Path
-) -> None:
+async def test_output_of_a_handler_appears_on_its_worker(engine: Engine, tmp_path: Path) -> None:
     with a_worker(tmp_path) as worker:
         job = await engine.submit(Submission("prints", '"hello there"', correlation_id="c-17"))
         assert (await engine.wait(job.id, 30)).state is State.SUCCEEDED

@@ -17,8 +17,8 @@ from coatcheck.worker.steps.effects import QUICK_MS
 from tests.store_proxy import StoreProxy
 
 from .conftest import working
-from .durable import lose, result_of, submit
-from .test_interrupting import Gate
+from .gate import Gate
+from .job_control import lose, result_of, submit
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +81,9 @@ async def test_a_step_without_wait_is_written_with_the_outcome(app: App, engine:
     assert (step.id.name, step.result) == ("first", '"a"')
 
 
-async def test_a_step_without_wait_is_written_soon_if_nothing_follows(app: App, store: Store) -> None:
+async def test_a_step_without_wait_is_written_soon_if_nothing_follows(
+    app: App, store: Store
+) -> None:
     watched = Watched(store)
     engine = Engine(watched, app.kinds)
     gate, ran = Gate(), Counter[str]()
@@ -111,7 +113,9 @@ async def test_a_step_without_wait_is_written_soon_if_nothing_follows(app: App, 
 
 
 @pytest.mark.parametrize("why", ["slow", "large"])
-async def test_a_slow_or_large_step_without_wait_is_written_at_once(app: App, store: Store, why: str) -> None:
+async def test_a_slow_or_large_step_without_wait_is_written_at_once(
+    app: App, store: Store, why: str
+) -> None:
     watched = Watched(store)
     engine = Engine(watched, app.kinds)
 

@@ -19,10 +19,10 @@ from coatcheck.testing.checker import RunRecord, Submit, check, read_records
 from tests.store.another_process import AnotherProcess
 from tests.webhooks.receiver import receiving
 
-from .firing import ToldClock
-from .hearing import delivery_of
 from .place import Place
-from .sending import POINTS, app
+from .schedule_kills import ToldClock
+from .webhook_kills import POINTS, app
+from .webhook_receiver import delivery_of
 
 pytestmark = pytest.mark.anyio
 
@@ -41,12 +41,16 @@ async def test_a_killed_dispatcher_loses_no_delivery(place: Place, point: str) -
         submitted = WebhookSpec(receiver.url)
         job = await engine.submit(Submission("nothing", webhook=submitted))
         await engine.cancel(job.id)
-        with AnotherProcess(json.dumps(place.settings()), module="tests.faults.sending") as victim:
+        with AnotherProcess(
+            json.dumps(place.settings()), module="tests.faults.webhook_kills"
+        ) as victim:
             assert await asyncio.to_thread(victim.says) == "ready"
             victim.tell(f"{START + 1} {point}")
             assert await asyncio.to_thread(victim.says) == "", "it is dead"
         assert len(receiver.calls) == by_victim
-        with AnotherProcess(json.dumps(place.settings()), module="tests.faults.sending") as other:
+        with AnotherProcess(
+            json.dumps(place.settings()), module="tests.faults.webhook_kills"
+        ) as other:
             assert await asyncio.to_thread(other.says) == "ready"
             for now in (START + 2, START + 1 + LEASE_MS):
                 other.tell(str(now))

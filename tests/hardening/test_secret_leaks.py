@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.processes import run_to_end
 from tests.hardening.conftest import APP
-from tests.hardening.secret_life import WAYS, live, made_up
+from tests.hardening.secret_traces import WAYS, live, made_up
 
 
 @pytest.mark.parametrize("names", [*WAYS, ()], ids=["all set", "a pepper", "nothing set"])

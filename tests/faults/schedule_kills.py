@@ -1,4 +1,4 @@
-"""One of several servers that fire the same schedules: `python -m tests.faults.firing SETTINGS`.
+"""A server that fires schedules: `python -m tests.faults.schedule_kills SETTINGS`.
 
 It is told a time in each line of its standard input, fires what is due then, and says so. Where a
 line also names a point it kills itself there: *before* it asks the store, *inside* the transaction

@@ -16,41 +16,10 @@ from coatcheck.model.state import Reason, State
 from coatcheck.worker.attempts.interrupts import Interrupted
 
 from .conftest import SETTINGS, working
-from .test_running_jobs import run
+from .gate import Gate
+from .job_control import run
 
 pytestmark = pytest.mark.anyio
-
-
-class Gate:
-    """Tells that a handler has begun, and holds it until it may go on; for any kind of thread."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.begun = asyncio.Event()
-        self.stopped = asyncio.Event()
-        self._open = threading.Event()
-
-    def say_begun(self) -> None:
-        self._loop.call_soon_threadsafe(self.begun.set)
-
-    def say_stopped(self) -> None:
-        self._loop.call_soon_threadsafe(self.stopped.set)
-
-    def hold(self) -> None:
-        """Block the thread, as a handler that ignores everything does."""
-        self.say_begun()
-        assert self._open.wait(30)
-
-    async def hold_politely(self) -> None:
-        """Wait so that the event loop goes on and a cancellation is seen."""
-        self.say_begun()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self.say_stopped()
-
-    def open(self) -> None:
-        self._open.set()
 
 
 @pytest.mark.parametrize("timeout", ["40ms", "120ms"], ids=["with a timer", "timed later"])
@@ -145,9 +114,7 @@ async def test_cancelling_a_running_job_stops_its_handler(app: App, engine: Engi
     assert (ended.state, ended.reason) == (State.CANCELLED, Reason.CANCELLED)
 
 
-async def test_a_success_after_a_cancel_request_stands(
-    app: App, engine: Engine
-) -> None:
+async def test_a_success_after_a_cancel_request_stands(app: App, engine: Engine) -> None:
     gate = Gate()
 
     @app.job

@@ -28,7 +28,7 @@ from coatcheck.worker.worker import Worker
 from tests.store_proxy import StoreProxy
 
 from .conftest import SETTINGS, working
-from .test_interrupting import Gate
+from .gate import Gate
 
 pytestmark = pytest.mark.anyio
 
@@ -173,9 +173,7 @@ async def all_succeed(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
 # --- how much is claimed
 
 
-async def test_short_jobs_are_prefetched(
-    app: App, engine: Engine, watched: Watched
-) -> None:
+async def test_short_jobs_are_prefetched(app: App, engine: Engine, watched: Watched) -> None:
     at_once, most = 0, 0
 
     @app.job

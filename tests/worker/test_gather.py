@@ -20,8 +20,8 @@ from coatcheck.worker.steps.effects import ChildJob
 
 from .both_stores import store
 from .conftest import SETTINGS, working
-from .durable import PATIENCE_S, ended, result_of, submit
-from .test_interrupting import Gate
+from .gate import Gate
+from .job_control import PATIENCE_S, ended, result_of, submit
 
 __all__ = ["store"]  # the fixture
 
@@ -191,9 +191,7 @@ async def test_an_uncaught_failure_of_a_child_is_checked_again(app: App, engine:
         assert await result_of(engine, job_id) == "mended"
 
 
-async def test_a_failure_is_recorded_before_the_next_step_runs(
-    app: App, engine: Engine
-) -> None:
+async def test_a_failure_is_recorded_before_the_next_step_runs(app: App, engine: Engine) -> None:
     gate = Gate()
     family = Family(app, gate)
     async with working(engine, replace(SETTINGS, drain_s=0.05)):  # it is released, not awaited
@@ -210,9 +208,7 @@ async def test_a_failure_is_recorded_before_the_next_step_runs(
     assert family.calls == 2
 
 
-async def test_gathered_results_outlive_the_children(
-    app: App, engine: Engine
-) -> None:
+async def test_gathered_results_outlive_the_children(app: App, engine: Engine) -> None:
     @app.job
     async def leaf(ctx: Context, n: int) -> int:
         return n * 10

@@ -15,9 +15,9 @@ from coatcheck.model.state import Reason, State
 
 from . import process_app
 from .conftest import working
-from .meeting import Life, Meeting
-from .test_processes import ONE, TWO, pids_of, pool_of, result
-from .test_running_jobs import run
+from .job_control import run
+from .process_pool import ONE, TWO, pids_of, pool_of, result
+from .rendezvous import ProcessHandle, Rendezvous
 
 pytestmark = pytest.mark.anyio
 
@@ -30,12 +30,12 @@ def app() -> App:
 
 
 async def test_a_handler_that_ignores_its_timeout_is_killed_and_frees_its_slot(
-    engine: Engine, meeting: Meeting
+    engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, replace(IMPATIENT, processes=1)):
         await run(engine, "double", 0)  # its time is short: the process should be there
-        job = await engine.submit(Submission("deaf", str(meeting.port)))
-        life = Life((await meeting.arrival()).pid)
+        job = await engine.submit(Submission("deaf", str(rendezvous.port)))
+        life = ProcessHandle((await rendezvous.arrival()).pid)
         ended = await engine.wait(job.id, 30)
         await life.end()
         assert result(await run(engine, "double", 1)) == 2
@@ -45,12 +45,12 @@ async def test_a_handler_that_ignores_its_timeout_is_killed_and_frees_its_slot(
 
 
 async def test_a_handler_that_holds_the_interpreter_lock_is_killed(
-    engine: Engine, meeting: Meeting
+    engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, IMPATIENT):
         await run(engine, "double", 0)  # its time is short: the process should be there
-        job = await engine.submit(Submission("holds_the_interpreter", str(meeting.port)))
-        life = Life((await meeting.arrival()).pid)
+        job = await engine.submit(Submission("holds_the_interpreter", str(rendezvous.port)))
+        life = ProcessHandle((await rendezvous.arrival()).pid)
         ended = await engine.wait(job.id, 30)
         await life.end()
     assert (ended.state, ended.reason) == (State.FAILED, Reason.TIMEOUT)
@@ -58,11 +58,11 @@ async def test_a_handler_that_holds_the_interpreter_lock_is_killed(
 
 @pytest.mark.parametrize("kind", ["step_holds_the_interpreter", "step_holds_its_thread"])
 async def test_a_fatal_step_timeout_kills_the_process_and_is_not_retried(
-    engine: Engine, meeting: Meeting, kind: str
+    engine: Engine, rendezvous: Rendezvous, kind: str
 ) -> None:
     async with working(engine, replace(IMPATIENT, processes=1)):
-        job = await engine.submit(Submission(kind, str(meeting.port)))
-        life = Life((await meeting.arrival()).pid)
+        job = await engine.submit(Submission(kind, str(rendezvous.port)))
+        life = ProcessHandle((await rendezvous.arrival()).pid)
         ended = await engine.wait(job.id, 30)
         await life.end()
         assert result(await run(engine, "double", 1)) == 2
@@ -82,12 +82,12 @@ async def test_a_fatal_step_within_its_limit_keeps_the_process(engine: Engine) -
 
 
 async def test_a_cancelled_async_handler_keeps_its_process(
-    engine: Engine, meeting: Meeting
+    engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, replace(ONE, grace_s=30)):
         await run(engine, "double", 0)  # its time is short: the process should be there
-        job = await engine.submit(Submission("polite_async", str(meeting.port)))
-        visitor = await meeting.arrival()
+        job = await engine.submit(Submission("polite_async", str(rendezvous.port)))
+        visitor = await rendezvous.arrival()
         assert visitor.words == "stopped True"
         visitor.let_go()
         ended = await engine.wait(job.id, 30)
@@ -96,14 +96,14 @@ async def test_a_cancelled_async_handler_keeps_its_process(
 
 
 async def test_a_cancelled_handler_stops_at_its_next_call_of_ctx(
-    engine: Engine, meeting: Meeting
+    engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, replace(ONE, grace_s=30)):
-        job = await engine.submit(Submission("until_cancelled", str(meeting.port)))
-        begun = await meeting.arrival()
+        job = await engine.submit(Submission("until_cancelled", str(rendezvous.port)))
+        begun = await rendezvous.arrival()
         await engine.cancel(job.id)
         begun.let_go()
-        stopped = await meeting.arrival()
+        stopped = await rendezvous.arrival()
         assert stopped.words == "stopped Interrupted"
         stopped.let_go()
         ended = await engine.wait(job.id, 30)
@@ -112,12 +112,12 @@ async def test_a_cancelled_handler_stops_at_its_next_call_of_ctx(
 
 
 async def test_cancelling_kills_the_process_group_after_the_grace_period(
-    engine: Engine, meeting: Meeting
+    engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, IMPATIENT):
-        job = await engine.submit(Submission("with_grandchild", str(meeting.port)))
-        visitor = await meeting.arrival()
-        lives = [Life(visitor.pid), Life(int(visitor.words))]
+        job = await engine.submit(Submission("with_grandchild", str(rendezvous.port)))
+        visitor = await rendezvous.arrival()
+        lives = [ProcessHandle(visitor.pid), ProcessHandle(int(visitor.words))]
         await engine.cancel(job.id)
         ended = await engine.wait(job.id, 30)
         for life in lives:
@@ -139,11 +139,11 @@ async def test_cancelling_kills_the_process_group_after_the_grace_period(
     ],
 )
 async def test_a_process_that_dies_fails_its_job_and_no_other(
-    engine: Engine, meeting: Meeting, how: str, says: str
+    engine: Engine, rendezvous: Rendezvous, how: str, says: str
 ) -> None:
     async with working(engine, TWO):
-        other = await engine.submit(Submission("hold", str(meeting.port)))
-        visitor = await meeting.arrival()
+        other = await engine.submit(Submission("hold", str(rendezvous.port)))
+        visitor = await rendezvous.arrival()
         job = await run(engine, "dies", how)
         assert result(await run(engine, "double", 1)) == 2
         visitor.let_go()
@@ -160,10 +160,10 @@ async def test_a_process_death_counts_as_an_attempt_and_is_retried(engine: Engin
     assert (result(job), job.attempt) == (2, 2)
 
 
-async def test_a_process_killed_from_outside(engine: Engine, meeting: Meeting) -> None:
+async def test_a_process_killed_from_outside(engine: Engine, rendezvous: Rendezvous) -> None:
     async with working(engine, ONE):
-        job = await engine.submit(Submission("hold_and_retry", str(meeting.port)))
-        Life((await meeting.arrival()).pid).kill()
+        job = await engine.submit(Submission("hold_and_retry", str(rendezvous.port)))
+        ProcessHandle((await rendezvous.arrival()).pid).kill()
         ended = await engine.wait(job.id, 30)
     assert (result(ended), ended.attempt) == (2, 2)
 
@@ -172,16 +172,14 @@ async def test_a_process_killed_between_jobs_costs_no_attempt(engine: Engine) ->
     async with working(engine, ONE) as worker:
         for _ in range(5):
             [pid] = await pids_of(engine, worker)
-            Life(pid).kill()
+            ProcessHandle(pid).kill()
             job = await run(engine, "pid")  # submitted at once: before or after it is known
             assert job.attempt == 1
             assert result(job) != pid
 
 
 @pytest.mark.parametrize("kind", ["fills", "fills_async"])
-async def test_a_job_over_its_memory_limit_fails_alone(
-    engine: Engine, kind: str
-) -> None:
+async def test_a_job_over_its_memory_limit_fails_alone(engine: Engine, kind: str) -> None:
     async with working(engine, ONE):
         assert result(await run(engine, kind, 40)) == 40_000_000
         job = await run(engine, kind, 80)
@@ -201,21 +199,21 @@ async def test_a_process_that_ran_out_of_memory_is_replaced(engine: Engine) -> N
 
 
 async def test_a_stopping_worker_lets_its_processes_finish(
-    engine: Engine, meeting: Meeting
+    engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, ONE):
-        job = await engine.submit(Submission("hold", str(meeting.port)))
-        visitor = await meeting.arrival()
+        job = await engine.submit(Submission("hold", str(rendezvous.port)))
+        visitor = await rendezvous.arrival()
         asyncio.get_running_loop().call_later(0.1, visitor.let_go)
     assert result(await engine.get(job.id)) == "held"
 
 
 async def test_processes_that_outlast_the_drain_are_killed_and_released(
-    engine: Engine, meeting: Meeting
+    engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, replace(ONE, drain_s=0.05)):
-        job = await engine.submit(Submission("hold", str(meeting.port)))
-        life = Life((await meeting.arrival()).pid)
+        job = await engine.submit(Submission("hold", str(rendezvous.port)))
+        life = ProcessHandle((await rendezvous.arrival()).pid)
     await life.end()
     back = await engine.get(job.id)
     assert (back.state, back.reason, back.attempt) == (State.QUEUED, Reason.RELEASED, 0)
@@ -223,11 +221,11 @@ async def test_processes_that_outlast_the_drain_are_killed_and_released(
 
 
 async def test_a_worker_declared_lost_kills_handlers_that_do_not_stop(
-    engine: Engine, meeting: Meeting
+    engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, replace(IMPATIENT, lease_s=0.2)) as worker:
-        job = await engine.submit(Submission("hold_and_retry", str(meeting.port)))
-        life = Life((await meeting.arrival()).pid)
+        job = await engine.submit(Submission("hold_and_retry", str(rendezvous.port)))
+        life = ProcessHandle((await rendezvous.arrival()).pid)
         assert await engine.store.workers.remove_worker(worker.id, None, engine.clock.now()) == 1
         ended = await engine.wait(job.id, 30)
         await life.end()
