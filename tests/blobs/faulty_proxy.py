@@ -1,4 +1,4 @@
-"""An HTTP proxy that fails as it is told: with a server's error, or by cutting the connection."""
+"""An HTTP proxy that fails on demand: with a server error, or by cutting the connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a blob store promises, on files and on S3."""
+"""The guarantees of a blob store, on files and on S3."""
 
 from __future__ import annotations
 

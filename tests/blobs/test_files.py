@@ -1,4 +1,4 @@
-"""Blobs as files: durable when they are there, and never there by half."""
+"""Blobs as files: durable and atomic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""G24 on S3: a part of a stream that fails is sent again, and the stream is read once."""
+"""G24 on S3: a failed part of a stream is sent again, and the stream is read once."""
 
 from __future__ import annotations
 

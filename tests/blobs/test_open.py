@@ -1,4 +1,4 @@
-"""Which place a setting names, and what is refused before anything is written."""
+"""Which blob store a setting names, and which settings are rejected."""
 
 from __future__ import annotations
 

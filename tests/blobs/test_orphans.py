@@ -1,4 +1,4 @@
-"""A process that dies between writing a blob and naming it leaves something that is swept."""
+"""A blob whose process died before it was referenced is swept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A blob store that is away for a while is asked again; what is not there is not."""
+"""An unavailable blob store is retried; a missing blob is not."""
 
 from __future__ import annotations
 

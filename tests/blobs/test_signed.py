@@ -1,4 +1,4 @@
-"""Uploads that a client writes to the blob store itself, at an address that was signed."""
+"""Uploads that a client writes to the blob store itself, at a signed URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams that stall hold no thread: others are written meanwhile."""
+"""Stalled streams hold no thread: others are written meanwhile."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Addresses that must not be called, each with what is wrong about it.
+"""Addresses that must not be called, each with the reason.
 
-Names are resolved by `NAMES`, as an attacker's own name server would.
+`NAMES` resolves names, as an attacker's own name server would.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Real servers on this machine, and a name server that says what a test wants."""
+"""Real servers on this machine, and a name server under a test's control."""
 
 from __future__ import annotations
 

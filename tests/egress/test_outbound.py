@@ -1,4 +1,4 @@
-"""Calls to real servers: to the address that was checked, under the name that was asked for."""
+"""Calls to real servers: to the checked address, under the requested name."""
 
 from __future__ import annotations
 

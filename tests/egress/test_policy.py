@@ -1,4 +1,4 @@
-"""Who may be called, by a long table of those who may not."""
+"""The egress policy, by a long table of denied addresses."""
 
 from __future__ import annotations
 

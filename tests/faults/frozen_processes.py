@@ -1,7 +1,7 @@
-"""Freezing a process where it does not hold the file that everybody writes to.
+"""Freezing a process while it does not hold the lock on the shared file.
 
-A thread that is in the kernel when SIGSTOP comes still ends its call, and may be given the lock by
-it. So nobody looks whether the file is locked before every thread of the process stands still.
+A thread that is in the kernel when SIGSTOP arrives still completes its call, and may get the lock
+by it. So the lock is checked only once every thread of the process has stopped.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""A store that fails on its Nth call, once or for a while, before or after it has done what was
-asked: the worker gets through it, and nothing is lost or done twice.
+"""A store that fails on its Nth call, once or for a while, before or after the operation: the
+worker recovers, and nothing is lost or repeated.
 """
 
 from __future__ import annotations

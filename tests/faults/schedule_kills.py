@@ -1,8 +1,8 @@
 """A server that fires schedules: `python -m tests.faults.schedule_kills SETTINGS`.
 
-It is told a time in each line of its standard input, fires what is due then, and says so. Where a
-line also names a point it kills itself there: *before* it asks the store, *inside* the transaction
-with the job inserted, or *after* the commit.
+Each line of its standard input is a time. It fires the schedules that are due then, and reports
+that. If the line also names a failpoint, it kills itself there: *before* it calls the store,
+*inside* the transaction with the job inserted, or *after* the commit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Many processes on one store, with cancels that race the ends of jobs, and polite restarts."""
+"""Many processes on one store, cancels that race with settles, and graceful restarts."""
 
 from __future__ import annotations
 

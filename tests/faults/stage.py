@@ -1,6 +1,6 @@
-"""A stage: a store, the processes on it, what was asked of them, and at the end the checker.
+"""A stage: a store, the processes on it, the requests made to them, and finally the checker.
 
-The test process submits, sweeps and strikes; the jobs run in processes that a launcher forks.
+The test process submits, sweeps and injects faults; jobs run in processes that a launcher forks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The faults of docs/reliability.md in small: each run ends with the checker of every promise."""
+"""The faults of docs/reliability.md at small scale. Each run ends with a check of every promise."""
 
 from __future__ import annotations
 

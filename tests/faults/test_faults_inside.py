@@ -1,4 +1,4 @@
-"""Faults that strike within one process: failing calls, clocks, disks."""
+"""Faults within one process: failing calls, clocks, disks."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""SIGKILL of the worker, of the API, of both and of the supervisor, with jobs in every state.
+"""SIGKILL of the worker, the API, both, and the supervisor, with jobs in every state.
 
-Nothing that was accepted is lost, and each job ends exactly once.
+No accepted job is lost, and each job finishes exactly once.
 """
 
 from __future__ import annotations

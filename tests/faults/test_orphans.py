@@ -1,5 +1,5 @@
-"""P6 to the millisecond: on a clock that is told the time, what a dead worker held is back within a
-lease and two sweeps, and nobody who lives is taken for dead.
+"""P6 to the millisecond, on a controlled clock: jobs of a dead worker are claimable within a lease
+and two sweeps, and no live worker is declared lost.
 """
 
 from __future__ import annotations

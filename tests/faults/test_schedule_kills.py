@@ -1,5 +1,5 @@
-"""Each tick becomes one job: with four servers that race for it, and with servers that are killed
-before, while and after they make it.
+"""Each tick becomes one job, even with four racing servers, and with servers that are killed
+before, during and after it.
 """
 
 from __future__ import annotations

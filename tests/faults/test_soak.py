@@ -1,4 +1,4 @@
-"""What a soak would notice, and that a short one does what it says."""
+"""The soak test detects growth, and a short run works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tenants have used, while workers are killed: it is what the jobs' own logs say, exactly."""
+"""The usage of tenants matches the jobs' own logs exactly, while workers are killed."""
 
 from __future__ import annotations
 

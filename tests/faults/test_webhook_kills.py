@@ -1,4 +1,4 @@
-"""Webhooks are delivered at least once, under one id (P7), also where their sender is killed."""
+"""Webhooks are delivered at least once, under one id (P7), even if their dispatcher is killed."""
 
 from __future__ import annotations
 

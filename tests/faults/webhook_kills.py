@@ -1,8 +1,8 @@
-"""A sender of webhooks: `python -m tests.faults.webhook_kills SETTINGS`.
+"""A webhook dispatcher: `python -m tests.faults.webhook_kills SETTINGS`.
 
-It is told a time in each line of its standard input, delivers what is due then, and says so. Where
-a line also names a point it kills itself there: *before* the call, *after* it and before anything
-is noted, or when that is *noted*.
+Each line of its standard input is a time. It sends the deliveries that are due then, and reports
+that. If the line also names a failpoint, it kills itself there: *before* the call, *after* it and
+before the result is recorded, or when that is *noted*.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who is told of the ends of some jobs of a stage, and what it heard: P7.
+"""A receiver of webhooks for some jobs of a stage, and a check of P7.
 
-Worker processes deliver, and die with deliveries in their hands. Those are handed out again when a
-minute is over; at the end of a run somebody whose clock is a day ahead has that behind it.
+Worker processes deliver, and die with deliveries in progress. Those are sent again after a minute;
+at the end of a run, a dispatcher whose clock is a day ahead sends the rest.
 """
 
 from __future__ import annotations

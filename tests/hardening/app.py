@@ -1,4 +1,4 @@
-"""The app that hostile callers meet, with handlers that do as they are told."""
+"""The app that hostile callers use, with handlers under a test's control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests as bytes, and answers read one by one: no client library tidies anything up."""
+"""Requests as raw bytes, and responses read one by one, without a client library in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's life with secrets in it: everything that anybody could read of it afterwards."""
+"""A server that runs with secrets, and everything that could be read of it afterwards."""
 
 from __future__ import annotations
 

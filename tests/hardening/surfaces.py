@@ -1,4 +1,4 @@
-"""Every surface that ships with Coatcheck, for tests that walk all endpoints."""
+"""Every built-in surface, for tests that walk all endpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is small on the wire and large inside: nothing is ever unpacked here."""
+"""Decompression bombs: nothing that arrives is ever unpacked."""
 
 from __future__ import annotations
 

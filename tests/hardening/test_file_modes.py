@@ -1,4 +1,4 @@
-"""Nobody but the owner can read what a server keeps, whatever the umask; the doctor says so."""
+"""Only the owner can read the files of a server, whatever the umask; the doctor checks it."""
 
 from __future__ import annotations
 

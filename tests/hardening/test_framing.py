@@ -1,7 +1,7 @@
-"""Request smuggling: nobody hides a request in another one, whatever a proxy before us makes of it.
+"""Request smuggling: no request can be hidden in another, whatever a proxy in front makes of it.
 
-Each shape is followed by a request that submits a job of its own. Where the shape is ambiguous the
-server refuses it and reads nothing more.
+Each form is followed by a request that submits a job. If the form is ambiguous, the server rejects
+it and reads nothing more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Header injection: what callers and handlers say never begins a header of ours."""
+"""Header injection: input of callers and handlers never starts a response header."""
 
 from __future__ import annotations
 

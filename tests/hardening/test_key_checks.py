@@ -1,4 +1,6 @@
-"""The time a key check takes says nothing: a wrong key is hashed and compared like a right one."""
+"""The duration of a key check reveals nothing: a wrong key is hashed and compared like a
+right one.
+"""
 
 from __future__ import annotations
 

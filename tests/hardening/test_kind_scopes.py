@@ -1,4 +1,4 @@
-"""A key for one kind reaches nothing of another: every endpoint of every surface, one by one."""
+"""A key for one kind has no access to another: every endpoint of every surface, one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Log injection: whatever a caller sends, every line on stderr is one JSON document of ours."""
+"""Log injection: whatever a caller sends, every line on stderr is one JSON document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Path tricks: every call that has an id in its address is tried with ids that are none."""
+"""Path tricks: every endpoint with an id in its path is tried with invalid ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A key that is revoked while its request waits gets nothing: every way to wait, one by one."""
+"""A key that is revoked while its request waits gets nothing: every kind of wait, one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every strength that this machine has, and programs that try to get out of it."""
+"""Every sandbox backend of this machine, and programs that try to escape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program was not given it cannot reach: tried for real, in every strength there is."""
+"""A program cannot access what it was not granted, with every backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sandbox there is, why none stronger, and what to do."""
+"""Detection of the strongest backend, with a reason and advice if it is not the best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of the server that lie where confined programs may read."""
+"""Files of the server that confined programs could read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of a server that runs as root have a uid each."""
+"""If the server runs as root, each program has its own uid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No program takes more than its share, and none outlives its supervisor."""
+"""No program exceeds its limits, and none outlives its supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program changes nothing outside its folder, also by calls that Landlock does not mediate."""
+"""A program changes nothing outside its folder, even by calls that Landlock does not mediate."""
 
 from __future__ import annotations
 

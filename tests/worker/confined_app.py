@@ -1,4 +1,4 @@
-"""An app whose handlers are confined, and do what a hostile document could make a parser do."""
+"""An app with confined handlers that try what a hostile document could make a parser do."""
 
 from __future__ import annotations
 

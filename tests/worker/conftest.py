@@ -1,4 +1,4 @@
-"""A real engine on a real file, and workers that run in the test's own loop."""
+"""A real engine on a real file, and workers that run on the test's own loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of steps and waits need beside a worker."""
+"""Submitting jobs, waiting for them, and losing their workers."""
 
 from __future__ import annotations
 

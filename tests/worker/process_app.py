@@ -1,4 +1,4 @@
-"""The app whose handlers run in processes of their own; tests of them meet it at a port."""
+"""An app whose handlers run in processes, and connect to a test's rendezvous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a test meets a handler that runs in another process."""
+"""A port at which a test meets handlers that run in other processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PATIENCE_S = 60.0
 
 
 class HandlerArrival(NamedTuple):
-    """A handler that waits until it may go on."""
+    """A handler that waits until the test lets it continue."""
 
     pid: int
     words: str

@@ -1,4 +1,4 @@
-"""`ctx.artifact`: files that a job leaves behind, wherever its handler runs."""
+"""`ctx.artifact`: files that a job stores, with every kind of runner."""
 
 from __future__ import annotations
 

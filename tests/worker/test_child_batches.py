@@ -1,4 +1,4 @@
-"""Jobs that are submitted together with the one that waits for them."""
+"""Jobs that are submitted in one write with the parent that waits for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Writing outcomes: one at once where nothing is on its way, else as many as there are."""
+"""The completer: settles one attempt at once, and many in one write while others are in
+progress.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Confined kinds: a process that hostile input has taken over reaches nothing outside it."""
+"""Confined kinds: a process taken over by hostile input has no access outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `gather` has given a handler is part of its history, results and failures alike."""
+"""Results and failures that `gather` gave a handler are part of its history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timeouts, cancellation, draining and being taken for lost: how a handler is made to stop."""
+"""Interrupts: timeout, cancel, drain and lost lease."""
 
 from __future__ import annotations
 

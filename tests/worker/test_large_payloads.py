@@ -1,4 +1,4 @@
-"""Inputs and results too large for a row: kept apart, and nobody notices."""
+"""Inputs and results too large for a row are offloaded transparently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of steps and events too large for a row: kept apart, and handlers do not notice."""
+"""Step results and events too large for a row are offloaded transparently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many jobs a worker claims, by what it has learnt of how long they take."""
+"""How many jobs a worker claims, depending on how long recent jobs took."""
 
 from __future__ import annotations
 

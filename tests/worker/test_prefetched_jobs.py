@@ -1,7 +1,7 @@
-"""Claiming more jobs than there are slots: what waits starts in turn, or is given back unharmed.
+"""Prefetched jobs: they start in order, or are released unharmed.
 
-Most of these tests have a worker that always claims ahead, and a clock that stands still unless it
-is moved, so that nothing is given back for having waited too long before a test wants it.
+Most of these tests have a worker that always prefetches, and a clock that stands still unless it is
+moved, so that no job is released for having waited too long before a test wants it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a handler in a process is made to stop, and what it takes along when it dies: nothing."""
+"""How handlers in processes are stopped, and what their deaths affect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real worker with processes of its own: what it leaves behind when it is killed, and prints."""
+"""A real worker with processes: no process outlives it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots for processes: no tenant and no kind takes all of them, on either store."""
+"""Shares of the slots for processes: no tenant and no kind takes all of them, on either store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many jobs a worker has in its processes at once, as anybody sees who looks at the jobs."""
+"""How many jobs a worker runs in processes at once, as seen in the store."""
 
 from __future__ import annotations
 

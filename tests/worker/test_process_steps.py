@@ -1,4 +1,4 @@
-"""Steps and waits of handlers in processes of their own: asked for, and answered, over the wire."""
+"""Steps and waits of handlers in processes, over the wire."""
 
 from __future__ import annotations
 

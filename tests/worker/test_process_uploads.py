@@ -1,4 +1,4 @@
-"""`ctx.file` in a process of its own, and what killed workers leave behind."""
+"""`ctx.file` in a process, and the files of killed workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handlers in processes of their own: they do what handlers do everywhere."""
+"""Handlers in processes behave like handlers everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code that does not fit what a job has on record is refused, and code that may be fine is not."""
+"""Replay: code that contradicts a job's history is rejected, and compatible code is not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker does for a job, from its submission to its end."""
+"""Running a job, from its submit to its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line before the slots: who starts, in which order, and never twice."""
+"""Slots and their queue: attempts start in order, and never twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps: what a handler does once and for all, whoever runs it and however often."""
+"""Durable steps: recorded once, and replayed in every later attempt."""
 
 from __future__ import annotations
 

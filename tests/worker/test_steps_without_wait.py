@@ -1,4 +1,4 @@
-"""Steps that are not waited for: they go on record with what comes next, and never after it."""
+"""Steps with `wait=False` are recorded with the next write, and never out of order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store that is down for a while: nothing finished is lost, and nobody restarts anything."""
+"""A store that is unavailable for a while: no outcome is lost, and nothing needs a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting that holds no slot: for a time, for events from outside, for other jobs."""
+"""Waits that hold no slot: for a time, for events, for other jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that runs handlers for somebody who waits on the line, without a worker."""
+"""A warm process that runs handlers inside a request, without a worker."""
 
 from __future__ import annotations
 
