@@ -17,17 +17,17 @@ PASSED_ON = ("content-type", "content-length", "etag", "last-modified", "content
 
 
 class Faulty:
-    """A proxy before `target`. What is asked for is counted as `PUT part 2` or `POST`."""
+    """A proxy in front of `target`. Requests are counted as `PUT part 2` or `POST`."""
 
     def __init__(self, target: str) -> None:
         self.asked: Counter[str] = Counter()
-        self.faults: dict[str, list[str]] = {}  # what fails, and how, time after time
+        self.faults: dict[str, list[str]] = {}  # the faults of each request, in order
         self.address = ""
         self._target = urlsplit(target)
         self._lock = threading.Lock()
 
     def fault(self, method: str, path: str) -> str | None:
-        """Count a request, and say how it fails."""
+        """Count a request, and return how it fails."""
         part = re.search(r"partNumber=(\d+)", path)
         name = f"{method} part {part[1]}" if part else method
         with self._lock:
@@ -38,7 +38,7 @@ class Faulty:
     def forward(
         self, method: str, path: str, headers: dict[str, str], body: bytes
     ) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Ask the target."""
+        """Send the request to the target."""
         host, port = self._target.hostname, self._target.port
         assert host is not None
         connection = http.client.HTTPConnection(host, port, timeout=60)
@@ -52,7 +52,7 @@ class Faulty:
 
 @contextmanager
 def faulty_proxy(target: str) -> Iterator[Faulty]:
-    """Serve it."""
+    """Serve the proxy."""
     proxy = Faulty(target)
 
     class Handler(BaseHTTPRequestHandler):
@@ -77,7 +77,7 @@ def faulty_proxy(target: str) -> Iterator[Faulty]:
                 if name in kept:
                     self.send_header(name, kept[name])
             self.end_headers()
-            with contextlib.suppress(ConnectionError):  # whoever asked has enough of it
+            with contextlib.suppress(ConnectionError):  # the client has closed the connection
                 self.wfile.write(body)
 
         do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer  # noqa: N815 - its own names

@@ -81,7 +81,7 @@ async def test_starting_and_completing_an_upload_are_retried(
     proxy.faults = {"POST": [fault, fault]}
     put = await blobs.put(KEY, stream_of(CONTENT), PLENTY)
     assert await blobs.get(KEY, put.size, put.sha256) == CONTENT
-    assert proxy.asked["POST"] == 4  # the beginning three times, the end once
+    assert proxy.asked["POST"] == 4  # the start three times, the end once
 
 
 async def test_a_failed_upload_leaves_nothing_after_three_attempts(

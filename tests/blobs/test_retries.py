@@ -19,7 +19,9 @@ KEY = "jobs/01ARZ3NDEKTSV4RRFFQ69G5FAV/0123456789abcdef"
 
 
 class Flaky(FileBucket):
-    """A folder that is away so many times, each time after it has taken the first piece."""
+    """A folder that is unavailable this many times, each time after it has taken the first
+    piece.
+    """
 
     def __init__(self, folder: Path, failures: int) -> None:
         super().__init__(folder)
@@ -86,7 +88,7 @@ async def test_an_operation_fails_after_three_attempts(tmp_path: Path) -> None:
 
 
 async def test_a_one_time_source_is_read_once(tmp_path: Path) -> None:
-    """What is tried again then are the parts of an object: see test_flaky_s3.py."""
+    """There the parts of an object are retried: see test_flaky_s3.py."""
 
     class Pipe(io.BytesIO):
         def seekable(self) -> bool:

@@ -78,7 +78,7 @@ async def http(engine: Engine) -> AsyncIterator[httpx2.AsyncClient]:
 
 @pytest.fixture
 def objects(s3_server: str, s3: str) -> Objects:
-    """Tells what is in the bucket."""
+    """List the objects in the bucket."""
 
     def listed() -> list[str]:
         client = boto3.client("s3", endpoint_url=s3_server, region_name="us-east-1")

@@ -20,7 +20,7 @@ REST = content_of(10)
 
 
 class Stalling:
-    """Sources that send their beginning, and the rest only when they are let go."""
+    """Sources that send their start, and the rest only when released."""
 
     def __init__(self, count: int) -> None:
         self._let_go = asyncio.Event()

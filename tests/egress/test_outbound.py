@@ -51,7 +51,7 @@ async def test_the_name_is_resolved_once_and_stays_in_the_host_header() -> None:
 
 
 async def test_a_name_that_is_rebound_after_the_check_is_not_called() -> None:
-    # Public when the endpoint was made; this machine when it is called.
+    # Public when the endpoint was created; this machine when it is called.
     heard, names = Heard(), Names(["93.184.216.34"], HERE)
     async with serving(OK, heard) as port, calling(names, allow="") as outbound:
         url = f"http://hook.example:{port}/"

@@ -15,7 +15,7 @@ JSON = b"Content-Type: application/json\r\n"
 
 
 class Answer(NamedTuple):
-    """An answer as it came."""
+    """A response as it arrived."""
 
     status: int
     head: bytes
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
         return {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
 
     def json(self) -> Any:
-        """The body, which is JSON."""
+        """The body, parsed as JSON."""
         return json.loads(self.body)
 
 
@@ -52,12 +52,12 @@ class Raw:
         self._socket.close()
 
     def send(self, data: bytes) -> None:
-        """Send; that the other side has closed is seen when it is read from."""
+        """Send bytes. A closed connection is noticed when it is read from."""
         with contextlib.suppress(ConnectionError):
             self._socket.sendall(data)
 
     def read(self) -> Answer | None:
-        """Return the next answer that is not a mere 100; None once the other side has closed."""
+        """Return the next response that is not a 100; None once the other side has closed."""
         while True:
             head = self._until(b"\r\n\r\n")
             if head is None:
@@ -69,7 +69,7 @@ class Raw:
         return answer._replace(body=body)
 
     def rest(self) -> list[Answer]:
-        """Return every answer until the other side closes."""
+        """Return every response until the other side closes."""
         found = []
         while (answer := self.read()) is not None:
             found.append(answer)
@@ -99,7 +99,7 @@ class Raw:
 
 
 def request(method: str, path: str, body: bytes | None = None, *headers: bytes) -> bytes:
-    """Write a request with one Host and, where it has a body, one length."""
+    """Build a request with one Host and, if it has a body, one length."""
     head = [f"{method} {path} HTTP/1.1\r\n".encode("latin-1"), HOST]
     head += [header + b"\r\n" for header in headers]
     if body is not None:
@@ -108,13 +108,13 @@ def request(method: str, path: str, body: bytes | None = None, *headers: bytes) 
 
 
 def submit(kind: str, value: Any, *headers: bytes, **fields: Any) -> bytes:
-    """Write a request that submits a job."""
+    """Build a request that submits a job."""
     body = json.dumps({"kind": kind, "input": value, **fields}).encode()
     return request("POST", "/v1/jobs", body, b"Content-Type: application/json", *headers)
 
 
 def ask(url: str, data: bytes) -> Answer:
-    """Send something on a connection of its own, and return the first answer."""
+    """Send bytes on a new connection, and return the first response."""
     with Raw(url) as raw:
         raw.send(data)
         answer = raw.read()

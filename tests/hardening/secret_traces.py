@@ -20,7 +20,7 @@ HOOK = {"url": "http://127.0.0.1:9/hook", "events": ["job.succeeded"]}
 
 @dataclass
 class Life:
-    """What was said of a server, and the secrets that it knew."""
+    """Everything a server wrote, and the secrets that it knew."""
 
     folder: Path
     hidden: dict[str, str]
@@ -36,12 +36,12 @@ class Life:
         ]
 
 
-# What somebody may have set: all there is, a pepper and nothing else.
+# Possible configurations: everything, only a pepper, nothing.
 WAYS = (("encryption_keys", "pepper", "webhook_secret"), ("pepper",))
 
 
 def made_up(names: Iterable[str]) -> dict[str, str]:
-    """Return secrets that are nowhere else, by the setting they are for."""
+    """Return unique secrets, by the setting they are for."""
     secret = {
         "encryption_keys": f"k1={base64.b64encode(secrets.token_bytes(32)).decode()}",
         "webhook_secret": f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}",
@@ -51,7 +51,7 @@ def made_up(names: Iterable[str]) -> dict[str, str]:
 
 
 def live(folder: Path, hidden: dict[str, str], **settings: str) -> Life:
-    """Serve with these secrets, use every one of them rightly and wrongly, and stop."""
+    """Serve with these secrets, use each of them correctly and incorrectly, and stop."""
     named = {f"COATCHECK_{name.upper()}": text for name, text in {**hidden, **settings}.items()}
     named |= {"COATCHECK_LOG_LEVEL": "debug", "COATCHECK_EGRESS_ALLOW": "127.0.0.1"}
     made = run_to_end("keys", "create", "--scope", "admin", "--json", folder=folder, **named)
@@ -93,7 +93,7 @@ def _ask(url: str, method: str, path: str, body: Any, door: bytes) -> Any:
 
 
 def _wrong_calls(url: str, key: str) -> list[str]:
-    """Return what is answered to mistakes that have the key in them."""
+    """Return the responses to mistakes that contain the key."""
     door = b"Authorization: Bearer " + key.encode()
     mistakes = [
         request("GET", "/v1/jobs", None, b"X-Api-Key: " + key.encode() + b"x"),

@@ -43,7 +43,7 @@ def test_idle_connections_leave_a_reserve(few: Running) -> None:
             with contextlib.suppress(ConnectionError):
                 opened.enter_context(socket.create_connection((where.hostname, where.port), 30))
 
-        # The one that was there first still gets all it needs, files among it.
+        # The first connection still gets all it needs, including files.
         job = known.post("/v1/jobs", json={"kind": "echo", "input": 1})
         assert job.status_code == 202, job.text
         uploaded = known.post("/v1/uploads", content=b"x" * 3_000_000)

@@ -16,13 +16,13 @@ from tests.hardening.conftest import running_after
 
 @pytest.fixture
 def careless(tmp_path: Path) -> Iterator[Running]:
-    """A server with every surface, whose umask takes nothing away."""
+    """A server with every surface, and an umask of 0."""
     with running_after("umask 0", "serve", "--port", "0", "--in-process", folder=tmp_path) as found:
         yield found
 
 
 def open_to_others(folder: Path) -> list[str]:
-    """Return every file and folder below that others can use."""
+    """Return every file and folder below that others can access."""
     found = []
     for path in sorted(folder.rglob("*")):
         mode = path.lstat().st_mode

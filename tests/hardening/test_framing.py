@@ -114,7 +114,7 @@ def test_a_body_longer_than_declared_ends_the_connection(url: str) -> None:
     with Raw(url) as raw:
         raw.send(_post(LENGTH, BODY + b"xx") + HIDDEN)
         [answer] = raw.rest()
-    assert answer.status == 202  # the request was in order, and is answered as such
+    assert answer.status == 202  # the request was valid, and is answered
     assert _jobs(url, "hidden:yes") == []
 
 
@@ -166,7 +166,7 @@ def test_trailers_do_not_become_headers(url: str) -> None:
 def test_endless_input_is_cut_off(url: str, opening: bytes) -> None:
     with Raw(url) as raw:
         raw.send(opening)
-        for _ in range(200):  # far more than any buffer on the way
+        for _ in range(200):  # far more than any buffer in between
             raw.send(b"a" * 65536)
         assert all(answer.status in (200, 400, 431) for answer in raw.rest())
 
@@ -190,7 +190,7 @@ def test_fields_are_limited_in_number_and_in_size(url: str) -> None:
 
 
 def test_the_check_for_smuggled_jobs_sees_all_jobs(url: str) -> None:
-    """However many there are on the server that the tests share: more than a page holds."""
+    """Even if the shared server has more jobs than fit on a page."""
     batch = {"jobs": [{"kind": "echo", "input": 1, "labels": {"many": "yes"}}] * 450}
     made = ask(url, request("POST", "/v1/batches", json.dumps(batch).encode(), JSON.strip()))
     assert made.status == 202, made.body

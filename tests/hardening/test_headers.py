@@ -88,7 +88,7 @@ def test_file_names_and_types_cannot_inject_headers(url: str) -> None:
     for file in hostile:
         answer = ask(url, submit("leave", file, b"Prefer: wait=60"))
         job = answer.json()
-        if "id" not in job:  # it did not even come to be: a NUL is no JSON of ours
+        if "id" not in job:  # rejected: NUL is not valid in our JSON
             assert answer.status == 400
             continue
         assert (job["state"], job["artifacts"]) == ("failed", []), file
@@ -128,7 +128,7 @@ def test_upload_names_and_types_cannot_inject_headers(
     assert answer.status == status, answer.body
     assert _is_clean(answer)
     if status == 201:
-        assert answer.json()["name"] == "jobs.db"  # the path before it is nobody's business
+        assert answer.json()["name"] == "jobs.db"  # the path before it must not be revealed
 
 
 def test_locations_contain_generated_ids_only(url: str) -> None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Watched:
-    """The module `hmac`, and how it was used."""
+    """The module `hmac`, with a record of its use."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

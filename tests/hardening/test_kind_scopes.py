@@ -41,7 +41,7 @@ ACME = "acme"
 SCOPES = (Scope.READ, Scope.WRITE, Scope.CANCEL)
 SECRET = "the launch code"
 URL = "https://93.184.216.34/hook"
-# A body of each surface that would be accepted from a key for all kinds.
+# A body for each surface that a key for all kinds could send.
 SURFACE_BODIES: dict[str, Any] = {
     "putTask": {"id": "t1", "name": "mine now", "command": "id"},
     "validateCommand": {"command": "id"},
@@ -237,7 +237,7 @@ async def careful(request: Request) -> Response:
 
 
 class Foreign(Surface):
-    """A surface whose one endpoint is what a test makes it."""
+    """A surface with one endpoint that a test defines."""
 
     name = "foreign"
 

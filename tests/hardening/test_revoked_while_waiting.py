@@ -82,7 +82,7 @@ CASES = {
 
 
 class Waiting(NamedTuple):
-    """A server, and how a test hears that a request waits."""
+    """A server, and a signal that a request waits."""
 
     served: Served
     entered: asyncio.Event
@@ -100,7 +100,7 @@ class Waiting(NamedTuple):
         await asyncio.wait_for(self.entered.wait(), PATIENCE_S)
 
     async def end(self, kind: str) -> None:
-        """End the job that the request waits for."""
+        """Finish the job that the request waits for."""
         [claim] = (await self.engine.claim("claimer", [kind], 1)).claims
         outcome = Succeeded(json.dumps(SECRET)) if kind == "echo" else GaveUp(Failure("no", SECRET))
         assert await self.engine.settle([Settlement(claim.lease, outcome)]) == [True]
@@ -141,7 +141,7 @@ async def expect_nothing(
     go_on: Callable[[], Awaitable[None]],
     stop: Callable[[Engine, str], Awaitable[int]] = revoke,
 ) -> httpx2.Response:
-    """Revoke the key while the request waits, let it go on, and see it refused."""
+    """Revoke the key while the request waits, let it continue, and expect a rejection."""
     asking = asyncio.ensure_future(request)
     await waiting.is_waiting()
     status = await stop(waiting.engine, key_id)
@@ -175,7 +175,7 @@ async def test_a_request_that_waited_is_authorized_again(
 
 
 class RawCall:
-    """One call of the application, message by message: an answer may break off."""
+    """One call of the application, message by message, whose response may break off."""
 
     def __init__(self, method: str, path: str, headers: dict[str, str], body: bytes = b"") -> None:
         given = {"host": "localhost", "content-type": JSON, **headers}
@@ -287,7 +287,7 @@ async def test_a_claim_of_a_revoked_key_is_released(
 
 
 class SlowSurface(Surface):
-    """A surface that waits for something the engine knows nothing of."""
+    """A surface that waits for something unknown to the engine."""
 
     name = "slow"
 
@@ -331,7 +331,7 @@ class _Pieces(Response):
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every answer count as one that took long."""
+    """Treat every response as one that took long."""
     monkeypatch.setattr(confirmation, "FRESH_S", 0.0)
     monkeypatch.setattr(confirmation, "STREAM_FRESH_S", 0.0)
 

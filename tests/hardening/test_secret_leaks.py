@@ -16,12 +16,12 @@ from tests.hardening.secret_traces import WAYS, live, made_up
 def test_no_secret_is_readable_after_a_server_has_run(tmp_path: Path, names: Sequence[str]) -> None:
     life = live(tmp_path, made_up(names))
     if "pepper" not in names:
-        # It is made beside the database, which is not it: nothing else may have it.
+        # The pepper file is beside the database; no other file may contain it.
         life.hidden["pepper"] = life.said.pop("coatcheck.db.pepper").strip()
 
     assert {"coatcheck.db", "stderr", "metrics", "answers"} <= set(life.said)
     assert life.leaks() == []
-    # The look is worth something: what is no secret is found.
+    # The search works: text that is not secret is found.
     assert "acme" in life.said["list of keys"]
     assert "acme" in life.said["coatcheck.db"] + life.said.get("coatcheck.db-wal", "")
 

@@ -12,7 +12,7 @@ from coatcheck.errors import ConfigurationError
 from coatcheck.sandbox import SandboxAccess, SandboxBackend
 from tests.sandbox.conftest import Attempt
 
-# Prints what the read of each path came to.
+# Prints the result of reading each path.
 READ = """
 import sys
 for path in sys.stdin.read().split():
@@ -48,7 +48,7 @@ def test_files_outside_cannot_be_read(attempt: Attempt, wall: SandboxBackend, pl
 
 
 def test_kernel_settings_cannot_be_changed(attempt: Attempt, backend: SandboxBackend) -> None:
-    # Opened only: were it not refused, the machine would not be changed.
+    # Only opened: if it were not denied, the machine would not be changed.
     source = """
 import os
 for path in ('/proc/sys/kernel/core_pattern', '/proc/sys/kernel/hostname', '/proc/sysrq-trigger'):
@@ -134,7 +134,7 @@ def test_the_network_is_denied(attempt: Attempt, wall: SandboxBackend, place: Pa
                 server.setblocking(False)
             told = f"{tcp.getsockname()[1]} {udp.getsockname()[1]} {name}"
             ended = attempt(CALL, wall, stdin=told)
-            # In a network of its own it may well send a datagram, to nobody.
+            # In its own network namespace it may send a datagram, which reaches nobody.
             assert "SENT 1" not in ended.stdout
             assert ended.stdout.count("no\n") >= 3
             for server in (tcp, unix, abstract):

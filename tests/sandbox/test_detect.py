@@ -20,7 +20,9 @@ from coatcheck.sandbox import detect as looking
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """A process that has not looked yet, on a machine that can be made poorer."""
+    """A process that has not detected its sandbox yet, on a machine from which parts can be
+    removed.
+    """
     fresh = looking.detect_sandbox.__wrapped__
     monkeypatch.setattr(looking, "detect_sandbox", fresh)
     return monkeypatch
@@ -36,7 +38,7 @@ def test_the_strongest_available_backend_is_used() -> None:
 def test_a_missing_backend_is_reported_with_advice(
     without: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    without.setitem(sys.modules, "sandlock", None)  # as where it is not installed
+    without.setitem(sys.modules, "sandlock", None)  # as if it were not installed
     without.setenv("PATH", "/nowhere")
     with caplog.at_level(logging.WARNING, logger="coatcheck.sandbox"):
         found = looking.detect_sandbox()

@@ -64,7 +64,7 @@ except OSError:
 
 
 def test_the_number_of_processes_is_limited(attempt: Attempt, backend: SandboxBackend) -> None:
-    # 300 at most, so that a sandbox that does not hold does no harm.
+    # At most 300, so that a broken sandbox does no harm.
     source = """
 import os, time
 try:
@@ -95,7 +95,7 @@ with open('large', 'wb') as file:
     assert (folder / "large").stat().st_size == MIB
 
 
-# Each writes at most 64 MiB, should the limit not hold.
+# Each writes at most 64 MiB, in case the limit fails.
 MANY_FILES = """
 for number in range(64):
     with open(f'file-{number}', 'wb') as file:
@@ -190,7 +190,7 @@ while True:
 
 
 def test_no_process_is_left_behind(attempt: Attempt, backend: SandboxBackend) -> None:
-    # The pipe is inherited by who goes off into a session of their own: it closes when they end.
+    # Processes in sessions of their own inherit the pipe: it closes when they end.
     source = """
 import os, sys, time
 if os.fork() == 0:

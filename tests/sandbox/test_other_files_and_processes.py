@@ -16,7 +16,7 @@ from coatcheck.sandbox import SandboxBackend
 from coatcheck.sandbox.detect import detect_users
 from tests.sandbox.conftest import Attempt
 
-# Calls by number reach what a C library would refuse or do in another way. Prints each that worked.
+# Raw system calls bypass checks of the C library. Prints each call that worked.
 PRELUDE = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -49,19 +49,19 @@ NUMBERS = dict(
 
 @pytest.fixture(params=["own user", "shared user"])
 def read(request: pytest.FixtureRequest, backend: SandboxBackend, place: Path) -> tuple[Path, ...]:
-    """Make the program run as a user of its own, or as the user of this process."""
+    """Let the program run as its own user, or as the user of this process."""
     if request.param == "own user":
         if detect_users(backend).uids is None:
             pytest.skip(detect_users(backend).why)
         return ()
-    # Only this user can enter it: a program that is to read it cannot be another user.
+    # Only this user can enter it, so a program that reads it cannot be another user.
     (place / "private").mkdir(mode=0o700)
     return (place / "private",)
 
 
 @pytest.fixture
 def pepper(place: Path) -> Path:
-    """A file of the server, in a folder that everybody may enter."""
+    """A file of the server, in a folder that every user may enter."""
     pepper = place / "pepper"
     pepper.write_text("secret")
     pepper.chmod(0o600)

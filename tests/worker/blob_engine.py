@@ -35,7 +35,7 @@ class Clock(SystemClock):
 
 
 class Switch(FileBucket):
-    """A folder that a test can take away."""
+    """A folder that a test can make unavailable."""
 
     away = False
 

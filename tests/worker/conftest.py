@@ -60,7 +60,7 @@ async def rendezvous() -> AsyncIterator[Rendezvous]:
 async def working(
     engine: Engine, settings: Settings = SETTINGS, prefetch: Prefetch | None = None
 ) -> AsyncIterator[Worker]:
-    """Run a worker for as long as the block lasts, then let it drain."""
+    """Run a worker within the block, then drain it."""
     worker = Worker(engine, settings, prefetch=prefetch)
     stop, ready = asyncio.Event(), asyncio.Event()
     running = asyncio.create_task(worker.run(stop, ready.set))

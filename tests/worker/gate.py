@@ -7,7 +7,7 @@ import threading
 
 
 class Gate:
-    """Tells that a handler has begun, and holds it until it may go on; for any kind of thread."""
+    """Signals that a handler has begun, and holds it until the gate opens. Thread-safe."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -22,12 +22,12 @@ class Gate:
         self._loop.call_soon_threadsafe(self.stopped.set)
 
     def hold(self) -> None:
-        """Block the thread, as a handler that ignores everything does."""
+        """Block the thread, like a handler that ignores interrupts."""
         self.say_begun()
         assert self._open.wait(30)
 
     async def hold_politely(self) -> None:
-        """Wait so that the event loop goes on and a cancellation is seen."""
+        """Wait without blocking the event loop, and notice a cancellation."""
         self.say_begun()
         try:
             await asyncio.Event().wait()

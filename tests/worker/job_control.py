@@ -35,21 +35,21 @@ async def submit(engine: Engine, kind: str, value: object = None, **options: obj
 
 
 async def ended(engine: Engine, job_id: str) -> Job:
-    """Wait for a job's end."""
+    """Wait until a job has finished."""
     job = await engine.wait(job_id, PATIENCE_S)
     assert job.state.is_terminal, job
     return job
 
 
 async def result_of(engine: Engine, job_id: str) -> object:
-    """Wait for a job's success."""
+    """Wait for a job's success, and return its result."""
     job = await ended(engine, job_id)
     assert job.state is State.SUCCEEDED, job
     return json.loads(job.result or "")
 
 
 async def until(engine: Engine, job_id: str, state: State, after: int = 0) -> Job:
-    """Wait until a job is in a state, told by an event after this one."""
+    """Wait until a job is in a state, reached after this event."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             job = await engine.get(job_id)
@@ -59,24 +59,24 @@ async def until(engine: Engine, job_id: str, state: State, after: int = 0) -> Jo
 
 
 async def lose(engine: Engine, worker: Worker) -> None:
-    """Take from a worker what it holds, as if it were dead; it starts anew when it hears of it."""
+    """Take all jobs from a worker, as if it were dead. It registers anew when it notices."""
     held = await engine.store.workers.remove_worker(worker.id, None, engine.clock.now())
     assert held
 
 
 def retry_at_once(app: App, kind: str) -> None:
-    """Let nothing of a kind wait for its next try."""
+    """Remove the backoff of a kind."""
     app._kinds[kind] = replace(app.kinds[kind], backoff=Backoff(0, 0))
 
 
 async def said(engine: Engine, job_id: str, type_: EventType) -> list[object]:
-    """Return what a job's log has of a type."""
+    """Return the data of a job's events of one type."""
     events = await engine.events(job_id)
     return [json.loads(event.data) for event in events if event.type is type_]
 
 
 async def run(engine: Engine, kind: str, value: object = None, **options: object) -> Job:
-    """Submit a job and wait for its end."""
+    """Submit a job and wait until it has finished."""
     submitted = Submission(kind, json.dumps(value), **options)  # type: ignore[arg-type]
     job = await engine.submit(submitted)
     ended = await engine.wait(job.id, 30)

@@ -27,7 +27,7 @@ def pool_of(worker: Worker) -> ProcessRunner:
 
 
 async def pids_of(engine: Engine, worker: Worker) -> list[int]:
-    """Return the ids of a worker's processes, once it has them."""
+    """Return the ids of a worker's processes, once they have started."""
     await run(engine, "double", 0)
     return pool_of(worker).pids()
 

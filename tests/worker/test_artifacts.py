@@ -89,7 +89,7 @@ async def test_an_async_handler_stores_artifacts(app: App, engine: Engine, tmp_p
 async def test_an_artifact_can_be_written_with_the_outcome(
     app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One write for both; what cannot is written at once, and the last under a name counts."""
+    """Both are one write. Other artifacts are written at once, and the last of a name counts."""
     written = []
     keep = engine.store.files.record_artifact
 
@@ -124,7 +124,9 @@ async def test_an_artifact_can_be_written_with_the_outcome(
 async def test_artifacts_written_with_the_outcome_count_toward_the_limit(
     app: App, engine: Engine
 ) -> None:
-    """One too many is refused when it is named; what a later attempt leaves is written at once."""
+    """One too many is rejected when it is named. Artifacts of a later attempt are written at
+    once.
+    """
     heard = []
 
     @app.job(retries=1)
@@ -152,13 +154,13 @@ async def test_artifacts_written_with_the_outcome_count_toward_the_limit(
 async def test_reports_are_written_before_the_outcome(
     app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long that takes: a report that comes after the end is refused."""
+    """The outcome waits, because a report after it would be rejected."""
     in_progress, ended, report = threading.Event(), threading.Event(), engine.report
 
     async def slow(*arguments: Any) -> bool:
         in_progress.set()
         await asyncio.to_thread(ended.wait, 30)
-        await asyncio.sleep(0.05)  # time enough for an end that does not wait
+        await asyncio.sleep(0.05)  # enough time for an outcome that does not wait
         return await report(*arguments)
 
     monkeypatch.setattr(engine, "report", slow)

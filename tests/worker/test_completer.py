@@ -20,8 +20,8 @@ from coatcheck.worker.failpoints import no_failpoint
 pytestmark = pytest.mark.anyio
 
 
-class Desk:
-    """Stands where the engine does: keeps every settle waiting until it is told to answer."""
+class HeldEngine:
+    """Stands in for the engine: holds every settle until the test answers it."""
 
     def __init__(self) -> None:
         self.sent: list[list[str]] = []
@@ -41,7 +41,7 @@ class Desk:
 
 
 class Writes:
-    """Runs what is to be written, and waits for all of it."""
+    """Runs the writes, and waits for all of them."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -59,60 +59,60 @@ def settlements(*names: str) -> list[Settlement]:
 
 
 async def turns() -> None:
-    """Let everything that is ready go on; nothing in here waits for anything but the desk."""
+    """Let all ready callbacks run. Nothing here waits except for the held settles."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
 async def test_the_first_settle_is_immediate_and_later_ones_are_batched() -> None:
-    desk, writes = Desk(), Writes()
-    settling = Completer(desk, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
+    held_engine, writes = HeldEngine(), Writes()
+    settling = Completer(held_engine, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
     for name in "abcdef":
         settling.settle_soon(settlements(name))
         await turns()
-    assert desk.sent == [["a"], ["b"]]
+    assert held_engine.sent == [["a"], ["b"]]
     assert all(Lease("t", name, 1) in settling for name in "abcdef")
-    desk.open.set()
+    held_engine.open.set()
     await writes.done()
-    assert desk.sent == [["a"], ["b"], ["c", "d", "e", "f"]]
+    assert held_engine.sent == [["a"], ["b"], ["c", "d", "e", "f"]]
     assert not any(Lease("t", name, 1) in settling for name in "abcdef")
 
 
 async def test_attempts_that_end_together_are_settled_together() -> None:
-    desk, writes = Desk(), Writes()
-    desk.open.set()
-    settling = Completer(desk, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
+    held_engine, writes = HeldEngine(), Writes()
+    held_engine.open.set()
+    settling = Completer(held_engine, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
     settling.settle_soon(settlements("a"))
     settling.settle_soon(settlements("b", "c"))
     await writes.done()
-    assert desk.sent == [["a", "b", "c"]]
+    assert held_engine.sent == [["a", "b", "c"]]
 
 
 async def test_one_outcome_that_cannot_be_written_fails_alone() -> None:
-    desk, writes = Desk(), Writes()
-    desk.open.set()
-    desk.refuse = {"c": ValueError("not that one")}
-    settling = Completer(desk, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
+    held_engine, writes = HeldEngine(), Writes()
+    held_engine.open.set()
+    held_engine.refuse = {"c": ValueError("not that one")}
+    settling = Completer(held_engine, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
     settling.settle_soon(settlements(*"abcdefgh"))
     await writes.done()
-    assert sorted(desk.written) == list("abcdefgh")
-    assert [n for n, outcome in desk.written.items() if isinstance(outcome, GaveUp)] == ["c"]
+    assert sorted(held_engine.written) == list("abcdefgh")
+    assert [n for n, outcome in held_engine.written.items() if isinstance(outcome, GaveUp)] == ["c"]
 
 
 async def test_an_unexpected_error_delays_only_its_own_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "UNEXPECTED_ERROR_PAUSE_S", 0)
-    desk, writes = Desk(), Writes()
-    desk.open.set()
-    desk.refuse = {"a": RuntimeError("what is this")}
-    settling = Completer(desk, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
+    held_engine, writes = HeldEngine(), Writes()
+    held_engine.open.set()
+    held_engine.refuse = {"a": RuntimeError("what is this")}
+    settling = Completer(held_engine, writes, no_failpoint, {})  # type: ignore[arg-type]  # the one verb it calls
     settling.settle_soon(settlements("a", "b"))
     await turns()
     settling.settle_soon(settlements("c"))
     await turns()
-    assert list(desk.written) == ["c"]
+    assert list(held_engine.written) == ["c"]
     assert Lease("t", "a", 1) in settling
-    desk.refuse = {}
+    held_engine.refuse = {}
     await writes.done()
-    assert sorted(desk.written) == ["a", "b", "c"]
+    assert sorted(held_engine.written) == ["a", "b", "c"]

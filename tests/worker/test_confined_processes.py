@@ -155,7 +155,9 @@ def test_every_built_in_kind_in_a_process_is_confined() -> None:
 async def test_the_processes_of_the_built_in_kinds_have_no_credentials_and_no_network(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Looked at from outside: the environment, the walls and the descriptors of the real ones."""
+    """Inspects the environment, the restrictions and the descriptors of real processes from
+    outside.
+    """
     monkeypatch.setenv("COATCHECK_DATABASE", "postgresql://someone:a-credential@db/jobs")
     monkeypatch.setenv("COATCHECK_PEPPER", "a-credential")
     engine = Engine(store, {kind.name: kind for kind in built_in_kinds()})

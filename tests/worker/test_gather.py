@@ -27,11 +27,11 @@ __all__ = ["store"]  # the fixture
 
 pytestmark = pytest.mark.anyio
 
-SEVERAL = BATCH_LIMIT - 1  # all that can be submitted together with their parent
+SEVERAL = BATCH_LIMIT - 1  # the maximum that can be submitted with their parent
 
 
 class Family:
-    """Parents that catch the failure of their child and go on, and a child that can be mended."""
+    """Parents that catch the failure of their child and continue, and a child that can be fixed."""
 
     def __init__(self, app: App, gate: Gate | None = None) -> None:
         self.told: list[dict[str, object]] = []
@@ -91,7 +91,7 @@ class Family:
 
 
 async def on_record(engine: Engine, job_id: str, op: Op, patience_s: float = PATIENCE_S) -> Step:
-    """Wait until a job has a step of this kind on record."""
+    """Wait until a job has recorded a step of this operation."""
     async with asyncio.timeout(patience_s):
         while True:
             job = await engine.get(job_id)
@@ -122,7 +122,7 @@ async def test_a_survived_failure_stays_after_the_child_has_succeeded(
         if how == "cancelled":
             await on_record(engine, child, Op.EVENT)
             await engine.cancel(child)
-        await on_record(engine, job_id, Op.EVENT)  # it has gone on, and waits
+        await on_record(engine, job_id, Op.EVENT)  # it has continued, and waits
         family.is_mended = True
         await engine.resume(child)
         if how == "cancelled":

@@ -37,7 +37,7 @@ async def test_a_handler_that_times_out_is_cancelled_and_retried(
 
     async with working(engine):
         job = await run(engine, "endless")
-    # On a busy machine an attempt may be out of time before its handler begins.
+    # On a busy machine, an attempt may time out before its handler begins.
     assert stopped in ([True], [True, True])
     assert (job.state, job.reason, job.attempt) == (State.FAILED, Reason.TIMEOUT, 2)
     assert job.error is not None

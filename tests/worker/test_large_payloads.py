@@ -90,7 +90,7 @@ class TestInProcesses:
         async with working(engine, ONE_PROCESS):
             job = await run(engine, "spawn_large", "12345" + LARGE + "!12")
         assert json.loads(job.result or "") == ["21!", "21!"]
-        assert len(files(folder)) == 6  # what was gathered is a large result, too
+        assert len(files(folder)) == 6  # the gathered results are a large payload, too
 
     async def test_a_job_fails_if_its_offloaded_input_is_gone(
         self, engine: Engine, folder: Path
@@ -158,7 +158,7 @@ async def test_a_job_spawns_others_with_large_inputs_and_gathers_large_results(
     async with working(engine):
         job = await run(engine, "both")
     assert job.result == "true"
-    assert len(files(folder)) == 5  # what was gathered is a large result, too
+    assert len(files(folder)) == 5  # the gathered results are a large payload, too
     for child in await engine.list_jobs(JobFilter(job.tenant, kind="turn")):
         assert (await engine.delete(child.id)).deleted.blobs == 2
     assert (await engine.delete(job.id)).deleted.blobs == 1

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Shop:
-    """Handlers of either shape that take large steps, and fail until they are let through."""
+    """Async and def handlers that run large steps, and fail until the shop is open."""
 
     def __init__(self, app: App) -> None:
         self.ran: Counter[str] = Counter()
@@ -82,7 +82,7 @@ def shop(app: App) -> Shop:
 SIZES = [len(LARGE) + 1] * 3
 
 
-# I01: results of any size are on record, and given back.
+# I01: results of any size are recorded and replayed.
 @pytest.mark.parametrize("kind", ["looping", "threaded"])
 async def test_a_resumed_job_replays_its_large_steps(
     shop: Shop, engine: Engine, store: Store, folder: Path, kind: str

@@ -16,7 +16,9 @@ def when_all_are_busy(prefetch: Prefetch) -> int:
 
 
 def learnt(*seconds: float, brought: int = 1_000) -> Prefetch:
-    """A pace after jobs of these durations, just after a claim that brought so many."""
+    """Return an estimate after jobs of these durations, just after a claim that returned this
+    many.
+    """
     prefetch = Prefetch()
     for each in seconds:
         prefetch.record_run(each)
@@ -100,7 +102,7 @@ def test_a_claim_asks_for_at_most_twice_the_previous_result() -> None:
     assert when_all_are_free(prefetch) == SLOTS
 
 
-# Fairness: whoever was idle leaves the others their share of the first jobs.
+# Fairness: a worker that was idle leaves the others their share of the first jobs.
 def test_after_a_quiet_moment_it_starts_with_the_free_slots() -> None:
     prefetch = learnt(*[0.0001] * 1000, brought=200)
     later = 1.0 + RECENT_S

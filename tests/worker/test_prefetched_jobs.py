@@ -37,7 +37,7 @@ TWO_SLOTS = replace(SETTINGS, concurrency=2)
 
 
 class Clock(SystemClock):
-    """The machine's clock, but the monotonic one stands still until it is moved."""
+    """The system's clock, but the monotonic one stands still until it is moved."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0
@@ -51,7 +51,7 @@ class Clock(SystemClock):
 
 
 class Eager(Prefetch):
-    """Claims ahead whatever the jobs are like; if told so, also while some still wait."""
+    """Always prefetches; optionally even while prefetched jobs still wait."""
 
     def __init__(self, *, tops_up: bool = False) -> None:
         super().__init__()
@@ -70,13 +70,15 @@ class Eager(Prefetch):
 
 
 class Watched(StoreProxy):
-    """The real store; it notes how many jobs each claim asked for, and can be out of reach."""
+    """The real store. It records how many jobs each claim asked for, and can be made
+    unavailable.
+    """
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.limits: list[int] = []
         self.stop_before_answer: asyncio.Event | None = None
-        self.lose_next = False  # the answer of the next claim
+        self.lose_next = False  # the response of the next claim
         self.claimed_after_loss = asyncio.Event()
         self._lost = False
         self.down = False  # for settles
@@ -92,7 +94,8 @@ class Watched(StoreProxy):
         claimed = await self._store.workers.claim(worker_id, kinds, limit, now, *more)
         if self.stop_before_answer is not None:
             self.stop_before_answer.set()
-            for _ in range(20):  # turns of the loop: the worker hears of it in three or four
+            # iterations of the loop: the worker is notified within three or four
+            for _ in range(20):
                 await asyncio.sleep(0)
         if self.remove_before_answer:
             self.remove_before_answer = False
@@ -140,7 +143,9 @@ async def gate() -> Gate:
 
 @pytest.fixture
 def started(app: App, gate: Gate) -> list[tuple[str, int]]:
-    """Two kinds, one that is held at the gate; and which attempts of the other were started."""
+    """Declare two kinds, one of which is held at the gate; collect the started attempts of the
+    other.
+    """
     starts: list[tuple[str, int]] = []
 
     @app.job
@@ -159,7 +164,7 @@ async def submit(engine: Engine, *kinds: str) -> list[Job]:
 
 
 async def running(engine: Engine) -> int:
-    """How many jobs are claimed, as the store sees it."""
+    """Count the claimed jobs in the store."""
     which = JobFilter("default", state=State.RUNNING, limit=200)
     return len(await engine.list_jobs(which))
 
@@ -227,7 +232,7 @@ async def test_a_new_worker_does_not_prefetch(engine: Engine, gate: Gate) -> Non
         gate.open()
 
 
-# With few jobs one worker must not take what another could start at once.
+# With few jobs, one worker must not claim what another could start at once.
 async def test_two_idle_workers_share_a_few_short_jobs(
     app: App, engine: Engine, clock: Clock
 ) -> None:
@@ -334,8 +339,7 @@ async def test_the_timer_of_a_job_starts_with_its_handler(app: App, engine: Engi
     @app.job(timeout="400ms")
     async def patient(ctx: Context) -> None: ...
 
-    # ClaimResult together; the first runs out of time, and only then is there a slot for the
-    # second.
+    # Claimed together. The first times out, and only then is there a slot for the second.
     first, second = await submit(engine, "endless", "patient")
     async with working(engine, ONE_SLOT, Eager()):
         assert (await engine.wait(first.id, 30)).reason is Reason.TIMEOUT
@@ -370,7 +374,7 @@ async def test_a_prefetched_job_that_waits_too_long_is_released(
 ) -> None:
     prefetch = Eager()
     long, *short = await submit(engine, "held", "quick", "quick", "quick")
-    # Patient with what runs, but nothing runs once the gate is open.
+    # Patient with running jobs, but none runs once the gate is open.
     patient = replace(ONE_SLOT, drain_s=3600)
     async with asyncio.timeout(60), working(engine, patient, prefetch):
         await gate.begun.wait()

@@ -33,7 +33,8 @@ async def test_a_handler_that_ignores_its_timeout_is_killed_and_frees_its_slot(
     engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, replace(IMPATIENT, processes=1)):
-        await run(engine, "double", 0)  # its time is short: the process should be there
+        # its timeout is short, so the process should be running already
+        await run(engine, "double", 0)
         job = await engine.submit(Submission("deaf", str(rendezvous.port)))
         life = ProcessHandle((await rendezvous.arrival()).pid)
         ended = await engine.wait(job.id, 30)
@@ -48,7 +49,8 @@ async def test_a_handler_that_holds_the_interpreter_lock_is_killed(
     engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, IMPATIENT):
-        await run(engine, "double", 0)  # its time is short: the process should be there
+        # its timeout is short, so the process should be running already
+        await run(engine, "double", 0)
         job = await engine.submit(Submission("holds_the_interpreter", str(rendezvous.port)))
         life = ProcessHandle((await rendezvous.arrival()).pid)
         ended = await engine.wait(job.id, 30)
@@ -85,7 +87,8 @@ async def test_a_cancelled_async_handler_keeps_its_process(
     engine: Engine, rendezvous: Rendezvous
 ) -> None:
     async with working(engine, replace(ONE, grace_s=30)):
-        await run(engine, "double", 0)  # its time is short: the process should be there
+        # its timeout is short, so the process should be running already
+        await run(engine, "double", 0)
         job = await engine.submit(Submission("polite_async", str(rendezvous.port)))
         visitor = await rendezvous.arrival()
         assert visitor.words == "stopped True"
@@ -133,7 +136,7 @@ async def test_cancelling_kills_the_process_group_after_the_grace_period(
         ("exit", "exited with status 3"),
         ("exit-0", "exited with status 0"),
         ("kill", "was killed (SIGKILL)"),
-        # It ends by itself with exit status 1, unless it is killed first for the closed socket.
+        # It exits with status 1, unless it is killed first for the closed socket.
         ("close", "the process that ran the handler"),
         ("scribble", "was killed (SIGKILL)"),
     ],
@@ -173,7 +176,8 @@ async def test_a_process_killed_between_jobs_costs_no_attempt(engine: Engine) ->
         for _ in range(5):
             [pid] = await pids_of(engine, worker)
             ProcessHandle(pid).kill()
-            job = await run(engine, "pid")  # submitted at once: before or after it is known
+            # submitted at once: before or after the death is noticed
+            job = await run(engine, "pid")
             assert job.attempt == 1
             assert result(job) != pid
 
@@ -244,10 +248,10 @@ async def test_processes_that_die_at_import_fail_their_jobs_and_do_not_spin(
         jobs = await asyncio.gather(*(run(engine, "hold", 0) for _ in range(3)))
         count = len(deaths.read_text().splitlines())
         monkeypatch.delenv("PROCESS_APP_DIES")
-        # What was wrong is mended: it goes on by itself.
+        # The cause is fixed: the pool recovers without help.
         assert result(await run(engine, "double", 1)) == 2
         assert len(pool_of(worker).pids()) <= 2
-    assert 3 <= count <= 6  # as many as there were jobs, and a pause after each
+    assert 3 <= count <= 6  # as many as there were jobs, with a pause after each
     for job in jobs:
         assert job.error is not None
         assert job.error.code == "worker-process-died"

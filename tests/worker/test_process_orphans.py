@@ -44,7 +44,7 @@ def a_worker(folder: Path, **settings: str) -> Iterator[Running]:
         "COATCHECK_DATABASE": f"sqlite:///{folder}/jobs.db",
         "COATCHECK_PROCESSES": "2",
         "COATCHECK_LOG_FORMAT": "json",
-        # Nobody waits for a lease here: the kernel tells that a worker is dead.
+        # Nothing waits for a lease here: the kernel reports that a worker is dead.
         "COATCHECK_LEASE_S": "600",
         **settings,
     }

@@ -88,7 +88,7 @@ async def test_a_job_that_waits_for_its_share_starts_when_it_has_one(
 async def test_a_single_tenant_is_claimed_for_without_checking_shares(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Claims under a share read lane by lane: there is one for each time that others may wait."""
+    """Claims under a share read lane by lane. There is one such claim whenever others may wait."""
     under_a_share, claim = [], engine.claim
 
     async def counted(

@@ -31,7 +31,7 @@ def app() -> App:
 
 
 class SettleGate:
-    """Holds back the settles of an engine, and says whose have come."""
+    """Holds the settles of an engine, and records whose have arrived."""
 
     def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         self._engine = engine
@@ -72,14 +72,14 @@ async def claimed(engine: Engine, job_id: str) -> None:
 async def test_a_slot_is_held_until_the_outcome_is_written(
     engine: Engine, slots: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else a job too many shows as running, from the next claim until that write."""
+    """Otherwise one job too many would be running, from the next claim until that write."""
     gate = SettleGate(engine, monkeypatch)
     jobs = [await engine.submit(Submission("double", json.dumps(n))) for n in range(slots + 2)]
     async with working(engine, replace(SETTINGS, processes=slots)):
         first = {job.id for job in jobs[:slots]}
         for job_id in first:
             await gate.holds(job_id)
-        # One that needs no process is claimed by a later look at all kinds.
+        # A job that needs no process is claimed by a later claim for all kinds.
         other = await engine.submit(Submission("on_the_loop"))
         await claimed(engine, other.id)
         assert await running(engine, "double") == first
@@ -92,7 +92,7 @@ async def test_a_slot_is_held_until_the_outcome_is_written(
 async def test_a_slot_is_free_after_an_outcome_that_cannot_be_written(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does an attempt that is not settled at all keep its slot."""
+    """An attempt that is not settled at all does not keep its slot either."""
     refused: list[str] = []
 
     async def settle(settlements: Sequence[Settlement]) -> Any:

@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def ran(path: Path) -> Counter[str]:
-    """How often each step has run."""
+    """Count how often each step has run."""
     return Counter(path.read_text().split())
 
 

@@ -37,7 +37,7 @@ def test_frames_are_reassembled(size: int) -> None:
 def test_invalid_messages_are_rejected(nonsense: bytes) -> None:
     begun = frame({"type": "begun", "number": 1})
     arriving = Splitter().feed(begun + len(nonsense).to_bytes(4) + bytes(4) + nonsense)
-    assert next(arriving).header["type"] == "begun"  # else nobody would know that it had
+    assert next(arriving).header["type"] == "begun"  # otherwise it would go unnoticed
     with pytest.raises(ValueError):
         next(arriving)
 

@@ -142,7 +142,7 @@ async def test_two_hundred_short_jobs_through_two_processes_beside_others(engine
             *(run(engine, "pid") for _ in range(20)),
         )
         after = pool_of(worker).pids()
-    # None was replaced; the second kind may have had a slot, and a process, of those beside them.
+    # None was replaced. The second kind may have used one of the extra slots and its process.
     assert set(pids) <= set(after)
     assert len(after) <= len(pids) + 2
     assert [result(job) for job in jobs[:200]] == [n * 2 for n in range(200)]
@@ -156,7 +156,7 @@ async def test_never_more_is_claimed_than_there_are_processes(
     async with working(engine, TWO):
         held = [await engine.submit(Submission("hold", str(rendezvous.port))) for _ in range(5)]
         visitors = [await rendezvous.arrival(), await rendezvous.arrival()]
-        # The slots of the others are free, and stay so: these go past what is held.
+        # The slots of the other pool are free, and stay so.
         for _ in range(20):
             assert (await run(engine, "on_the_loop")).state is State.SUCCEEDED
         states = [(await engine.get(job.id)).state for job in held]
@@ -184,16 +184,16 @@ async def test_idle_processes_cost_nothing(engine: Engine) -> None:
     async with working(engine, ONE):
         [child] = {result(await run(engine, "pid"))}
         await run(engine, "on_the_loop")
-        # It may only just have become idle, and on a busy machine that takes a while. Who looks
-        # 20 times a second is never still for this long.
+        # It may have become idle only just now, and a busy machine takes a while. A process that
+        # polls 20 times a second is never idle for this long.
         async with asyncio.timeout(30):
             before = -1
             while before != (before := _switches(child)):  # noqa: ASYNC110 - it tells nobody
-                await asyncio.sleep(0.5)  # the time that nothing happens in
+                await asyncio.sleep(0.5)  # the time in which nothing must happen
 
 
 def _switches(pid: int) -> int:
-    """How often the threads of a process have gone to sleep or were sent to."""
+    """Count the context switches of a process's threads."""
     found = 0
     for task in sorted(Path(f"/proc/{pid}/task").iterdir()):
         lines = (task / "status").read_text().splitlines()

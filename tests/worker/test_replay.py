@@ -40,7 +40,7 @@ async def test_changed_code_is_rejected(app: App, engine: Engine, shape: str) ->
             assert job.error.code == "steps-changed"
             assert CHANGED[what][2] in job.error.message
             assert script.ran["x"] == 0
-            await engine.resume(job.id)  # with the code it began with
+            await engine.resume(job.id)  # with the original code
             await result_of(engine, job.id)
             assert set(script.ran.values()) == {1}
 
@@ -204,7 +204,8 @@ async def test_a_fork_with_another_input_need_not_reach_copied_steps(
         job_id = await submit(engine, "reads", "a b c")
         await result_of(engine, job_id)
         steps = await engine.store.jobs.list_steps("default", job_id)
-        # A fork is made after what it takes over, if only by a millisecond: no clock tells of that.
+        # A fork is created after the steps it copies, if only by a millisecond, which no clock
+        # shows.
         while engine.clock.now() <= steps[-1].started_at:  # noqa: ASYNC110
             await asyncio.sleep(0)
         shorter = (await engine.fork(Fork(job_id, 2, '"a"'))).job
@@ -218,7 +219,7 @@ async def test_a_fork_with_another_input_need_not_reach_copied_steps(
 
 @pytest.mark.parametrize("way", ["refused", "signal", "cancelled"])
 async def test_an_unrecorded_step_may_run_again(app: App, engine: Engine, way: str) -> None:
-    """It was never on record, and what came after it is: that alone is no sign of other code."""
+    """It was never recorded, but a later step was: that alone is no sign of changed code."""
     ran: Counter[str] = Counter()
     calls = 0
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def claimed(engine: Engine, worker: str, count: int) -> list[Lease]:
-    """Have jobs run by a worker that does nothing."""
+    """Claim jobs for a worker that does nothing."""
     await engine.store.workers.register_worker(worker_info(worker))
     for _ in range(count):
         await engine.submit(Submission("sit"))

@@ -284,7 +284,7 @@ async def test_higher_priority_runs_first_and_a_paused_queue_not_at_all(
 
 
 async def test_age_boosts_are_evaluated_at_every_claim(app: App, store: Store) -> None:
-    """What a job has just made cheap goes on before what is older."""
+    """A boosted job starts before older ones."""
     order: list[str] = []
     loaded: dict[str, int] = {}
 

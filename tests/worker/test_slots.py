@@ -53,7 +53,7 @@ def executions(count: int, kind: str = "on_loop") -> list[Execution]:
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that advances on demand."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Ingest:
-    """The pipeline extract -> chunk -> index, and how often each was run."""
+    """The pipeline extract -> chunk -> index, and how often each step ran."""
 
     def __init__(self, app: App, gate: Gate | None = None) -> None:
         self.ran: Counter[str] = Counter()
@@ -84,7 +84,7 @@ async def test_replaying_a_finished_id_runs_zero_steps(app: App, engine: Engine)
         await engine.store.jobs.submit(again, engine.clock.now())
         await engine.store.jobs.resume("default", handle, engine.clock.now())
         assert await result_of(engine, handle) == {"chunks": 3}
-        await run(engine, "nothing")  # whatever was to be claimed before it has been
+        await run(engine, "nothing")  # all earlier claims are done
     assert pipeline.ran == {}
     assert await engine.get(handle) == before
 
@@ -147,7 +147,7 @@ async def test_concurrent_steps(app: App, engine: Engine, way: str) -> None:
     assert all(step.overlapped for step in await engine.store.jobs.list_steps("default", job.id))
 
 
-# The first of two is made and, as the second cannot be, never awaited.
+# The first call is never awaited, because the second raises.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_concurrent_steps_of_one_name_need_keys(app: App, engine: Engine) -> None:
     async def fetch(n: int) -> int:
@@ -338,7 +338,7 @@ async def test_reports_are_not_repeated_in_a_replay(app: App, engine: Engine, sh
     async with working(engine):
         job = await run(engine, "talk")
     logs = await said(engine, job.id, EventType.LOG)
-    # What comes after the last step on record may have been said, and may not.
+    # Reports after the last recorded step may or may not have been made.
     assert [line["message"] for line in logs] == ["before", "after", "after"]  # type: ignore[index]
     assert await said(engine, job.id, EventType.OUTPUT) == ["before"]
     assert job.progress is not None
@@ -479,7 +479,7 @@ async def test_a_long_backoff_frees_the_slot(app: App, store: Store, shape: str)
         assert (step.state, step.attempts, step.wake_at) == (StepState.WAITING, 1, job.run_at)
         assert step.error is not None
         clock.ahead_ms = 3_600_000
-        await run(engine, "quick")  # which has the worker look what is due
+        await run(engine, "quick")  # so that the worker checks for due jobs
         assert await result_of(engine, job_id) == 2
     assert (await engine.get(job_id)).attempt == 1
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Watched(StoreProxy):
-    """The real store, and what steps each report had; a report of progress can be held up."""
+    """The real store. It records the steps of each report, and can hold a report of progress."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
@@ -144,7 +144,7 @@ async def test_steps_are_recorded_in_order(app: App, store: Store) -> None:
     async def pipeline(ctx: Context) -> str:
         before = await ctx.step(first, wait=False)
         await ctx.progress(1, 2)
-        await watched.held.wait()  # the report with the first step is on its way
+        await watched.held.wait()  # the report with the first step is in progress
         asyncio.get_running_loop().call_later(0.2, watched.go_on.set)
         return str(await ctx.step(second, before))
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Unreliable(StoreProxy):
-    """The real store behind a switch: while it is down every verb in `verbs` fails."""
+    """The real store behind a switch: while it is down, every verb in `verbs` fails."""
 
     def __init__(self, store: Store, *verbs: str) -> None:
         super().__init__(store)
@@ -44,7 +44,7 @@ class Unreliable(StoreProxy):
         return guarded
 
 
-# G23: as often as it takes, not three times only.
+# G23: retried until it succeeds, not just three times.
 async def test_a_finished_job_is_settled_once_the_store_is_available(
     app: App, store: Store
 ) -> None:
@@ -107,7 +107,7 @@ async def test_a_worker_can_start_while_the_store_is_unavailable(app: App, store
 async def test_a_worker_that_reregisters_before_a_claim_keeps_its_jobs(
     app: App, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was taken for lost while it looked what it holds: the claim is its new self's."""
+    """It is declared lost while it lists its jobs, so the claim belongs to the new registration."""
 
     @app.job
     async def note(ctx: Context) -> int:
@@ -146,7 +146,7 @@ def test_the_poll_interval_grows_with_failures_and_shrinks_with_successes() -> N
     assert seen == [2, 4, 8, 16, 30, 30]
     poll.record_success()
     poll.record_success()
-    poll.record_failure()  # it counts from the beginning again
+    poll.record_failure()  # counting starts again
     for _ in range(5):
         poll.record_success()
     assert poll.interval_s == 15

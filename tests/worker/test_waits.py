@@ -31,7 +31,7 @@ async def send(engine: Engine, job_id: str, name: str, data: str = "true") -> No
 
 
 class Calls:
-    """A handler of either shape that does the same, and how often it was called."""
+    """An async and a def handler that do the same, and how often they were called."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -79,7 +79,7 @@ async def test_a_sleeping_job_holds_no_slot(app: App, store: Store, shape: str) 
         await run(engine, "quick")
         assert (await engine.get(job_id)).state is State.WAITING
         clock.ahead_ms = 3_600_000
-        await run(engine, "quick")  # which has the worker look what is due
+        await run(engine, "quick")  # so that the worker checks for due jobs
         assert await result_of(engine, job_id) == 1
     assert (seen.calls, seen.ran["work"]) == (2, 1)
     logs = await said(engine, job_id, EventType.LOG)

@@ -30,7 +30,7 @@ def job(kind: str, input_: object = None) -> JobInsert:
 
 
 async def until_ready(warm_process: WarmProcess) -> None:
-    """Have the process started, and wait until it can be given something to do."""
+    """Start the process, and wait until it is ready."""
     async with asyncio.timeout(LONG_S):
         if warm_process._warm:  # it is about to end
             await warm_process._all_gone.wait()
