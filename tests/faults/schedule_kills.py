@@ -18,8 +18,8 @@ from coatcheck import App, Context
 from coatcheck.engine.engine import Engine
 from coatcheck.settings import Settings
 from coatcheck.store.open import store_for
-from coatcheck.store.postgres import job_operations as postgres_jobs
-from coatcheck.store.sqlite import job_operations as sqlite_jobs
+from coatcheck.store.postgres.operations import jobs as postgres_jobs
+from coatcheck.store.sqlite.operations import jobs as sqlite_jobs
 
 POINTS = ("before", "inside", "after")
 
