@@ -125,7 +125,7 @@ def test_log_lines_are_json_without_a_terminal(tmp_path: Path, app_reference: st
 
     assert {
         "process started",
-        "submitted",
+        "job submitted",
         "worker started",
         "handler failed",
         "worker stopped",

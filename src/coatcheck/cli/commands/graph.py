@@ -91,7 +91,7 @@ def _run_job(
         )
         # The surface deletes an upload of its own after an hour, even if this command dies.
         with GraphClient(api.url, api_key) as graphs:
-            job_id = graphs.hand_in(path, kind, f"cli-{uuid.uuid4()}")
+            job_id = graphs.submit(path, kind, f"cli-{uuid.uuid4()}")
     job = follow(api, job_id, timeout)
     if job["finished_at"] is None:
         complain(f"job {job['id']} is still {job['state']}; it continues")

@@ -16,7 +16,7 @@ from coatcheck.descriptors import DescriptorBudget, reachable_limit
 from coatcheck.errors import ConfigurationError
 from coatcheck.private_files import is_open_to_others
 from coatcheck.settings import Settings
-from coatcheck.store.sqlite.locks import refuse_network_filesystem
+from coatcheck.store.sqlite.database.locks import refuse_network_filesystem
 
 GIB = 1024**3
 LOW_SPACE = GIB

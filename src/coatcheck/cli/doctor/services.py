@@ -69,7 +69,7 @@ def _blob_findings(settings: Settings, database_scheme: str) -> Iterator[Finding
     except CoatcheckError as error:
         yield problem("blobs", str(error), _BLOBS_ADVICE)
     else:
-        yield ok("blobs", f"{bucket.place} accepts writes")
+        yield ok("blobs", f"{bucket.location} accepts writes")
         if not settings.blobs and database_scheme in ("postgresql", "postgres"):
             message = "blobs are in a local folder, but the database is remote"
             advice = "use a store that all machines can reach: COATCHECK_BLOBS=s3://bucket"

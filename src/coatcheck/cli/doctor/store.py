@@ -18,10 +18,10 @@ from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.model.state import State
 from coatcheck.settings import Settings
 from coatcheck.store.base import JobFilter, QueueStatus, RegisteredWorker, Store
-from coatcheck.store.migrations import Migration, pending
 from coatcheck.store.open import store_for
-from coatcheck.store.sqlite.connection import connect, translate
-from coatcheck.store.sqlite.schema import MIGRATIONS, applied_number
+from coatcheck.store.shared.migrations import Migration, pending
+from coatcheck.store.sqlite.database.connection import connect, translate
+from coatcheck.store.sqlite.database.schema import MIGRATIONS, applied_number
 
 AREA = "store"
 _ADVICE = "correct COATCHECK_DATABASE (--database)"

@@ -156,7 +156,7 @@ class _Server(uvicorn.Server):
                     cockpit=Cockpit().endpoints,
                 ),
                 # uvicorn only calls it to create a protocol.
-                http=partial(TimeoutProtocol, most_connections=current_budget().connections),  # type: ignore[arg-type]
+                http=partial(TimeoutProtocol, max_connections=current_budget().connections),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 log_config=None,
