@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 
-from coatcheck.store.sqlite.schema import MIGRATIONS
+from coatcheck.store.sqlite.database.schema import MIGRATIONS
 from tests.cli.diagnosis import diagnose, of_area
 from tests.cli.processes import run_to_end
 
@@ -31,7 +31,7 @@ def test_where_all_is_well(dsn: str, schema: str, tmp_path: Path) -> None:
 
     assert found["ok"] is True
     [(level, said)] = of_area(found, "store")
-    assert (level, f"schema '{schema}' takes writes" in said) == ("ok", True)
+    assert (level, f"schema '{schema}' accepts writes" in said) == ("ok", True)
     assert of_area(found, "migrations") == [("ok", f"all {len(MIGRATIONS)} are applied")]
     assert [level for level, _ in of_area(found, "clock")] == ["ok", "ok"]
     assert of_area(found, "disk") == [], "the disk is the database server's"

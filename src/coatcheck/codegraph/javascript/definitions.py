@@ -1,4 +1,4 @@
-"""Reading functions and classes of JavaScript and TypeScript."""
+"""Reads functions and classes of JavaScript and TypeScript."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coatcheck.codegraph.javascript.expressions import (
     PROPERTY,
     JavaScriptExpressions,
 )
-from coatcheck.codegraph.python.names import MAX_SIGNATURE, not_too_deep
+from coatcheck.codegraph.python.names import MAX_SIGNATURE, depth_limited
 from coatcheck.codegraph.python.scopes import NameScope
 from coatcheck.codegraph.summary import Class, Function, Var
 
@@ -24,15 +24,15 @@ _ACCESS = {"accessibility_modifier", "readonly", "override_modifier"}
 class JavaScriptDefinitions(JavaScriptExpressions):
     """Reads definitions."""
 
-    # The last: a method of an object that is written out, as opposed to `if (...) {`.
-    telling = re.compile(
+    # The last alternative is a method of an object literal, as opposed to `if (...) {`.
+    relevant = re.compile(
         rb"=>|\b(?:class|function|import|require|exports?|module)\b"
         rb"|\b(?!(?:if|for|while|switch|catch|with)\b)[\w$]+\s*\([^{}]*\)\s*[{:]"
     )
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
-        # What a parameter is taken apart into, when the body is read: (pattern, place).
+        # Destructured parameters, which are bound when the body is read: (pattern, variable).
         self._patterns: dict[int, list[tuple[Node, Var]]] = {}
 
     @abstractmethod
@@ -42,7 +42,7 @@ class JavaScriptDefinitions(JavaScriptExpressions):
     # --- functions
 
     def function(self, node: Node) -> Var:
-        """Read a function where it stands; its body waits."""
+        """Read a function; queue its body."""
         scope = self.scope
         written = node.child_by_field_name("name")
         name = self.pending_name
@@ -68,7 +68,7 @@ class JavaScriptDefinitions(JavaScriptExpressions):
                 self.copy(self.object_var, this)
         inner.first_parameter = this or scope.first_parameter
         result = self.new_var()
-        self.annotation_var(node.child_by_field_name("return_type"), result)
+        self.annotate(node.child_by_field_name("return_type"), result)
         positional, rest, defaults, stored_parameters = self._parameters(node, inner, this)
         if takes_this:
             positional.insert(0, ("this", this))
@@ -120,7 +120,7 @@ class JavaScriptDefinitions(JavaScriptExpressions):
             if name == "this":
                 continue
             self._bind_parameter(pattern, var, inner)
-            self.annotation_var(child.child_by_field_name("type"), var)
+            self.annotate(child.child_by_field_name("type"), var)
             positional.append((name, var))
             if default is not None:
                 defaults.append((name, self.expression(default)))
@@ -142,8 +142,8 @@ class JavaScriptDefinitions(JavaScriptExpressions):
         else:
             self._patterns.setdefault(inner.function, []).append((pattern, var))
 
-    def read_waiting(self) -> None:
-        """Read the bodies of the functions; those may leave others to read."""
+    def read_bodies(self) -> None:
+        """Read the queued bodies, which may queue others."""
         while self.waiting:
             node, scope = self.waiting.popleft()
             self.scope = scope
@@ -155,15 +155,15 @@ class JavaScriptDefinitions(JavaScriptExpressions):
                 if body.type == "statement_block":
                     self.block(body)
                 else:
-                    self.returned(self.expression(body))
+                    self.add_return(self.expression(body))
             self.resolve_pending(scope)
 
     @abstractmethod
     def declare(self, pattern: Node, value: Var) -> None:
         """Declare the variables of a pattern (statements.py)."""
 
-    def returned(self, var: Var) -> None:
-        """Note what the function being read returns."""
+    def add_return(self, var: Var) -> None:
+        """Record a return value of the current function."""
         if not var or self.scope.function < 0:
             return
         function = self.summary.functions[self.scope.function]
@@ -177,13 +177,13 @@ class JavaScriptDefinitions(JavaScriptExpressions):
         self.copy(var, function.result)
 
     def generator_values(self) -> Var:
-        """Return the place of what the function being read yields."""
+        """Return the variable of the values that the current function yields."""
         if self.scope.function < 0:
             return 0
         return self.summary.functions[self.scope.function].yields
 
     def _signature(self, node: Node, name: str) -> str:
-        """Write names and types as they are written; default values are not structure."""
+        """Return the signature: names and types as written, without default values."""
         parts = []
         for child in self._written_parameters(node):
             pattern = child.child_by_field_name("pattern") or child
@@ -199,8 +199,8 @@ class JavaScriptDefinitions(JavaScriptExpressions):
 
     # --- types
 
-    def annotation_var(self, annotation: Node | None, var: Var) -> None:  # noqa: C901
-        """Say what a place is annotated with: believed where nothing else is known of it."""
+    def annotate(self, annotation: Node | None, var: Var) -> None:  # noqa: C901
+        """Record a variable's type, a fallback for an empty variable."""
         if annotation is None or not var:
             return
         waiting = [annotation]
@@ -217,7 +217,7 @@ class JavaScriptDefinitions(JavaScriptExpressions):
                     loaded = self.load(loaded, other, node)
                 self.summary.annotations.append((var, loaded))
             elif node.type == "array_type":
-                self._annotation_elements(node, var)
+                self._annotate_elements(node, var)
             elif node.type == "generic_type":
                 name = node.child_by_field_name("name")
                 arguments = node.child_by_field_name("type_arguments")
@@ -226,16 +226,16 @@ class JavaScriptDefinitions(JavaScriptExpressions):
                 if self.text(name) == "Promise":
                     waiting.extend(arguments.named_children)
                 elif self.text(name) in _ARRAYS:
-                    self._annotation_elements(arguments, var)
+                    self._annotate_elements(arguments, var)
                 else:
                     waiting.append(name)
 
-    @not_too_deep(None)
-    def _annotation_elements(self, node: Node, var: Var) -> None:
-        """Hint what is in the brackets as the elements of a place."""
+    @depth_limited(None)
+    def _annotate_elements(self, node: Node, var: Var) -> None:
+        """Record the type argument as the type of a variable's elements."""
         element = self.new_var()
         for one in node.named_children[:1]:
-            self.annotation_var(one, element)
+            self.annotate(one, element)
         holder = self.container("list", [(None, 0, element)])
         self.summary.annotations.append((var, -holder))
 
@@ -274,7 +274,7 @@ class JavaScriptDefinitions(JavaScriptExpressions):
             definition,
             tuple(base for base in bases if base),
             0,
-            tuple((name, self.outside(inner, name)) for name in inner.assigned),
+            tuple((name, self.shared_var(inner, name)) for name in inner.assigned),
             (),
         )
         return var
@@ -311,10 +311,10 @@ class JavaScriptDefinitions(JavaScriptExpressions):
             if key is None:
                 return
             name = self.property_name(key)
-            var = self.named(name, value) if value is not None else self.new_var()
+            var = self.named_expression(name, value) if value is not None else self.new_var()
             annotated = self.new_var()
             self.copy(var, annotated)
-            self.annotation_var(node.child_by_field_name("type"), annotated)
+            self.annotate(node.child_by_field_name("type"), annotated)
             target = cls if "static" in words else this
             line = node.start_point.row + 1
             self.summary.stores.append((target, name, annotated, self.scope.caller, line))
@@ -336,14 +336,14 @@ class JavaScriptDefinitions(JavaScriptExpressions):
                 self.summary.decorations.append((made, setter, value, caller, line))
             return
         if words & {"static", "get"}:
-            wrapper = self.outside(self.module, PROPERTY if "get" in words else CLASS_METHOD)
+            wrapper = self.shared_var(self.module, PROPERTY if "get" in words else CLASS_METHOD)
             made = self.new_var()
             self.summary.decorations.append((made, wrapper, value, caller, line))
             value = made
         scope.assigned[name] = [value]
 
     def super_(self) -> Var:
-        """Return what `super` is here."""
+        """Return the variable of `super`."""
         if self.scope.owner < 0:
             return 0
         result = self.new_var()

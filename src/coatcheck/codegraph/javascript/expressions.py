@@ -1,4 +1,4 @@
-"""Reading expressions of JavaScript and TypeScript; each returns the place of its value."""
+"""Reads expressions of JavaScript and TypeScript; each returns the variable of its value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHAINS = {
     "as_expression": None,
     "satisfies_expression": None,
 }
-# Most words are not assigned to: nothing is tried again with a part of one.
+# Possessive, so that the search does not retry with part of a word.
 _ASSIGNED = re.compile(rb"(?<![.\w$])([A-Za-z_$][\w$]*+)\s*+(?:=(?![=>])|[-+*/|&?]{1,2}=)")
 _DECLARED = re.compile(rb"\b(?:const|let|var)\s++([A-Za-z_$][\w$]*+)\s*+=(?![=>])")
 FUNCTIONS = {
@@ -31,7 +31,7 @@ FUNCTIONS = {
     "generator_function_declaration",
     "method_definition",
 }
-# A place in `unknown_names` under these names is what decorates a member of a class.
+# A variable in `unknown_names` under these names decorates a member of a class.
 CLASS_METHOD, PROPERTY = "%classmethod", "%property"
 
 
@@ -69,7 +69,7 @@ class JavaScriptExpressions(Names, ABC):
 
     @staticmethod
     def _reassigned(source: bytes) -> set[str]:
-        """Return the names that are assigned after they are declared, maybe by other functions."""
+        """Return the names that are assigned after their declaration, maybe by other functions."""
         counts: dict[bytes, int] = {}
         for name in _ASSIGNED.findall(source):
             counts[name] = counts.get(name, 0) + 1
@@ -79,7 +79,7 @@ class JavaScriptExpressions(Names, ABC):
 
     @abstractmethod
     def function(self, node: Node) -> Var:
-        """Read a function where it stands (definitions.py)."""
+        """Read a function (definitions.py)."""
 
     @abstractmethod
     def class_(self, node: Node) -> Var:
@@ -87,18 +87,18 @@ class JavaScriptExpressions(Names, ABC):
 
     @abstractmethod
     def super_(self) -> Var:
-        """Return what `super` is here (definitions.py)."""
+        """Return the variable of `super` (definitions.py)."""
 
     @abstractmethod
     def bind_target(self, target: Node, value: Var) -> None:
-        """Assign to whatever stands on the left (statements.py)."""
+        """Assign to a target (statements.py)."""
 
     @abstractmethod
     def generator_values(self) -> Var:
-        """Return the place of what the function being read yields (definitions.py)."""
+        """Return the variable of the values that the current function yields (definitions.py)."""
 
-    def named(self, name: str, node: Node) -> Var:
-        """Read an expression whose value takes a name, as functions and classes do."""
+    def named_expression(self, name: str, node: Node) -> Var:
+        """Read an expression that takes a name, as functions and classes do."""
         self.pending_name = name
         var = self.expression(node)
         self.pending_name = None
@@ -160,7 +160,7 @@ class JavaScriptExpressions(Names, ABC):
         return var
 
     def load(self, base: Var, attribute: str, node: Node) -> Var:
-        """Read an attribute."""
+        """Load an attribute."""
         if not base:
             return 0
         result = self.new_var()
@@ -179,7 +179,7 @@ class JavaScriptExpressions(Names, ABC):
         return result
 
     def literal_var(self, node: Node) -> Key:
-        """Return a key that is written out."""
+        """Return a literal key."""
         if node.type == "number":
             text = self.text(node)
             return int(text) if text.isdigit() else None
@@ -199,7 +199,7 @@ class JavaScriptExpressions(Names, ABC):
         return self.call(node, callee, arguments)
 
     def call(self, node: Node, callee: Var, arguments: Node | None) -> Var:
-        """Note a call of a place with the arguments that are written."""
+        """Record a call of a variable with arguments."""
         positional: list[Var] = []
         if arguments is not None and arguments.type == "arguments":
             for argument in arguments.named_children:
@@ -235,7 +235,7 @@ class JavaScriptExpressions(Names, ABC):
         return self.call(node, callee, node.child_by_field_name("arguments"))
 
     def _jsx(self, node: Node) -> Var:
-        """Read an element: a component of ours is called with its properties."""
+        """Read an element: a component of the archive is called with its properties."""
         name = node.child_by_field_name("name")
         callee = 0
         if name is not None and (self.text(name)[:1].isupper() or name.type != "identifier"):
@@ -291,7 +291,11 @@ class JavaScriptExpressions(Names, ABC):
         if left is None or right is None:
             return 0
         name = left if left.type == "identifier" else left.child_by_field_name("property")
-        value = self.named(self.text(name), right) if name is not None else self.expression(right)
+        value = (
+            self.named_expression(self.text(name), right)
+            if name is not None
+            else self.expression(right)
+        )
         self.bind_target(left, value)
         return value
 
@@ -315,8 +319,8 @@ class JavaScriptExpressions(Names, ABC):
         return 0
 
     def _sequence(self, node: Node) -> Var:
-        var_list = [self.expression(child) for child in node.named_children]
-        return var_list[-1] if var_list else 0
+        operands = [self.expression(child) for child in node.named_children]
+        return operands[-1] if operands else 0
 
     # --- literals
 
@@ -347,13 +351,13 @@ class JavaScriptExpressions(Names, ABC):
         return self.container("list", elements)
 
     def container(self, kind: str, elements: list[Element]) -> Var:
-        """Make a container."""
+        """Create a container."""
         result = self.new_var()
         self.summary.containers.append((result, kind, tuple(elements)))
         return result
 
     def _object(self, node: Node) -> Var:
-        """Read an object; its functions have it as their `this`."""
+        """Read an object literal, the `this` of its functions."""
         elements: list[Element] = []
         result = self.new_var()
         outer, self.object_var = self.object_var, result
@@ -367,7 +371,7 @@ class JavaScriptExpressions(Names, ABC):
                     elements.append((None, key_var, self.expression(value)))
                     continue
                 name = self.property_name(key)
-                elements.append((name, 0, self.named(name, value)))
+                elements.append((name, 0, self.named_expression(name, value)))
             elif child.type == "shorthand_property_identifier":
                 name = self.text(child)
                 elements.append((name, 0, self.read_name(name)))
@@ -384,6 +388,6 @@ class JavaScriptExpressions(Names, ABC):
     object_var: Var = 0
 
     def property_name(self, node: Node) -> str:
-        """Return the name of a property, without its quotes."""
+        """Return the name of a property, without quotes."""
         text = self.text(node)
         return text[1:-1] if node.type == "string" else text

@@ -27,7 +27,7 @@ _GLOBALS_WORDS = (
     "Float64Array ArrayBuffer DataView eval"
 )
 _GLOBALS = frozenset(_GLOBALS_WORDS.split())
-# Methods of arrays that call their first argument with an element, and what they hand back.
+# Methods of arrays that call their first argument with an element, and their results.
 _CALLING = {
     "map": "made", "flatMap": "made", "forEach": None, "filter": "same", "find": "element",
     "findLast": "element", "some": None, "every": None, "findIndex": None, "sort": "same",
@@ -35,7 +35,7 @@ _CALLING = {
 
 
 class JavaScriptArchive(SourceArchive):
-    """Finds modules by the path that an import writes."""
+    """Resolves imports by path."""
 
     def __init__(self, summaries: dict[str, PackedSummary]) -> None:
         self.modules = []
@@ -48,26 +48,26 @@ class JavaScriptArchive(SourceArchive):
             self._by_path[path] = module
 
     def submodule(self, package: Module, name: str) -> Module | None:
-        """Return None: a module of JavaScript holds no others."""
+        """Return None: a module of JavaScript has no submodules."""
         del package, name
         return None
 
     def absolute(self, importer: Module, name: str) -> Module | None:
-        """Return the file that a specifier names; None for packages."""
+        """Return the file that a specifier names, or None for a package."""
         if not name.startswith("."):
             return None
         path = posixpath.normpath(posixpath.join(importer.folder, name))
         stem, _, ending = path.rpartition(".")
         candidates = [path, *(path + ending for ending in _ENDINGS)]
         if ending in {"js", "mjs", "cjs", "jsx"}:
-            # TypeScript names the file that will be there once it is compiled.
+            # TypeScript names the compiled file.
             candidates.extend(stem + other for other in _ENDINGS)
         candidates.extend(f"{path}/index{other}" for other in _ENDINGS)
         return next((self._by_path[one] for one in candidates if one in self._by_path), None)
 
 
 class JavaScriptLinker(Linker):
-    """Links the files of an archive."""
+    """Links JavaScript and TypeScript."""
 
     implicit_constructors = True
 
@@ -85,7 +85,7 @@ class JavaScriptLinker(Linker):
     ) -> None:
         found = self._find(module, dots, name)
         if found is None and name.startswith("."):
-            return  # of the archive, but not in it
+            return  # in the project, but not in the archive
         if found is None and attribute == "default" and var:
             self._note_import(module, name, line)
             self.add(var, self.external(name))
@@ -102,7 +102,7 @@ class JavaScriptLinker(Linker):
     # --- objects
 
     def on_load(self, value: int, load: Load) -> None:
-        """Send `value.attribute` to the load's result."""
+        """Load an attribute of a value."""
         result, attribute, _, _ = load
         kind = self.kind[value]
         container = self.container_of(value)
@@ -116,7 +116,7 @@ class JavaScriptLinker(Linker):
             super().on_load(value, load)
 
     def on_store(self, value: int, store: Store) -> None:
-        """Store a place's values in `value.attribute`."""
+        """Store a variable in an attribute of a value."""
         container = self.container_of(value)
         if container is not None and container.kind == "object":
             self.put(container, store[0], store[1])
@@ -124,7 +124,7 @@ class JavaScriptLinker(Linker):
             super().on_store(value, store)
 
     def on_item(self, value: int, data: tuple[int, Key, int, int, int]) -> None:
-        """Send `value[key]` to a place."""
+        """Load `value[key]`."""
         result, key, _, caller, line = data
         if isinstance(key, str) and self.kind[value] in {
             kinds.INSTANCE,
@@ -135,7 +135,7 @@ class JavaScriptLinker(Linker):
             super().on_item(value, data)
 
     def iterate(self, value: int, result: int, caller: int, line: int) -> None:
-        """Send what iterating over a value yields to a place."""
+        """Send the elements of an iterable value to a variable."""
         container = self.container_of(value)
         if container is None or container.kind != "object":
             super().iterate(value, result, caller, line)
@@ -143,7 +143,7 @@ class JavaScriptLinker(Linker):
     # --- calls
 
     def call_function(self, function: LinkedFunction, receiver: int | None, site: CallSite) -> None:
-        """Call a function; a method that is called on nothing has no `this`."""
+        """Call a function; a method called without receiver has no `this`."""
         if receiver is None and function.owner >= 0:
             positional = (0, *site.positional)
             site = CallSite(
@@ -152,7 +152,7 @@ class JavaScriptLinker(Linker):
         super().call_function(function, receiver, site)
 
     def call_outside(self, value: int, site: CallSite) -> None:
-        """Call a global, or something that was imported."""
+        """Call a global or an imported object."""
         kind = self.kind[value]
         name = self.first[value]
         if kind == kinds.METHOD_OF:
@@ -190,7 +190,9 @@ class JavaScriptLinker(Linker):
             self.copy(other.all, container.any)
 
     def on_await(self, value: int, data: tuple[int, int, int]) -> None:
-        """Send what `await value` comes to, to a place; what is no promise is itself."""
+        """Send the result of `await value` to a variable; a value that is no promise is its own
+        result.
+        """
         if self.kind[value] in {kinds.COROUTINE, kinds.GENERATOR}:
             super().on_await(value, data)
         else:

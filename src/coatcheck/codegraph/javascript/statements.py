@@ -1,4 +1,4 @@
-"""Reading statements of JavaScript and TypeScript, and what a module takes and gives."""
+"""Reads statements of JavaScript and TypeScript, imports and exports included."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from coatcheck.codegraph.javascript.definitions import JavaScriptDefinitions
-from coatcheck.codegraph.python.names import not_too_deep
+from coatcheck.codegraph.python.names import depth_limited
 from coatcheck.codegraph.python.scopes import Changes, Loop
 from coatcheck.codegraph.summary import DefinitionSummary, ModuleSummary, Var
 
-# What `module.exports = ...` gives: the module itself, for whoever requires it.
+# The value of `module.exports = ...`: the module itself, for `require`.
 WHOLE = "="
 _HOISTED = {"function_declaration", "generator_function_declaration"}
 
 
 class JavaScriptStatements(JavaScriptDefinitions):
-    """Reads a file."""
+    """Reads a file of JavaScript or TypeScript."""
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
@@ -60,13 +60,13 @@ class JavaScriptStatements(JavaScriptDefinitions):
         end = root.end_point.row + 1
         self.summary.definitions.append(DefinitionSummary("module", "", "", 1, end, None, -1))
         self.block(root)
-        self.read_waiting()
+        self.read_bodies()
         self.finish()
         self.summary.exports = dict(self._exports)
         return self.summary
 
     def block(self, node: Node) -> None:
-        """Read statements one after the other, functions before them all."""
+        """Read statements in order, function declarations first."""
         for statement in node.named_children:
             inner = statement.child_by_field_name("declaration") or statement
             if inner.type in _HOISTED:
@@ -79,7 +79,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
         for statement in node.named_children:
             self.statement(statement)
 
-    @not_too_deep(None)
+    @depth_limited(None)
     def statement(self, node: Node) -> None:
         """Read one statement."""
         reader = self._statements.get(node.type)
@@ -112,12 +112,16 @@ class JavaScriptStatements(JavaScriptDefinitions):
             is_name = target.type == "identifier"
             var = 0
             if value is not None:
-                var = self.named(self.text(target), value) if is_name else self.expression(value)
+                var = (
+                    self.named_expression(self.text(target), value)
+                    if is_name
+                    else self.expression(value)
+                )
             annotation = declarator.child_by_field_name("type")
             if annotation is not None:
                 annotated = self.new_var()
                 self.copy(var, annotated)
-                self.annotation_var(annotation, annotated)
+                self.annotate(annotation, annotated)
                 var = annotated
             self.declare(target, var)
 
@@ -140,7 +144,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
         elif kind in {"member_expression", "subscript_expression"}:
             self.bind_target(pattern, value)
 
-    @not_too_deep(None)
+    @depth_limited(None)
     def _declare_property(self, node: Node, value: Var) -> None:
         if node.type == "pair_pattern":
             key, inner = node.child_by_field_name("key"), node.child_by_field_name("value")
@@ -152,7 +156,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
             left = node.child_by_field_name("left") or node
             self.declare(node, self.load(value, self.text(left), node))
 
-    @not_too_deep(None)
+    @depth_limited(None)
     def _declare_elements(self, pattern: Node, value: Var) -> None:
         line, caller = pattern.start_point.row + 1, self.scope.caller
         index = 0
@@ -171,7 +175,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
                     self.declare(child, element)
 
     def bind_target(self, target: Node, value: Var) -> None:
-        """Assign a value to whatever stands on the left."""
+        """Assign a value to a target."""
         line, caller = target.start_point.row + 1, self.scope.caller
         if target.type == "identifier":
             self._assign_name(self.text(target), value)
@@ -213,11 +217,11 @@ class JavaScriptStatements(JavaScriptDefinitions):
             line, caller = target.start_point.row + 1, self.scope.caller
             self.summary.stores.append((var, attribute, value, caller, line))
 
-    # --- flow
+    # --- control flow
 
     def _return(self, node: Node) -> None:
         if node.named_children:
-            self.returned(self.expression(node.named_children[0]))
+            self.add_return(self.expression(node.named_children[0]))
         self.scope.ended = True
 
     def _throw(self, node: Node) -> None:
@@ -228,10 +232,10 @@ class JavaScriptStatements(JavaScriptDefinitions):
         self.scope.ended = True
 
     def _branch(self, body: Node | None) -> Changes | None:
-        mark = self.scope.mark()
+        mark = self.scope.begin_branch()
         if body is not None:
             self.statement(body)
-        return self.scope.take(mark)
+        return self.scope.end_branch(mark)
 
     def _if(self, node: Node) -> None:
         condition = node.child_by_field_name("condition")
@@ -240,7 +244,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
         ends = [
             self._branch(node.child_by_field_name(name)) for name in ("consequence", "alternative")
         ]
-        self.scope.merge(ends, self.join)
+        self.scope.merge_branches(ends, self.join)
 
     def _for_in(self, node: Node) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -268,38 +272,38 @@ class JavaScriptStatements(JavaScriptDefinitions):
 
     def _loop(self, node: Node, head: Callable[[], None]) -> None:
         scope = self.scope
-        mark = scope.mark()
+        mark = scope.begin_branch()
         loop = Loop(scope.log_position())
         scope.loops.append(loop)
         head()
         body = node.child_by_field_name("body")
         if body is not None:
             self.statement(body)
-        scope.take(mark)
+        scope.end_branch(mark)
         scope.loops.pop()
         assigned = scope.assigned_since(loop.start)
         for name, join in loop.joins:
             for var in dict.fromkeys(assigned.get(name, ())):
                 self.copy(var, join)
-        for name, var_list in assigned.items():
+        for name, operands in assigned.items():
             before = scope.versions.get(name, (0, 0))[0]
-            scope.bind(name, self.join([before, *var_list]))
+            scope.bind(name, self.join([before, *operands]))
 
     def _try(self, node: Node) -> None:
         scope = self.scope
-        start, mark = scope.log_position(), scope.mark()
+        start, mark = scope.log_position(), scope.begin_branch()
         body = node.child_by_field_name("body")
         if body is not None:
             self.block(body)
-        ends = [scope.take(mark)]
-        halfway = {
-            name: self.join([scope.versions.get(name, (0, 0))[0], *var_list])
-            for name, var_list in scope.assigned_since(start).items()
+        ends = [scope.end_branch(mark)]
+        interrupted = {
+            name: self.join([scope.versions.get(name, (0, 0))[0], *operands])
+            for name, operands in scope.assigned_since(start).items()
         }
         handler = node.child_by_field_name("handler")
         if handler is not None:
-            mark = scope.mark()
-            for name, var in halfway.items():
+            mark = scope.begin_branch()
+            for name, var in interrupted.items():
                 scope.bind(name, var)
             parameter = handler.child_by_field_name("parameter")
             if parameter is not None:
@@ -307,8 +311,8 @@ class JavaScriptStatements(JavaScriptDefinitions):
             inner = handler.child_by_field_name("body")
             if inner is not None:
                 self.block(inner)
-            ends.append(scope.take(mark))
-        scope.merge(ends, self.join)
+            ends.append(scope.end_branch(mark))
+        scope.merge_branches(ends, self.join)
         finalizer = node.child_by_field_name("finalizer")
         if finalizer is not None:
             self._block_of(finalizer)
@@ -320,12 +324,12 @@ class JavaScriptStatements(JavaScriptDefinitions):
         body = node.child_by_field_name("body")
         ends: list[Changes | None] = [{}]
         for case in body.named_children if body is not None else ():
-            mark = self.scope.mark()
+            mark = self.scope.begin_branch()
             for child in case.named_children:
                 self.statement(child)
             self.scope.ended = False
-            ends.append(self.scope.take(mark))
-        self.scope.merge(ends, self.join)
+            ends.append(self.scope.end_branch(mark))
+        self.scope.merge_branches(ends, self.join)
 
     # --- declarations
 
@@ -408,7 +412,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
         if declaration is not None:
             self._export_declaration(declaration, is_default="default" in words)
         elif value is not None:
-            var = self.named("default", value)
+            var = self.named_expression("default", value)
             self._give("default", var)
         elif "=" in words and node.named_children:
             self._give(WHOLE, self.expression(node.named_children[0]))
@@ -425,7 +429,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
             self._give(shown, var)
             return
         if is_default and declaration.child_by_field_name("name") is None:
-            self._give("default", self.named("default", declaration))
+            self._give("default", self.named_expression("default", declaration))
             return
         before = self.scope.bound
         self.statement(declaration)
@@ -447,7 +451,7 @@ class JavaScriptStatements(JavaScriptDefinitions):
                     continue
                 shown = self.text(one.child_by_field_name("alias") or name)
                 if source is None:
-                    self._give(shown, self.outside(self.module, self.text(name)))
+                    self._give(shown, self.shared_var(self.module, self.text(name)))
                 else:
                     var = self.new_var()
                     item = (var, 0, source, self.text(name), caller, line)

@@ -1,4 +1,4 @@
-"""Reading Go."""
+"""Reads Go."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from coatcheck.codegraph.packages.reader import PackageReader
-from coatcheck.codegraph.python.names import not_too_deep
+from coatcheck.codegraph.python.names import depth_limited
 from coatcheck.codegraph.summary import (
     Class,
     DefinitionSummary,
@@ -20,9 +20,9 @@ _CHAINS = {"call_expression": "function", "selector_expression": "operand"}
 
 
 class GoReader(PackageReader):
-    """Reads a file of Go."""
+    """Reads a Go file."""
 
-    telling = re.compile(rb"\b(?:func|type)\b")
+    relevant = re.compile(rb"\b(?:func|type)\b")
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
@@ -81,7 +81,7 @@ class GoReader(PackageReader):
             var = self.new_var()
             line = spec.start_point.row + 1
             self.summary.imports.append((var, 0, source, None, 0, line))
-            # An import is the file's own, not the package's.
+            # An import belongs to the file, not to the package.
             self.variables[0][name] = var
 
     # --- types
@@ -135,7 +135,7 @@ class GoReader(PackageReader):
         return 0
 
     def _declare_type(self, var: Var, node: Node | None) -> None:
-        """Believe a declared type; of slices and maps, of their elements."""
+        """Record a declared type; of slices and maps, the type of the elements."""
         while node is not None and node.type == "pointer_type":
             node = node.named_children[0]
         if node is None:
@@ -146,9 +146,9 @@ class GoReader(PackageReader):
             kind = "dict" if node.type == "map_type" else "list"
             self._hold(var, self._container(kind, [(None, 0, element)]))
         else:
-            self.believe(var, self._type(node))
+            self.annotate(var, self._type(node))
 
-    @not_too_deep(None)
+    @depth_limited(None)
     def _declare_element(self, node: Node, var: Var) -> None:
         self._declare_type(var, node.named_children[-1])
 
@@ -280,29 +280,29 @@ class GoReader(PackageReader):
     def _values(self, node: Node, count: int) -> list[Var]:
         kind, value = node.child_by_field_name("type"), node.child_by_field_name("value")
         values = self._spread(value, count) if value is not None else [0] * count
-        var_list = []
+        operands = []
         for one in values:
             var = self.new_var()
             self.copy(one, var)
             self._declare_type(var, kind)
             if value is None and kind is not None and kind.type != "pointer_type":
                 self.summary.instances.append((var, self._type(kind) or self.new_var()))
-            var_list.append(var)
-        return var_list
+            operands.append(var)
+        return operands
 
     def _spread(self, node: Node, count: int) -> list[Var]:
-        """Return the values of a list of expressions, or those that one call returns."""
+        """Return the values of a list of expressions, or the results of a single call."""
         listed = node.named_children if node.type == "expression_list" else [node]
-        var_list = [self.expression(child) for child in listed if child.type != "comment"]
-        if len(var_list) == count:
-            return var_list
-        if len(var_list) != 1 or not var_list[0]:
+        operands = [self.expression(child) for child in listed if child.type != "comment"]
+        if len(operands) == count:
+            return operands
+        if len(operands) != 1 or not operands[0]:
             return [0] * count
         elements = []
         for index in range(count):
             element = self.new_var()
             line, caller = node.start_point.row + 1, self.scope.caller
-            self.summary.items.append((element, var_list[0], index, -3, caller, line))
+            self.summary.items.append((element, operands[0], index, -3, caller, line))
             elements.append(element)
         return elements
 
@@ -397,20 +397,20 @@ class GoReader(PackageReader):
         if name in {"new", "make"} and self.local(name) is None and listed:
             self.call(callee, [], node)
             return self._made(listed[0])
-        var_list = [
+        operands = [
             -(self.expression(child.named_children[0]) or self.new_var())
             if child.type == "variadic_argument"
             else self.expression(child)
             for child in listed
         ]
-        result = self.call(callee, var_list, node)
-        if name == "append" and var_list and var_list[0] > 0:
+        result = self.call(callee, operands, node)
+        if name == "append" and operands and operands[0] > 0:
             line, caller = node.start_point.row + 1, self.scope.caller
             holder = self._container("list", [])
             target = self.new_var()
-            self.copy(var_list[0], target)
+            self.copy(operands[0], target)
             self.copy(holder, target)
-            for var in var_list[1:]:
+            for var in operands[1:]:
                 if var > 0:
                     self.summary.item_stores.append((target, None, 0, var, caller, line))
             return target
@@ -425,11 +425,11 @@ class GoReader(PackageReader):
         kind, body = node.child_by_field_name("type"), node.child_by_field_name("body")
         if kind is None or body is None:
             return self._all(node)
-        return self._filled(kind, body)
+        return self._composite_literal(kind, body)
 
-    @not_too_deep(0)
-    def _filled(self, kind: Node, body: Node) -> Var:
-        """Make what a literal makes: a container, or a struct with its fields."""
+    @depth_limited(0)
+    def _composite_literal(self, kind: Node, body: Node) -> Var:
+        """Create the value of a composite literal: a container, or a struct with its fields."""
         if kind.type in {"slice_type", "array_type", "map_type", "implicit_length_array_type"}:
             element_kind = kind.named_children[-1]
             elements: list[Element] = []
@@ -460,7 +460,7 @@ class GoReader(PackageReader):
             value = value.named_children[0]
         if value.type == "literal_value" and kind is not None:
             inner = kind.named_children[0] if kind.type == "pointer_type" else kind
-            return key, self._filled(inner, value)
+            return key, self._composite_literal(inner, value)
         return key, self.expression(value)
 
     def _written(self, node: Node) -> int | str | None:
@@ -484,14 +484,14 @@ class GoReader(PackageReader):
         return self.instance(self._type(node.child_by_field_name("type")) or self.new_var())
 
     def _return(self, node: Node) -> Var:
-        var_list: list[Var] = []
+        operands: list[Var] = []
         for child in node.named_children:
             listed = child.named_children if child.type == "expression_list" else [child]
-            var_list.extend(self.expression(one) for one in listed if one.type != "comment")
-        if self._results and len(var_list) == 1:
-            self.copy(var_list[0], self._results[-1][0])
-        elif self._results and var_list:
-            elements: list[Element] = [(index, 0, var) for index, var in enumerate(var_list)]
+            operands.extend(self.expression(one) for one in listed if one.type != "comment")
+        if self._results and len(operands) == 1:
+            self.copy(operands[0], self._results[-1][0])
+        elif self._results and operands:
+            elements: list[Element] = [(index, 0, var) for index, var in enumerate(operands)]
             self.copy(self._container("tuple", elements), self._results[-1][0])
         return 0
 

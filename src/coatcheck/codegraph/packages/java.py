@@ -1,4 +1,4 @@
-"""Reading Java."""
+"""Reads Java."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from coatcheck.codegraph.packages.reader import PackageReader
-from coatcheck.codegraph.python.names import not_too_deep
+from coatcheck.codegraph.python.names import depth_limited
 from coatcheck.codegraph.summary import Class, Var
 
 _TYPES = {
@@ -17,12 +17,12 @@ _TYPES = {
 }  # fmt: skip
 _METHODS = {"method_declaration", "constructor_declaration", "compact_constructor_declaration"}
 _CHAINS = {"method_invocation": "object", "field_access": "object"}
-# What decorates a static method, as the linker knows it.
+# The decorator of a static method, which the linker resolves.
 STATIC = "%classmethod"
 
 
-class _Surrounding:
-    """A class that is being read, with what its members are called."""
+class _EnclosingClass:
+    """A class that is being read, and the names of its members."""
 
     def __init__(self, var: Var, index: int) -> None:
         self.var = var
@@ -30,19 +30,19 @@ class _Surrounding:
         self.methods: set[str] = set()
         self.fields: set[str] = set()
         self.types: dict[str, Var] = {}
-        self.this: Var = 0  # in what is static, the class itself
+        self.this: Var = 0  # in static code, the class itself
 
 
 class JavaReader(PackageReader):
-    """Reads a file of Java."""
+    """Reads a Java file."""
 
-    telling = re.compile(rb"->|\b(?:class|interface|enum|record)\b|\bnew\b[^;{}]*\{")
+    relevant = re.compile(rb"->|\b(?:class|interface|enum|record)\b|\bnew\b[^;{}]*\{")
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
-        self._classes: list[_Surrounding] = []
+        self._classes: list[_EnclosingClass] = []
         self._anonymous = 0
-        self._results: list[Var] = []  # of the functions that are read
+        self._results: list[Var] = []  # of the functions being read
         self._readers: dict[str, Callable[[Node], Var]] = {
             "identifier": lambda node: self._name(self.text(node), node),
             "type_identifier": lambda node: self._type_name(self.text(node)),
@@ -93,13 +93,13 @@ class JavaReader(PackageReader):
     # --- types
 
     def _type_name(self, name: str) -> Var:
-        for surrounding in reversed(self._classes):
-            if name in surrounding.types:
-                return surrounding.types[name]
+        for enclosing in reversed(self._classes):
+            if name in enclosing.types:
+                return enclosing.types[name]
         return self.by_name(name)
 
     def _type(self, node: Node | None) -> Var:
-        """Return the place of the class that a type names; 0 for primitive ones."""
+        """Return the variable of the class that a type names, or 0 for a primitive type."""
         while node is not None and node.type in {"generic_type", "annotated_type"}:
             node = node.named_children[0] if node.named_children else None
         if node is None:
@@ -115,7 +115,7 @@ class JavaReader(PackageReader):
             return var
         return 0
 
-    @not_too_deep(0)
+    @depth_limited(0)
     def _type_declaration(self, node: Node) -> Var:
         name = node.child_by_field_name("name")
         body = node.child_by_field_name("body")
@@ -136,20 +136,20 @@ class JavaReader(PackageReader):
         var = self._classes[-1].types.get(name) if self._classes else None
         var = var or self.new_var()
         self.summary.class_values.append((var, index))
-        surrounding = _Surrounding(var, index)
-        surrounding.this = self.instance(var)
-        surrounding.types[name] = var
+        enclosing = _EnclosingClass(var, index)
+        enclosing.this = self.instance(var)
+        enclosing.types[name] = var
         outer = self.enter("class", definition, self.scope.caller)
         self.scope.owner = index
-        self._classes.append(surrounding)
+        self._classes.append(enclosing)
         members = self._members(body)
         for member in members:
-            self._announce(member, surrounding)
-        attributes: dict[str, Var] = dict(surrounding.types)
+            self._declare_member(member, enclosing)
+        attributes: dict[str, Var] = dict(enclosing.types)
         attributes.pop(name, None)
-        self._components(node, surrounding)
+        self._components(node, enclosing)
         for member in members:
-            self._member(member, surrounding, attributes)
+            self._member(member, enclosing, attributes)
         self._classes.pop()
         self.scope = outer
         found = Class(
@@ -173,50 +173,50 @@ class JavaReader(PackageReader):
             members.extend(child.named_children if inner else [child])
         return members
 
-    def _announce(self, member: Node, surrounding: _Surrounding) -> None:
-        """Note what a member is called: members see each other whatever their order."""
+    def _declare_member(self, member: Node, enclosing: _EnclosingClass) -> None:
+        """Declare a member's name: members see each other in any order."""
         name = member.child_by_field_name("name")
         if member.type == "method_declaration" and name is not None:
-            surrounding.methods.add(self.text(name))
+            enclosing.methods.add(self.text(name))
         elif member.type in {"field_declaration", "constant_declaration"}:
             for declarator in member.children_by_field_name("declarator"):
                 field = declarator.child_by_field_name("name")
                 if field is not None:
-                    surrounding.fields.add(self.text(field))
+                    enclosing.fields.add(self.text(field))
         elif member.type == "enum_constant" and name is not None:
-            surrounding.fields.add(self.text(name))
+            enclosing.fields.add(self.text(name))
         elif member.type in _TYPES and name is not None:
-            surrounding.types[self.text(name)] = self.new_var()
+            enclosing.types[self.text(name)] = self.new_var()
 
-    def _components(self, node: Node, surrounding: _Surrounding) -> None:
+    def _components(self, node: Node, enclosing: _EnclosingClass) -> None:
         """Read the components of a record: fields, and methods of the same name."""
         parameters = node.child_by_field_name("parameters")
         for child in parameters.named_children if parameters is not None else ():
             name = child.child_by_field_name("name")
             if name is not None:
-                surrounding.fields.add(self.text(name))
+                enclosing.fields.add(self.text(name))
                 value = self.new_var()
-                self.believe(value, self._type(child.child_by_field_name("type")))
-                self.store(surrounding.this, self.text(name), value, child)
+                self.annotate(value, self._type(child.child_by_field_name("type")))
+                self.store(enclosing.this, self.text(name), value, child)
 
-    def _member(self, member: Node, surrounding: _Surrounding, attributes: dict[str, Var]) -> None:
+    def _member(self, member: Node, enclosing: _EnclosingClass, attributes: dict[str, Var]) -> None:
         kind = member.type
         if kind in _METHODS:
-            self._method(member, surrounding, attributes)
+            self._method(member, enclosing, attributes)
         elif kind in _TYPES:
             self._type_declaration(member)
         elif not self.has_effect(member):
             return
         elif kind in {"field_declaration", "constant_declaration"}:
-            self._fields(member, surrounding)
+            self._fields(member, enclosing)
         elif kind in {"static_initializer", "block"}:
             self._expression_all(member)
         elif kind == "enum_constant":
             name = member.child_by_field_name("name")
             arguments = member.child_by_field_name("arguments")
-            self.call(surrounding.var, self._arguments(arguments), member)
+            self.call(enclosing.var, self._arguments(arguments), member)
             if name is not None:
-                self.store(surrounding.var, self.text(name), surrounding.this, member)
+                self.store(enclosing.var, self.text(name), enclosing.this, member)
 
     def _is_static(self, member: Node) -> bool:
         return any(
@@ -224,21 +224,21 @@ class JavaReader(PackageReader):
             for child in member.children
         )
 
-    def _fields(self, member: Node, surrounding: _Surrounding) -> None:
+    def _fields(self, member: Node, enclosing: _EnclosingClass) -> None:
         cls = self._type(member.child_by_field_name("type"))
-        target = surrounding.var if self._is_static(member) else surrounding.this
+        target = enclosing.var if self._is_static(member) else enclosing.this
         for declarator in member.children_by_field_name("declarator"):
             name = declarator.child_by_field_name("name")
             value = declarator.child_by_field_name("value")
             if name is None:
                 continue
             var = self.new_var()
-            self.believe(var, cls)
+            self.annotate(var, cls)
             if value is not None:
                 self.copy(self.expression(value), var)
             self.store(target, self.text(name), var, declarator)
 
-    def _method(self, member: Node, surrounding: _Surrounding, attributes: dict[str, Var]) -> None:
+    def _method(self, member: Node, enclosing: _EnclosingClass, attributes: dict[str, Var]) -> None:
         written = member.child_by_field_name("name")
         if written is None:
             return
@@ -257,21 +257,21 @@ class JavaReader(PackageReader):
             return
         this = self.new_var()
         result = self.new_var()
-        self.believe(result, self._type(returned))
+        self.annotate(result, self._type(returned))
         outer = self.enter("function", definition, definition)
-        self.scope.owner = surrounding.index
+        self.scope.owner = enclosing.index
         self.variables.append({})
         positional, rest = self._parameters(parameters)
-        before, surrounding.this = surrounding.this, this
+        before, enclosing.this = enclosing.this, this
         self._results.append(result)
         if body is not None and is_read:
             self._expression_all(body)
         self._results.pop()
-        surrounding.this = before
+        enclosing.this = before
         self.variables.pop()
         self.scope = outer
         positional.insert(0, ("this", this))
-        value = self.add_function(definition, positional, rest, result, surrounding.index)
+        value = self.add_function(definition, positional, rest, result, enclosing.index)
         if self._is_static(member):
             made = self.new_var()
             line = member.start_point.row + 1
@@ -279,7 +279,7 @@ class JavaReader(PackageReader):
             self.summary.decorations.append((made, decorator, value, self.scope.caller, line))
             value = made
         key = "__init__" if is_constructor else name
-        # Overloads are one attribute; a call tells them apart by the number of arguments.
+        # Overloads are one attribute; a call selects them by the number of arguments.
         if key in attributes:
             self.copy(value, attributes[key])
         else:
@@ -295,7 +295,7 @@ class JavaReader(PackageReader):
                 name = child.child_by_field_name("name")
                 if name is None:
                     continue
-                self.believe(var, self._type(child.child_by_field_name("type")))
+                self.annotate(var, self._type(child.child_by_field_name("type")))
                 self.declare_local(self.text(name), var)
                 positional.append((self.text(name), var))
             elif child.type == "spread_parameter":
@@ -309,20 +309,20 @@ class JavaReader(PackageReader):
         found = self.local(name)
         if found is not None:
             return found
-        for surrounding in reversed(self._classes):
-            if name in surrounding.fields:
-                return self.load(surrounding.this, name, node)
-            if name in surrounding.types:
-                return surrounding.types[name]
+        for enclosing in reversed(self._classes):
+            if name in enclosing.fields:
+                return self.load(enclosing.this, name, node)
+            if name in enclosing.types:
+                return enclosing.types[name]
         if name[:1].isupper():
             return self.by_name(name)
-        # Neither here nor around: inherited.
+        # Neither here nor in an enclosing class: inherited.
         return self.load(self._classes[-1].this, name, node) if self._classes else 0
 
     def _own_method(self, name: str, node: Node) -> Var:
-        for surrounding in reversed(self._classes):
-            if name in surrounding.methods:
-                return self.load(surrounding.this, name, node)
+        for enclosing in reversed(self._classes):
+            if name in enclosing.methods:
+                return self.load(enclosing.this, name, node)
         if name in self.module.assigned:
             return self.by_name(name)  # import static
         return self.load(self._classes[-1].this, name, node) if self._classes else 0
@@ -481,7 +481,7 @@ class JavaReader(PackageReader):
         var = self.new_var()
         if value is not None:
             self.copy(self.expression(value), var)
-        self.believe(var, self._type(node.child_by_field_name("type")))
+        self.annotate(var, self._type(node.child_by_field_name("type")))
         return var
 
     def _ternary(self, node: Node) -> Var:
@@ -501,7 +501,7 @@ class JavaReader(PackageReader):
             var = self.new_var()
             if value is not None:
                 self.copy(self.expression(value), var)
-            self.believe(var, cls)
+            self.annotate(var, cls)
             self.declare_local(self.text(name), var)
         return 0
 
@@ -510,7 +510,7 @@ class JavaReader(PackageReader):
         if name is not None:
             var = self.new_var()
             self.copy(value, var)
-            self.believe(var, self._type(node.child_by_field_name("type")))
+            self.annotate(var, self._type(node.child_by_field_name("type")))
             self.declare_local(self.text(name), var)
 
     def _for_each(self, node: Node) -> Var:

@@ -36,7 +36,7 @@ _MODULE = re.compile(rb"^\s*module\s+\"?([^\s\"]+)", re.MULTILINE)
 
 
 class PackageArchive(SourceArchive):
-    """Knows which files make up a package; `named` names it by a file's path and what it says."""
+    """Groups files into packages; `named` names the package of a path and a declared name."""
 
     def __init__(
         self,
@@ -54,19 +54,19 @@ class PackageArchive(SourceArchive):
         self._folders: set[str] = set()
 
     def submodule(self, package: Module, name: str) -> Module | None:
-        """Return None: packages hold no others."""
+        """Return None: packages have no submodules."""
         del package, name
         return None
 
 
 class PackageLinker(Linker):
-    """What linking Java and Go have in common."""
+    """The common part of the linkers for Java and Go."""
 
     archive: PackageArchive
     implicit_constructors = True
 
     def in_package(self, package: str, name: str) -> tuple[Module, int] | None:
-        """Return the file of a package that has a name, and its place."""
+        """Return the file of a package that declares a name, and the variable."""
         for module in self.archive.packages.get(package, ()):
             var = module.exports.get(name)
             if var is not None:
@@ -90,20 +90,20 @@ class PackageLinker(Linker):
 
     @abstractmethod
     def _link_language(self, module: Module, var: int, name: str) -> None:
-        """Find a name that the language brings with it."""
+        """Resolve a name of the language itself."""
 
     def _on_class(self, value: int, result: int) -> None:
-        # What is declared as something from outside has the methods that it has there.
+        # A variable with an external type has the methods of that type.
         if self.kind[value] == kinds.EXTERNAL:
             self.add(result, value)
         else:
             super()._on_class(value, result)
 
     def call_outside(self, value: int, site: CallSite) -> None:
-        """Call something that is not of the archive."""
+        """Call an object from outside the archive."""
         kind = self.kind[value]
         if kind == kinds.EXTERNAL:
-            # A constructor from outside is called by its class's name.
+            # An external constructor is called by its class's name.
             self.edge(site, self.first[value].removesuffix(".__init__"))
         elif kind == kinds.BUILTIN and site.is_declaration:
             super().call_outside(value, site)
@@ -126,7 +126,7 @@ class JavaLinker(PackageLinker):
             return
         package, _, cls = name.rpartition(".")
         owner = self.in_package(package, cls)
-        if owner is not None:  # import static, or a class in a class
+        if owner is not None:  # import static, or a nested class
             self._note_import(module, owner[0].index, line)
             self.subscribe(owner[1], self.on_load, (var, attribute, 0, line))
             return
@@ -147,14 +147,14 @@ class JavaLinker(PackageLinker):
             self.add(var, self.external(f"{outside[0]}.{name}"))
 
     def on_load(self, value: int, load: Load) -> None:
-        """Send `value.attribute` to the load's result; a lambda has one method, itself."""
+        """Load an attribute; the only method of a lambda is the lambda."""
         if self.kind[value] in {kinds.FUNCTION, kinds.BOUND}:
             self.add(load[0], value)
         else:
             super().on_load(value, load)
 
     def call_function(self, function: LinkedFunction, receiver: int | None, site: CallSite) -> None:
-        """Call a function, if it takes that many arguments."""
+        """Call a function if the number of arguments matches."""
         is_method = function.owner >= 0
         if is_method and receiver is None:
             positional = (0, *site.positional)
@@ -166,7 +166,7 @@ class JavaLinker(PackageLinker):
 
 
 class GoLinker(PackageLinker):
-    """Links Go; `modules` are the paths that go.mod files give to folders."""
+    """Links Go; `modules` are the module paths of the go.mod files, with their folders."""
 
     implicit_constructors = False
 
@@ -180,7 +180,7 @@ class GoLinker(PackageLinker):
                 inside = "/".join(part for part in (folder, path[len(module) + 1 :]) if part)
                 package = inside.replace("/", ".")
                 if not inside:
-                    # The root's package is called what it calls itself.
+                    # The package in the root has its declared name.
                     roots = [one.name for one in self.archive.modules if "/" not in one.path]
                     package = next((name for name in roots if not name.endswith("_test")), "")
                 return package if package in self.archive.packages else None
@@ -223,9 +223,9 @@ def go_modules(manifests: dict[str, bytes]) -> dict[str, str]:
 
 
 def go_package(path: str, package: str) -> str:
-    """Return the name of a file's package, which is its folder; in the root, what it calls itself.
+    """Return the name of a file's package: its folder, or in the root its declared name.
 
-    Tests of a package from outside (`package x_test`) are a package of their own.
+    External tests of a package (`package x_test`) are a package of their own.
     """
     folder = path.rpartition("/")[0].replace("/", ".")
     if not folder:

@@ -1,4 +1,4 @@
-"""What reading Java and reading Go have in common."""
+"""The common part of the readers for Java and Go."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _SPACE = re.compile(r"\s+")
 
 
 class PackageReader(Names, ABC):
-    """Places, variables and calls of a language with declarations.
+    """Variables and calls of a language with declarations.
 
-    A variable is one place, from where it is declared to the end of its block; the order of
-    assignments is not followed.
+    A name is one variable, from its declaration to the end of its block; the order of assignments
+    is ignored.
     """
 
     def __init__(self, source: bytes) -> None:
@@ -38,7 +38,7 @@ class PackageReader(Names, ABC):
         self.read_file(root)
         self.finish()
         self.summary.exports = {
-            name: self.outside(self.module, name) for name in self.module.assigned
+            name: self.shared_var(self.module, name) for name in self.module.assigned
         }
         return self.summary
 
@@ -47,15 +47,15 @@ class PackageReader(Names, ABC):
         """Read the declarations of a file."""
 
     def finish(self) -> None:
-        """Settle the names, also those that others may ask for."""
+        """Resolve the names, those that other files may import included."""
         for name in self.module.assigned:
-            self.outside(self.module, name)
+            self.shared_var(self.module, name)
         super().finish()
 
     # --- variables
 
     def local(self, name: str) -> Var | None:
-        """Return a variable of the function that is read, or of one around it."""
+        """Return a variable of the current function, or of one around it."""
         for names in reversed(self.variables):
             if name in names:
                 return names[name]
@@ -66,13 +66,13 @@ class PackageReader(Names, ABC):
         self.variables[-1][name] = var
 
     def by_name(self, name: str) -> Var:
-        """Return what a name of the file, the package or an import stands for."""
-        return self.outside(self.module, name)
+        """Return the variable of a name of the file, the package or an import."""
+        return self.shared_var(self.module, name)
 
-    # --- statements about places
+    # --- constraints
 
     def load(self, base: Var, attribute: str, node: Node) -> Var:
-        """Read an attribute."""
+        """Load an attribute."""
         if not base:
             return 0
         result = self.new_var()
@@ -81,13 +81,13 @@ class PackageReader(Names, ABC):
         return result
 
     def store(self, base: Var, attribute: str, value: Var, node: Node) -> None:
-        """Write an attribute."""
+        """Store to an attribute."""
         if base and value:
             line = node.start_point.row + 1
             self.summary.stores.append((base, attribute, value, self.scope.caller, line))
 
     def call(self, callee: Var, arguments: list[Var], node: Node) -> Var:
-        """Note a call."""
+        """Record a call."""
         if not callee:
             return 0
         result = self.new_var()
@@ -104,13 +104,13 @@ class PackageReader(Names, ABC):
         return result
 
     def instance(self, cls: Var) -> Var:
-        """Return a place of an instance of a class."""
+        """Return the variable of an instance of a class."""
         var = self.new_var()
         self.summary.instances.append((var, cls))
         return var
 
-    def believe(self, var: Var, cls: Var) -> None:
-        """Say what a place is declared as."""
+    def annotate(self, var: Var, cls: Var) -> None:
+        """Record a variable's declared type."""
         if var and cls:
             self.summary.annotations.append((var, cls))
 
@@ -124,7 +124,7 @@ class PackageReader(Names, ABC):
         result: Var,
         owner: int,
     ) -> Var:
-        """Add a function and return the place of its value."""
+        """Add a function and return the variable of its value."""
         self.summary.functions.append(
             Function(
                 definition, tuple(positional), rest, (), 0, (), result, (), (), 0, False, owner
@@ -135,17 +135,17 @@ class PackageReader(Names, ABC):
         return var
 
     def enter(self, kind: str, definition: int, caller: int) -> NameScope:
-        """Begin to read a definition's inside; the scope around it is returned."""
+        """Enter the scope of a definition; return the scope around it."""
         outer = self.scope
         self.scope = NameScope(kind, outer, definition, caller)
         return outer
 
     def signature(self, text: str) -> str:
-        """Return a signature on one line, not too long."""
+        """Return a signature on one line, truncated."""
         return _SPACE.sub(" ", text)[:MAX_SIGNATURE]
 
     def read_operands(self, node: Node) -> Var:
-        """Read a sum, which leans to the left as deep as it is long, in a loop."""
+        """Read a sum, which is as deep as it is long, in a loop."""
         operands: list[Node] = []
         inner: Node | None = node
         while inner is not None and inner.type == "binary_expression":
@@ -159,10 +159,10 @@ class PackageReader(Names, ABC):
 
     @abstractmethod
     def expression(self, node: Node) -> Var:
-        """Read an expression; return the place of its value."""
+        """Read an expression; return the variable of its value."""
 
     def too_deep(self, node: Node) -> bool:
-        """Tell whether to go no deeper."""
+        """Tell whether the nesting is too deep to continue."""
         if self.depth > MAX_DEPTH:
             self.too_deep_line = self.too_deep_line or node.start_point.row + 1
             return True

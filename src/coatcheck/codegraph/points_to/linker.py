@@ -159,7 +159,7 @@ class Linker(Fallbacks):
         result = base + function.result
         yields = base + function.yields if function.yields else 0
         if function.is_async or yields:
-            # The result goes to whoever awaits the function, not to its caller.
+            # The result goes to the code that awaits the function, not to its caller.
             for index in function.returned_parameters:
                 self.add_copy(positional[index][1], result)
         linked = LinkedFunction(
@@ -251,7 +251,7 @@ class Linker(Fallbacks):
         found = self._find(module, dots, name)
         if found is None:
             if dots:
-                return  # of the archive, but not in it
+                return  # in the project, but not in the archive
             self._note_import(module, name, line)
             if var:
                 path = name if attribute is None else f"{name}.{attribute}"
@@ -263,7 +263,7 @@ class Linker(Fallbacks):
                 self.add(var, self.make(kinds.MODULE, found.index))
             return
         if found is module:
-            # `from . import part` in the package's own file: the name is what is being made here.
+            # `from . import part` in the package's own file names the submodule.
             part = self.archive.submodule(module, attribute)
             if part is not None:
                 self.add(var, self.make(kinds.MODULE, part.index))

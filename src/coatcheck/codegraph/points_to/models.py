@@ -48,7 +48,7 @@ _DATACLASS = {
 _PROPERTIES = {"functools.cached_property", "property", "abc.abstractproperty",
                "django.utils.functional.cached_property"}  # fmt: skip
 _MANAGERS = {"contextlib.contextmanager", "contextlib.asynccontextmanager"}
-# Declarations of the language, not calls that anybody would look for.
+# Declarations of the language, which are not shown as calls.
 _SILENT = {"property", "staticmethod", "classmethod"}
 
 _WRAPPED = {
@@ -104,7 +104,7 @@ class Models(ContainerMethods):
             self._models.update(dict.fromkeys(names, model))
 
     def call_outside(self, value: int, site: CallSite) -> None:
-        """Call a builtin, a method of a builtin type, or something that was imported."""
+        """Call a builtin, a method of a builtin type, or an imported object."""
         kind = self.kind[value]
         if kind == kinds.METHOD_OF:
             self.call_method_of(value, site)
@@ -140,14 +140,14 @@ class Models(ContainerMethods):
 
     @staticmethod
     def _argument(site: CallSite, index: int, keyword: str | None = None) -> int:
-        """Return the place of an argument, 0 if it is not given one by one."""
+        """Return the variable of an argument, or 0 if it is not passed on its own."""
         if index < len(site.positional):
             given = site.positional[: index + 1]
             return given[index] if all(var >= 0 for var in given) else 0
         return next((var for name, var in site.keywords if keyword and name == keyword), 0)
 
     def _elements(self, var: int, site: CallSite) -> int:
-        """Return a place of what iterating over an argument yields."""
+        """Return a variable of the elements of an argument."""
         element = self.new_var()
         if var:
             data = (element, False, site.caller, site.line)
@@ -159,7 +159,7 @@ class Models(ContainerMethods):
         self.copy(element, container.any)
         self.add(site.result, value)
 
-    # --- builtins that call or hand on
+    # --- builtins that call or return their arguments
 
     def _model_map(self, name: str, site: CallSite) -> None:
         function = self._argument(site, 0)
@@ -359,7 +359,7 @@ class Models(ContainerMethods):
         elif text:
             self.add(site.result, self.external(text))
 
-    # --- classes and what decorates
+    # --- classes and decorators
 
     def _model_type(self, _: str, site: CallSite) -> None:
         if len(site.positional) == 1 and site.positional[0] > 0:
@@ -374,7 +374,7 @@ class Models(ContainerMethods):
             self.instances_of(var, site.result)
 
     def instances_of(self, classes: int, result: int) -> None:
-        """Send instances of the classes that a place holds to another place."""
+        """Send instances of the classes in a variable to another variable."""
         key = (classes, result)
         if key not in self._instances:
             self._instances.add(key)
@@ -405,7 +405,7 @@ class Models(ContainerMethods):
             self.subscribe(receiver, self.on_super, (self.first[value], result))
 
     def on_super(self, value: int, data: tuple[int, int]) -> None:
-        """Make what `super()` is for a receiver."""
+        """Create the `super()` object of a receiver."""
         index, result = data
         if self.kind[value] in {kinds.INSTANCE, kinds.CLASS}:
             self.add(result, self.make(kinds.SUPER, index, value))

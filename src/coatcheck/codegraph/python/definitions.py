@@ -1,11 +1,10 @@
-"""Reading functions and classes: parameters, signatures, annotations, decorators.
+"""Reads functions and classes: parameters, signatures, annotations, decorators.
 
-The body of a class runs where it stands and is read there. The body of a function runs later, when
-the names around it are all assigned, and is read when the scope around it is done.
+The body of a class runs in place and is read there. The body of a function runs later, when the
+names around it are assigned, and is read after the scope around it.
 
-Where nobody asks for calls, a function is its definition and no more, unless there is something
-telling in it. What its names stand for matters only to the bases of classes that stand in it, and
-to others where it assigns to their names.
+Without calls, a function is only its definition, unless its body is relevant: unless it defines
+classes or assigns names of other scopes.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from abc import abstractmethod
 from tree_sitter import Node
 
 from coatcheck.codegraph.python.expressions import Expressions
-from coatcheck.codegraph.python.names import MAX_SIGNATURE, not_too_deep
+from coatcheck.codegraph.python.names import MAX_SIGNATURE, depth_limited
 from coatcheck.codegraph.python.scopes import NameScope
 from coatcheck.codegraph.summary import Class, Function, Var
 
 _SPACE = re.compile(r"\s+")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
-# What is annotated with one of these holds elements of the type in the brackets.
+# The subscript of these annotations is the type of the elements.
 _HOLDERS = {
     "list": "list", "List": "list", "Sequence": "list", "Iterable": "list", "Iterator": "list",
     "Collection": "list", "set": "set", "Set": "set", "frozenset": "set", "deque": "list",
@@ -32,18 +31,18 @@ _HOLDERS = {
 }  # fmt: skip
 _ALTERNATIVES = {"Optional", "Union", "Final", "ClassVar", "Annotated", "Required", "NotRequired"}
 
-# Parameters that are their own signature.
+# Parameter nodes whose text is their signature.
 _PLAIN_PARAMETERS = re.compile(
     r"\((?:(?:\*{0,2}[A-Za-z_]\w*|\*|/)(?:, (?:\*{0,2}[A-Za-z_]\w*|\*|/))*)?\)", re.ASCII
 )
-# Without these in it, what a function's names stand for matters to nobody.
+# Without one of these, the names of a function have no effect outside it.
 _NAMING = re.compile(rb"class\b|global\b")
 
 _NOTHING: list[Node] = []
 
 
 class Parameters:
-    """The parameters of a function, as they are gathered."""
+    """The parameters of a function."""
 
     def __init__(self) -> None:
         self.positional: list[tuple[str, Var]] = []
@@ -57,17 +56,17 @@ class Parameters:
 class Definitions(Expressions):
     """Reads definitions."""
 
-    # Without `\b` before the words, which would take twice as long; `subclass` is read for nothing.
-    telling = re.compile(rb":=|class\b|def\b|lambda\b|import\b|global\b|nonlocal\b")
+    # Without `\b` before the words, which would take twice as long; `subclass` matches in vain.
+    relevant = re.compile(rb":=|class\b|def\b|lambda\b|import\b|global\b|nonlocal\b")
 
     @abstractmethod
     def block(self, node: Node) -> None:
         """Read statements (statements.py)."""
 
     def has_effect(self, node: Node) -> bool:
-        """Tell whether a node has to be read, though it is only run.
+        """Tell whether a node must be read even without calls.
 
-        In a loop every name that is read stands for what the loop may assign to it as well.
+        Within a loop, a name may also hold what the loop assigns to it later.
         """
         scope = self.scope
         return super().has_effect(node) or bool(scope.loops and not scope.is_outline)
@@ -75,14 +74,14 @@ class Definitions(Expressions):
     # --- functions
 
     def function(self, node: Node) -> Var:
-        """Read a `def` where it stands; its body waits."""
+        """Read a `def`; queue its body."""
         name = self.text(node.child_by_field_name("name") or node)
         kind = "method" if self.scope.kind == "class" else "function"
         definition = self.define(kind, name, node, self._signature(node, name))
         return self._function(node, definition)
 
     def lambda_(self, node: Node) -> Var:
-        """Read a lambda where it stands; its body waits."""
+        """Read a lambda; queue its body."""
         scope = self.scope
         scope.lambdas += 1
         definition = self.define("function", f"<lambda{scope.lambdas}>", node, None)
@@ -100,7 +99,7 @@ class Definitions(Expressions):
         first = parameters.positional[0][1] if parameters.positional else 0
         inner.first_parameter = first if scope.kind == "class" else scope.first_parameter
         result = self.new_var()
-        self._annotation(node.child_by_field_name("return_type"), result)
+        self._annotate(node.child_by_field_name("return_type"), result)
         self.summary.functions.append(
             Function(
                 definition,
@@ -124,12 +123,12 @@ class Definitions(Expressions):
         return var
 
     def _has_more(self, node: Node) -> bool:
-        """Tell whether there is more to a function than its definition."""
+        """Tell whether the body of a function must be read."""
         parts = (node.child_by_field_name(name) for name in ("body", "parameters"))
         return self.with_calls or any(part and self.has_effect(part) for part in parts)
 
-    def read_waiting(self) -> None:
-        """Read the bodies of the functions; those may leave others to read."""
+    def read_bodies(self) -> None:
+        """Read the queued bodies, which may queue others."""
         while self.waiting:
             node, scope = self.waiting.popleft()
             self.scope = scope
@@ -140,13 +139,13 @@ class Definitions(Expressions):
                     self.with_calls or _NAMING.search(self.source, body.start_byte, body.end_byte)
                 )
                 if node.type == "lambda":
-                    self.returned(self.expression(body))
+                    self.add_return(self.expression(body))
                 else:
                     self.block(body)
             self.resolve_pending(scope)
 
-    def returned(self, var: Var) -> None:
-        """Note what the function being read returns."""
+    def add_return(self, var: Var) -> None:
+        """Record a return value of the current function."""
         if not var or self.scope.function < 0:
             return
         function = self.summary.functions[self.scope.function]
@@ -159,8 +158,8 @@ class Definitions(Expressions):
                 return
         self.copy(var, function.result)
 
-    def kept(self, base: Var, attribute: str, value: Var) -> bool:
-        """Note `self.attribute = parameter`; each call then keeps its own argument."""
+    def store_parameter(self, base: Var, attribute: str, value: Var) -> bool:
+        """Record `self.attribute = parameter`, so that each call stores its own argument."""
         scope = self.scope
         if scope.function < 0 or base != scope.first_parameter:
             return False
@@ -177,7 +176,7 @@ class Definitions(Expressions):
         return False
 
     def generator_values(self) -> Var:
-        """Return the place of what the function being read yields."""
+        """Return the variable of the values that the current function yields."""
         if self.scope.function < 0:
             return 0
         function = self.summary.functions[self.scope.function]
@@ -204,13 +203,13 @@ class Definitions(Expressions):
                 found.keywords = var
                 continue
             (found.keyword_only if keyword_only else found.positional).append((name, var))
-            self._annotation(annotation, var)
+            self._annotate(annotation, var)
             if default is not None:
-                found.defaults.append((name, self.passed(default)))
+                found.defaults.append((name, self.operand(default)))
         return found
 
     def _parameter(self, node: Node) -> tuple[str | None, Node | None, Node | None, int]:
-        """Take a parameter apart: name, annotation, default, number of stars."""
+        """Split a parameter into name, annotation, default and number of stars."""
         annotation = node.child_by_field_name("type")
         default = node.child_by_field_name("value")
         name: Node | None = node
@@ -227,7 +226,7 @@ class Definitions(Expressions):
         return self.text(name), annotation, default, stars
 
     def _signature(self, node: Node, name: str) -> str:
-        """Write names and annotations as they are written; default values are not structure."""
+        """Return the signature: names and annotations as written, without default values."""
         parts = []
         parameters = node.child_by_field_name("parameters")
         returns = node.child_by_field_name("return_type")
@@ -248,8 +247,8 @@ class Definitions(Expressions):
 
     # --- annotations
 
-    def _annotation(self, annotation: Node | None, var: Var) -> None:
-        """Say what a place is annotated with: believed where nothing else is known of it."""
+    def _annotate(self, annotation: Node | None, var: Var) -> None:
+        """Record a variable's annotation, a fallback for an empty variable."""
         if annotation is None or not var or not self.with_calls:
             return
         waiting = [annotation]
@@ -269,9 +268,9 @@ class Definitions(Expressions):
             elif kind in {"generic_type", "subscript"}:
                 waiting.extend(self._generic(node, var))
 
-    @not_too_deep(_NOTHING)
+    @depth_limited(_NOTHING)
     def _generic(self, node: Node, var: Var) -> list[Node]:
-        """Return the alternatives that `Optional[...]` names; for `list[...]` hint the elements."""
+        """Return the alternatives of `Optional[...]`; for `list[...]`, annotate the elements."""
         children = [child for child in node.named_children if child.type != "comment"]
         if not children:
             return []
@@ -286,7 +285,7 @@ class Definitions(Expressions):
         if name in _HOLDERS and arguments:
             element = self.new_var()
             kind = _HOLDERS[name]
-            self._annotation(arguments[-1] if kind == "dict" else arguments[0], element)
+            self._annotate(arguments[-1] if kind == "dict" else arguments[0], element)
             holder = self.container(kind, [(None, 0, element)])
             self.summary.annotations.append((var, -holder))
         return []
@@ -303,13 +302,13 @@ class Definitions(Expressions):
         return var
 
     def annotated(self, annotation: Node | None, var: Var) -> None:
-        """Believe the annotation of a variable where its value says nothing."""
-        self._annotation(annotation, var)
+        """Record the annotation of an assigned variable, a fallback for an unknown value."""
+        self._annotate(annotation, var)
 
     # --- classes
 
     def class_(self, node: Node) -> Var:
-        """Read a class; its body runs here and now."""
+        """Read a class; its body runs in place."""
         name = self.text(node.child_by_field_name("name") or node)
         bases: list[Var] = []
         keywords: list[tuple[str | None, Var]] = []
@@ -325,7 +324,7 @@ class Definitions(Expressions):
         inner.owner = index = len(self.summary.classes)
         inner.first_parameter = 0
         self.scopes.append(inner)
-        # Its methods refer to it by its index before it is complete.
+        # Its methods refer to its index before it is complete.
         self.summary.classes.append(Class(definition, (), 0, (), ()))
         self.scope = inner
         body = node.child_by_field_name("body")
@@ -339,7 +338,7 @@ class Definitions(Expressions):
             definition,
             tuple(abs(base) for base in bases if base),
             next((var for keyword, var in keywords if keyword == "metaclass"), 0),
-            tuple((name, self.outside(inner, name)) for name in inner.assigned),
+            tuple((name, self.shared_var(inner, name)) for name in inner.assigned),
             tuple(fields),
         )
         var = self.new_var()
@@ -366,16 +365,16 @@ class Definitions(Expressions):
     # --- decorators
 
     def decorated(self, node: Node) -> None:
-        """Read a decorated definition: the decorators apply from the inside out."""
+        """Read a decorated definition; decorators apply from the inside out."""
         decorators = [child for child in node.named_children if child.type == "decorator"]
         definition = node.child_by_field_name("definition")
         is_class = definition is not None and definition.type == "class_definition"
-        read = self.expression if is_class else self.passed
-        var_list = [read(child.named_children[0]) for child in decorators]
+        read = self.expression if is_class else self.operand
+        operands = [read(child.named_children[0]) for child in decorators]
         if definition is None:
             return
         value = self.class_(definition) if is_class else self.function(definition)
-        for decorator, var in zip(reversed(decorators), reversed(var_list), strict=True):
+        for decorator, var in zip(reversed(decorators), reversed(operands), strict=True):
             if var:
                 result = self.new_var()
                 line = decorator.start_point.row + 1

@@ -1,11 +1,10 @@
-"""Reading expressions: each returns the place of its value, 0 where it is of no interest.
+"""Reads expressions; each returns the variable of its value, 0 if the value does not matter.
 
-Chains (`a.b().c[0]`) and sums lean to the left in the tree, as deep as they are long; they are
-read in a loop.
+Chains (`a.b().c[0]`) and sums lean to the left in the tree, as deep as they are long; a loop reads
+them.
 
-Where nobody asks for calls, what may lead to the bases of a class is all that matters of a value:
-names, attributes, alternatives. What goes into a call, a container or a comparison does not come
-out of it then, and is not read unless it is telling.
+Without calls, a value matters only if it can be a base class: names, attributes and alternatives.
+Arguments, elements and operands are read only if they are relevant.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Expressions(Names, ABC):
 
     def __init__(self, source: bytes) -> None:
         super().__init__(source)
-        # Half of all expressions have none within them.
+        # Half of all expressions have no children.
         self._leaves: dict[str, Callable[[Node], Var]] = {
             "identifier": lambda node: self.read_name(self.text(node)),
             "integer": self._integer,
@@ -91,11 +90,11 @@ class Expressions(Names, ABC):
 
     @abstractmethod
     def augmented_assignment(self, node: Node) -> Var:
-        """Read an assignment with an operator (statements.py)."""
+        """Read an augmented assignment (statements.py)."""
 
     @abstractmethod
     def bind_target(self, target: Node, value: Var) -> None:
-        """Assign to whatever stands on the left (statements.py)."""
+        """Assign to a target (statements.py)."""
 
     def expression(self, node: Node) -> Var:
         """Read an expression."""
@@ -121,8 +120,8 @@ class Expressions(Names, ABC):
         finally:
             self.depth -= 1
 
-    def passed(self, node: Node) -> Var:
-        """Read an expression that only calls have a use for."""
+    def operand(self, node: Node) -> Var:
+        """Read an expression whose value only calls need."""
         return self.expression(node) if self.has_effect(node) else 0
 
     def _discard(self, node: Node) -> Var:
@@ -175,12 +174,12 @@ class Expressions(Names, ABC):
             result = self.new_var()
             copied = self.new_var()
             line, caller = node.start_point.row + 1, self.scope.caller
-            # A slice keeps the container's type and forgets which element was where.
+            # A slice keeps the container's type, but not the keys of its elements.
             self.summary.items.append((result, base, None, -1, caller, line))
             self.summary.containers.append((copied, "list", ((None, 0, result),)))
             self.copy(base, copied)
             return copied
-        var_list = [self.passed(key) for key in keys]
+        operands = [self.operand(key) for key in keys]
         if not base or len(keys) != 1:
             return 0
         result = self.new_var()
@@ -189,7 +188,7 @@ class Expressions(Names, ABC):
                 result,
                 base,
                 self.literal_key(keys[0]),
-                var_list[0],
+                operands[0],
                 self.scope.caller,
                 node.start_point.row + 1,
             )
@@ -197,7 +196,7 @@ class Expressions(Names, ABC):
         return result
 
     def literal_key(self, node: Node) -> Key:
-        """Return a key that is written out, None for any other."""
+        """Return a literal key, or None."""
         if node.type == "integer":
             return self._number(node)
         if node.type == "unary_operator" and node.named_child_count == 1:
@@ -250,7 +249,7 @@ class Expressions(Names, ABC):
                 if name is not None and value is not None:
                     keywords.append((self.text(name), self.expression(value)))
             elif kind == "list_splat":
-                # `-0` would be no splat at all: an empty place stands for what is not known.
+                # `-0` would be no splat: an empty variable stands for an unknown value.
                 positional.append(-(self.expression(argument.named_children[0]) or self.new_var()))
             elif kind == "dictionary_splat":
                 keywords.append((None, self.expression(argument.named_children[0])))
@@ -269,10 +268,10 @@ class Expressions(Names, ABC):
     def _super(self, node: Node) -> Var:
         line, caller = node.start_point.row + 1, self.scope.caller
         result = self.new_var()
-        self._call(node, self.outside(self.module, "super"))
+        self._call(node, self.shared_var(self.module, "super"))
         del self.summary.calls[-1]
         self.summary.supers.append((result, self.scope.owner, self.scope.first_parameter))
-        self.summary.calls.append((0, self.outside(self.module, "super"), (), (), caller, line))
+        self.summary.calls.append((0, self.shared_var(self.module, "super"), (), (), caller, line))
         return result
 
     # --- operators
@@ -292,20 +291,20 @@ class Expressions(Names, ABC):
             right = link.child_by_field_name("right")
             operator = link.child_by_field_name("operator")
             if link.type == "boolean_operator":
-                mark = self.scope.mark()
+                mark = self.scope.begin_branch()
                 value = self.expression(right) if right is not None else 0
-                self.scope.merge([self.scope.take(mark), {}], self.join)
-                # `a and b` is a only where a is false, and what is false is seldom called.
+                self.scope.merge_branches([self.scope.end_branch(mark), {}], self.join)
+                # `a and b` is `a` only if `a` is false, and a false value is rarely called.
                 is_and = operator is not None and operator.type == "and"
                 var = (value if is_and else 0) or self.join([var, value])
                 continue
-            value = self.passed(right) if right is not None else 0
+            value = self.operand(right) if right is not None else 0
             method = _BINARY.get(operator.type if operator is not None else "")
             var = self.operator(link, var, method, value)
         return var
 
     def operator(self, node: Node, left: Var, method: str | None, right: Var) -> Var:
-        """Let the left operand's special method make the value."""
+        """Record a call of the left operand's special method."""
         if not left or method is None:
             return 0
         result = self.new_var()
@@ -317,15 +316,15 @@ class Expressions(Names, ABC):
     def _comparison(self, node: Node) -> Var:
         if not self.has_effect(node):
             return 0
-        var_list: list[Var] = []
+        operands: list[Var] = []
         methods: list[str] = []
         for child in node.children:
             if child.is_named:
-                var_list.append(self.expression(child))
+                operands.append(self.expression(child))
             else:
                 methods.append(child.type)
-        for index, method in enumerate(methods[: len(var_list) - 1]):
-            left, right = var_list[index], var_list[index + 1]
+        for index, method in enumerate(methods[: len(operands) - 1]):
+            left, right = operands[index], operands[index + 1]
             if method in _COMPARISONS:
                 self.operator(node, left, _COMPARISONS[method], right)
             elif method in {"in", "not in"}:
@@ -355,7 +354,7 @@ class Expressions(Names, ABC):
         parts = [child for child in node.named_children if child.type != "comment"]
         if len(parts) != 3:
             return self._discard(node)
-        self.passed(parts[1])
+        self.operand(parts[1])
         return self.join([self.expression(parts[0]), self.expression(parts[2])])
 
     def _walrus(self, node: Node) -> Var:
@@ -386,7 +385,7 @@ class Expressions(Names, ABC):
             line, caller = node.start_point.row + 1, self.scope.caller
             self.summary.iterations.append((element, value, False, caller, line))
             self.copy(element, yields)
-            # What the inner generator returns is the value of `yield from`.
+            # The result of the inner generator is the value of `yield from`.
             self.summary.awaits.append((result, value, caller, line))
             return result
         self.copy(value, yields)
@@ -394,7 +393,7 @@ class Expressions(Names, ABC):
 
     @abstractmethod
     def generator_values(self) -> Var:
-        """Return the place of what the function being read yields (definitions.py)."""
+        """Return the variable of the values that the current function yields (definitions.py)."""
 
     # --- literals
 
@@ -446,13 +445,13 @@ class Expressions(Names, ABC):
                 elements.append((None, -1, self.expression(child.named_children[0])))
                 known = False
             else:
-                # After a splat nobody knows at which index an element is.
+                # After a splat, the index of an element is unknown.
                 key = len(elements) if known else None
                 elements.append((key, 0, self.expression(child)))
         return self.container(_BRACKETS[node.type], elements)
 
     def container(self, kind: str, elements: list[Element]) -> Var:
-        """Make a container with these elements."""
+        """Create a container with these elements."""
         result = self.new_var()
         self.summary.containers.append((result, kind, tuple(elements)))
         return result
@@ -478,7 +477,7 @@ class Expressions(Names, ABC):
         if not self.has_effect(node):
             return self.new_var()
         body = node.child_by_field_name("body")
-        mark = self.scope.mark()
+        mark = self.scope.begin_branch()
         around = dict(self.scope.local_names)
         for clause in node.named_children:
             if clause.type == "for_in_clause":
@@ -493,7 +492,7 @@ class Expressions(Names, ABC):
                 elements.append((None, key_var, self.expression(value)))
         elif body is not None:
             elements.append((None, 0, self.expression(body)))
-        self.scope.take(mark)
+        self.scope.end_branch(mark)
         self.scope.local_names = around
         return self.container(_COMPREHENSIONS.get(node.type, "dict"), elements)
 
@@ -511,7 +510,7 @@ class Expressions(Names, ABC):
         self.bind_local(left, element)
 
     def bind_local(self, target: Node, value: Var) -> None:
-        """Bind the variables of a comprehension: only what stands in it sees them."""
+        """Bind the variables of a comprehension, which only the comprehension sees."""
         self.scope.is_binding_local = True
         self.bind_target(target, value)
         self.scope.is_binding_local = False

@@ -1,4 +1,4 @@
-"""Reading imports."""
+"""Reads imports."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_import(reader: Names, node: Node) -> None:
             first = module.partition(".")[0]
             reader.summary.imports.append((var, 0, first, None, caller, line))
             if first != module:
-                # The name is the package's, but it is the module that is loaded.
+                # The name is bound to the package, but the module is imported too.
                 reader.summary.imports.append((0, 0, module, None, caller, line))
             reader.scope.assign(first, var)
 

@@ -1,4 +1,4 @@
-"""The part of reading a file that knows places and names."""
+"""Variables and names of a file that is read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from tree_sitter import Node
 from coatcheck.codegraph.python.scopes import NameScope
 from coatcheck.codegraph.summary import DefinitionSummary, ModuleSummary, Var
 
-# Deeper than people nest; a level takes up to five calls of the reader, of the thousand that Python
-# allows. Long chains and sums are read in a loop
-# and do not count.
+# Deeper than people nest. A level takes up to five calls of the reader, of the thousand that Python
+# allows. Loops read long chains and sums, which do not count.
 MAX_DEPTH = 120
 _SHARED = re.compile(rb"\b(?:global|nonlocal)[ \t]+([A-Za-z_][\w, \t]*)")
 MAX_CONSTANT_LENGTH = 200
@@ -27,13 +26,13 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 
-def not_too_deep(
+def depth_limited(
     otherwise: _Result,
 ) -> Callable[
     [Callable[Concatenate[_Reader, Node, _Arguments], _Result]],
     Callable[Concatenate[_Reader, Node, _Arguments], _Result],
 ]:
-    """Let a method that reads a node, and may come to itself again, give up where it is deep."""
+    """Limit the depth of a method that reads nodes recursively."""
 
     def decorate(
         method: Callable[Concatenate[_Reader, Node, _Arguments], _Result],
@@ -57,23 +56,22 @@ def not_too_deep(
 
 
 class Names:
-    """Places are made here, and names looked up as Python would.
+    """Creates variables and resolves names as Python does.
 
-    Where nobody asks who calls whom, `with_calls` is False, and what is only run, as the body of a
-    function, is not read unless it has something that is `telling`: without that it defines
-    nothing, imports nothing and binds no name of anybody else's.
+    If `with_calls` is False, code that is only run, such as the body of a function, is not read
+    unless it is `relevant`: otherwise it defines nothing, imports nothing and binds no name of
+    another scope.
     """
 
-    telling: re.Pattern[bytes]
+    relevant: re.Pattern[bytes]
     with_calls = True
 
     def __init__(self, source: bytes) -> None:
         self.source = source
-        # Where a byte is a character, a slice of text is enough.
+        # In ASCII text, byte offsets are character offsets.
         self._plain = source.decode() if source.isascii() else None
         self.summary = ModuleSummary()
-        # Names that another scope assigns to: what they stand for is not known from one scope's
-        # order of running.
+        # Names that another scope assigns: the order within one scope does not decide their value.
         self.shared = (
             {
                 name.strip().decode()
@@ -93,10 +91,10 @@ class Names:
         self._typed: dict[str, Var] = {}
 
     def has_effect(self, node: Node) -> bool:
-        """Tell whether the body of a function, or what else is only run, has to be read."""
+        """Tell whether code that is only run must be read."""
         return (
             self.with_calls
-            or self.telling.search(self.source, node.start_byte, node.end_byte) is not None
+            or self.relevant.search(self.source, node.start_byte, node.end_byte) is not None
         )
 
     def text(self, node: Node) -> str:
@@ -106,18 +104,18 @@ class Names:
         return self.source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def new_var(self) -> Var:
-        """Make a place."""
+        """Create a variable."""
         self.summary.variables += 1
         return self.summary.variables
 
     def copy(self, source: Var, target: Var) -> None:
-        """Say that what is in one place is in another."""
+        """Copy the values of one variable to another."""
         if source and target and source != target:
             self.summary.copies.append((source, target))
 
-    def join(self, var_list: list[Var]) -> Var:
-        """Return a place that holds what any of these hold."""
-        several = dict.fromkeys(var for var in var_list if var)
+    def join(self, operands: list[Var]) -> Var:
+        """Return a variable that holds the values of all of these."""
+        several = dict.fromkeys(var for var in operands if var)
         if len(several) < 2:
             return next(iter(several), 0)
         joined = self.new_var()
@@ -126,7 +124,7 @@ class Names:
         return joined
 
     def constant(self, value: int | str) -> Var:
-        """Return the place of something that is written out."""
+        """Return the variable of a literal."""
         var = self._constants.get(value)
         if var is None:
             var = self._constants[value] = self.new_var()
@@ -134,7 +132,7 @@ class Names:
         return var
 
     def typed(self, name: str) -> Var:
-        """Return the place of a value of a builtin type that is not written out."""
+        """Return the variable of an unknown value of a builtin type."""
         var = self._typed.get(name)
         if var is None:
             var = self._typed[name] = self.new_var()
@@ -144,38 +142,38 @@ class Names:
     # --- names
 
     def read_name(self, name: str) -> Var:
-        """Return what a name stands for here."""
+        """Return the variable of a name at this point."""
         scope = self.scope
         if name not in self.shared:
             var = scope.current(name, self.new_var, self.copy)
             if var is not None:
                 return var
         elif name in scope.declared:
-            return self.outside(scope.declared[name], name)
+            return self.shared_var(scope.declared[name], name)
         elif name in scope.assigned and scope.kind != "class":
-            return self.outside(scope, name)
+            return self.shared_var(scope, name)
         if scope.kind == "module":
-            return self.outside(scope, name)
+            return self.shared_var(scope, name)
         var = scope.pending.get(name)
         if var is None:
             var = scope.pending[name] = self.new_var()
         return var
 
-    def outside(self, scope: NameScope, name: str) -> Var:
-        """Return a scope's variable as others see it: everything that is ever assigned to it."""
-        var = scope.seen_outside.get(name)
+    def shared_var(self, scope: NameScope, name: str) -> Var:
+        """Return a scope's variable as other scopes see it: all that is ever assigned to it."""
+        var = scope.shared_vars.get(name)
         if var is None:
-            var = scope.seen_outside[name] = self.new_var()
+            var = scope.shared_vars[name] = self.new_var()
         return var
 
     def resolve_pending(self, scope: NameScope) -> None:
-        """Look up the names that a scope read without having assigned them by then."""
+        """Resolve the names that a scope read before assigning them."""
         for name, var in scope.pending.items():
             captured = self._captured(scope, name)
             if captured is not None:
                 self.copy(captured, var)
                 continue
-            self.copy(self.outside(self._owner_of(scope, name), name), var)
+            self.copy(self.shared_var(self._owner_of(scope, name), name), var)
 
     @staticmethod
     def _captured(scope: NameScope | None, name: str) -> Var | None:
@@ -200,9 +198,9 @@ class Names:
         return self.module
 
     def finish(self) -> None:
-        """Say what each scope's variables hold for others; what nobody assigned is left unknown."""
+        """Join the versions of variables that other scopes see; leave the others unresolved."""
         for scope in self.scopes:
-            for name, var in scope.seen_outside.items():
+            for name, var in scope.shared_vars.items():
                 if scope is self.module and name not in scope.assigned:
                     self.summary.unknown_names.append((var, name))
                 for assigned in dict.fromkeys(scope.assigned.get(name, ())):
@@ -211,7 +209,7 @@ class Names:
     # --- definitions
 
     def define(self, kind: str, name: str, node: Node, signature: str | None) -> int:
-        """Add a definition that stands in the scope that is read."""
+        """Add a definition in the current scope."""
         parent = self.scope.definition
         around = self.summary.definitions[parent].qualified_name
         self.summary.definitions.append(

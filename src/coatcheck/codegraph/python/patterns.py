@@ -1,4 +1,4 @@
-"""Reading `match`: which names a pattern binds, and to what part of the subject."""
+"""Reads `match`: binds the names of patterns to parts of the subject."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_match(reader: PythonStatements, node: Node) -> None:
     for case in body.named_children:
         if case.type != "case_clause":
             continue
-        mark = scope.mark()
+        mark = scope.begin_branch()
         for child in case.named_children:
             if child.type == "case_pattern":
                 _bind_pattern(reader, child, subject)
@@ -34,12 +34,12 @@ def read_match(reader: PythonStatements, node: Node) -> None:
         consequence = case.child_by_field_name("consequence")
         if consequence is not None:
             reader.block(consequence)
-        ends.append(scope.take(mark))
-    scope.merge([*ends, {}], reader.join)
+        ends.append(scope.end_branch(mark))
+    scope.merge_branches([*ends, {}], reader.join)
 
 
 def _bind_pattern(reader: PythonStatements, pattern: Node, subject: Var) -> None:  # noqa: C901
-    """Bind the names of a pattern; the parts of the subject that they name wait on a list."""
+    """Bind the names of a pattern; a worklist holds the nested patterns."""
     waiting: list[tuple[Node, Var]] = [(pattern, subject)]
     line, caller = pattern.start_point.row + 1, reader.scope.caller
     while waiting:
@@ -70,7 +70,7 @@ def _bind_pattern(reader: PythonStatements, pattern: Node, subject: Var) -> None
 def _class_pattern(
     reader: PythonStatements, children: list[Node], value: Var, line: int
 ) -> list[tuple[Node, Var]]:
-    """Follow `Name(attribute=pattern)`: what is bound is the attribute."""
+    """Bind `Name(attribute=pattern)` to attributes."""
     found: list[tuple[Node, Var]] = []
     for child in children[1:]:
         inner = child

@@ -1,9 +1,9 @@
-"""Variables of one scope while its code is read, in the order it would run.
+"""The variables of one scope while its code is read, in the order it runs.
 
-`versions` says which place a name stands for *here*; `assigned` holds every place it ever stands
-for, which is what other scopes see of it. After `mark`, a branch is read, `take` returns what it
-changed and puts everything back, and `merge` joins the ends of the branches. A name that is read in
-a loop stands for what it was before the loop and for whatever the loop assigns to it.
+`versions` holds the variable that a name stands for at this point; `assigned` holds every variable
+it ever stands for, which other scopes see. `begin_branch` starts a branch, `end_branch` returns its
+changes and undoes them, and `merge_branches` joins the ends of branches. A name that is read in a
+loop stands for its value before the loop and for all that the loop assigns to it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ class Loop:
     """A loop that is being read."""
 
     def __init__(self, start: int) -> None:
-        self.start = start  # in the scope's log
+        self.start = start  # position in the scope's log
         self.joins: list[tuple[str, Var]] = []
 
 
 class NameScope:
-    """A module, class or function; comprehensions belong to the scope they stand in."""
+    """A module, class or function; a comprehension belongs to the scope around it."""
 
     def __init__(self, kind: str, parent: NameScope | None, definition: int, caller: int) -> None:
         self.kind = kind
@@ -33,36 +33,36 @@ class NameScope:
         self.caller = caller
         self.versions: dict[str, tuple[Var, int]] = {}
         self.assigned: dict[str, list[Var]] = {}
-        self.seen_outside: dict[str, Var] = {}
+        self.shared_vars: dict[str, Var] = {}
         self.pending: dict[str, Var] = {}
         self.declared: dict[str, NameScope] = {}  # global and nonlocal
         self.loops: list[Loop] = []
-        # The variables of the comprehensions around what is read, and of those around a lambda.
+        # The variables of enclosing comprehensions, and of those around a lambda.
         self.local_names: dict[str, Var] = {}
         self.captured: dict[str, Var] = {}
         self.is_binding_local = False
-        self.ended = False  # nothing after this point is reached
-        self.is_outline = False  # what its names stand for matters to nobody
+        self.ended = False  # the code after this point is unreachable
+        self.is_outline = False  # its names have no effect outside it
         self.lambdas = 0
-        self.owner = -1  # the class that is read, or that the function stands in
+        self.owner = -1  # the class being read, or the class of the function
         self.first_parameter: Var = 0
         self.function = -1
         self._undo: list[tuple[str, tuple[Var, int] | None]] = []
         self._log: list[tuple[str, Var]] = []
 
     def bind(self, name: str, var: Var) -> None:
-        """Let a name stand for a place from here on."""
+        """Bind a name to a variable from here on."""
         self._undo.append((name, self.versions.get(name)))
         self.versions[name] = (var, len(self.loops))
         self._log.append((name, var))
 
     @property
     def bound(self) -> int:
-        """How often a name was bound, for `bound_since`."""
+        """The number of bindings so far, for `bound_since`."""
         return len(self._log)
 
     def bound_since(self, before: int) -> dict[str, Var]:
-        """Return the names that were bound since, with what each was bound to last."""
+        """Return the names bound since a position, each with its last variable."""
         return dict(self._log[before:])
 
     def assign(self, name: str, var: Var) -> None:
@@ -81,7 +81,7 @@ class NameScope:
     def current(
         self, name: str, fresh_var: Callable[[], Var], copy: Callable[[Var, Var], None]
     ) -> Var | None:
-        """Return what a name stands for here; None where this scope has not assigned it yet."""
+        """Return the variable of a name at this point, or None if it is not assigned yet."""
         version = self.versions.get(name)
         if version is None:
             return None
@@ -98,12 +98,12 @@ class NameScope:
 
     # --- branches
 
-    def mark(self) -> int:
+    def begin_branch(self) -> int:
         """Begin a branch."""
         return len(self._undo)
 
-    def take(self, mark: int) -> Changes | None:
-        """End a branch: return what it changed (None if its end is not reached) and undo it."""
+    def end_branch(self, mark: int) -> Changes | None:
+        """End a branch and undo it; return its changes, or None if its end is unreachable."""
         changes = {name: self.versions[name][0] for name, _ in self._undo[mark:]}
         while len(self._undo) > mark:
             name, before = self._undo.pop()
@@ -114,8 +114,10 @@ class NameScope:
         ended, self.ended = self.ended, False
         return None if ended else changes
 
-    def merge(self, ends: Sequence[Changes | None], join: Callable[[list[Var]], Var]) -> None:
-        """Go on after branches that end so."""
+    def merge_branches(
+        self, ends: Sequence[Changes | None], join: Callable[[list[Var]], Var]
+    ) -> None:
+        """Join the ends of branches."""
         live = [end for end in ends if end is not None]
         if not live:
             self.ended = bool(ends)
@@ -127,11 +129,11 @@ class NameScope:
     # --- loops and try
 
     def log_position(self) -> int:
-        """Return where the log of assignments is now, for `assigned_since`."""
+        """Return the position in the log of assignments, for `assigned_since`."""
         return len(self._log)
 
     def assigned_since(self, position: int) -> dict[str, list[Var]]:
-        """Return every place that names were let stand for since then."""
+        """Return every variable that names were bound to since a position."""
         found: dict[str, list[Var]] = {}
         for name, var in self._log[position:]:
             found.setdefault(name, []).append(var)

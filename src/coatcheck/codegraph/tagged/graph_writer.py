@@ -1,4 +1,4 @@
-"""From the files of one language to nodes and edges."""
+"""Nodes and edges of the files of one language."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CONSTRUCTORS = {"ruby": ("initialize",), "php": ("__construct",)}
 
 
 class _File:
-    """A file with the names it can see."""
+    """A file and its names."""
 
     def __init__(self, path: str, node: int, summary: TaggedSummary) -> None:
         self.path = path
@@ -34,7 +34,7 @@ _Found = tuple[_File, int]
 
 
 class _Candidates:
-    """The definitions that a name may stand for."""
+    """The definitions that a name may refer to."""
 
     __slots__ = ("count", "first", "here")
 
@@ -44,7 +44,7 @@ class _Candidates:
         self.here: dict[_File, int] = {}  # the first of each file
 
     def nearest(self, file: _File) -> _Found | None:
-        """Choose what is in the same file, or the only one there is."""
+        """Return the definition in the same file, or the only one."""
         index = self.here.get(file)
         if index is not None:
             return file, index
@@ -63,22 +63,22 @@ def _add(candidates: dict[_Key, _Candidates], key: _Key, file: _File, index: int
 
 
 class TaggedGraphWriter:
-    """Finds what the mentions of a language's files mean."""
+    """Resolves the references of a language's files."""
 
     def __init__(
         self, language: str, summaries: dict[str, TaggedSummary], nodes: dict[str, int]
     ) -> None:
         self.language = language
         self.files = [_File(path, nodes[path], summaries[path]) for path in sorted(summaries)]
-        # Functions and classes by their last name, where other files see them.
+        # Visible functions and classes by their last name.
         self._functions: dict[str, _Candidates] = {}
         self._classes: dict[str, _Candidates] = {}
         self._members: dict[tuple[str, str], _Candidates] = {}
-        # Files by their path, and the first that has a namespace, or a class in it.
+        # Files by path; the first file of each namespace and of each class in one.
         self._by_path = {file.path: file for file in self.files}
         self._by_namespace: dict[str, _File] = {}
         self._by_class: dict[str, _File] = {}
-        # Those of Rust by the module that they are.
+        # Rust files by module.
         self._by_module = {
             file.module.removesuffix(".mod").removesuffix(".lib").removesuffix(".main"): file
             for file in self.files
@@ -98,7 +98,7 @@ class TaggedGraphWriter:
                     _add(self._members, (owner, definition.name), file, index)
 
     def write(self, want: frozenset[Want], builder: GraphBuilder) -> None:
-        """Add what is wanted to the graph."""
+        """Add the wanted parts to the graph."""
         with_definitions = bool(want & {Want.CALL, Want.PARSE})
         for file in self.files:
             self._add(file, with_definitions, builder)
@@ -179,7 +179,7 @@ class TaggedGraphWriter:
         return other
 
     def _rust_file(self, file: _File, path: str) -> _File | None:
-        """Find the file of a module, from `crate`, `self` or `super`, or beside the file."""
+        """Resolve a module path, from `crate`, `self` or `super`, or beside the file."""
         here = file.module.removesuffix(".mod")
         parts = path.split(".")
         around = here.rpartition(".")[0]
@@ -210,10 +210,10 @@ class TaggedGraphWriter:
             return self._new(file, reference.owner)
         if reference.form == "type":
             return self._static(file, reference)
-        return self._own(file, reference)
+        return self._own_method(file, reference)
 
-    def _own(self, file: _File, reference: Reference) -> _Found | None:
-        """Find a method of the class that a call stands in, or of its bases."""
+    def _own_method(self, file: _File, reference: Reference) -> _Found | None:
+        """Find a method of the enclosing class, or of its bases."""
         caller = file.summary.definitions[reference.caller].qualified_name
         owner = caller.rpartition(".")[0].rpartition(".")[2]
         names = [owner]
@@ -254,8 +254,8 @@ class TaggedGraphWriter:
         candidates = self._classes.get(name.rpartition(".")[2])
         return None if candidates is None else candidates.nearest(file)
 
-    def _seen(self, file: _File, name: str) -> _Found | None:
-        """Return the function of a name that other files see."""
+    def _visible_function(self, file: _File, name: str) -> _Found | None:
+        """Return the visible function of a name."""
         candidates = self._functions.get(name)
         return None if candidates is None else candidates.nearest(file)
 
@@ -281,10 +281,10 @@ class TaggedGraphWriter:
             (path for path, alias, _ in file.summary.imports if alias == reference.name), ""
         )
         if imported:
-            target = self._seen(file, reference.name)
+            target = self._visible_function(file, reference.name)
             return target if target is not None else imported.removeprefix("crate.")
         if self.language in _ONE_NAMESPACE:
-            return self._seen(file, reference.name)
+            return self._visible_function(file, reference.name)
         return None
 
     def _new(self, file: _File, owner: str) -> _Found | None:
@@ -301,7 +301,7 @@ class TaggedGraphWriter:
     def _static(self, file: _File, reference: Reference) -> _Found | str | None:
         owner = reference.owner.rpartition(".")[2]
         if owner == "Self":
-            return self._own(file, reference._replace(form="self"))
+            return self._own_method(file, reference._replace(form="self"))
         found = self._member_along(file, [owner], reference.name)
         if found is not None:
             return found
@@ -325,7 +325,7 @@ class TaggedGraphWriter:
         return None
 
 
-# A method is called by its bare name from the same class.
+# Languages in which a bare name may be a method of the same class.
 _IMPLICIT_SELF = {"cpp", "csharp", "ruby"}
-# A function that other files see is called by its bare name from anywhere.
+# Languages in which a bare name may be a visible function of any file.
 _ONE_NAMESPACE = {"c", "cpp", "php", "ruby"}
