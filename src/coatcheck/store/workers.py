@@ -117,7 +117,7 @@ class WorkerStore(Protocol):
     ) -> ClaimResult:
         """Claim up to `limit` due jobs of these kinds from queues that are not paused.
 
-        The order is that of `store/fairness.py`: higher priority first, then tenants in turn, then
+        The order is that of `store/shared/fairness.py`: higher priority first, then tenants in turn, then
         older first. A worker that was removed gets nothing. A claim may skip jobs that a concurrent
         claim is considering; WORK is signalled if that claim leaves them.
 

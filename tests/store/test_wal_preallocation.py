@@ -34,14 +34,14 @@ class Log:
 
     def _note(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
         self.pages = pages
-        self.room.used(pages)
+        self.room.record_size(pages)
         return apsw.SQLITE_OK
 
     def write(self, text: str = "note") -> None:
         """Commit one note."""
         self.connection.execute("BEGIN IMMEDIATE")
         self.connection.execute("INSERT INTO notes VALUES (?)", (text,))
-        self.room.make()
+        self.room.extend_if_low()
         self.connection.execute("COMMIT")
 
     def write_until(self, pages: int) -> None:

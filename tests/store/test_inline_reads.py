@@ -42,20 +42,20 @@ def where(_: apsw.Connection) -> str:
 
 
 async def test_a_glance_is_the_loops_own(reader: Reader) -> None:
-    glance = reader.glance(where)
+    glance = reader.read_inline(where)
     assert glance.done(), "nobody was waited for"
     assert await glance == threading.current_thread().name
     assert await reader.read(where) == "coatcheck-reader"
-    assert await reader.glance_at("SELECT n FROM t") == (7,)
-    assert await reader.glance_at("SELECT n FROM t WHERE n = 8") is None
+    assert await reader.one_inline("SELECT n FROM t") == (7,)
+    assert await reader.one_inline("SELECT n FROM t WHERE n = 8") is None
 
 
 async def test_the_first_one_is_the_threads_which_connects(tmp_path: Path) -> None:
     connect(tmp_path / "read.db").close()
     reader = Reader(tmp_path / "read.db")
     reader.open()
-    assert await reader.glance(where) == "coatcheck-reader"
-    assert await reader.glance(where) != "coatcheck-reader"
+    assert await reader.read_inline(where) == "coatcheck-reader"
+    assert await reader.read_inline(where) != "coatcheck-reader"
     reader.close()
 
 
@@ -63,8 +63,8 @@ async def test_after_a_slow_one_the_thread_has_them_for_a_while(reader: Reader) 
     def slow(_: apsw.Connection) -> None:
         time.sleep(QUICK_SECONDS * 3)
 
-    await reader.glance(slow)
-    assert await reader.glance(where) == "coatcheck-reader"
+    await reader.read_inline(slow)
+    assert await reader.read_inline(where) == "coatcheck-reader"
 
 
 async def test_beside_a_long_read_it_waits_its_turn_in_the_thread(reader: Reader) -> None:
@@ -76,7 +76,7 @@ async def test_beside_a_long_read_it_waits_its_turn_in_the_thread(reader: Reader
 
     reading = reader.read(long)
     assert await asyncio.to_thread(begun.wait, 30)
-    glance = reader.glance(where)
+    glance = reader.read_inline(where)
     assert not glance.done()
     go_on.set()
     await reading
@@ -91,13 +91,13 @@ async def test_one_that_fails_is_done_again_by_the_thread(reader: Reader) -> Non
         raise apsw.BusyError("somebody has it")
 
     with pytest.raises(StoreUnavailable, match="somebody has it"):
-        await reader.glance(busy)
+        await reader.read_inline(busy)
     assert tried == [threading.current_thread().name, "coatcheck-reader"]
 
 
 async def test_another_loop_does_not_glance(reader: Reader) -> None:
     async def elsewhere() -> str:
-        return await reader.glance(where)
+        return await reader.read_inline(where)
 
     assert await asyncio.to_thread(asyncio.run, elsewhere()) == "coatcheck-reader"
 
@@ -106,7 +106,7 @@ async def test_a_closed_reader_says_so(tmp_path: Path) -> None:
     connect(tmp_path / "read.db").close()
     reader = Reader(tmp_path / "read.db")
     reader.open()
-    await reader.glance(where)
+    await reader.read_inline(where)
     reader.close()
     with pytest.raises(StoreUnavailable):
-        reader.glance(where)
+        reader.read_inline(where)

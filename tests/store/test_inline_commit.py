@@ -13,35 +13,35 @@ from coatcheck.store.sqlite.database.inline_commit import (
 SLOW = 2 * QUICK_SECONDS
 
 
-def may_at(quickness: InlineCommitPolicy, moment: float) -> bool:
+def may_at(policy: InlineCommitPolicy, moment: float) -> bool:
     with patch("time.monotonic", return_value=moment):
-        return bool(quickness)
+        return policy.allows()
 
 
 def test_quick_turns_go_on() -> None:
-    quickness = InlineCommitPolicy()
-    quickness.took(10.0, 10.0 + QUICK_SECONDS / 2)
-    assert may_at(quickness, 10.0 + QUICK_SECONDS / 2)
+    policy = InlineCommitPolicy()
+    policy.record(10.0, 10.0 + QUICK_SECONDS / 2)
+    assert may_at(policy, 10.0 + QUICK_SECONDS / 2)
 
 
 def test_a_slow_one_is_followed_by_a_pause_that_grows_with_each() -> None:
-    quickness, now, pauses = InlineCommitPolicy(), 10.0, []
+    policy, now, pauses = InlineCommitPolicy(), 10.0, []
     for _ in range(8):
-        quickness.took(now, now + SLOW)
+        policy.record(now, now + SLOW)
         now += SLOW
-        assert not may_at(quickness, now)
-        pauses.append(quickness._again_at - now)
-        now = quickness._again_at
-        assert may_at(quickness, now)
+        assert not may_at(policy, now)
+        pauses.append(policy._again_at - now)
+        now = policy._again_at
+        assert may_at(policy, now)
     assert round(pauses[0], 6) == FIRST_PAUSE_SECONDS
     assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(pauses))
     assert round(pauses[-1], 6) == LONGEST_PAUSE_SECONDS
 
 
 def test_a_quick_one_makes_the_next_pause_short_again() -> None:
-    quickness = InlineCommitPolicy()
+    policy = InlineCommitPolicy()
     for moment in (10.0, 20.0, 30.0):
-        quickness.took(moment, moment + SLOW)
-    quickness.took(40.0, 40.0 + QUICK_SECONDS / 2)
-    quickness.took(50.0, 50.0 + SLOW)
-    assert may_at(quickness, 50.0 + SLOW + FIRST_PAUSE_SECONDS + 1e-6)
+        policy.record(moment, moment + SLOW)
+    policy.record(40.0, 40.0 + QUICK_SECONDS / 2)
+    policy.record(50.0, 50.0 + SLOW)
+    assert may_at(policy, 50.0 + SLOW + FIRST_PAUSE_SECONDS + 1e-6)
