@@ -43,8 +43,8 @@ from coatcheck.surfaces.ingest.embedding.open import open_embedder
 from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
 from coatcheck.surfaces.ingest.index.base import Index, NewDocument, document_id
 from coatcheck.surfaces.ingest.index.open import open_index
-from coatcheck.surfaces.ingest.intake import small_text
 from coatcheck.surfaces.ingest.readers import read
+from coatcheck.surfaces.ingest.submit import small_text
 from coatcheck.surfaces.ingest.surface import IngestSurface
 from coatcheck.worker.worker import Worker
 

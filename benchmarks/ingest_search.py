@@ -34,12 +34,12 @@ from numpy.typing import NDArray
 from tests.postgres.server import TrialServer
 
 from coatcheck.ids import UlidGenerator
+from coatcheck.surfaces.ingest.document import Chunk
 from coatcheck.surfaces.ingest.embedding.offline import OfflineEmbedder
 from coatcheck.surfaces.ingest.index.base import Index, Mode, NewDocument, Query, document_id
 from coatcheck.surfaces.ingest.index.postgres.index import PostgresIndex
-from coatcheck.surfaces.ingest.index.ranks import EXACT_UP_TO
+from coatcheck.surfaces.ingest.index.ranking import EXACT_UP_TO
 from coatcheck.surfaces.ingest.index.sqlite.index import SQLiteIndex
-from coatcheck.surfaces.ingest.stages import Chunk
 
 LABELLED = Path(__file__).parent / "labelled"
 EVERYTHING = 10**9

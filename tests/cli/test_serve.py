@@ -168,5 +168,5 @@ def test_the_demo_shows_a_job_through_each_door_and_ends(tmp_path: Path) -> None
     assert answer[0] == "docs/guarantees.md"
     assert "worker" in answer[1]
     assert '{"report": "2030-01", "pages": 42}' in ended.stdout
-    assert "foreman is left out: nothing asks for it; set FOREMAN_OLLAMA_URL" in ended.stdout
+    assert "foreman is left out: it is not enabled; set FOREMAN_OLLAMA_URL" in ended.stdout
     assert ended.stderr == ""

@@ -222,7 +222,7 @@ async def test_a_link_goes_with_its_job(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # R12, R13, P8
     surface = RenderSurface({})
-    monkeypatch.setattr(links, "AT_ONCE", 2)
+    monkeypatch.setattr(links, "SWEEP_BATCH", 2)
     async with serve(surface) as (http, engine):
         drawn = [
             (await http.post("/render?mode=sync", json={**FLOW, "source": f"graph TD; {name}"}))
@@ -234,7 +234,7 @@ async def test_a_link_goes_with_its_job(
         assert (await http.delete(f"/v1/jobs/{first.id}")).status_code == 200
         await surface.tidy(engine)
         assert set(await links_of(engine)) == made, "what is new may be about to have a job"
-        monkeypatch.setattr(links, "NEW_MS", 0)
+        monkeypatch.setattr(links, "MIN_AGE_MS", 0)
         for _ in range(4):
             await surface.tidy(engine)
         assert set(await links_of(engine)) == made - {gone}
@@ -248,7 +248,7 @@ async def test_a_link_goes_with_its_job(
 async def test_every_process_removes_links_that_lead_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(links, "NEW_MS", 0)
+    monkeypatch.setattr(links, "MIN_AGE_MS", 0)
     app = App()
     app.use(RenderSurface({}))
     settings = Settings(database=f"sqlite:///{tmp_path}/jobs.db", sweep_s=0.05)
@@ -352,7 +352,7 @@ async def test_only_so_many_are_drawn_at_once(serve: Serve) -> None:  # R18, R25
 def test_settings_have_the_figures_of_the_document() -> None:  # R13, R25
     figures = RenderSurface({}).settings
     assert (figures.retention_ms, figures.cache_ttl_ms) == (3_600_000, 300_000)
-    assert (figures.most_at_once, figures.most_waiting) == (10, 50)
+    assert (figures.max_concurrent, figures.max_waiting) == (10, 50)
     told = {
         "JOB_RETENTION_MS": "7",
         "CACHE_TTL": "0",
@@ -361,7 +361,7 @@ def test_settings_have_the_figures_of_the_document() -> None:  # R13, R25
     }
     figures = RenderSurface(told).settings
     assert (figures.retention_ms, figures.cache_ttl_ms) == (7, 0)
-    assert (figures.most_at_once, figures.most_waiting) == (3, 0)
+    assert (figures.max_concurrent, figures.max_waiting) == (3, 0)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coatcheck.surfaces.ingest.chunker import MOST, TARGET, chunk
-from coatcheck.surfaces.ingest.stages import Chunk, Extracted
+from coatcheck.surfaces.ingest.chunker import MAX, TARGET, chunk
+from coatcheck.surfaces.ingest.document import Chunk, Extracted
 
 SENTENCE = "Every coat gets a ticket with a number of its own, and is found by it. "
 FORMATS = ("pdf", "docx", "pptx", "xlsx", "html", "markdown", "text", "email", "code")
@@ -28,7 +28,7 @@ def check(extracted: Extracted, passages: list[Chunk]) -> None:
     for ordinal, passage in enumerate(passages):
         assert passage.ordinal == ordinal
         assert passage.text == extracted.text[passage.start : passage.end]
-        assert 0 < len(passage.text) <= MOST
+        assert 0 < len(passage.text) <= MAX
         assert passage.text.strip()
         assert passage.page == extracted.page_at(passage.start)
         assert not extracted.text[end : passage.start].strip()  # nothing is left out, or in two

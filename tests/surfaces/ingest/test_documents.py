@@ -17,7 +17,7 @@ import pytest
 from coatcheck.model.event import EventType
 from coatcheck.settings import Settings
 from coatcheck.store.base import JobFilter
-from coatcheck.surfaces.ingest.intake import SMALL_IN_ALL
+from coatcheck.surfaces.ingest.submit import MAX_INLINE_TOTAL
 from tests.http.problems import read_problem
 
 from .conftest import Serve
@@ -102,7 +102,7 @@ async def test_of_many_small_texts_not_all_are_held_in_memory(serve: Serve) -> N
         family = (await ingest.engine.list_jobs(JobFilter("default", limit=100)))[1:]
         uploads = [await ingest.engine.store.uploads_of("default", job.id) for job in family]
     assert len(family) == 40
-    assert sum(map(len, uploads)) == 40 - SMALL_IN_ALL // len(text)
+    assert sum(map(len, uploads)) == 40 - MAX_INLINE_TOTAL // len(text)
 
 
 async def test_a_document_is_the_same_whichever_way_it_came(ingest: Ingest) -> None:

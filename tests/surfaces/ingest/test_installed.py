@@ -38,7 +38,7 @@ def run(code: str) -> str:
 def test_what_is_missing_is_named() -> None:
     assert run(FIND) == (
         "None; it needs numpy, which is not installed; "
-        "pip install 'coatcheck[ingest]', where it is to be served"
+        "run pip install 'coatcheck[ingest]' to serve it"
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from coatcheck.model.access import Scope
 from coatcheck.model.job import DEFAULT_TENANT
 from coatcheck.store.base import JobFilter
-from coatcheck.surfaces.ingest.constants import KIND, MOST_FILES
+from coatcheck.surfaces.ingest.constants import KIND, MAX_FILES
 from tests.http.problems import read_problem
 
 from .conftest import Serve
@@ -67,7 +67,7 @@ FORMS: list[tuple[list[tuple[str, bytes]], dict[str, str], int]] = [
     ([("a", b"1"), ("a", b"2")], {}, 400),
     ([("a\u2028b", b"1")], {}, 422),
     ([("a", b"1"), ("..", b"2")], {}, 400),
-    ([(f"f{n}", b"") for n in range(MOST_FILES + 1)], {}, 400),
+    ([(f"f{n}", b"") for n in range(MAX_FILES + 1)], {}, 400),
 ]
 
 

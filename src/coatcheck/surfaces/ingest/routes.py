@@ -1,4 +1,4 @@
-"""The table of the surface's calls."""
+"""The surface's endpoints."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from coatcheck.http.endpoint import (
 )
 from coatcheck.http.json_schema import COUNT, NAME, TEXT, TIME, listed, maybe, whole
 from coatcheck.http.request.query import LARGEST_PAGE
-from coatcheck.surfaces.ingest.constants import KIND, LONGEST_NAME, MOST_FILES
+from coatcheck.surfaces.ingest.constants import KIND, MAX_FILES, MAX_NAME_LENGTH
 from coatcheck.surfaces.ingest.handlers import IngestHandlers
-from coatcheck.surfaces.ingest.index.base import LONGEST_QUERY, MOST_RESULTS, Mode
-from coatcheck.surfaces.ingest.intake import IngestRequest
-from coatcheck.surfaces.ingest.submit import ingest
+from coatcheck.surfaces.ingest.index.base import MAX_QUERY_LENGTH, MAX_RESULTS, Mode
+from coatcheck.surfaces.ingest.submit import IngestRequest, ingest
 
 TAG = "documents"
 _METADATA: Schema = {"type": "object", "additionalProperties": TEXT}
@@ -52,7 +51,7 @@ _DOCUMENT = whole(
         "links": _LINKS,
     }
 )
-_FOUND = whole(
+_SEARCH_HIT = whole(
     {
         "text": TEXT,
         "score": {"type": "number"},
@@ -69,11 +68,11 @@ _FORM: Schema = {
         "files": {
             **listed({"type": "string", "format": "binary"}),
             "minItems": 1,
-            "maxItems": MOST_FILES,
+            "maxItems": MAX_FILES,
         },
         "collection": NAME,
-        "metadata": {"type": "string", "description": "A JSON object of texts."},
-        "name": {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME},
+        "metadata": {"type": "string", "description": "A JSON object with string values."},
+        "name": {"type": "string", "minLength": 1, "maxLength": MAX_NAME_LENGTH},
     },
     "required": ["files"],
     "additionalProperties": False,
@@ -88,9 +87,9 @@ _A_JOB = as_json(ref("Job"))
 _CURSOR: Schema = {"type": "string", "pattern": "^[A-Za-z0-9_-]+$"}
 
 
-def endpoints_for(calls: IngestHandlers) -> list[Endpoint]:
-    """List the calls of a server."""
-    return [_ingest(), *_collections(calls), *_documents(calls)]
+def endpoints_for(handlers: IngestHandlers) -> list[Endpoint]:
+    """List the endpoints of a server."""
+    return [_ingest(), *_collections(handlers), *_documents(handlers)]
 
 
 def _ingest() -> Endpoint:
@@ -99,16 +98,16 @@ def _ingest() -> Endpoint:
         "/v1/ingest",
         ingest,
         "ingest",
-        "Bring documents into a collection",
+        "Ingest documents into a collection",
         TAG,
         {
             200: EndpointResponse(
-                "It has ended: the wait was long enough, or the request was a repeated one.",
+                "The job has finished: within the wait, or before a replayed request.",
                 _A_JOB,
                 ("Location", "Preference-Applied", "Idempotency-Replayed"),
             ),
             202: EndpointResponse(
-                "They are durable, and will be brought in.",
+                "The documents are durable and will be ingested.",
                 _A_JOB,
                 ("Location", "Retry-After", "Preference-Applied", "Idempotency-Replayed"),
                 links_to_job=True,
@@ -117,30 +116,31 @@ def _ingest() -> Endpoint:
         refusals=(408, 409, 410, 413, 415, 422, 429),
         parameters=(IDEMPOTENCY_KEY, _PREFER, TRACEPARENT),
         body=EndpointBody(
-            "Files in a form, or a url or a text as JSON.",
+            "Files as a form, or a URL or a text as JSON.",
             {"multipart/form-data": _FORM, "application/json": IngestRequest.model_json_schema()},
         ),
         description=(
-            "One document is one job, several are a job each and one that waits for them and has "
-            "what became of each, in order. A document of a name that the collection has replaces "
-            "that one once it is whole; the same bytes again cost nothing."
+            "One document is one job. Several documents are a job each, and one that waits for all "
+            "of them and returns their outcomes in order. A document replaces one of the same name "
+            "once it is complete. Ingesting identical bytes again does nothing."
         ),
         kind=KIND,
     )
 
 
-def _collections(calls: IngestHandlers) -> list[Endpoint]:
+def _collections(handlers: IngestHandlers) -> list[Endpoint]:
     return [
         Endpoint(
             "GET",
             "/v1/collections",
-            calls.collections,
+            handlers.collections,
             "listCollections",
             "List collections",
             TAG,
             {
                 200: EndpointResponse(
-                    "All, by name.", as_json(whole({"collections": listed(_COLLECTION)}))
+                    "Collections by name.",
+                    as_json(whole({"collections": listed(_COLLECTION)})),
                 )
             },
             kind=KIND,
@@ -148,7 +148,7 @@ def _collections(calls: IngestHandlers) -> list[Endpoint]:
         Endpoint(
             "GET",
             "/v1/collections/{collection}/documents",
-            calls.documents,
+            handlers.documents,
             "listDocuments",
             "List the documents of a collection",
             TAG,
@@ -162,42 +162,42 @@ def _collections(calls: IngestHandlers) -> list[Endpoint]:
             parameters=(
                 Parameter(
                     "limit",
-                    "How many.",
+                    "Documents per page.",
                     {"type": "integer", "minimum": 1, "maximum": LARGEST_PAGE},
                 ),
-                Parameter("cursor", "`next_cursor` of the page before.", _CURSOR),
+                Parameter("cursor", "`next_cursor` of the previous page.", _CURSOR),
             ),
             kind=KIND,
         ),
         Endpoint(
             "GET",
             "/v1/collections/{collection}/search",
-            calls.search,
+            handlers.search,
             "searchCollection",
-            "Find passages of a collection",
+            "Search a collection",
             TAG,
             {
                 200: EndpointResponse(
-                    "Passages, best first.", as_json(whole({"results": listed(_FOUND)}))
+                    "Passages, best first.", as_json(whole({"results": listed(_SEARCH_HIT)}))
                 )
             },
             refusals=(404, 409),
             parameters=(
                 Parameter(
                     "q",
-                    "What to look for.",
-                    {"type": "string", "minLength": 1, "maxLength": LONGEST_QUERY},
+                    "The text to search for.",
+                    {"type": "string", "minLength": 1, "maxLength": MAX_QUERY_LENGTH},
                     required=True,
                 ),
                 Parameter(
                     "k",
-                    "How many passages (10).",
-                    {"type": "integer", "minimum": 1, "maximum": MOST_RESULTS},
+                    "Number of passages (default 10).",
+                    {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS},
                 ),
                 Parameter(
                     "filter",
-                    "Only documents with this in their metadata, as key:value; several must all "
-                    "be there.",
+                    "Only documents with this metadata, as key:value. If given several times, all "
+                    "must match.",
                     listed({"type": "string", "pattern": r"^[^:\u0000]+:[^\u0000]*$"}),
                     repeated=True,
                 ),
@@ -212,27 +212,27 @@ def _collections(calls: IngestHandlers) -> list[Endpoint]:
     ]
 
 
-def _documents(calls: IngestHandlers) -> list[Endpoint]:
+def _documents(handlers: IngestHandlers) -> list[Endpoint]:
     return [
         Endpoint(
             "GET",
             "/v1/documents/{document_id}",
-            calls.document,
+            handlers.document,
             "getDocument",
-            "Look at a document",
+            "Get a document",
             TAG,
-            {200: EndpointResponse("What is known of it.", as_json(_DOCUMENT))},
+            {200: EndpointResponse("The document's metadata.", as_json(_DOCUMENT))},
             refusals=(404,),
             kind=KIND,
         ),
         Endpoint(
             "DELETE",
             "/v1/documents/{document_id}",
-            calls.delete,
+            handlers.delete,
             "deleteDocument",
-            "Remove a document from its collection",
+            "Delete a document from its collection",
             TAG,
-            {204: EndpointResponse("It is gone, and not found any more.", {})},
+            {204: EndpointResponse("The document is deleted.", {})},
             refusals=(404,),
             kind=KIND,
         ),

@@ -11,9 +11,9 @@ import xllamacpp
 from coatcheck.errors import Fail, Retry
 from coatcheck.surfaces.ingest.embedding.base import (
     Embedder,
-    EmbedderRefused,
+    EmbedderRejected,
     EmbedderUnreachable,
-    as_signals,
+    embedder_errors_as_signals,
 )
 from coatcheck.surfaces.ingest.embedding.open import open_embedder
 from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
@@ -95,9 +95,9 @@ async def test_the_key_may_be_kept_in_a_file(served: Endpoint, speaks: str, tmp_
 
 async def test_a_model_that_is_not_there_fails_the_job(served: Endpoint, speaks: str) -> None:
     embedder = embedder_for(speaks, served.url, model="missing")
-    with pytest.raises(EmbedderRefused, match='model "missing" not found, try pulling it first'):
+    with pytest.raises(EmbedderRejected, match='model "missing" not found, try pulling it first'):
         await embedder.embed_query("text of a user")
-    with pytest.raises(Fail) as failed, as_signals():
+    with pytest.raises(Fail) as failed, embedder_errors_as_signals():
         await embedder.embed_passages(["text of a user"])
     assert failed.value.code == "embedder-refused"
     assert "text of a user" not in failed.value.message
@@ -111,7 +111,7 @@ async def test_trouble_that_may_pass_is_tried_later(
     served.instead = status, b'{"error": "busy"}'
     with pytest.raises(EmbedderUnreachable, match=f"{status} busy"):
         await embedder.embed_query("x")
-    with pytest.raises(Retry) as asked, as_signals():
+    with pytest.raises(Retry) as asked, embedder_errors_as_signals():
         await embedder.embed_passages(["x"])
     assert not asked.value.counts
     served.instead = None
@@ -121,7 +121,7 @@ async def test_trouble_that_may_pass_is_tried_later(
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 302])
 async def test_other_answers_are_no(embedder: Embedder, served: Endpoint, status: int) -> None:
     served.instead = status, b"<html>no</html>"
-    with pytest.raises(EmbedderRefused, match=str(status)):
+    with pytest.raises(EmbedderRejected, match=str(status)):
         await embedder.embed_query("x")
 
 
@@ -143,7 +143,7 @@ async def test_what_has_no_vectors_is_no_embedder(
     embedder: Embedder, served: Endpoint, content: bytes
 ) -> None:
     served.instead = 200, content
-    with pytest.raises(EmbedderRefused, match="gives no vectors"):
+    with pytest.raises(EmbedderRejected, match="has no vectors"):
         await embedder.embed_query("x")
 
 

@@ -14,7 +14,7 @@ from coatcheck.surfaces.ingest.embedding.offline import OfflineEmbedder
 from coatcheck.surfaces.ingest.embedding.open import open_embedder
 from coatcheck.surfaces.ingest.embedding.settings import EmbeddingSettings
 from coatcheck.surfaces.ingest.embedding.weights import installed_weights
-from coatcheck.surfaces.ingest.embedding.wordpiece import WordPieces
+from coatcheck.surfaces.ingest.embedding.wordpiece import WordPieceTokenizer
 
 pytestmark = pytest.mark.anyio
 
@@ -74,7 +74,7 @@ def test_other_files_than_the_published_are_refused(tmp_path: Path, name: str) -
     with pytest.raises(ConfigurationError, match="cannot be read"):
         MiniLM.load(tmp_path)
     (tmp_path / name).write_bytes(b"something else")
-    with pytest.raises(ConfigurationError, match=f"{name} is not the one that was published"):
+    with pytest.raises(ConfigurationError, match=f"{name} is not the published file"):
         MiniLM.load(tmp_path)
 
 
@@ -97,5 +97,5 @@ def test_headings_are_embedded_above_their_passage() -> None:
 )
 def test_texts_are_read_in_pieces(text: str, pieces: list[str]) -> None:
     vocabulary = (installed_weights() / "vocab.txt").read_text(encoding="utf-8").split("\n")
-    numbers = WordPieces(vocabulary).numbers(text)
+    numbers = WordPieceTokenizer(vocabulary).token_ids(text)
     assert [vocabulary[number] for number in numbers] == pieces

@@ -20,7 +20,7 @@ def test_an_ollama_is_where_it_is_by_default() -> None:
 @pytest.mark.parametrize(
     ("environment", "named"),
     [
-        ({"INGEST_EMBEDDER": "magic"}, "INGEST_EMBEDDER is offline, ollama, openai"),
+        ({"INGEST_EMBEDDER": "magic"}, "INGEST_EMBEDDER must be one of offline, ollama, openai"),
         ({"INGEST_EMBEDDER": "ollama"}, "INGEST_EMBED_MODEL"),
         ({"INGEST_EMBEDDER": "openai", "INGEST_EMBED_MODEL": "m"}, "INGEST_EMBED_URL"),
         (

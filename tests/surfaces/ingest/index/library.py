@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coatcheck.ids import UlidGenerator
+from coatcheck.surfaces.ingest.document import Chunk
 from coatcheck.surfaces.ingest.index.base import (
     Index,
     Mode,
@@ -20,7 +21,6 @@ from coatcheck.surfaces.ingest.index.base import (
     SearchHit,
     document_id,
 )
-from coatcheck.surfaces.ingest.stages import Chunk
 
 DIMENSIONS = 24
 EMBEDDER = "words-of-tests"
@@ -37,7 +37,7 @@ def vector_of(text: str) -> NDArray[np.float32]:
     return total
 
 
-def vectors_of(texts: Sequence[str]) -> NDArray[np.float32]:
+def document_vectors(texts: Sequence[str]) -> NDArray[np.float32]:
     return np.array([vector_of(text) for text in texts], dtype=np.float32).reshape(
         len(texts), DIMENSIONS
     )
@@ -72,7 +72,7 @@ class Library:
             document_id(tenant, collection, name),
             version,
             chunks_of(texts, first),
-            vectors_of(texts),
+            document_vectors(texts),
             now,
         )
 

@@ -13,7 +13,7 @@ from coatcheck.surfaces.ingest.index.base import (
     check_embedder,
     document_id,
 )
-from coatcheck.surfaces.ingest.index.staged import passage_key
+from coatcheck.surfaces.ingest.index.passages import passage_key
 
 from .conftest import Place
 from .library import (
@@ -22,9 +22,9 @@ from .library import (
     T0,
     Library,
     chunks_of,
+    document_vectors,
     new_version,
     vector_of,
-    vectors_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ async def test_headings_are_found_and_kept_apart_from_the_text(library: Library)
     chunk = chunk.model_copy(update={"headings": ("Maintenance", "Köhler units"), "page": 3})
     version = new_version()
     await library.index.stage(
-        "ann", document_id("ann", "docs", "m"), version, [chunk], vectors_of(["x"]), T0
+        "ann", document_id("ann", "docs", "m"), version, [chunk], document_vectors(["x"]), T0
     )
     await library.publish("m", 1, version)
     [found] = await library.search("kohler")
@@ -195,7 +195,7 @@ async def test_tenants_are_apart(library: Library) -> None:
             await library.search("plans", mode, tenant="eve")
     assert await library.index.document_by_id("bob", of_ann) is None
     assert not await library.index.delete("bob", of_ann)
-    assert not await library.index.describe("bob", of_ann, {"x": "y"})
+    assert not await library.index.update_metadata("bob", of_ann, {"x": "y"})
     assert await library.index.documents("eve", "docs") == []
     assert await library.index.collections("eve") == []
     # Nor can one discard or see what another has staged.
@@ -270,11 +270,11 @@ async def test_documents_are_listed_by_name_from_one_on(library: Library) -> Non
 
 async def test_metadata_can_change_alone(library: Library) -> None:
     document = await library.put("a", "text", metadata={"team": "red"})
-    assert await library.index.describe("ann", document, {"team": "blue"})
+    assert await library.index.update_metadata("ann", document, {"team": "blue"})
     assert await library.names("text", only={"team": "red"}) == set()
     [found] = await library.search("text", only={"team": "blue"})
     assert found.metadata == {"team": "blue"}
-    assert not await library.index.describe("ann", "0" * 26, {})
+    assert not await library.index.update_metadata("ann", "0" * 26, {})
 
 
 async def test_it_is_all_there_after_it_was_closed(place: Place) -> None:

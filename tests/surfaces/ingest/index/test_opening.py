@@ -68,7 +68,7 @@ async def test_a_file_by_a_newer_release_is_refused(tmp_path: Path) -> None:
 
 async def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StoreUnavailable, match="cannot be made"):
+    with pytest.raises(StoreUnavailable, match="cannot be created"):
         async with open_index(Settings(database=f"sqlite:///{tmp_path}/file/jobs.db")):
             pass
 
@@ -86,7 +86,7 @@ async def test_a_server_without_pgvector_says_so(database: str) -> None:
     # Nothing is looked for where extensions are: it is as if none were installed.
     name = database.partition("?")[0].rpartition("/")[2]
     run(database, f"ALTER DATABASE {name} SET extension_control_path = '/nowhere'")
-    with pytest.raises(ConfigurationError, match="needs pgvector, which this PostgreSQL lacks"):
+    with pytest.raises(ConfigurationError, match="needs pgvector, and PostgreSQL lacks it"):
         async with PostgresIndex(database, schema="s"):
             pass
 

@@ -117,7 +117,7 @@ async def test_an_index_of_the_first_release_is_taken_over(
         assert await connection.fetch(MISCOUNTED.format(schema=place.schema)) == []
 
 
-@pytest.mark.parametrize("name", ["by_vectors", "by_signs"])
+@pytest.mark.parametrize("name", ["search_vectors", "search_signs"])
 async def test_what_is_asked_for_is_converted_once_and_not_for_each_row(
     place: Place, name: str
 ) -> None:

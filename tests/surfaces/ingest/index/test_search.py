@@ -149,9 +149,9 @@ async def test_hybrid_is_both_rankings_by_place(library: Library) -> None:
         await library.index.stage("ann", document, version, chunks_of([text]), vectors, T0)
         await library.publish(name, 1, version)
     by_words = [each.name for each in await library.search("kestrel")]
-    by_vectors = [each.name for each in await library.search("kestrel", Mode.VECTOR)]
+    search_vectors = [each.name for each in await library.search("kestrel", Mode.VECTOR)]
     assert by_words == ["words", "both"]
-    assert by_vectors == ["near", "both", "words"]
+    assert search_vectors == ["near", "both", "words"]
     found = await library.search("kestrel", Mode.HYBRID)
     assert [each.name for each in found] == ["words", "both", "near"]
     expected = {

@@ -24,10 +24,10 @@ async def test_a_search_that_a_publish_comes_into_finds_the_old_version(tmp_path
     class Held(SQLiteSearch):
         """Waits between looking for passages and reading them."""
 
-        def _found(self, best: list[tuple[int, float]]) -> list[SearchHit]:
+        def _load_hits(self, best: list[tuple[int, float]]) -> list[SearchHit]:
             in_the_midst.set()
             assert published.wait(60)
-            return super()._found(best)
+            return super()._load_hits(best)
 
     def search(connection: apsw.Connection) -> list[str]:
         query = Query("part", 10, Mode.HYBRID, vector_of("part"), EMBEDDER)

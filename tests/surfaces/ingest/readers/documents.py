@@ -18,8 +18,8 @@ from openpyxl import Workbook
 from PIL import Image
 from pptx.presentation import Presentation
 
+from coatcheck.surfaces.ingest.document import Extracted
 from coatcheck.surfaces.ingest.readers import UnreadableDocument, read
-from coatcheck.surfaces.ingest.stages import Extracted
 
 LINE = "Every coat that is handed in at the door gets a ticket with a number of its own. "
 

@@ -104,4 +104,4 @@ def test_parts_within_parts_without_end_are_refused(tmp_path: Path) -> None:
         lines += [b'Content-Type: multipart/mixed; boundary="b%d"' % depth, b"", b"--b%d" % depth]
     code, message = refusal(tmp_path, b"\n".join(lines), "deep.eml")
     assert code == "document-hostile"
-    assert message == "the message has more than 32 parts within each other"
+    assert message == "the message nests more than 32 parts"

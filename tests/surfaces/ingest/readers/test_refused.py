@@ -35,9 +35,9 @@ def entry(name: str) -> bytes:
         (b"\x89PNG\r\n\x1a\n" + bytes(50), "document-unsupported", "a picture"),
         (b"{\\rtf1 text}", "document-unsupported", ".rtf"),
         (b"\x1f\x8b\x08" + bytes(50), "document-unsupported", "compressed"),
-        (b"\x7fELF" + bytes(50), "document-unsupported", "a program"),
-        (random.Random(1).randbytes(5000), "document-unsupported", "not a text"),
-        (bytes(5000), "document-unsupported", "not a text"),
+        (b"\x7fELF" + bytes(50), "document-unsupported", "an executable"),
+        (random.Random(1).randbytes(5000), "document-unsupported", "neither a text"),
+        (bytes(5000), "document-unsupported", "neither a text"),
         (zipped(), "document-unsupported", "a zip archive"),
         (zipped({"content.xml": b"", "mimetype": b""}), "document-unsupported", "OpenDocument"),
         (zipped({"META-INF/container.xml": b""}), "document-unsupported", "EPUB"),
@@ -91,7 +91,7 @@ def test_the_number_of_parts_is_bounded(tmp_path: Path) -> None:
 def test_a_part_that_becomes_a_tree_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(office, "_LARGEST_TREE", 1000)
+    monkeypatch.setattr(office, "_MAX_TREE_BYTES", 1000)
     content, part = office_files()[0]
     large = with_part(content, part, lambda document: document + b"<!--" + b"x" * 2000 + b"-->")
     assert refusal(tmp_path, large)[0] == "document-too-large"

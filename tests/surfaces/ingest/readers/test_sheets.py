@@ -54,7 +54,7 @@ def test_a_passage_of_rows_knows_its_sheet_and_its_columns(tmp_path: Path) -> No
 def test_a_sheet_is_read_up_to_a_number_of_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sheets, "MOST_ROWS", 50)
+    monkeypatch.setattr(sheets, "MAX_ROWS", 50)
     content = workbook({"Long": [(n,) for n in range(200)], "Next": [("here",)]})
     found = reading(tmp_path, content)
     assert [(problem.page, problem.reason) for problem in found.problems] == [
@@ -73,7 +73,7 @@ def test_what_a_sheet_says_of_its_size_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_cells_far_apart_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sheets, "_MOST_CELLS", 30_000)
+    monkeypatch.setattr(sheets, "_MAX_CELLS", 30_000)
     row = b'<row r="%d"><c r="XFD%d" t="n"><v>1</v></c></row>'
     data = b"<sheetData>" + b"".join(row % (n, n) for n in range(1, 9)) + b"</sheetData>"
     content = with_part(

@@ -77,7 +77,7 @@ def test_slides_that_are_all_damaged_are_damage(tmp_path: Path) -> None:
         content = with_part(content, f"ppt/slides/slide{number}.xml", lambda _: b"<other/>")
     code, message = refusal(tmp_path, content)
     assert code == "document-damaged"
-    assert message == "the PPTX file is damaged: of 2 slides none is whole"
+    assert message == "the PPTX file is damaged: none of 2 slides can be read"
 
 
 def test_slides_without_text_have_none(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_a_text_without_end_is_cut_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "long"
     path.write_text("# Title\n\n" + "word " * 1000)
     for name in ("a.txt", "a.md", "a.html"):
-        found = read(path, name, most=100)
+        found = read(path, name, limit=100)
         assert len(found.text) == 100
         assert [problem.reason for problem in found.problems] == [
             "only the first 100 characters were read"

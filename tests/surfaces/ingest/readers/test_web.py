@@ -57,7 +57,7 @@ def test_a_page_that_is_nested_deep_is_read(tmp_path: Path) -> None:
 def test_a_page_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path, b"<html>" + b"<b>" * 10_000 + b"x", "a.html") == (
         "document-hostile",
-        "the page has more than 5,000 elements within each other",
+        "the page has more than 5,000 nested elements",
     )
 
 

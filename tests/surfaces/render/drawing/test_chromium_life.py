@@ -172,7 +172,7 @@ def test_a_diagram_that_takes_too_long_ends_the_browser(
     first = holder(alone)
     actors = "\n".join(f" a{n}->>a{n + 1}: x" for n in range(5000))
     with monkeypatch.context() as shorter:
-        shorter.setattr(engine, "LONGEST_DRAWING_S", 0.5)
+        shorter.setattr(engine, "DRAW_TIMEOUT_S", 0.5)
         with pytest.raises(DrawingError, match=r"takes longer than 0\.5 s"):
             draw(alone, f"sequenceDiagram\n{actors}")
     first.wait()

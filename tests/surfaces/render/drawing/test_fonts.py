@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PIL import ImageFont
 
-from coatcheck.surfaces.render.drawing.fonts import face, font_files, is_enough_for
+from coatcheck.surfaces.render.drawing.fonts import covers, face, font_files
 
 
 @pytest.mark.parametrize(
@@ -26,9 +26,9 @@ def test_widths_are_the_fonts_own(text: str, bold: bool, italic: bool, file: int
     ("text", "width"), [("語", 1.0), ("🎉", 1.0), ("\u0301", 0.0), ("\u200d", 0.0), ("→", 0.6)]
 )
 def test_what_the_font_lacks_is_as_wide_as_elsewhere(text: str, width: float) -> None:
-    assert not is_enough_for(f"a{text}") or width == 0.0
+    assert not covers(f"a{text}") or width == 0.0
     assert face(bold=False, italic=False).width(text) == width
 
 
 def test_latin_needs_no_other_font() -> None:
-    assert is_enough_for("".join(map(chr, range(32, 127))) + "äöüßéèñçåøłőžş\n\t")
+    assert covers("".join(map(chr, range(32, 127))) + "äöüßéèñçåøłőžş\n\t")

@@ -111,7 +111,7 @@ def test_products_of_lists_are_refused_before_they_are_made(engine: str) -> None
 
 
 def test_layouts_have_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mermaid, "LONGEST_LAYOUT_S", 0.05)
+    monkeypatch.setattr(mermaid, "LAYOUT_TIMEOUT_S", 0.05)
     actors = "\n".join(f" a{n}->>a{n + 1}: x" for n in range(5000))
     with pytest.raises(DrawingError, match=r"takes longer than 0\.05 s"):
         draw(f"sequenceDiagram\n{actors}", Format.MERMAID, Output.SVG)

@@ -1,7 +1,7 @@
-"""How the process that reads a document talks to the service that has the index (service.py).
+"""Messages between the process that reads a document and the worker's service (service.py).
 
-A message is the length of a JSON text, the text, and raw bytes: vectors, as float32 in rows. An
-answer whose text has a `signal` is an end of the job that the service has decided on.
+A message is a length, a JSON text of that length and raw bytes: vectors, as rows of float32. A
+response whose JSON has a `signal` ends the job: the service decided to fail or to retry it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _LENGTH = struct.Struct("!I")
 SIGNAL = "signal"
 
 
-class Compared(BaseModel):
-    """What a document is, byte by byte; and where it is in the index as that, what it is there."""
+class Comparison(BaseModel):
+    """A document's digest and size, and its result if the index already has these bytes."""
 
     sha256: str
     size: int
@@ -30,7 +30,7 @@ class Compared(BaseModel):
 
 
 class Publication(BaseModel):
-    """What the process has found out about a document, to be published with its passages."""
+    """A document's properties as the process found them, to publish with its passages."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -43,44 +43,44 @@ class Publication(BaseModel):
 
 
 def pack(fields: dict[str, Any], data: bytes = b"") -> bytes:
-    """Return a message."""
+    """Serialize a message."""
     text = json.dumps(fields).encode()
     return _LENGTH.pack(len(text)) + text + data
 
 
 def unpack(message: bytes) -> tuple[dict[str, Any], bytes]:
-    """Read a message; InvalidInput if it is none."""
+    """Parse a message; raise InvalidInput if it is malformed."""
     try:
         (length,) = _LENGTH.unpack_from(message)
         start = _LENGTH.size + length
         fields = json.loads(message[_LENGTH.size : start])
     except (struct.error, ValueError) as error:
-        raise InvalidInput("the message cannot be read") from error
+        raise InvalidInput("the message is malformed") from error
     if not isinstance(fields, dict):
         raise InvalidInput("the message is not an object")
     return fields, message[start:]
 
 
 def unpack_vectors(data: bytes, rows: int) -> Vectors:
-    """Read so many vectors; InvalidInput if the bytes do not divide into them."""
+    """Parse this number of vectors; raise InvalidInput if the length does not match."""
     if rows <= 0 or len(data) % (4 * rows):
         raise InvalidInput(f"{len(data)} bytes are not {rows} vectors")
     return np.frombuffer(data, dtype=np.float32).reshape(rows, -1)
 
 
 def pack_signal(signal: HandlerSignal) -> bytes:
-    """Return how a job ends, as an answer."""
+    """Serialize a signal that ends the job."""
     match signal:
         case Fail():
             return pack({SIGNAL: "fail", "code": signal.code, "message": signal.message})
         case Retry():
-            said = {"message": signal.message, "after": signal.after, "counts": signal.counts}
-            return pack({SIGNAL: "retry", **said})
+            details = {"message": signal.message, "after": signal.after, "counts": signal.counts}
+            return pack({SIGNAL: "retry", **details})
     raise signal
 
 
 def raise_signal(fields: dict[str, Any]) -> None:
-    """Raise the signal that an answer holds, if it holds one."""
+    """Raise the signal in a response, if there is one."""
     if SIGNAL in fields:
         _raise(**fields)
 

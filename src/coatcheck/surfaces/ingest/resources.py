@@ -1,4 +1,4 @@
-"""The index and the embedder of one process: opened when they are first asked for, and kept."""
+"""The index and the embedder of one process, opened on first use."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from coatcheck.surfaces.ingest.index.base import Index
 from coatcheck.surfaces.ingest.index.open import open_index
 
 
-class Opened:
-    """What the calls of the surface ask. A process that serves none opens nothing."""
+class IngestResources:
+    """The index and the embedder of a surface. A process that uses neither opens neither."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self.embedding = EmbeddingSettings.read(os.environ if environment is None else environment)
@@ -27,19 +27,19 @@ class Opened:
         self._opening = asyncio.Lock()
 
     def configure(self, settings: Settings) -> None:
-        """Take what the operator has set."""
+        """Set the operator's settings."""
         self._settings = settings
 
     @property
     def settings(self) -> Settings:
         """The operator's settings; raises ConfigurationError before `configure`."""
         if self._settings is None:
-            words = "a surface is configured before it is served: configure(settings)"
-            raise ConfigurationError(words)
+            message = "call configure(settings) before serving the surface"
+            raise ConfigurationError(message)
         return self._settings
 
     async def index(self) -> Index:
-        """Return the index; raises StoreUnavailable where it cannot be opened."""
+        """Return the index; raise StoreUnavailable if it cannot be opened."""
         async with self._opening:
             if self._index is None:
                 settings = self.settings
@@ -50,14 +50,14 @@ class Opened:
             return self._index
 
     def embedder(self) -> Embedder:
-        """Return who embeds queries."""
+        """Return the embedder; raise StoreUnavailable if it is misconfigured."""
         if self._embedder is None:
             with _as_unavailable():
                 self._embedder = open_embedder(self.embedding)
         return self._embedder
 
     async def close(self) -> None:
-        """Let go of both; they are opened again when somebody asks."""
+        """Close both. They are opened again on the next use."""
         if self._index is not None:
             index, self._index = self._index, None
             await index.__aexit__(None, None, None)
@@ -68,7 +68,7 @@ class Opened:
 
 @contextmanager
 def _as_unavailable() -> Iterator[None]:
-    """Have what an operator has to mend be none of the caller's mistakes."""
+    """Report an operator's mistake as unavailability, not as the caller's error."""
     try:
         yield
     except ConfigurationError as error:
